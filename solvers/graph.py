@@ -1,0 +1,256 @@
+"""The operator graph: what there is to place. Ids are positions; sizes are SI units."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from solvers.errors import InvalidProblem
+
+
+class Phase(StrEnum):
+    """The part of a training step an operator belongs to."""
+
+    FORWARD = "forward"
+    BACKWARD_INPUT = "backward_input"
+    BACKWARD_WEIGHT = "backward_weight"
+    UPDATE = "update"
+
+
+BACKWARD_PHASES = frozenset({Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT})
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A quantity (bytes or FLOPs) that grows linearly with the number of samples."""
+
+    fixed: float = 0.0
+    per_sample: float = 0.0
+
+    def at(self, samples: float) -> float:
+        """The quantity for a (micro-)batch of ``samples``."""
+        return self.fixed + self.per_sample * samples
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.fixed + other.fixed, self.per_sample + other.per_sample)
+
+
+NOTHING = Amount()
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator of the model, in one phase.
+
+    flops, moved_bytes (read + written in device memory), saved_bytes (kept from the forward until
+    the backward of the same micro-batch) and workspace_bytes (held only while it runs) are for the
+    number of samples at hand. param_bytes are the parameters the forward operator owns.
+    colocation names a group that must share a device. forward_of is the position of the forward
+    operator that a backward or update operator mirrors. A replicable operator (cheap and
+    parameter-free, such as a mask) may be copied into several stages.
+    """
+
+    name: str
+    op_type: str = "operator"
+    phase: Phase = Phase.FORWARD
+    module_path: str = ""
+    flops: Amount = NOTHING
+    moved_bytes: Amount = NOTHING
+    param_bytes: float = 0.0
+    saved_bytes: Amount = NOTHING
+    workspace_bytes: Amount = NOTHING
+    colocation: str | None = None
+    forward_of: int | None = None
+    replicable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A hyperedge: the output of ``producer``, sent once to each device that has a consumer.
+
+    A tensor of 0 bytes is an order constraint only. Partial gradients of one forward tensor carry
+    the same ``sum_group`` (and the same consumers): they are added where they are produced and
+    travel as one message per pair of devices, the mirror image of the forward tensor.
+    """
+
+    producer: int
+    consumers: tuple[int, ...]
+    nbytes: Amount = NOTHING
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    sum_group: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpGraph:
+    """A directed acyclic graph of operators, traced at a batch of ``samples``.
+
+    Raises InvalidProblem if names repeat, a position is out of range, a size is negative or not
+    finite, or the tensors form a cycle (the message names the operators on it).
+    """
+
+    operators: tuple[Operator, ...]
+    tensors: tuple[Tensor, ...]
+    samples: int = 1
+    name: str = "graph"
+    outputs: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
+    """Per operator: positions of the tensors it produces."""
+    inputs: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
+    """Per operator: positions of the tensors it consumes."""
+    successors: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
+    predecessors: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
+    topological_order: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    """Deterministic: among ready operators the lowest position first."""
+    messages: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
+    """Tensors that travel together: one sum group, or one tensor, each."""
+
+    def __post_init__(self) -> None:
+        count = len(self.operators)
+        if count == 0:
+            raise InvalidProblem("the graph has no operators")
+        if self.samples < 1:
+            raise InvalidProblem(f"the graph's batch must be at least 1 sample, found {self.samples}")
+        _check_operators(self.operators)
+        outputs: list[list[int]] = [[] for _ in range(count)]
+        inputs: list[list[int]] = [[] for _ in range(count)]
+        after: list[set[int]] = [set() for _ in range(count)]
+        before: list[set[int]] = [set() for _ in range(count)]
+        for position, tensor in enumerate(self.tensors):
+            _check_tensor(position, tensor, self.operators)
+            outputs[tensor.producer].append(position)
+            for consumer in tensor.consumers:
+                inputs[consumer].append(position)
+                after[tensor.producer].add(consumer)
+                before[consumer].add(tensor.producer)
+        set_field = object.__setattr__
+        set_field(self, "outputs", tuple(map(tuple, outputs)))
+        set_field(self, "inputs", tuple(map(tuple, inputs)))
+        set_field(self, "successors", tuple(tuple(sorted(s)) for s in after))
+        set_field(self, "predecessors", tuple(tuple(sorted(s)) for s in before))
+        set_field(self, "topological_order", self._sorted())
+        set_field(self, "messages", _messages(self.tensors))
+
+    def __len__(self) -> int:
+        return len(self.operators)
+
+    def index_of(self) -> dict[str, int]:
+        """Operator name -> position."""
+        return {operator.name: i for i, operator in enumerate(self.operators)}
+
+    def _sorted(self) -> tuple[int, ...]:
+        order = topological_order(self.successors)
+        if len(order) < len(self.operators):
+            cycle = find_cycle(self.successors)
+            names = " -> ".join(self.operators[i].name for i in cycle[:8])
+            more = " -> ..." if len(cycle) > 8 else ""
+            raise InvalidProblem(f"the graph has a cycle: {names}{more}; an operator graph must be acyclic")
+        return order
+
+
+def _messages(tensors: Sequence[Tensor]) -> tuple[tuple[int, ...], ...]:
+    groups: dict[int, list[int]] = {}
+    members: list[list[int]] = []
+    for position, tensor in enumerate(tensors):
+        if not tensor.consumers:
+            continue
+        if tensor.sum_group is None:
+            members.append([position])
+        elif tensor.sum_group not in groups:
+            groups[tensor.sum_group] = [position]
+            members.append(groups[tensor.sum_group])
+        else:
+            first = tensors[groups[tensor.sum_group][0]]
+            if set(first.consumers) != set(tensor.consumers) or first.nbytes != tensor.nbytes:
+                raise InvalidProblem(
+                    f"tensor {position}: the tensors of sum group {tensor.sum_group} must have the same"
+                    " consumers and the same bytes"
+                )
+            groups[tensor.sum_group].append(position)
+    return tuple(map(tuple, members))
+
+
+def topological_order(successors: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """A topological order, lowest position first among the ready; shorter than the graph if cyclic."""
+    waiting = [0] * len(successors)
+    for targets in successors:
+        for target in targets:
+            waiting[target] += 1
+    ready = [i for i, n in enumerate(waiting) if n == 0]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        node = heapq.heappop(ready)
+        order.append(node)
+        for target in successors[node]:
+            waiting[target] -= 1
+            if waiting[target] == 0:
+                heapq.heappush(ready, target)
+    return tuple(order)
+
+
+def find_cycle(successors: Sequence[Sequence[int]]) -> list[int]:
+    """The positions of one directed cycle, first repeated at the end; empty if there is none."""
+    state = [0] * len(successors)  # 0 unseen, 1 on the path, 2 done
+    for root in range(len(successors)):
+        if state[root]:
+            continue
+        path = [root]
+        todo = [iter(successors[root])]
+        state[root] = 1
+        while path:
+            for target in todo[-1]:
+                if state[target] == 1:
+                    return [*path[path.index(target) :], target]
+                if state[target] == 0:
+                    state[target] = 1
+                    path.append(target)
+                    todo.append(iter(successors[target]))
+                    break
+            else:
+                state[path.pop()] = 2
+                todo.pop()
+    return []
+
+
+def _check_operators(operators: Sequence[Operator]) -> None:
+    repeated = [name for name, times in Counter(o.name for o in operators).items() if times > 1]
+    if repeated:
+        raise InvalidProblem(f"operator names must be unique, found {repeated[0]!r} more than once")
+    for position, operator in enumerate(operators):
+        for what in ("flops", "moved_bytes", "saved_bytes", "workspace_bytes"):
+            check_amount(getattr(operator, what), f"operator {operator.name!r}: {what}")
+        check_size(operator.param_bytes, f"operator {operator.name!r}: param_bytes")
+        forward = operator.forward_of
+        if forward is None:
+            continue
+        if not 0 <= forward < len(operators) or operators[forward].phase is not Phase.FORWARD:
+            raise InvalidProblem(
+                f"operator {operator.name!r} (position {position}): forward_of must be the position of a"
+                f" forward operator, found {forward}"
+            )
+
+
+def _check_tensor(position: int, tensor: Tensor, operators: Sequence[Operator]) -> None:
+    count = len(operators)
+    for end in (tensor.producer, *tensor.consumers):
+        if not 0 <= end < count:
+            raise InvalidProblem(f"tensor {position}: operator position {end} is not in 0..{count - 1}")
+    if len(set(tensor.consumers)) != len(tensor.consumers):
+        raise InvalidProblem(f"tensor {position}: a consumer is listed twice")
+    check_amount(tensor.nbytes, f"tensor {position} (from {operators[tensor.producer].name!r}): nbytes")
+
+
+def check_amount(amount: Amount, where: str) -> None:
+    """Raises InvalidProblem unless both parts are finite and >= 0."""
+    check_size(amount.fixed, where)
+    check_size(amount.per_sample, where)
+
+
+def check_size(value: float, where: str) -> None:
+    """Raises InvalidProblem unless ``value`` is a finite number >= 0."""
+    if not math.isfinite(value) or value < 0:
+        raise InvalidProblem(f"{where} must be a finite number >= 0, found {value}")

@@ -1,0 +1,112 @@
+"""What a planner sees of the world: a clock, a stop signal, and a place to offer plans."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from solvers.evaluate import Judged, judge
+from solvers.plan import Plan
+from solvers.problem import Problem
+from solvers.result import Progress, StopReason
+
+
+class Stop(Exception):
+    """Raised by `Monitor.check` to end a search; `solve` turns it into a stop reason."""
+
+    def __init__(self, reason: StopReason) -> None:
+        super().__init__(reason.value)
+        self.reason = reason
+
+
+def never() -> bool:
+    return False
+
+
+def ignore(_: Progress, __: Plan | None) -> None:
+    return None
+
+
+@dataclass
+class Monitor:
+    """A planner's only way out.
+
+    A planner calls `check` at least every tenth of a second, `offer` for every plan it finds and
+    `raise_bound` for every lower bound it proves. It never states an objective, a status or a time:
+    `offer` evaluates the plan itself. Clock, stop signal and progress are handed in.
+    """
+
+    problem: Problem
+    time_limit_s: float = math.inf
+    gap: float = 0.0
+    seed: int = 0
+    should_stop: Callable[[], bool] = never
+    on_progress: Callable[[Progress, Plan | None], None] = ignore
+    clock: Callable[[], float] = time.perf_counter
+    best: Plan | None = field(default=None, init=False)
+    judged: Judged | None = field(default=None, init=False)
+    bound_s: float = field(default=0.0, init=False)
+    trace: list[Progress] = field(default_factory=list, init=False)
+    notes: list[str] = field(default_factory=list, init=False)
+    infeasible: str | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.started_s = self.clock()
+        self.rng = random.Random(self.seed)
+
+    @property
+    def objective_s(self) -> float:
+        """Objective of the best plan so far; inf without one."""
+        return math.inf if self.judged is None else self.judged.objective_s
+
+    @property
+    def elapsed_s(self) -> float:
+        return self.clock() - self.started_s
+
+    @property
+    def remaining_s(self) -> float:
+        return self.time_limit_s - self.elapsed_s
+
+    def check(self) -> None:
+        """Raises Stop on cancel, at the time limit, or when the asked-for gap is reached."""
+        if self.should_stop():
+            raise Stop(StopReason.CANCELLED)
+        if self.remaining_s <= 0:
+            raise Stop(StopReason.TIME_LIMIT)
+        if self.gap > 0 and self.best is not None and self.bound_s >= self.objective_s * (1 - self.gap):
+            raise Stop(StopReason.FINISHED)
+
+    def offer(self, plan: Plan) -> float:
+        """Judge a plan and keep it if it is the best that fits. Returns its objective in seconds,
+        inf if a device's memory cap or a pin is violated or an operator cannot run where it is."""
+        judged = judge(self.problem, plan)
+        if not judged.feasible:
+            return math.inf
+        if judged.objective_s < self.objective_s:
+            self.best, self.judged = plan, judged
+            self._tell("")
+        return judged.objective_s
+
+    def raise_bound(self, bound_s: float) -> None:
+        """Record a proved lower bound on the objective, in seconds."""
+        if bound_s > self.bound_s:
+            self.bound_s = min(bound_s, self.objective_s) if self.best is not None else bound_s
+            self._tell("")
+
+    def prove_infeasible(self, why: str) -> None:
+        """Record a proof that no plan exists; ``why`` is one sentence for people."""
+        self.infeasible = why
+
+    def note(self, text: str) -> None:
+        """Say something worth reading beside the result (a fallback taken, a limit met)."""
+        if text not in self.notes:
+            self.notes.append(text)
+            self._tell(text)
+
+    def _tell(self, text: str) -> None:
+        step = Progress(self.elapsed_s, self.objective_s, self.bound_s, text)
+        self.trace.append(step)
+        self.on_progress(step, self.best)

@@ -1,0 +1,93 @@
+"""A plan: stages, the order of their actions on each device, and the pipeline they follow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from solvers.errors import InvalidPlan
+
+ACTION_KINDS = "FBIWU"
+_ACTION = re.compile(r"^(\d+)([FBIWU])(\d*)$")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Action:
+    """One stage doing one thing for one micro-batch; "2F0" is stage 2, forward, micro-batch 0.
+
+    kind: F forward, B whole backward, I input gradients, W weight gradients, U update (once per
+    mini-batch; its micro_batch is 0 and its text is "2U").
+    """
+
+    stage: int
+    kind: str
+    micro_batch: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.stage}{self.kind}" + ("" if self.kind == "U" else str(self.micro_batch))
+
+
+def parse_action(text: str) -> Action:
+    """The action that ``str(action)`` gave. Raises InvalidPlan."""
+    match = _ACTION.match(text)
+    if match is None or (match[3] == "") != (match[2] == "U"):
+        raise InvalidPlan(f"{text!r} is not an action; expected stage, one of {ACTION_KINDS}, micro-batch: 2F0")
+    return Action(int(match[1]), match[2], int(match[3] or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Operators that run as a unit, on one device or on a group of replicas.
+
+    operators: positions in the graph, in the order in which they run. devices: more than one means
+    replicated, each replica taking an equal share of every micro-batch. micro_batch_size: samples.
+    in_flight: most micro-batches whose forward is done and whose backward is not.
+    """
+
+    operators: tuple[int, ...]
+    devices: tuple[int, ...]
+    micro_batch_size: int = 1
+    in_flight: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.operators:
+            raise InvalidPlan("a stage has no operators")
+        if not self.devices:
+            raise InvalidPlan("a stage has no device")
+        if len(set(self.devices)) != len(self.devices):
+            raise InvalidPlan(f"a stage lists a device twice: {list(self.devices)}")
+        if self.micro_batch_size < 1 or self.in_flight < 1:
+            raise InvalidPlan("a stage's micro_batch_size and in_flight must be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Stages and, per device, the order of their actions.
+
+    Every operator is in exactly one stage (replicable ones may repeat); several stages may share a
+    device. order has one entry per device of the cluster. The plan holds no objective: that is
+    what `evaluate` tells. Whether it fits a problem is what `verify` tells.
+    """
+
+    stages: tuple[Stage, ...]
+    order: tuple[tuple[Action, ...], ...]
+    pipeline: str = "none"
+
+    def placement(self) -> dict[int, tuple[int, ...]]:
+        """Operator -> devices."""
+        where: dict[int, tuple[int, ...]] = {}
+        for stage in self.stages:
+            for operator in stage.operators:
+                where[operator] = where.get(operator, ()) + stage.devices
+        return where
+
+    def devices_used(self) -> tuple[int, ...]:
+        return tuple(sorted({device for stage in self.stages for device in stage.devices}))
+
+
+def format_order(order: Iterable[Iterable[Action]]) -> str:
+    """The order as a readable grid, a line a device: ``0: 0F0 0F1 0B0 0B1``."""
+    return "\n".join(
+        f"{device}: " + " ".join(map(str, actions)) for device, actions in enumerate(order)
+    )

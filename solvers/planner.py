@@ -1,0 +1,29 @@
+"""The one interface of all planners."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from solvers.monitor import Monitor
+from solvers.problem import Problem
+
+
+class Planner(Protocol):
+    """A frozen dataclass whose fields are its options (the page's form and the command line's
+    flags are generated from them). Raises nothing but Stop (through ``monitor.check``)."""
+
+    name: ClassVar[str]
+    """Registered name, "downset-dp"."""
+    source: ClassVar[str]
+    """Where the method is published, with the section."""
+    guarantee: ClassVar[str]
+    """"exact" (for its own objective) or "heuristic"."""
+
+    def unsupported(self, problem: Problem) -> str | None:
+        """What of this problem the planner cannot represent, or None."""
+        ...
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        """Search; offer plans. True iff the whole search space was covered for the objective asked
+        for, so that the best plan offered is optimal (or none exists)."""
+        ...

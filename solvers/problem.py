@@ -1,0 +1,231 @@
+"""A question to a planner: which graph, on which cluster, at what costs, for which objective."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.cluster import Cluster
+from solvers.errors import InvalidProblem
+from solvers.graph import OpGraph, Phase
+
+
+class Objective(StrEnum):
+    """What to minimise.
+
+    MAX_LOAD: seconds per sample of the busiest device in steady state. MAKESPAN: seconds for one
+    pass of ``mini_batch`` samples, unsplit. ITERATION: seconds for ``mini_batch`` samples in
+    micro-batches, with flush and update.
+    """
+
+    MAX_LOAD = "max-load"
+    MAKESPAN = "makespan"
+    ITERATION = "iteration"
+
+
+class Contiguity(StrEnum):
+    """Which sets of operators a device may hold (see the docs: "contiguous" means two things).
+
+    ACYCLIC: the devices' sets form a chain of downsets, so their quotient is acyclic.
+    CONVEX: no path leaves a set and comes back. NONE: any set.
+    """
+
+    ACYCLIC = "acyclic"
+    CONVEX = "convex"
+    NONE = "none"
+
+
+class Transfers(StrEnum):
+    """How transfers and compute share a device.
+
+    BLOCKING: sender and receiver are each busy for the transfer (the published max-load model).
+    LANE: one transfer lane a device beside compute. DUPLEX: one lane a direction.
+    LINKS: links are exclusive resources and devices are free; max-load, which is a quantity per
+    device, is then told under BLOCKING.
+    """
+
+    BLOCKING = "blocking"
+    LANE = "lane"
+    DUPLEX = "duplex"
+    LINKS = "links"
+
+
+class Execution(StrEnum):
+    """How one unsplit pass runs.
+
+    OPERATOR: an operator starts when its inputs are there. CALL: a stage on an accelerator is one
+    call that starts when all its inputs are there and gives its outputs at its end.
+    """
+
+    OPERATOR = "operator"
+    CALL = "call"
+
+
+class Pipeline(StrEnum):
+    """The order in which a device takes its micro-batches."""
+
+    PLANNER = "planner"
+    GPIPE = "gpipe"
+    ONE_F_ONE_B = "1f1b"
+
+
+class Optimizer(StrEnum):
+    """Which states are kept per parameter."""
+
+    NONE = "none"
+    SGD = "sgd"
+    ADAM = "adam"
+
+
+STATIC_COPIES = {Optimizer.NONE: 1.0, Optimizer.SGD: 2.0, Optimizer.ADAM: 4.0}
+"""Copies of the parameters held in training: weights + gradients (+ Adam's two moments)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ComputeTable:
+    """Seconds of every operator per device kind, at some batch sizes, linear in between.
+
+    samples: ascending batch sizes, [points]. seconds: kind -> array [operators, points]; inf means
+    "cannot run on that kind". A table with one point scales in proportion to the samples.
+    """
+
+    samples: tuple[int, ...]
+    seconds: Mapping[str, NDArray[np.float64]]
+
+    def __post_init__(self) -> None:
+        if not self.samples or list(self.samples) != sorted(set(self.samples)) or self.samples[0] < 1:
+            raise InvalidProblem(f"cost table: batch sizes must ascend from 1 up, found {self.samples}")
+        for kind, table in self.seconds.items():
+            if table.ndim != 2 or table.shape[1] != len(self.samples):
+                raise InvalidProblem(
+                    f"cost table for {kind}: expected shape [operators, {len(self.samples)}], found {table.shape}"
+                )
+            if np.isnan(table).any() or (table < 0).any():
+                row = int(np.argwhere(np.isnan(table) | (table < 0))[0][0])
+                raise InvalidProblem(f"cost table for {kind}: operator {row} has a negative time or NaN")
+
+    def at(self, kind: str, samples: float) -> NDArray[np.float64]:
+        """Seconds of every operator on a device of ``kind`` for ``samples``, shape [operators]."""
+        if kind not in self.seconds:
+            known = ", ".join(sorted(self.seconds))
+            raise InvalidProblem(f"no compute times for device kind {kind!r}; there are times for: {known}")
+        table = self.seconds[kind]
+        points = self.samples
+        if len(points) == 1:
+            return table[:, 0] * (samples / points[0])
+        right = min(max(int(np.searchsorted(points, samples)), 1), len(points) - 1)
+        left = right - 1
+        weight = (samples - points[left]) / (points[right] - points[left])
+        with np.errstate(invalid="ignore"):
+            mixed = table[:, left] + weight * (table[:, right] - table[:, left])
+        return np.where(np.isinf(table[:, left]), np.inf, np.maximum(mixed, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Everything a plan is judged by. Raises InvalidProblem if the parts do not fit together.
+
+    compute: see ComputeTable. transfer_s: seconds per sample of each tensor between any two
+    devices, or None (then from the links). stated_bytes: memory of each operator as a workload
+    states it (then nothing else is counted), or None (then parameters, gradients, optimizer
+    states, saved activations, workspace and receive buffers are counted).
+    mini_batch: samples per iteration. micro_batches: how many it is split into, or None (a planner
+    sweeps powers of two). pins: operator position -> device.
+    costs_from: a label for people: where the compute times come from.
+    """
+
+    graph: OpGraph
+    cluster: Cluster
+    compute: ComputeTable
+    objective: Objective = Objective.ITERATION
+    contiguity: Contiguity = Contiguity.ACYCLIC
+    transfers: Transfers = Transfers.LINKS
+    execution: Execution = Execution.OPERATOR
+    pipeline: Pipeline = Pipeline.ONE_F_ONE_B
+    transfer_s: tuple[float, ...] | None = None
+    stated_bytes: tuple[float, ...] | None = None
+    mini_batch: int = 1
+    micro_batches: int | None = 1
+    training: bool = True
+    optimizer: Optimizer = Optimizer.ADAM
+    recompute: bool = False
+    replication: bool = False
+    subgraphs_per_device: int = 1
+    pins: Mapping[int, int] = field(default_factory=dict)
+    costs_from: str = "given"
+
+    def __post_init__(self) -> None:
+        operators, devices = len(self.graph), len(self.cluster)
+        for kind in {device.kind for device in self.cluster.devices}:
+            if kind not in self.compute.seconds:
+                raise InvalidProblem(f"no compute times for device kind {kind!r}")
+            found = self.compute.seconds[kind].shape[0]
+            if found != operators:
+                raise InvalidProblem(f"compute times for {kind!r}: expected {operators} operators, found {found}")
+        if self.transfer_s is not None:
+            self._check_list("transfer_s", self.transfer_s, len(self.graph.tensors))
+        if self.stated_bytes is not None:
+            self._check_list("stated_bytes", self.stated_bytes, operators)
+        if self.mini_batch < 1:
+            raise InvalidProblem(f"mini_batch must be at least 1 sample, found {self.mini_batch}")
+        if self.micro_batches is not None and (
+            self.micro_batches < 1 or self.mini_batch % self.micro_batches != 0
+        ):
+            raise InvalidProblem(
+                f"micro_batches must divide the mini-batch of {self.mini_batch} samples, found {self.micro_batches}"
+            )
+        if self.subgraphs_per_device < 1:
+            raise InvalidProblem(f"subgraphs_per_device must be at least 1, found {self.subgraphs_per_device}")
+        for operator, device in self.pins.items():
+            if not 0 <= operator < operators:
+                raise InvalidProblem(f"pin: there is no operator {operator} (there are {operators})")
+            if not 0 <= device < devices:
+                name = self.graph.operators[operator].name
+                raise InvalidProblem(f"pin {name}={device}: there is no device {device} (there are {devices})")
+
+    @staticmethod
+    def _check_list(what: str, values: tuple[float, ...], expected: int) -> None:
+        if len(values) != expected:
+            raise InvalidProblem(f"{what}: expected {expected} values, found {len(values)}")
+        for position, value in enumerate(values):
+            if not math.isfinite(value) or value < 0:
+                raise InvalidProblem(f"{what}[{position}] must be a finite number >= 0, found {value}")
+
+    @property
+    def static_copies(self) -> float:
+        """How many times the parameters are held: 1 in inference, else by optimizer."""
+        return STATIC_COPIES[self.optimizer] if self.training else 1.0
+
+    def static_bytes(self) -> NDArray[np.float64]:
+        """Bytes each operator holds on its device all the time, shape [operators]."""
+        if self.stated_bytes is not None:
+            return np.asarray(self.stated_bytes, dtype=np.float64)
+        return np.array([o.param_bytes * self.static_copies for o in self.graph.operators])
+
+    def tensor_s(self, tensor: int, samples: float, src: int, dst: int) -> float:
+        """Seconds to move one tensor for ``samples`` from device ``src`` to ``dst``."""
+        if src == dst:
+            return 0.0
+        if self.transfer_s is not None:
+            return self.transfer_s[tensor] * samples
+        nbytes = self.graph.tensors[tensor].nbytes.at(samples)
+        return self.cluster.transfer_s(nbytes, src, dst) if nbytes > 0 else 0.0
+
+    def micro_batch_choices(self) -> tuple[int, ...]:
+        """Numbers of micro-batches a planner may use: the given one, or powers of two that divide."""
+        if self.micro_batches is not None:
+            return (self.micro_batches,)
+        choices = []
+        count = 1
+        while count <= self.mini_batch and self.mini_batch % count == 0:
+            choices.append(count)
+            count *= 2
+        return tuple(choices)
+
+    def has_backward(self) -> bool:
+        return any(o.phase is not Phase.FORWARD for o in self.graph.operators)

@@ -1,0 +1,76 @@
+"""What a solve gives back. Outcome, reason, bound and effort are fields of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from solvers.errors import InvalidPlan
+from solvers.plan import Plan
+from solvers.problem import Problem
+
+
+class Status(StrEnum):
+    """OPTIMAL is proved; INFEASIBLE is proved; NO_PLAN means none was found."""
+
+    OPTIMAL = "OPTIMAL"
+    FEASIBLE = "FEASIBLE"
+    INFEASIBLE = "INFEASIBLE"
+    NO_PLAN = "NO_PLAN"
+
+
+class StopReason(StrEnum):
+    """Why the search ended."""
+
+    FINISHED = "FINISHED"
+    TIME_LIMIT = "TIME_LIMIT"
+    CANCELLED = "CANCELLED"
+    STATE_LIMIT = "STATE_LIMIT"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A step of the search: best objective and proved bound after elapsed_s."""
+
+    elapsed_s: float
+    objective_s: float
+    bound_s: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """objective_s is inf without a plan; bound_s is a proved lower bound, 0 at worst.
+
+    Raises InvalidPlan if the bound exceeds the objective: then one of them is wrong.
+    """
+
+    problem: Problem
+    plan: Plan | None
+    status: Status
+    stop_reason: StopReason
+    objective_s: float
+    bound_s: float
+    runtime_s: float
+    planner: str
+    planner_options: Mapping[str, object] = field(default_factory=dict)
+    seed: int = 0
+    trace: tuple[Progress, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.plan is not None and self.bound_s > self.objective_s * (1 + 1e-6) + 1e-15:
+            raise InvalidPlan(
+                f"{self.planner}: bound {self.bound_s} s exceeds the objective {self.objective_s} s"
+            )
+
+    @property
+    def gap(self) -> float:
+        """(objective - bound) / objective; 0 when proved, inf without a plan."""
+        if self.plan is None or math.isinf(self.objective_s):
+            return math.inf
+        if self.objective_s <= 0:
+            return 0.0
+        return max(0.0, (self.objective_s - self.bound_s) / self.objective_s)
