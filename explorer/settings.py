@@ -1,0 +1,36 @@
+"""The settings a person can change, and the problem they make of a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One state of the command line's flags or of the page's left rail. None: the default.
+
+    devices counts accelerators. memory_bytes caps each accelerator (None: the kind's own memory).
+    pins: operator name (or a module path, for all of its operators) -> device index.
+    """
+
+    devices: int | None = None
+    device_kind: str | None = None
+    memory_bytes: float | None = None
+    cpus: int | None = None
+    bandwidth_bytes_per_s: float | None = None
+    latency_s: float | None = None
+    devices_per_node: int | None = None
+    node_bandwidth_bytes_per_s: float | None = None
+    objective: Objective | None = None
+    contiguity: Contiguity = Contiguity.ACYCLIC
+    transfers: Transfers | None = None
+    execution: Execution | None = None
+    pipeline: Pipeline = Pipeline.ONE_F_ONE_B
+    training: bool | None = None
+    optimizer: Optimizer = Optimizer.ADAM
+    mini_batch: int | None = None
+    micro_batches: int | None = None
+    pins: Mapping[str, int] = field(default_factory=dict)
