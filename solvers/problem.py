@@ -153,9 +153,6 @@ class Problem:
     micro_batches: int | None = 1
     training: bool = True
     optimizer: Optimizer = Optimizer.ADAM
-    recompute: bool = False
-    replication: bool = False
-    subgraphs_per_device: int = 1
     pins: Mapping[int, int] = field(default_factory=dict)
     costs_from: str = "given"
 
@@ -179,8 +176,6 @@ class Problem:
             raise InvalidProblem(
                 f"micro_batches must divide the mini-batch of {self.mini_batch} samples, found {self.micro_batches}"
             )
-        if self.subgraphs_per_device < 1:
-            raise InvalidProblem(f"subgraphs_per_device must be at least 1, found {self.subgraphs_per_device}")
         for operator, device in self.pins.items():
             if not 0 <= operator < operators:
                 raise InvalidProblem(f"pin: there is no operator {operator} (there are {operators})")
