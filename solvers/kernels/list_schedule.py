@@ -1,0 +1,156 @@
+"""Event simulation of tasks on exclusive resources, on plain arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@njit(cache=True)
+def _push_ready(heap: Ints, base: int, size: int, task: int, priority: Floats) -> None:
+    """Insert into the binary min-heap heap[base : base + size], ordered by (priority, task)."""
+    child = size
+    heap[base + child] = task
+    while child > 0:
+        parent = (child - 1) >> 1
+        a, b = heap[base + child], heap[base + parent]
+        if priority[a] < priority[b] or (priority[a] == priority[b] and a < b):
+            heap[base + child], heap[base + parent] = b, a
+            child = parent
+        else:
+            break
+
+
+@njit(cache=True)
+def _pop_ready(heap: Ints, base: int, size: int, priority: Floats) -> int:
+    """Remove and return the least task of heap[base : base + size]."""
+    top = heap[base]
+    size -= 1
+    heap[base] = heap[base + size]
+    node = 0
+    while True:
+        child = 2 * node + 1
+        if child >= size:
+            break
+        if child + 1 < size:
+            a, b = heap[base + child], heap[base + child + 1]
+            if priority[b] < priority[a] or (priority[a] == priority[b] and b < a):
+                child += 1
+        a, b = heap[base + child], heap[base + node]
+        if priority[a] < priority[b] or (priority[a] == priority[b] and a < b):
+            heap[base + child], heap[base + node] = b, a
+            node = child
+        else:
+            break
+    return top
+
+
+@njit(cache=True)
+def list_schedule(
+    duration_s: Floats,
+    resource: Ints,
+    resources: int,
+    successor_start: Ints,
+    successor: Ints,
+    predecessors: Ints,
+    priority: Floats,
+) -> tuple[Floats, Floats, Ints, int]:
+    """Run every task as soon as its predecessors are done and its resource is free.
+
+    duration_s, resource, priority: [tasks]; resource -1 is unlimited. successor_start, successor:
+    CSR of the dependencies. predecessors: number of them, [tasks]. Among ready tasks of one
+    resource the least (priority, index) starts first; a resource never idles while a task is ready.
+    Returns (start_s, end_s, cause, done): cause is the task whose end let this one start (-1 for
+    none), done the number of tasks that ran; fewer than all means a deadlock.
+    """
+    tasks = len(duration_s)
+    start = np.full(tasks, np.inf)
+    end = np.full(tasks, np.inf)
+    cause = np.full(tasks, -1, np.int64)
+    released_by = np.full(tasks, -1, np.int64)
+    ready_s = np.zeros(tasks)
+    waiting = predecessors.copy()
+
+    base = np.zeros(resources + 1, np.int64)
+    for task in range(tasks):
+        if resource[task] >= 0:
+            base[resource[task] + 1] += 1
+    for r in range(resources):
+        base[r + 1] += base[r]
+    heap = np.zeros(max(tasks, 1), np.int64)
+    size = np.zeros(resources, np.int64)
+    running = np.full(resources, -1, np.int64)
+    last_on = np.full(resources, -1, np.int64)
+
+    events = np.zeros(max(tasks, 1), np.int64)  # running tasks, a heap by end time
+    event_count = 0
+    touched = np.zeros(max(tasks, 1), np.int64)
+    touched_count = 0
+    for task in range(tasks):
+        if waiting[task] == 0:
+            touched[touched_count] = task
+            touched_count += 1
+    now = 0.0
+    done = 0
+    dirty = np.zeros(resources, np.int64)
+    is_dirty = np.zeros(resources, np.bool_)
+    dirty_count = 0
+    while True:
+        for i in range(touched_count):
+            task = touched[i]
+            ready_s[task] = now
+            r = resource[task]
+            if r < 0:
+                start[task] = now
+                end[task] = now + duration_s[task]
+                cause[task] = released_by[task]
+                _push_ready(events, 0, event_count, task, end)
+                event_count += 1
+            else:
+                _push_ready(heap, base[r], size[r], task, priority)
+                size[r] += 1
+                if not is_dirty[r]:
+                    is_dirty[r] = True
+                    dirty[dirty_count] = r
+                    dirty_count += 1
+        touched_count = 0
+        for i in range(dirty_count):
+            r = dirty[i]
+            is_dirty[r] = False
+            if running[r] < 0 and size[r] > 0:
+                task = _pop_ready(heap, base[r], size[r], priority)
+                size[r] -= 1
+                running[r] = task
+                start[task] = now
+                end[task] = now + duration_s[task]
+                cause[task] = last_on[r] if ready_s[task] < now else released_by[task]
+                _push_ready(events, 0, event_count, task, end)
+                event_count += 1
+        dirty_count = 0
+        if event_count == 0:
+            break
+        now = end[events[0]]
+        while event_count > 0 and end[events[0]] == now:
+            task = _pop_ready(events, 0, event_count, end)
+            event_count -= 1
+            done += 1
+            r = resource[task]
+            if r >= 0:
+                running[r] = -1
+                last_on[r] = task
+                if not is_dirty[r]:
+                    is_dirty[r] = True
+                    dirty[dirty_count] = r
+                    dirty_count += 1
+            for e in range(successor_start[task], successor_start[task + 1]):
+                after = successor[e]
+                waiting[after] -= 1
+                if waiting[after] == 0:
+                    released_by[after] = task
+                    touched[touched_count] = after
+                    touched_count += 1
+    return start, end, cause, done

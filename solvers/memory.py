@@ -1,0 +1,188 @@
+"""Memory counted over time from a simulated schedule: never from a formula."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.lowering import TaskGraph
+from solvers.plan import Plan
+from solvers.problem import Problem
+from solvers.schedule import MemoryCurve
+from solvers.units import Unit
+
+Events = list[tuple[float, float]]
+"""(time in s, change in bytes)."""
+
+
+def static_bytes_per_device(problem: Problem, plan: Plan) -> NDArray[np.float64]:
+    """Parameters, gradients and optimizer states (or the stated sizes) per device, shape [devices]."""
+    static = problem.static_bytes()
+    held = np.zeros(len(problem.cluster))
+    for stage in plan.stages:
+        amount = float(static[list(stage.operators)].sum())
+        for device in stage.devices:
+            held[device] += amount
+    return held
+
+
+def memory_curves(
+    problem: Problem, plan: Plan, lowered: TaskGraph, start_s: Sequence[float], end_s: Sequence[float]
+) -> tuple[MemoryCurve, ...]:
+    """Bytes held on every device over the schedule.
+
+    Saved activations are held from the start of a forward until the end of the last backward of
+    the same micro-batch; a received tensor from the start of its transfer until its reader (in
+    training, the reader's backward) is done; a sent tensor from the end of its producer until its
+    last transfer ends; workspace while its task runs. Sizes a workload states are held throughout.
+    """
+    held = static_bytes_per_device(problem, plan)
+    events: list[Events] = [[] for _ in held]
+    if problem.stated_bytes is None:
+        released = _release_times(problem, lowered, end_s)
+        _activations(problem, lowered, start_s, end_s, released, events)
+        _buffers(lowered, start_s, end_s, released, events)
+    return tuple(_curve(float(static), changes) for static, changes in zip(held, events, strict=True))
+
+
+def _release_times(problem: Problem, lowered: TaskGraph, end_s: Sequence[float]) -> list[float]:
+    """When what a task keeps may be dropped: the end of its micro-batch's last backward."""
+    operators = problem.graph.operators
+    last: dict[tuple[int, int, int, int], float] = {}
+
+    def key(unit: Unit, micro_batch: int, device: int) -> tuple[int, int, int, int]:
+        operator = unit.operator
+        if operator >= 0:
+            forward = operators[operator].forward_of
+            operator = operator if forward is None else forward
+        return (unit.stage, operator, micro_batch, device)
+
+    for index, task in enumerate(lowered.tasks):
+        if task.unit >= 0 and lowered.units[task.unit].kind in "BIW":
+            place = key(lowered.units[task.unit], task.micro_batch, task.device)
+            last[place] = max(last.get(place, 0.0), end_s[index])
+    released = []
+    for index, task in enumerate(lowered.tasks):
+        if task.unit < 0:
+            released.append(end_s[index])
+        else:
+            place = key(lowered.units[task.unit], task.micro_batch, task.device)
+            released.append(max(last.get(place, 0.0), end_s[index]))
+    return released
+
+
+def _activations(
+    problem: Problem,
+    lowered: TaskGraph,
+    start_s: Sequence[float],
+    end_s: Sequence[float],
+    released: Sequence[float],
+    events: list[Events],
+) -> None:
+    keeps = problem.has_backward()
+    saved: dict[int, float] = {}
+    working: dict[int, float] = {}
+    for index, task in enumerate(lowered.tasks):
+        if task.unit < 0:
+            continue
+        unit = lowered.units[task.unit]
+        if task.unit not in saved:
+            samples = unit.micro_batch_size / len(unit.devices)
+            saved[task.unit] = saved_bytes(problem, unit.operators, samples) if keeps and unit.kind == "F" else 0.0
+            working[task.unit] = workspace_bytes(problem, unit.operators, samples)
+        if saved[task.unit]:
+            events[task.device] += [(start_s[index], saved[task.unit]), (released[index], -saved[task.unit])]
+        if working[task.unit]:
+            events[task.device] += [(start_s[index], working[task.unit]), (end_s[index], -working[task.unit])]
+
+
+def saved_bytes(problem: Problem, operators: Iterable[int], samples: float) -> float:
+    """Activations that ``operators`` keep for their backward, in bytes."""
+    return sum(problem.graph.operators[o].saved_bytes.at(samples) for o in operators)
+
+
+def workspace_bytes(problem: Problem, operators: Sequence[int], samples: float) -> float:
+    """Largest temporary memory while ``operators`` run one after the other, in bytes.
+
+    In training the live activations are among the saved ones; in inference the tensors that later
+    operators of the set still read are counted.
+    """
+    graph = problem.graph
+    if problem.has_backward():
+        return max((graph.operators[o].workspace_bytes.at(samples) for o in operators), default=0.0)
+    inside = set(operators)
+    readers = {
+        t: sum(consumer in inside for consumer in graph.tensors[t].consumers)
+        for o in operators
+        for t in graph.outputs[o]
+    }
+    live = peak = 0.0
+    for operator in operators:
+        for t in graph.outputs[operator]:
+            live += graph.tensors[t].nbytes.at(samples)
+        own = graph.operators[operator]
+        peak = max(peak, live, live + own.workspace_bytes.at(samples) - _output_bytes(problem, operator, samples))
+        for t in graph.inputs[operator]:
+            if t in readers:
+                readers[t] -= 1
+                if readers[t] == 0:
+                    live -= graph.tensors[t].nbytes.at(samples)
+        for t in graph.outputs[operator]:
+            if readers[t] == 0:
+                live -= graph.tensors[t].nbytes.at(samples)
+    return peak
+
+
+def _output_bytes(problem: Problem, operator: int, samples: float) -> float:
+    return sum(problem.graph.tensors[t].nbytes.at(samples) for t in problem.graph.outputs[operator])
+
+
+def _buffers(
+    lowered: TaskGraph,
+    start_s: Sequence[float],
+    end_s: Sequence[float],
+    released: Sequence[float],
+    events: list[Events],
+) -> None:
+    sending: dict[tuple[tuple[int, ...], str], tuple[float, float]] = {}
+    for index, task in enumerate(lowered.tasks):
+        if task.unit >= 0 or not task.holds_from:
+            continue
+        if task.arrives:
+            until = max(_reader_done(lowered, released, end_s, t) for t in task.feeds)
+            events[task.to_device] += [(start_s[index], task.nbytes), (until, -task.nbytes)]
+        key = (task.holds_from, task.label.split(">")[0])
+        nbytes, until = sending.get(key, (0.0, 0.0))
+        sending[key] = (max(nbytes, task.nbytes), max(until, end_s[index]))
+    totals: dict[int, Events] = defaultdict(list)
+    for (sources, _), (nbytes, until) in sending.items():
+        ready = min(end_s[s] for s in sources)
+        totals[lowered.tasks[sources[0]].device] += [(ready, nbytes), (until, -nbytes)]
+    for device, changes in totals.items():
+        events[device] += changes
+
+
+def _reader_done(lowered: TaskGraph, released: Sequence[float], end_s: Sequence[float], task: int) -> float:
+    """A forward reader keeps what it received until its backward; any other reader until its end."""
+    unit = lowered.tasks[task].unit
+    if unit >= 0 and lowered.units[unit].kind == "F":
+        return released[task]
+    return end_s[task]
+
+
+def _curve(static: float, events: Events) -> MemoryCurve:
+    """Sum the changes; what is freed at an instant is freed before anything new is held."""
+    times, nbytes = [0.0], [static]
+    level = static
+    for time, change in sorted(events):
+        level += change
+        if time == times[-1]:
+            nbytes[-1] = level
+        else:
+            times.append(time)
+            nbytes.append(level)
+    return MemoryCurve(tuple(times), tuple(nbytes), static)
+
