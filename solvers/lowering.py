@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from solvers.errors import InvalidPlan
 from solvers.graph import Phase
 from solvers.plan import Action, Plan
-from solvers.problem import Objective, Problem, Transfers
+from solvers.problem import Execution, Objective, Problem, Transfers
 from solvers.units import Pass, Unit, unroll
 
 Place = tuple[tuple[int, ...], int]
@@ -67,7 +67,7 @@ class _Lowering:
         self.tasks: list[Task] = []
         self.after: list[set[int]] = []
         self.task_of: dict[tuple[int, int, int], int] = {}
-        self.shared = {f"device {d}" for d, device in enumerate(self.cluster.devices) if device.concurrency is None}
+        self.shared = _shared_resources(problem, unrolled)
         self.durations: dict[tuple[int, int], float] = {}
         self.units_of: dict[int, list[int]] = defaultdict(list)
         for index, unit in enumerate(self.units):
@@ -82,7 +82,7 @@ class _Lowering:
         return len(self.tasks) - 1
 
     def _compute_tasks(self, device: int, order: tuple[tuple[int, int], ...]) -> None:
-        ordered = self.cluster.devices[device].concurrency is not None
+        ordered = f"device {device}" not in self.shared
         previous = -1
         for position, (u, micro_batch) in enumerate(order):
             unit = self.units[u]
@@ -331,6 +331,18 @@ def lower(problem: Problem, plan: Plan, objective: Objective) -> TaskGraph:
     lowering = _Lowering(problem, plan, unroll(problem, plan, objective))
     lowering.connect()
     return TaskGraph(lowering.tasks, lowering.after, lowering.units, frozenset(lowering.shared))
+
+
+def _shared_resources(problem: Problem, unrolled: Pass) -> set[str]:
+    """Devices that run any number of tasks at once: CPUs in a CALL pass, and those declared so."""
+    calls = any(unit.call for unit in unrolled.units) or (
+        problem.execution is Execution.CALL and problem.objective is Objective.MAKESPAN
+    )
+    return {
+        f"device {d}"
+        for d, device in enumerate(problem.cluster.devices)
+        if device.concurrency is None or (calls and device.is_cpu)
+    }
 
 
 def _size(unit: Unit) -> int:

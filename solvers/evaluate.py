@@ -1,0 +1,165 @@
+"""Judge a plan: the only place where an objective is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.contiguity import broken_contiguity
+from solvers.errors import InvalidPlan
+from solvers.load import loads
+from solvers.memory import static_bytes_per_device
+from solvers.plan import Plan
+from solvers.problem import Objective, Problem
+from solvers.schedule import Schedule
+from solvers.simulate import simulate
+
+MEMORY_SLACK = 1e-9
+"""Relative excess over a memory cap that is rounding, not a violation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A plan's objective for the problem asked, and why it does not fit ("" if it does)."""
+
+    objective_s: float
+    violation: str = ""
+
+    @property
+    def feasible(self) -> bool:
+        return not self.violation
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """A plan under all three objectives (seconds), and what people ask beside them.
+
+    max_load_s is per sample, makespan_s for one unsplit pass of the mini-batch, iteration_s for
+    the mini-batch in micro-batches. bubble: share of device time idle in the iteration, over the
+    devices used, in 0..1. cut_bytes: moved between devices per iteration. load_s, busy_s (compute
+    per iteration), peak_memory_bytes and static_bytes: one entry per device.
+    """
+
+    max_load_s: float
+    makespan_s: float
+    iteration_s: float
+    throughput_per_s: float
+    bubble: float
+    cut_bytes: float
+    load_s: tuple[float, ...]
+    busy_s: tuple[float, ...]
+    peak_memory_bytes: tuple[float, ...]
+    static_bytes: tuple[float, ...]
+
+    def objective_s(self, objective: Objective) -> float:
+        return {
+            Objective.MAX_LOAD: self.max_load_s,
+            Objective.MAKESPAN: self.makespan_s,
+            Objective.ITERATION: self.iteration_s,
+        }[objective]
+
+
+def judge(problem: Problem, plan: Plan) -> Judged:
+    """The objective asked for, and the first rule the plan breaks: a pin, a device that cannot run
+    an operator, contiguity, the memory cap (on the peak of the simulated schedule)."""
+    violation = _misplaced(problem, plan) or broken_contiguity(problem, plan)
+    if violation:
+        return Judged(math.inf, violation)
+    if problem.objective is Objective.MAX_LOAD and problem.stated_bytes is not None:
+        peak: Iterable[float] = static_bytes_per_device(problem, plan)
+        objective = float(loads(problem, plan).total_s().max())
+    else:
+        schedule = simulate(problem, plan)
+        peak = schedule.peak_bytes()
+        if problem.objective is Objective.MAX_LOAD:
+            objective = float(loads(problem, plan).total_s().max())
+        else:
+            objective = schedule.makespan_s
+    return Judged(objective, over_cap(problem, peak))
+
+
+def over_cap(problem: Problem, peak_bytes: Iterable[float]) -> str:
+    """The first device whose peak exceeds its memory, as a sentence; "" if all fit."""
+    for device, (held, spec) in enumerate(zip(peak_bytes, problem.cluster.devices, strict=True)):
+        if held > spec.memory_bytes * (1 + MEMORY_SLACK):
+            return (
+                f"device {device} needs {held:.0f} bytes at its peak, more than its memory of"
+                f" {spec.memory_bytes:.0f} bytes"
+            )
+    return ""
+
+
+def _misplaced(problem: Problem, plan: Plan) -> str:
+    for stage in plan.stages:
+        for device in stage.devices:
+            times = problem.compute.at(problem.cluster.devices[device].kind, 1)
+            blocked = ~np.isfinite(times[list(stage.operators)])
+            if blocked.any():
+                name = problem.graph.operators[stage.operators[int(np.argmax(blocked))]].name
+                return f"operator {name!r} cannot run on device {device}"
+    if problem.pins:
+        placement = plan.placement()
+        for operator, device in problem.pins.items():
+            if placement[operator] != (device,):
+                name = problem.graph.operators[operator].name
+                return f"operator {name!r} is pinned to device {device}, but placed on {list(placement[operator])}"
+    return ""
+
+
+def evaluate(problem: Problem, plan: Plan) -> Metrics:
+    """All metrics of a plan. Raises InvalidPlan if it cannot be simulated."""
+    iteration = simulate(problem, plan, Objective.ITERATION)
+    single = simulate(problem, plan, Objective.MAKESPAN)
+    own = single if problem.objective is Objective.MAKESPAN else iteration
+    total = loads(problem, plan).total_s()
+    busy = _busy(iteration, len(problem.cluster))
+    used = plan.devices_used()
+    span = iteration.makespan_s
+    bubble = 1.0 - sum(busy[d] for d in used) / (span * len(used)) if span > 0 else 0.0
+    return Metrics(
+        max_load_s=float(total.max()),
+        makespan_s=single.makespan_s,
+        iteration_s=span,
+        throughput_per_s=problem.mini_batch / span if span > 0 else math.inf,
+        bubble=max(0.0, bubble),
+        cut_bytes=cut_bytes(problem, plan),
+        load_s=tuple(total.tolist()),
+        busy_s=tuple(busy),
+        peak_memory_bytes=own.peak_bytes(),
+        static_bytes=tuple(static_bytes_per_device(problem, plan).tolist()),
+    )
+
+
+def _busy(schedule: Schedule, devices: int) -> list[float]:
+    busy = [0.0] * devices
+    for span in schedule.spans:
+        if not span.is_transfer:
+            busy[span.device] += span.end_s - span.start_s
+    return busy
+
+
+def cut_bytes(problem: Problem, plan: Plan) -> float:
+    """Bytes of tensors that cross devices, once per pair of places, per mini-batch."""
+    where: dict[int, list[tuple[tuple[int, ...], int]]] = {}
+    for stage in plan.stages:
+        for operator in stage.operators:
+            where.setdefault(operator, []).append((stage.devices, stage.micro_batch_size))
+    tensors = problem.graph.tensors
+    total = 0.0
+    for group in problem.graph.messages:
+        pairs = set()
+        for t in group:
+            copies = where.get(tensors[t].producer)
+            if copies is None:
+                raise InvalidPlan(f"operator {problem.graph.operators[tensors[t].producer].name!r} is not placed")
+            homes = {devices for devices, _ in copies}
+            for consumer in tensors[t].consumers:
+                for devices, _ in where[consumer]:
+                    if devices not in homes:
+                        pairs.add((copies[0], devices))
+        for (_, b), _ in pairs:
+            total += tensors[group[0]].nbytes.at(b) * (problem.mini_batch / b)
+    return total
