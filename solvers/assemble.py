@@ -1,0 +1,28 @@
+"""From a placement to a whole plan: stages, in-flight numbers and orders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from solvers.orders import in_flight, pipeline_order, stage_successors
+from solvers.plan import Plan, Stage
+from solvers.problem import Pipeline, Problem
+from solvers.segments import Place, stages_of_placement
+
+
+def assemble(problem: Problem, placement: Sequence[Place], micro_batches: int) -> Plan:
+    """The plan that runs a placement with the problem's pipeline.
+
+    placement: for every operator of the graph its devices (more than one: replicated).
+    micro_batches must divide the problem's mini-batch. Raises InvalidPlan if the placement cannot
+    be cut into stages.
+    """
+    sets = stages_of_placement(problem.graph, placement)
+    after = stage_successors(problem, [operators for operators, _ in sets])
+    flights = in_flight(problem, after, micro_batches)
+    size = problem.mini_batch // micro_batches
+    stages = tuple(
+        Stage(operators, devices, size, flight) for (operators, devices), flight in zip(sets, flights, strict=True)
+    )
+    pipeline = Pipeline.ONE_F_ONE_B if problem.pipeline is Pipeline.PLANNER else problem.pipeline
+    return Plan(stages, pipeline_order(problem, stages, after, micro_batches), pipeline.value)
