@@ -1,0 +1,95 @@
+"""Small multiples of memory over time, and the table of devices."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from explorer.view import text
+
+POINTS = 160
+"""Steps a curve keeps: about one a pixel pair of a small multiple."""
+
+
+def memory_curve(
+    times_s: Sequence[float], nbytes: Sequence[float], static_bytes: float, span_s: float
+) -> dict[str, Any]:
+    """A memory curve thinned to at most POINTS steps that keeps every window's highest value.
+
+    points: [share of the span, bytes], ascending in time. peak is exact.
+    """
+    peak = max(nbytes, default=static_bytes)
+    if len(times_s) <= POINTS:
+        points = [[_share(t, span_s), b] for t, b in zip(times_s, nbytes, strict=True)]
+        return {"points": points or [[0.0, static_bytes]], "static_bytes": static_bytes, "peak_bytes": peak}
+    points = []
+    for window in range(POINTS):
+        start, end = span_s * window / POINTS, span_s * (window + 1) / POINTS
+        first = max(0, bisect_right(times_s, start) - 1)
+        last = max(first + 1, bisect_right(times_s, end))
+        points.append([window / POINTS, max(nbytes[first:last])])
+    return {"points": points, "static_bytes": static_bytes, "peak_bytes": peak}
+
+
+def memory_cards(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One card a device: its curve scaled so that the cap (or the highest peak without one) is 1.
+
+    cap: share of the card's height at which the cap's line is, None if memory is not limited.
+    """
+    devices = plan["devices"]
+    tallest = max(
+        [c["peak_bytes"] for c in plan["memory"]] + [d["memory_bytes"] or 0.0 for d in devices] + [1.0]
+    )
+    cards = []
+    for device, curve in zip(devices, plan["memory"], strict=True):
+        cap = device["memory_bytes"]
+        top = max(cap, curve["peak_bytes"]) if cap else tallest
+        cards.append(
+            {
+                "device": device["index"],
+                "name": device["name"],
+                "peak": text.nbytes(curve["peak_bytes"]),
+                "limit": text.nbytes(cap) if cap else "no cap",
+                "over": bool(cap) and curve["peak_bytes"] > cap * (1 + 1e-9),
+                "cap": cap / top if cap else None,
+                "floor": round(curve["static_bytes"] / top, 4),
+                "points": [[round(x, 4), round(b / top, 4)] for x, b in curve["points"]],
+            }
+        )
+    return cards
+
+
+def device_rows(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The devices table: what each holds and what it does with its time."""
+    metrics, span = plan["metrics"], plan["span_s"]
+    operators = [0] * len(plan["devices"])
+    for places in plan["placement"]:
+        for device in places:
+            operators[device] += 1
+    stages = [[i for i, s in enumerate(plan["stages"]) if d in s["devices"]] for d in range(len(operators))]
+    rows = []
+    for device in plan["devices"]:
+        i = device["index"]
+        cap, peak = device["memory_bytes"], plan["memory"][i]["peak_bytes"]
+        rows.append(
+            {
+                "device": i,
+                "name": device["name"],
+                "kind": device["kind"],
+                "stages": ", ".join(map(str, stages[i][:6])) + (" …" if len(stages[i]) > 6 else "") or text.NOTHING,
+                "operators": text.count(operators[i]),
+                "busy": text.percent(plan["busy_s"][i] / span if span else None),
+                "compute": text.seconds(plan["busy_s"][i]),
+                "load": text.seconds(metrics["load_s"][i]),
+                "parameters": text.nbytes(plan["memory"][i]["static_bytes"]),
+                "peak": text.nbytes(peak),
+                "of_cap": text.percent(peak / cap) if cap else text.NOTHING,
+            }
+        )
+    return rows
+
+
+def _share(time_s: float, span_s: float) -> float:
+    return 0.0 if span_s <= 0 or not math.isfinite(span_s) else min(1.0, time_s / span_s)

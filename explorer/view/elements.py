@@ -1,0 +1,211 @@
+"""The operator graph as boxes: modules collapsed or expanded, tensors between them added up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.view import text
+from explorer.view.layered_layout import Layout, layered_layout
+from explorer.view.skeleton import Skeleton
+
+MAX_ELEMENTS = 1500
+READABLE = 60
+"""Boxes that still read well at once: the first view shows the deepest level with at most these."""
+LABEL = 15
+FORWARD = "forward"
+
+
+@dataclass(frozen=True)
+class GraphView:
+    """boxes: element id -> positions of its operators. owner: operator -> element id. edges: (source,
+    target) ids, each with the positions of the tensors it stands for. expanded: module paths shown
+    as their parts. collapsed: the limit forced some of them shut."""
+
+    boxes: dict[str, list[int]]
+    owner: list[str]
+    labels: dict[str, str]
+    expandable: frozenset[str]
+    edges: dict[tuple[str, str], list[int]]
+    expanded: frozenset[str]
+    layout: Layout
+    collapsed: bool
+    depth: int
+
+    @property
+    def size(self) -> int:
+        return len(self.boxes) + len(self.edges)
+
+
+def depths(skeleton: Skeleton) -> int:
+    """The number of levels: 1 is the top modules, the last one single operators."""
+    return 1 + max((len(_parts(path)) for path in skeleton["modules"]), default=0)
+
+
+def expanded_to(skeleton: Skeleton, depth: int) -> frozenset[str]:
+    """The modules to expand so that ``depth`` levels show."""
+    found: set[str] = set()
+    for path in set(skeleton["modules"]):
+        parts = _parts(path)
+        found.update(".".join(parts[: i + 1]) for i in range(min(len(parts), depth - 1)))
+    return frozenset(found)
+
+
+def readable_depth(skeleton: Skeleton) -> int:
+    """The deepest level with at most READABLE boxes; 1 if there is none."""
+    best = 1
+    for depth in range(1, depths(skeleton) + 1):
+        owner = _owners(skeleton, expanded_to(skeleton, depth))
+        if len(set(owner)) <= READABLE:
+            best = depth
+    return best
+
+
+def graph_view(skeleton: Skeleton, expanded: frozenset[str], aspect: float = 0.85) -> GraphView:
+    """Boxes, aggregated edges and their layout; at most MAX_ELEMENTS of both, else modules are shut."""
+    collapsed = False
+    while True:
+        owner = _owners(skeleton, expanded)
+        edges = _edges(skeleton, owner)
+        boxes: dict[str, list[int]] = {}
+        for i, name in enumerate(owner):
+            boxes.setdefault(name, []).append(i)
+        if len(boxes) + len(edges) <= MAX_ELEMENTS or not expanded:
+            break
+        deepest = max(len(_parts(path)) for path in expanded)
+        expanded = frozenset(path for path in expanded if len(_parts(path)) < deepest)
+        collapsed = True
+    index = {name: i for i, name in enumerate(boxes)}
+    layout = layered_layout(len(boxes), [(index[a], index[b]) for a, b in edges], aspect)
+    depth = 1 + max((len(_parts(path)) for path in expanded), default=0)
+    labels = {name: _label(skeleton, name) for name in boxes}
+    expandable = frozenset(name for name in boxes if name.startswith("m:"))
+    return GraphView(boxes, owner, labels, expandable, edges, expanded, layout, collapsed, depth)
+
+
+def cytoscape_elements(view: GraphView) -> list[dict[str, Any]]:
+    """The elements of dash-cytoscape, without any device: classes are laid over them per plan."""
+    found: list[dict[str, Any]] = []
+    for (name, members), (x, y) in zip(view.boxes.items(), view.layout.positions, strict=True):
+        label = text.short(view.labels[name], LABEL)
+        found.append(
+            {
+                "data": {"id": name, "label": label, "name": label, "operators": len(members)},
+                "position": {"x": round(x, 1), "y": round(y, 1)},
+                "classes": "module" if name in view.expandable else "operator",
+            }
+        )
+    for number, (source, target) in enumerate(view.edges):
+        wrapped = number in view.layout.wrapped
+        found.append(
+            {
+                "data": {"id": f"e:{number}", "source": source, "target": target, "label": ""},
+                "classes": "wrapped" if wrapped else "",
+            }
+        )
+    return found
+
+
+def assignment(
+    view: GraphView, skeleton: Skeleton, placement: Sequence[Sequence[int]], samples: float
+) -> dict[str, Any]:
+    """What a plan lays over the boxes: ``nodes`` {id: its devices, most operators first} and ``cuts``
+    {edge id: [label, bytes]}, bytes counted once per tensor and destination device."""
+    nodes: dict[str, list[int]] = {}
+    for name, members in view.boxes.items():
+        used = Counter(device for i in members for device in placement[i])
+        nodes[name] = [device for device, _ in sorted(used.items(), key=lambda kv: (-kv[1], kv[0]))]
+    cuts: dict[str, list[Any]] = {}
+    for number, ((_, target), tensors) in enumerate(view.edges.items()):
+        home = nodes[target]
+        if len(home) == 1 and all(list(placement[skeleton["tensors"][t][0]]) == home for t in tensors):
+            continue
+        total = 0.0
+        crosses = False
+        for t in tensors:
+            producer, consumers, fixed, per_sample = skeleton["tensors"][t]
+            there = {d for c in consumers if view.owner[c] == target for d in placement[c]}
+            away = len(there - set(placement[producer]))
+            crosses = crosses or away > 0
+            total += away * (fixed + per_sample * samples)
+        if crosses:
+            cuts[f"e:{number}"] = [text.nbytes(total) if total else "", total]
+    return {"nodes": nodes, "cuts": cuts}
+
+
+def table(view: GraphView, skeleton: Skeleton, nodes: Mapping[str, Sequence[int]]) -> list[dict[str, str]]:
+    """The graph's table twin: one row a box."""
+    after: dict[str, list[str]] = {}
+    for source, target in view.edges:
+        after.setdefault(source, []).append(full_name(skeleton, target))
+    return [
+        {
+            "name": full_name(skeleton, name),
+            "operators": text.count(len(members)),
+            "devices": ", ".join(map(str, nodes.get(name, ()))) or text.NOTHING,
+            "parameters": text.nbytes(sum(skeleton["params"][i] for i in members)),
+            "feeds": text.listing(after.get(name, []), 3),
+        }
+        for name, members in view.boxes.items()
+    ]
+
+
+def full_name(skeleton: Skeleton, element: str) -> str:
+    """The module path or operator name behind an element id."""
+    kind, _, rest = element.partition(":")
+    if kind == "m":
+        return rest
+    names: list[str] = skeleton["names"]
+    return names[int(rest)]
+
+
+def _parts(path: str) -> list[str]:
+    return path.split(".") if path else []
+
+
+def _owners(skeleton: Skeleton, expanded: frozenset[str]) -> list[str]:
+    modules, anchors = skeleton["modules"], skeleton["anchors"]
+    shut: dict[str, str | None] = {}
+    owner: list[str] = []
+    for i in range(skeleton["operators"]):
+        anchor = anchors[i]
+        path = modules[anchor]
+        if path not in shut:
+            shut[path] = _first_shut(path, expanded)
+        box = shut[path]
+        owner.append(f"m:{box}" if box is not None else f"o:{anchor}")
+    return owner
+
+
+def _first_shut(path: str, expanded: frozenset[str]) -> str | None:
+    parts = _parts(path)
+    for i in range(len(parts)):
+        prefix = ".".join(parts[: i + 1])
+        if prefix not in expanded:
+            return prefix
+    return None
+
+
+def _edges(skeleton: Skeleton, owner: Sequence[str]) -> dict[tuple[str, str], list[int]]:
+    """Edges between boxes by forward tensors: what flows back mirrors them."""
+    phases = skeleton["phases"]
+    edges: dict[tuple[str, str], list[int]] = {}
+    for t, (producer, consumers, _, _) in enumerate(skeleton["tensors"]):
+        if phases[producer] != FORWARD:
+            continue
+        targets = {owner[c] for c in consumers if phases[c] == FORWARD} - {owner[producer]}
+        for target in sorted(targets):
+            edges.setdefault((owner[producer], target), []).append(t)
+    return edges
+
+
+def _label(skeleton: Skeleton, element: str) -> str:
+    """The last part of a module path; "layers.4" where the last part is only a number."""
+    if element.startswith("o:"):
+        name = full_name(skeleton, element)
+        module = skeleton["modules"][int(element[2:])]
+        return name.removeprefix(module + ".") if module else name
+    parts = _parts(element[2:])
+    return ".".join(parts[-2:]) if parts[-1].isdigit() else parts[-1]

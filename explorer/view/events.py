@@ -1,0 +1,103 @@
+"""What a solving worker tells the page, as plain data: events in the order in which they happen."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+from explorer.view import text
+from explorer.view.plan_view import devices, finite, plan_view, result_view
+from explorer.view.skeleton import skeleton
+from solvers.formats.workload import Workload
+from solvers.plan import Plan
+from solvers.problem import Problem
+from solvers.result import Progress, Result, Status
+
+Event = dict[str, Any]
+"""JSON with a ``kind``: loading, model, progress, result or failed."""
+
+BLAMED = 5
+
+
+def loading(what: str) -> Event:
+    """The worker is at something before the search: ``what`` is a short phrase."""
+    return {"kind": "loading", "text": what}
+
+
+def model(workload: Workload, known: Container[str]) -> Event:
+    """The graph to draw; only its hash if the page has it already (``known`` hashes)."""
+    found = skeleton(workload)
+    return {"kind": "model", "hash": found["hash"], "skeleton": None if found["hash"] in known else found}
+
+
+def progress(problem: Problem, planner: str, step: Progress, plan: Plan | None) -> Event:
+    """A step of the search, with the view of the incumbent if there is a new one."""
+    view = None
+    if plan is not None:
+        view = plan_view(
+            problem,
+            plan,
+            planner=planner,
+            objective_s=step.objective_s,
+            bound_s=step.bound_s,
+            runtime_s=step.elapsed_s,
+        )
+    return {
+        "kind": "progress",
+        "elapsed_s": step.elapsed_s,
+        "objective_s": finite(step.objective_s),
+        "bound_s": finite(step.bound_s) or 0.0,
+        "note": step.note,
+        "plan": view,
+    }
+
+
+def result(outcome: Result, fits_memory_bytes: float | None = None, bound_memory_bytes: float | None = None) -> Event:
+    """The end of the search. fits_memory_bytes: the smallest cap a plan was found for, when none
+    fits the cap asked for; bound_memory_bytes: a proved lower bound on any such cap."""
+    return {
+        "kind": "result",
+        "status": str(outcome.status),
+        "stop_reason": str(outcome.stop_reason),
+        "planner": outcome.planner,
+        "runtime_s": outcome.runtime_s,
+        "bound_s": finite(outcome.bound_s) or 0.0,
+        "notes": list(outcome.notes),
+        "plan": result_view(outcome),
+        "infeasible": None
+        if outcome.plan is not None
+        else infeasible(outcome.problem, outcome.status, outcome.notes, fits_memory_bytes, bound_memory_bytes),
+    }
+
+
+def failed(message: str) -> Event:
+    """Bad input, an unsupported problem, or a defect; ``message`` is one line for people."""
+    return {"kind": "failed", "message": message}
+
+
+def infeasible(
+    problem: Problem,
+    status: Status,
+    notes: tuple[str, ...],
+    fits_memory_bytes: float | None,
+    bound_memory_bytes: float | None,
+) -> dict[str, Any]:
+    """Why there is no plan: the operators that hold most, and the caps that would do."""
+    static = problem.static_bytes().tolist()
+    heaviest = sorted(range(len(static)), key=lambda i: -static[i])[:BLAMED]
+    found = devices(problem)
+    caps = [d["memory_bytes"] for d in found if d["memory_bytes"]]
+    return {
+        "proved": status is Status.INFEASIBLE,
+        "notes": list(notes),
+        "cap_bytes": min(caps, default=None),
+        "devices": len(found),
+        "total_bytes": sum(static),
+        "fits_memory_bytes": finite(fits_memory_bytes) if fits_memory_bytes is not None else None,
+        "bound_memory_bytes": finite(bound_memory_bytes) if bound_memory_bytes is not None else None,
+        "blame": [
+            {"name": problem.graph.operators[i].name, "bytes": static[i], "text": text.nbytes(static[i])}
+            for i in heaviest
+            if static[i] > 0
+        ],
+    }

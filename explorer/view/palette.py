@@ -1,0 +1,96 @@
+"""Device colours: Okabe and Ito's eight hues, safe for the colour-blind; then the same with patterns.
+
+The order is the one, of all 5,040, in which neighbours in pipeline order differ most: at least
+38 CIELAB units apart for normal, protanopic, deuteranopic and tritanopic sight (Machado et al. 2009).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, ...] = ("light", "dark")
+
+BLUE, ORANGE, GREEN, YELLOW = "#0072B2", "#E69F00", "#009E73", "#F0E442"
+PINK, SKY, VERMILLION = "#CC79A7", "#56B4E9", "#D55E00"
+INK, PAPER = "#14181d", "#e8eaee"
+
+PATTERNS = ("", "x", ".", "+")
+"""Plotly pattern of devices 0-7, 8-15, 16-23 and 24-31; later devices start over."""
+
+DEVICES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Swatch:
+    """How one device is painted. text is readable on fill; light and dark variants are for backwards."""
+
+    fill: str
+    text: str
+    soft: str
+    soft_text: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """The colours of a theme that a drawing needs."""
+
+    background: str
+    text: str
+    quiet: str
+    grid: str
+    lane: str
+    accent: str
+
+
+SURFACES: dict[Theme, Surface] = {
+    "light": Surface("#ffffff", "#14181d", "#5c646e", "#e3e6ea", "#f3f5f7", "#2457d6"),
+    "dark": Surface("#161b21", "#e8eaee", "#9aa4af", "#2a3038", "#1c2229", "#7aa2ff"),
+}
+
+
+def hues(theme: Theme) -> tuple[str, ...]:
+    """The eight hues in device order; black becomes white on a dark page."""
+    return (BLUE, ORANGE, GREEN, YELLOW, PINK, INK if theme == "light" else PAPER, SKY, VERMILLION)
+
+
+def swatch(device: int, theme: Theme) -> Swatch:
+    """The paint of a device. Raises ValueError below 0."""
+    if device < 0:
+        raise ValueError(f"a device index is at least 0, found {device}")
+    fill = hues(theme)[device % 8]
+    # Yellow on white and blue on black need their share of the hue to stay visible.
+    soft = mix(fill, SURFACES[theme].background, 0.58 if theme == "light" else 0.5)
+    return Swatch(fill, text_on(fill), soft, text_on(soft), PATTERNS[device // 8 % 4])
+
+
+def mix(colour: str, other: str, share: float) -> str:
+    """``share`` of the first colour, the rest of the second."""
+    a, b = _channels(colour), _channels(other)
+    return "#" + "".join(f"{round(x * share + y * (1 - share)):02x}" for x, y in zip(a, b, strict=True))
+
+
+def text_on(colour: str) -> str:
+    """Black or white, whichever has more contrast (WCAG 2.2, relative luminance)."""
+    luminance = _luminance(colour)
+    ink = (luminance + 0.05) / (_luminance(INK) + 0.05)
+    white = 1.05 / (luminance + 0.05)
+    return INK if ink >= white else "#ffffff"
+
+
+def contrast(a: str, b: str) -> float:
+    """WCAG contrast ratio, 1 to 21."""
+    high, low = sorted((_luminance(a), _luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def _channels(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def _luminance(colour: str) -> float:
+    parts = [c / 255 for c in _channels(colour)]
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b

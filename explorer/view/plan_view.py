@@ -1,0 +1,158 @@
+"""A plan as plain data: everything the page shows of it, computed next to the solver."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from explorer.view import gantt
+from explorer.view.charts import memory_curve
+from explorer.view.why import breakdown
+from solvers.evaluate import evaluate
+from solvers.plan import Plan
+from solvers.problem import Objective, Problem
+from solvers.result import Progress, Result, Status
+from solvers.schedule import Schedule
+from solvers.simulate import simulate
+
+PlanView = dict[str, Any]
+"""JSON. See `plan_view`."""
+
+
+def plan_view(
+    problem: Problem,
+    plan: Plan,
+    *,
+    planner: str,
+    objective_s: float,
+    bound_s: float,
+    status: Status = Status.FEASIBLE,
+    stop_reason: str = "",
+    runtime_s: float = 0.0,
+    notes: Sequence[str] = (),
+    trace: Sequence[Progress] = (),
+) -> PlanView:
+    """The view of a plan, final or incumbent, under the problem's objective.
+
+    placement: per operator the list of its devices; stage_of: per operator its stage; bars: see
+    `gantt.bars`; span_s: the end of the schedule drawn; seconds: per operator its compute time for
+    one micro-batch; bottleneck: the device that decides the objective.
+    """
+    schedule = simulate(problem, plan)
+    metrics = evaluate(problem, plan)
+    span_s = schedule.makespan_s
+    busy = _busy(schedule, len(problem.cluster))
+    loads = metrics.load_s if problem.objective is Objective.MAX_LOAD else busy
+    bottleneck = max(range(len(loads)), key=lambda d: loads[d])
+    moves = [(s.device, s.to_device, s.start_s, s.end_s) for s in schedule.spans]
+    placement, stage_of = _placement(problem, plan)
+    samples = problem.mini_batch if problem.objective is Objective.MAKESPAN else plan.stages[0].micro_batch_size
+    return {
+        "status": str(status),
+        "stop_reason": stop_reason,
+        "planner": planner,
+        "objective": str(problem.objective),
+        "contiguity": str(problem.contiguity),
+        "objective_s": finite(objective_s),
+        "bound_s": finite(bound_s) or 0.0,
+        "runtime_s": runtime_s,
+        "notes": list(notes),
+        "trace": [[p.elapsed_s, finite(p.objective_s), finite(p.bound_s), p.note] for p in trace],
+        "devices": devices(problem),
+        "placement": placement,
+        "stage_of": stage_of,
+        "stages": [
+            {
+                "devices": list(s.devices),
+                "operators": len(s.operators),
+                "micro_batch_size": s.micro_batch_size,
+                "in_flight": s.in_flight,
+            }
+            for s in plan.stages
+        ],
+        "pipeline": plan.pipeline,
+        "samples": samples,
+        "mini_batch": problem.mini_batch,
+        "modules": [o.module_path for o in problem.graph.operators],
+        "seconds": _seconds(problem, placement, samples),
+        "bars": gantt.bars(schedule),
+        "spans": len(schedule.spans),
+        "span_s": span_s,
+        "busy_s": busy,
+        "bottleneck": bottleneck,
+        "breakdown": breakdown(moves, bottleneck, span_s),
+        "memory": [memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s) for c in schedule.memory],
+        "metrics": {
+            "max_load_s": finite(metrics.max_load_s),
+            "makespan_s": finite(metrics.makespan_s),
+            "iteration_s": finite(metrics.iteration_s),
+            "throughput_per_s": finite(metrics.throughput_per_s),
+            "bubble": finite(metrics.bubble),
+            "cut_bytes": finite(metrics.cut_bytes),
+            "load_s": [finite(v) for v in metrics.load_s],
+        },
+    }
+
+
+def result_view(result: Result) -> PlanView | None:
+    """The view of a result's plan, or None if it has none."""
+    if result.plan is None:
+        return None
+    return plan_view(
+        result.problem,
+        result.plan,
+        planner=result.planner,
+        objective_s=result.objective_s,
+        bound_s=result.bound_s,
+        status=result.status,
+        stop_reason=str(result.stop_reason),
+        runtime_s=result.runtime_s,
+        notes=result.notes,
+        trace=result.trace[-200:],
+    )
+
+
+def devices(problem: Problem) -> list[dict[str, Any]]:
+    """Devices with the names people read: "GPU 3", "CPU 0"; memory_bytes is None without a cap."""
+    found = []
+    for i, device in enumerate(problem.cluster.devices):
+        number = i - len(problem.cluster.accelerators) if device.is_cpu else i
+        found.append(
+            {
+                "index": i,
+                "name": f"{'CPU' if device.is_cpu else 'GPU'} {number}",
+                "kind": device.kind,
+                "memory_bytes": finite(device.memory_bytes),
+            }
+        )
+    return found
+
+
+def finite(value: float) -> float | None:
+    """JSON has no infinity: None stands for it."""
+    return value if math.isfinite(value) else None
+
+
+def _placement(problem: Problem, plan: Plan) -> tuple[list[list[int]], list[int]]:
+    placement: list[list[int]] = [[] for _ in problem.graph.operators]
+    stage_of = [-1] * len(placement)
+    for index, stage in enumerate(plan.stages):
+        for operator in stage.operators:
+            placement[operator] += [d for d in stage.devices if d not in placement[operator]]
+            stage_of[operator] = index
+    return placement, stage_of
+
+
+def _busy(schedule: Schedule, count: int) -> list[float]:
+    busy = [0.0] * count
+    for span in schedule.spans:
+        if not span.is_transfer:
+            busy[span.device] += span.end_s - span.start_s
+    return busy
+
+
+def _seconds(problem: Problem, placement: list[list[int]], samples: int) -> list[float]:
+    tables = {d.kind: problem.compute.at(d.kind, samples).tolist() for d in problem.cluster.devices}
+    kinds = [d.kind for d in problem.cluster.devices]
+    return [float(tables[kinds[places[0]]][i]) if places else 0.0 for i, places in enumerate(placement)]

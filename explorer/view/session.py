@@ -1,0 +1,181 @@
+"""The state of one page: one value that fits in a query string. Nothing of it is trusted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode
+
+from explorer.settings import Settings
+from explorer.view.palette import THEMES, Theme
+from solvers.errors import InvalidProblem
+from solvers.problem import Objective, Pipeline
+
+MAX_DEVICES = 32
+MAX_BATCH = 65536
+MIN_MEMORY, MAX_MEMORY = 2**20, 2**50
+MAX_TIME_LIMIT_S = 600.0
+MAX_NAME = 200
+
+E = TypeVar("E", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What the page asks for. settings is what a problem is made of; theme is how it is drawn."""
+
+    model: str = ""
+    settings: Settings = field(default_factory=Settings)
+    planner: str = "auto"
+    time_limit_s: float = 10.0
+    theme: Theme = "light"
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The names a session may use; anything else is refused before a worker sees it."""
+
+    models: tuple[str, ...]
+    planners: tuple[str, ...]
+    device_kinds: tuple[str, ...]
+
+
+def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
+    """A session from an untrusted mapping (a message of the browser, a query string).
+
+    Missing, empty and "auto" values mean the default. Unknown keys are ignored, so that an old
+    link still opens. Raises InvalidProblem that names the field, what was expected and found.
+    """
+    settings = Settings(
+        devices=_integer(raw, "devices", 1, MAX_DEVICES),
+        device_kind=_one_of(raw, "device_kind", choices.device_kinds),
+        memory_bytes=_number(raw, "memory", MIN_MEMORY, MAX_MEMORY),
+        objective=_enum(raw, "objective", Objective),
+        pipeline=_enum(raw, "pipeline", Pipeline) or Pipeline.ONE_F_ONE_B,
+        training=_boolean(raw, "training"),
+        mini_batch=_integer(raw, "mini_batch", 1, MAX_BATCH),
+        micro_batches=_integer(raw, "micro_batches", 1, MAX_BATCH),
+    )
+    if not choices.models:
+        raise InvalidProblem("there is no model to plan for")
+    theme = _one_of(raw, "theme", THEMES)
+    return Session(
+        model=_one_of(raw, "model", choices.models) or choices.models[0],
+        settings=settings,
+        planner=_one_of(raw, "planner", choices.planners, default="auto") or "auto",
+        time_limit_s=_number(raw, "time_limit", 0.1, MAX_TIME_LIMIT_S) or 10.0,
+        theme="dark" if theme == "dark" else "light",
+    )
+
+
+def parse_query(query: str, choices: Choices) -> Session:
+    """A session from a query string, with or without its "?"."""
+    pairs = parse_qsl(query.removeprefix("?")[:4000], max_num_fields=40)
+    return parse(dict(pairs), choices)
+
+
+def to_dict(session: Session) -> dict[str, Any]:
+    """The session as JSON, defaults left out: `parse` gives it back."""
+    settings = session.settings
+    found: dict[str, Any] = {
+        "model": session.model,
+        "devices": settings.devices,
+        "device_kind": settings.device_kind,
+        "memory": settings.memory_bytes,
+        "objective": settings.objective.value if settings.objective else None,
+        "pipeline": settings.pipeline.value if settings.pipeline is not Pipeline.ONE_F_ONE_B else None,
+        "training": settings.training,
+        "mini_batch": settings.mini_batch,
+        "micro_batches": settings.micro_batches,
+        "planner": session.planner if session.planner != "auto" else None,
+        "time_limit": session.time_limit_s if session.time_limit_s != 10.0 else None,
+        "theme": session.theme if session.theme != "light" else None,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def to_query(session: Session) -> str:
+    """The session as a query string, without the "?"."""
+    return urlencode({key: _plain(value) for key, value in to_dict(session).items()})
+
+
+def solved_alike(a: Session, b: Session) -> bool:
+    """Whether the two ask for the same plan (the theme is only paint)."""
+    return replace(a, theme="light") == replace(b, theme="light")
+
+
+def settings_dict(settings: Settings) -> dict[str, Any]:
+    """Settings as plain values, for the way to a worker."""
+    return {f.name: getattr(settings, f.name) for f in fields(settings)}
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.0f}" if isinstance(value, float) and value == int(value) else str(value)
+
+
+def _given(raw: Mapping[str, Any], key: str) -> Any:
+    value = raw.get(key)
+    return None if value is None or value == "" or value == "auto" else value
+
+
+def _number(raw: Mapping[str, Any], key: str, low: float, high: float) -> float | None:
+    value = _given(raw, key)
+    if value is None:
+        return None
+    try:
+        number = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not low <= number <= high:
+        raise InvalidProblem(f"{key}: expected a number from {low:g} to {high:g}, found {_shown(value)}")
+    return number
+
+
+def _integer(raw: Mapping[str, Any], key: str, low: int, high: int) -> int | None:
+    number = _number(raw, key, low, high)
+    if number is None:
+        return None
+    if number != int(number):
+        raise InvalidProblem(f"{key}: expected a whole number, found {_shown(raw[key])}")
+    return int(number)
+
+
+def _boolean(raw: Mapping[str, Any], key: str) -> bool | None:
+    value = _given(raw, key)
+    if value is None:
+        return None
+    if value in (True, "true"):
+        return True
+    if value in (False, "false"):
+        return False
+    raise InvalidProblem(f"{key}: expected true or false, found {_shown(value)}")
+
+
+def _one_of(
+    raw: Mapping[str, Any], key: str, allowed: tuple[str, ...], default: str | None = None
+) -> str | None:
+    value = _given(raw, key)
+    if value is None:
+        return default
+    if not isinstance(value, str) or len(value) > MAX_NAME or value not in allowed:
+        raise InvalidProblem(f"{key}: expected one of {', '.join(allowed)}; found {_shown(value)}")
+    return value
+
+
+def _enum(raw: Mapping[str, Any], key: str, kind: Callable[[str], E]) -> E | None:
+    value = _given(raw, key)
+    if value is None:
+        return None
+    try:
+        return kind(str(value))
+    except ValueError:
+        raise InvalidProblem(f"{key}: {_shown(value)} is not one of the choices") from None
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:60]

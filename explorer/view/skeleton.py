@@ -1,0 +1,75 @@
+"""A workload as plain data: what the page needs of a graph, computed once by the worker."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from solvers.formats.workload import Workload
+from solvers.graph import OpGraph, Phase
+
+CHUNK = 40
+"""Operators per box when a graph names no modules and is too large to show one by one."""
+FLAT_LIMIT = 600
+
+Skeleton = dict[str, Any]
+"""JSON. hash, name, reference, operators (their number), parameters, costs_from, samples, training,
+notes; and per operator: names, types, modules, phases, anchors (the forward operator that stands
+for it on screen), params (bytes), saved ([fixed, per sample] bytes); tensors: [producer,
+[consumers], fixed bytes, bytes per sample]."""
+
+
+def skeleton(workload: Workload) -> Skeleton:
+    """The plain-data twin of a workload; equal graphs have equal hashes."""
+    graph = workload.graph
+    found: Skeleton = {
+        "name": graph.name,
+        "reference": workload.reference,
+        "operators": len(graph),
+        "parameters": workload.parameters,
+        "costs_from": workload.costs_from,
+        "samples": graph.samples,
+        "training": workload.training,
+        "objective": str(workload.objective),
+        "notes": list(workload.notes),
+        "names": [o.name for o in graph.operators],
+        "types": [o.op_type for o in graph.operators],
+        "modules": _modules(graph),
+        "phases": [str(o.phase) for o in graph.operators],
+        "anchors": _anchors(graph),
+        "params": [o.param_bytes for o in graph.operators],
+        "saved": [[o.saved_bytes.fixed, o.saved_bytes.per_sample] for o in graph.operators],
+        "tensors": [[t.producer, list(t.consumers), t.nbytes.fixed, t.nbytes.per_sample] for t in graph.tensors],
+    }
+    text = json.dumps(found, sort_keys=True, separators=(",", ":"))
+    found["hash"] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return found
+
+
+def _anchors(graph: OpGraph) -> list[int]:
+    """Backward and update operators are drawn where their forward operator is."""
+    anchors = list(range(len(graph)))
+    for i, operator in enumerate(graph.operators):
+        if operator.forward_of is not None:
+            anchors[i] = operator.forward_of
+    for i in graph.topological_order:
+        operator = graph.operators[i]
+        if operator.phase is Phase.FORWARD or operator.forward_of is not None:
+            continue
+        near = [*graph.predecessors[i], *graph.successors[i]]
+        if not operator.module_path and near:
+            anchors[i] = anchors[near[0]]
+    return anchors
+
+
+def _modules(graph: OpGraph) -> list[str]:
+    """Module paths; a large graph without any is cut into runs of its topological order."""
+    paths = [o.module_path for o in graph.operators]
+    if any(paths) or len(graph) <= FLAT_LIMIT:
+        return paths
+    for start in range(0, len(graph), CHUNK):
+        part = graph.topological_order[start : start + CHUNK]
+        for i in part:
+            paths[i] = f"operators {start}–{start + len(part) - 1}"
+    return paths

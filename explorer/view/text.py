@@ -1,0 +1,122 @@
+"""Numbers as people read them. The only place that knows units; None and inf become a dash."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+
+NOTHING = "–"
+GIB = 1024**3
+
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_BYTES = ((1024**4, "TiB"), (GIB, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
+_COUNTS = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
+
+
+def known(value: float | None) -> bool:
+    """Whether there is a finite number to show."""
+    return value is not None and math.isfinite(value)
+
+
+def seconds(value: float | None) -> str:
+    """``0.0123`` -> "12.3 ms": three significant digits in the unit that fits."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    if value == 0:
+        return "0 s"
+    scale, unit = time_unit(abs(value))
+    if abs(value) / scale >= 999.5:
+        scale, unit = time_unit(abs(value) * 1.001)
+    return f"{digits(value / scale)} {unit}"
+
+
+def time_unit(largest_s: float) -> tuple[float, str]:
+    """(seconds per unit, unit) in which a number as large as ``largest_s`` reads well."""
+    for scale, unit in _TIMES:
+        if largest_s >= scale:
+            return scale, unit
+    return _TIMES[-1]
+
+
+def nbytes(value: float | None) -> str:
+    """``17179869184`` -> "16 GiB"."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    for scale, unit in _BYTES:
+        if abs(value) >= scale * 0.9995:
+            return f"{digits(value / scale)} {unit}"
+    return f"{value:,.0f} B"
+
+
+def percent(share: float | None) -> str:
+    """``0.123`` -> "12.3 %"; never "0 %" or "100 %" for what is only close to it."""
+    if share is None or not math.isfinite(share):
+        return NOTHING
+    value = share * 100
+    if 0 < value < 0.1:
+        return "< 0.1 %"
+    if 99.9 < value < 100:
+        return "> 99.9 %"
+    if abs(value) >= 100 or value == int(value):
+        return f"{value:,.0f} %"
+    return f"{value:.1f} %"
+
+
+def count(value: float | None) -> str:
+    """``1284`` -> "1,284"."""
+    return f"{value:,.0f}" if value is not None and math.isfinite(value) else NOTHING
+
+
+def large(value: float | None) -> str:
+    """``410000000`` -> "410 M": parameters, FLOPs."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    for scale, unit in _COUNTS:
+        if abs(value) >= scale:
+            return f"{digits(value / scale)} {unit}"
+    return count(value)
+
+
+def rate(per_s: float | None) -> str:
+    """``416.9`` -> "417 /s"."""
+    if per_s is None or not math.isfinite(per_s):
+        return NOTHING
+    return f"{per_s:,.0f} /s" if per_s >= 100 else f"{digits(per_s)} /s"
+
+
+def digits(value: float) -> str:
+    """Three significant digits without an exponent, thousands apart, no trailing zeros."""
+    if value == 0:
+        return "0"
+    places = min(6, max(0, 2 - math.floor(math.log10(abs(value)))))
+    shown = f"{value:,.{places}f}"
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown
+
+
+def plural(number: int, what: str) -> str:
+    """``(1, "operator")`` -> "1 operator"; ``(1284, "operator")`` -> "1,284 operators"."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def listing(words: Sequence[str], limit: int = 3) -> str:
+    """ "a, b and c"; beyond ``limit``, "a, b, c and 5 more"."""
+    if not words:
+        return NOTHING
+    shown = list(words[:limit])
+    if len(words) > limit:
+        return ", ".join(shown) + f" and {len(words) - limit:,} more"
+    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
+
+
+def short(name: str, limit: int) -> str:
+    """A name of at most ``limit`` characters, its middle left out."""
+    if len(name) <= limit:
+        return name
+    tail = (limit - 1) // 2
+    return name[: limit - 1 - tail] + "…" + name[len(name) - tail :]
+
+
+def plain(name: str) -> str:
+    """A name as plotly's pseudo-HTML shows it literally."""
+    return html.escape(name, quote=False)

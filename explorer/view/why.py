@@ -1,0 +1,161 @@
+"""Why the plan takes as long as it does, in words made of its numbers only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from explorer.view import text
+
+TIGHT = 0.97
+"""A device whose peak reaches this share of its cap has no room to take more work."""
+OBJECTIVE_WORDS = {"iteration": "iteration time", "makespan": "makespan", "max-load": "max-load"}
+CONTIGUITY_WORDS = {
+    "acyclic": "stages that form a chain of downsets",
+    "convex": "convex stages",
+    "none": "any set of operators on a device",
+}
+
+
+def breakdown(spans: Sequence[tuple[int, int, float, float]], device: int, span_s: float) -> dict[str, float]:
+    """Seconds of one device's step: compute, transfers (idle while data comes to it or leaves it),
+    warm_up (before its first compute), drain (after its last) and waiting. They add up to span_s.
+
+    spans: (device, to_device or -1, start_s, end_s).
+    """
+    mine = sorted((start, end) for d, to, start, end in spans if to < 0 and d == device)
+    moving = sorted((start, end) for d, to, start, end in spans if to >= 0 and device in (d, to))
+    if not mine:
+        return {"compute": 0.0, "transfers": 0.0, "warm_up": span_s, "drain": 0.0, "waiting": 0.0}
+    work = _union(mine)
+    first, last = work[0][0], work[-1][1]
+    gaps = [(a[1], b[0]) for a, b in pairwise(work) if b[0] > a[1]]
+    compute = sum(end - start for start, end in work)
+    transfers = _overlap(gaps, _union(moving))
+    idle = sum(end - start for start, end in gaps)
+    return {
+        "compute": compute,
+        "transfers": transfers,
+        "warm_up": first,
+        "drain": max(0.0, span_s - last),
+        "waiting": max(0.0, idle - transfers),
+    }
+
+
+def explain(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The why panel: headline, parts [{name, share, text}], binding, proof, and the gauge's numbers."""
+    return {
+        "headline": _headline(plan),
+        "parts": _parts(plan),
+        "binding": _binding(plan),
+        "proof": _proof(plan),
+        "bound": text.seconds(plan["bound_s"]),
+        "objective": text.seconds(plan["objective_s"]),
+        "bound_share": _ratio(plan["bound_s"], plan["objective_s"]),
+        "notes": list(plan["notes"]),
+    }
+
+
+def _headline(plan: Mapping[str, Any]) -> str:
+    device = plan["bottleneck"]
+    name = plan["devices"][device]["name"]
+    held = [module for i, module in enumerate(plan["modules"]) if device in plan["placement"][i]]
+    what = _span_of(held)
+    used = sum(1 for busy in plan["busy_s"] if busy > 0)
+    if used <= 1:
+        return f"{name} does all the work{what}."
+    return f"{name} is the bottleneck of {used} devices{what}."
+
+
+def _span_of(modules: Sequence[str]) -> str:
+    """Which modules a device holds, at the depth that names it briefly."""
+    held = [m for m in dict.fromkeys(modules) if m]
+    if not held:
+        return ""
+    for depth in range(1, 4):
+        tops = list(dict.fromkeys(".".join(m.split(".")[:depth]) for m in held))
+        if len(tops) > 1 or depth == 3:
+            break
+    if len(tops) == 1:
+        return f": it holds {tops[0]}"
+    if len(tops) == 2:
+        return f": it holds {tops[0]} and {tops[1]}"
+    return f": it holds {tops[0]} to {tops[-1]} ({len(tops)} modules)"
+
+
+def _parts(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    span = plan["span_s"]
+    parts = plan["breakdown"]
+    name = plan["devices"][plan["bottleneck"]]["name"]
+    words = [
+        ("compute", f"{name} compute", parts["compute"]),
+        ("transfers", "waits for transfers", parts["transfers"]),
+        ("ramp", "warm-up and drain", parts["warm_up"] + parts["drain"]),
+        ("waiting", "waits for other devices", parts["waiting"]),
+    ]
+    return [
+        {"key": key, "name": what, "share": value / span if span else 0.0, "text": text.percent(_ratio(value, span))}
+        for key, what, value in words
+    ]
+
+
+def _binding(plan: Mapping[str, Any]) -> str:
+    full = [
+        (curve["peak_bytes"] / device["memory_bytes"], device["name"])
+        for device, curve in zip(plan["devices"], plan["memory"], strict=True)
+        if device["memory_bytes"]
+    ]
+    parts = plan["breakdown"]
+    name = plan["devices"][plan["bottleneck"]]["name"]
+    tight = sorted((f for f in full if f[0] >= TIGHT), reverse=True)
+    if tight:
+        names = text.listing([n for _, n in tight], 3)
+        return f"Memory binds: {names} at {text.percent(tight[0][0])} of the cap."
+    room = f" Memory does not: {text.percent(1 - max(full)[0])} free at the fullest device." if full else ""
+    slack = {
+        "compute": f"Work on {name} binds.",
+        "transfers": f"Transfers bind: {name} idles while data moves.",
+        "ramp": f"Warm-up and drain bind: {name} waits for the pipeline to fill and empty.",
+        "waiting": f"Dependencies bind: {name} waits for other devices.",
+    }
+    ramp = parts["warm_up"] + parts["drain"]
+    shares = Counter(compute=parts["compute"], transfers=parts["transfers"], ramp=ramp, waiting=parts["waiting"])
+    return slack[shares.most_common(1)[0][0]] + room
+
+
+def _proof(plan: Mapping[str, Any]) -> str:
+    objective = OBJECTIVE_WORDS[plan["objective"]]
+    where = CONTIGUITY_WORDS[plan["contiguity"]]
+    if plan["status"] == "OPTIMAL":
+        return f"Proved optimal for {objective}, over {where}."
+    if not plan["bound_s"]:
+        return f"No lower bound on the {objective} was proved."
+    gap = text.percent(1 - plan["bound_s"] / plan["objective_s"])
+    return f"No plan can be more than {gap} faster: {objective}, over {where}."
+
+
+def _union(intervals: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    found: list[tuple[float, float]] = []
+    for start, end in intervals:
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found
+
+
+def _overlap(a: Sequence[tuple[float, float]], b: Sequence[tuple[float, float]]) -> float:
+    total, i, j = 0.0, 0, 0
+    while i < len(a) and j < len(b):
+        total += max(0.0, min(a[i][1], b[j][1]) - max(a[i][0], b[j][0]))
+        if a[i][1] < b[j][1]:
+            i += 1
+        else:
+            j += 1
+    return total
+
+
+def _ratio(part: float, whole: float | None) -> float:
+    return part / whole if whole else 0.0
