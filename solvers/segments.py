@@ -27,9 +27,7 @@ def home_operators(graph: OpGraph) -> list[int]:
         if group is None:
             continue
         known = first.get(group)
-        if known is None or (
-            operator.phase is Phase.FORWARD and graph.operators[known].phase is not Phase.FORWARD
-        ):
+        if known is None or (operator.phase is Phase.FORWARD and graph.operators[known].phase is not Phase.FORWARD):
             first[group] = position
     for position, operator in enumerate(graph.operators):
         if operator.forward_of is not None:
@@ -72,7 +70,9 @@ def stages_of_placement(graph: OpGraph, placement: Sequence[Place]) -> list[tupl
             after[rank[key_of[u]]].add(rank[key_of[v]])
     order = topological_order([sorted(targets) for targets in after])
     if len(order) < len(keys):
-        raise InvalidPlan("the placement cannot be cut into stages: co-located operators depend on each other in a cycle")
+        raise InvalidPlan(
+            "the placement cannot be cut into stages: co-located operators depend on each other cyclically"
+        )
     return [(tuple(members[keys[i]]), places[keys[i][0]]) for i in order]
 
 

@@ -78,5 +78,6 @@ def _deadlock(lowered: TaskGraph, start: np.ndarray) -> str:
     stuck: dict[int, str] = {}
     for i, task in enumerate(lowered.tasks):
         if task.unit >= 0 and not np.isfinite(start[i]) and task.device not in stuck:
-            stuck[task.device] = f"device {task.device} at {task.label} (waits for {', '.join(waits_for.get(i, [])[:3])})"
+            causes = ", ".join(waits_for.get(i, [])[:3])
+            stuck[task.device] = f"device {task.device} at {task.label} (waits for {causes})"
     return "the order deadlocks: " + "; ".join(stuck.values())

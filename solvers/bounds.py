@@ -1,0 +1,181 @@
+"""Combinatorial lower bounds and proofs of infeasibility, for any planner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.graph import OpGraph, Phase
+from solvers.memory import saved_bytes
+from solvers.problem import Contiguity, Execution, Objective, Problem
+
+Floats = NDArray[np.float64]
+
+
+def lower_bound_s(problem: Problem) -> float:
+    """Seconds no plan without replication can beat, for the problem's objective.
+
+    The least over the numbers of micro-batches allowed of the largest of: average work per device,
+    the largest indivisible group of operators, and the critical path (without transfers).
+    """
+    choices = (1,) if problem.objective is Objective.MAKESPAN else problem.micro_batch_choices()
+    return min(_bound_with(problem, count) for count in choices)
+
+
+def _bound_with(problem: Problem, micro_batches: int) -> float:
+    samples = problem.mini_batch // micro_batches
+    each, once = _fastest(problem, samples), _fastest(problem, problem.mini_batch)
+    update = np.array([o.phase is Phase.UPDATE for o in problem.graph.operators])
+    per_micro_batch = np.where(update, 0.0, each)
+    per_mini_batch = np.where(update, once, 0.0)
+    groups = [list(group) for group in together(problem.graph)]
+    whole = per_micro_batch * micro_batches + per_mini_batch
+    unlimited = any(device.concurrency is None for device in problem.cluster.devices) or (
+        problem.execution is Execution.CALL and problem.objective is Objective.MAKESPAN and bool(problem.cluster.cpus)
+    )
+    average = 0.0 if unlimited else float(_balanced(problem, samples, micro_batches))
+    largest = max(float(whole[group].sum()) for group in groups)
+    if problem.objective is Objective.MAX_LOAD:
+        return max(average, largest) / problem.mini_batch
+    path = critical_path_s(problem.graph, np.where(update, once, each))
+    if problem.objective is Objective.MAKESPAN:
+        return max(average, path)
+    slowest = max(float(per_micro_batch[group].sum()) for group in groups)
+    return max(average, largest, path + (micro_batches - 1) * slowest if _one_by_one(problem) else path)
+
+
+def _one_by_one(problem: Problem) -> bool:
+    """Whether a group's micro-batches run one after the other: not on CPUs of unlimited cores."""
+    return all(device.concurrency is not None for device in problem.cluster.devices)
+
+
+def _fastest(problem: Problem, samples: float) -> Floats:
+    kinds = {device.kind for device in problem.cluster.devices}
+    return np.asarray(np.min([problem.compute.at(kind, samples) for kind in kinds], axis=0))
+
+
+def _balanced(problem: Problem, samples: int, micro_batches: int) -> Floats:
+    """Work shared out evenly, each operator where it is relatively fastest.
+
+    With speeds relative to the first kind, total / sum of the largest relative speeds.
+    """
+    update = np.array([o.phase is Phase.UPDATE for o in problem.graph.operators])
+    kinds = [device.kind for device in problem.cluster.devices]
+    whole: dict[str, Floats] = {}
+    for kind in set(kinds):
+        whole[kind] = np.where(
+            update, problem.compute.at(kind, problem.mini_batch), problem.compute.at(kind, samples) * micro_batches
+        )
+    base = np.min(list(whole.values()), axis=0)
+    speed = 0.0
+    for kind in kinds:
+        times = whole[kind]
+        usable = np.isfinite(times) & (base > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            relative = np.where(usable, base / np.where(times > 0, times, 1.0), 0.0)
+        speed += float(relative.max(initial=0.0))
+    return np.asarray(base.sum() / speed if speed > 0 else 0.0)
+
+
+def critical_path_s(graph: OpGraph, seconds: Floats) -> float:
+    """The longest path through the graph by operator time, a mirror after its forward operator."""
+    end = np.zeros(len(graph))
+    for operator in graph.topological_order:
+        before = [end[p] for p in graph.predecessors[operator]]
+        forward = graph.operators[operator].forward_of
+        if forward is not None:
+            before.append(end[forward])
+        end[operator] = max(before, default=0.0) + seconds[operator]
+    return float(end.max())
+
+
+def together(graph: OpGraph) -> tuple[tuple[int, ...], ...]:
+    """Operators that must share a device: same co-location, or mirrors of one forward operator."""
+    parent = list(range(len(graph)))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    first: dict[str, int] = {}
+    for position, operator in enumerate(graph.operators):
+        others = [operator.forward_of]
+        if operator.colocation is not None:
+            others.append(first.setdefault(operator.colocation, position))
+        for other in others:
+            if other is not None:
+                parent[root(position)] = root(other)
+    groups: dict[int, list[int]] = {}
+    for position in range(len(graph)):
+        groups.setdefault(root(position), []).append(position)
+    return tuple(tuple(group) for group in groups.values())
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNeed:
+    """The least memory per accelerator that any plan needs, and which operators force it."""
+
+    nbytes: float
+    operators: tuple[int, ...]
+    because: str
+
+
+def memory_need(problem: Problem) -> MemoryNeed:
+    """A proved lower bound on the cap of equal accelerators, in bytes.
+
+    The larger of: the static bytes of all operators that no CPU can take, spread evenly; and the
+    largest single group, with the activations of one smallest micro-batch.
+    """
+    graph = problem.graph
+    static = problem.static_bytes()
+    samples = min(problem.mini_batch // m for m in problem.micro_batch_choices())
+    if problem.objective is Objective.MAKESPAN:
+        samples = problem.mini_batch
+    groups = together(graph)
+    on_cpu = [_cpu_can_run(problem, group) for group in groups]
+    counted = problem.stated_bytes is None and problem.has_backward()
+    # The operators of one acyclic device are one stage, which holds all its activations at once;
+    # otherwise only a single operator's are sure to be there.
+    one_stage = problem.contiguity is Contiguity.ACYCLIC and problem.objective is not Objective.MAKESPAN
+    need, spread = [], []
+    for group in groups:
+        held = float(static[list(group)].sum())
+        saved = [saved_bytes(problem, (o,), samples) for o in group] if counted else [0.0]
+        need.append(held + (sum(saved) if one_stage else max(saved)))
+        spread.append(held + (sum(saved) if one_stage else 0.0))
+    accelerators = max(1, len(problem.cluster.accelerators))
+    forced = [i for i in range(len(groups)) if not on_cpu[i]]
+    if not forced:
+        return MemoryNeed(0.0, (), "a CPU can hold every operator")
+    average = sum(spread[i] for i in forced) / accelerators
+    largest = max(forced, key=lambda i: need[i])
+    if need[largest] >= average:
+        return MemoryNeed(need[largest], groups[largest], "these operators must share one device")
+    blame = sorted(forced, key=lambda i: -need[i])[:5]
+    return MemoryNeed(
+        average, tuple(groups[i][0] for i in blame), f"all operators together, spread over {accelerators} devices"
+    )
+
+
+def _cpu_can_run(problem: Problem, group: Sequence[int]) -> bool:
+    if not problem.cluster.cpus:
+        return False
+    return bool(np.isfinite(problem.compute.at("cpu", 1)[list(group)]).all())
+
+
+def proved_infeasible(problem: Problem) -> str | None:
+    """One sentence that proves no plan exists, or None (which proves nothing)."""
+    kinds = {device.kind for device in problem.cluster.devices}
+    for position, operator in enumerate(problem.graph.operators):
+        if all(np.isinf(problem.compute.at(kind, 1)[position]) for kind in kinds):
+            return f"operator {operator.name!r} can run on none of the devices"
+    need = memory_need(problem)
+    caps = [problem.cluster.devices[d].memory_bytes for d in problem.cluster.accelerators]
+    if caps and need.nbytes > max(caps) * (1 + 1e-9):
+        return f"every plan needs at least {need.nbytes:.0f} bytes on some device ({need.because})"
+    return None

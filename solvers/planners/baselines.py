@@ -1,0 +1,84 @@
+"""What people do without a planner: everything on one device, or equal numbers of layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from solvers.assemble import assemble
+from solvers.bounds import together
+from solvers.graph import Phase
+from solvers.monitor import Monitor
+from solvers.problem import Problem
+from solvers.segments import Place
+
+
+def runs_on(problem: Problem, operators: tuple[int, ...], device: int) -> bool:
+    """Whether every one of ``operators`` can run on ``device``."""
+    times = problem.compute.at(problem.cluster.devices[device].kind, 1)
+    return bool((times[list(operators)] < float("inf")).all())
+
+
+@dataclass(frozen=True)
+class SingleDevice:
+    """Everything on one device: the plan every other one must beat."""
+
+    name: ClassVar[str] = "single"
+    source: ClassVar[str] = "baseline"
+    guarantee: ClassVar[str] = "heuristic"
+
+    def unsupported(self, problem: Problem) -> str | None:
+        return None
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        kinds: set[tuple[str, float]] = set()
+        for device, spec in enumerate(problem.cluster.devices):
+            if (spec.kind, spec.memory_bytes) in kinds and not problem.pins:
+                continue
+            kinds.add((spec.kind, spec.memory_bytes))
+            if not runs_on(problem, tuple(range(len(problem.graph))), device):
+                continue
+            for count in problem.micro_batch_choices():
+                monitor.check()
+                monitor.offer(assemble(problem, [(device,)] * len(problem.graph), count))
+        return False
+
+
+@dataclass(frozen=True)
+class EqualSplit:
+    """The same number of operators on every accelerator, in topological order.
+
+    What a person writes down in a minute ("24 layers, 4 GPUs, 6 each"); co-located operators follow
+    the first of their group.
+    """
+
+    name: ClassVar[str] = "equal"
+    source: ClassVar[str] = "baseline: GPipe's default partition by layer count (Huang et al., NeurIPS 2019, section 2)"
+    guarantee: ClassVar[str] = "heuristic"
+
+    def unsupported(self, problem: Problem) -> str | None:
+        if not problem.cluster.accelerators:
+            return "it spreads operators over accelerators, and the cluster has none"
+        return None
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        graph = problem.graph
+        group_of = {o: group for group in together(graph) for o in group}
+        forward = [o for o in graph.topological_order if graph.operators[o].phase is Phase.FORWARD]
+        accelerators = problem.cluster.accelerators
+        placement: list[Place] = [(accelerators[-1],)] * len(graph)
+        placed: set[int] = set()
+        for rank, operator in enumerate(forward):
+            device = accelerators[rank * len(accelerators) // len(forward)]
+            if operator not in placed:
+                for member in group_of[operator]:
+                    placement[member] = (device,)
+                    placed.add(member)
+        if problem.pins:
+            for operator, device in problem.pins.items():
+                for member in group_of[operator]:
+                    placement[member] = (device,)
+        for count in problem.micro_batch_choices():
+            monitor.check()
+            monitor.offer(assemble(problem, placement, count))
+        return False

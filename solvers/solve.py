@@ -1,0 +1,109 @@
+"""Run a planner on a problem and say honestly what came out."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+
+from solvers.bounds import lower_bound_s, proved_infeasible
+from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
+from solvers.monitor import Monitor, Stop, ignore, never
+from solvers.plan import Plan
+from solvers.planner import Planner
+from solvers.planners import PLANNERS
+from solvers.problem import Problem
+from solvers.result import Progress, Result, Status, StopReason
+from solvers.verify import verify
+
+PROVED = 1e-9
+"""Relative gap below which a bound proves a plan optimal."""
+
+
+def solve(
+    problem: Problem,
+    planner: str | Planner = "auto",
+    *,
+    start: Plan | None = None,
+    time_limit_s: float = 60.0,
+    gap: float = 0.0,
+    seed: int = 0,
+    should_stop: Callable[[], bool] = never,
+    on_progress: Callable[[Progress, Plan | None], None] = ignore,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Result:
+    """The best plan ``planner`` finds in ``time_limit_s`` seconds, with a status that is derived.
+
+    start: a plan to improve on. gap: stop when (objective - bound) / objective is at most this.
+    should_stop is asked often; on_progress gets every improvement with the best plan so far.
+    OPTIMAL means: among plans without replication, with the problem's pipeline order, for its
+    contiguity, costs and transfer model. Raises InvalidProblem (unknown planner),
+    UnsupportedProblem, and InvalidPlan if a planner's plan fails verification.
+    """
+    chosen = named(planner) if isinstance(planner, str) else planner
+    reason = chosen.unsupported(problem)
+    if reason:
+        raise UnsupportedProblem(f"planner {chosen.name}: {reason}")
+    monitor = Monitor(problem, time_limit_s, gap, seed, should_stop, on_progress, clock)
+    stop_reason = StopReason.FINISHED
+    covered = False
+    impossible = proved_infeasible(problem)
+    if impossible:
+        monitor.prove_infeasible(impossible)
+    else:
+        monitor.raise_bound(lower_bound_s(problem))
+        if start is not None:
+            monitor.offer(start)
+        try:
+            covered = chosen(problem, monitor)
+        except Stop as stop:
+            stop_reason = stop.reason
+    return _result(problem, chosen, monitor, stop_reason, covered, seed)
+
+
+def named(name: str) -> Planner:
+    """A planner with default options. Raises InvalidProblem for an unknown name."""
+    if name not in PLANNERS:
+        raise InvalidProblem(f"unknown planner {name!r}; there are: {', '.join(PLANNERS)}")
+    return PLANNERS[name]()
+
+
+def _result(
+    problem: Problem, planner: Planner, monitor: Monitor, stop_reason: StopReason, covered: bool, seed: int
+) -> Result:
+    plan = monitor.best
+    bound = monitor.bound_s
+    if plan is None:
+        proved = monitor.infeasible is not None or (covered and stop_reason is StopReason.FINISHED)
+        status = Status.INFEASIBLE if proved else Status.NO_PLAN
+        if monitor.infeasible:
+            monitor.notes.append(monitor.infeasible)
+    else:
+        violations = verify(problem, plan)
+        if violations:
+            raise InvalidPlan(f"planner {planner.name} gave a plan that breaks a rule: {violations[0]}")
+        if covered:
+            bound = monitor.objective_s
+        proved = covered or bound >= monitor.objective_s * (1 - PROVED)
+        status = Status.OPTIMAL if proved else Status.FEASIBLE
+    return Result(
+        problem=problem,
+        plan=plan,
+        status=status,
+        stop_reason=stop_reason,
+        objective_s=monitor.objective_s,
+        bound_s=min(bound, monitor.objective_s),
+        runtime_s=monitor.elapsed_s,
+        planner=planner.name,
+        planner_options=planner_options(planner),
+        seed=seed,
+        trace=tuple(monitor.trace),
+        notes=tuple(monitor.notes),
+    )
+
+
+def planner_options(planner: Planner) -> dict[str, object]:
+    """The fields of a planner and their values."""
+    if not dataclasses.is_dataclass(planner):
+        return {}
+    return {field.name: getattr(planner, field.name) for field in dataclasses.fields(planner)}
