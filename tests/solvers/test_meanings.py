@@ -1,0 +1,236 @@
+"""The meanings every part leans on, frozen on instances a person can check by hand.
+
+Each drawing above a test is its schedule; a dot is an idle second.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from solvers.assemble import assemble
+from solvers.evaluate import evaluate
+from solvers.plan import Action, Plan, Stage, format_order, parse_action
+from solvers.problem import Contiguity, Execution, Objective, Pipeline, Transfers
+from solvers.simulate import simulate
+from solvers.verify import verify
+from tests.instances import forward_graph, problem, training_graph
+
+CHAIN4 = [(0, 1), (1, 2), (2, 3)]
+DIAMOND = [(0, 1), (0, 2), (1, 3), (2, 3)]
+
+
+def spans_of(schedule, resource):
+    return [(s.action, s.start_s, s.end_s) for s in schedule.spans if s.resource == resource]
+
+
+@pytest.mark.parametrize("pipeline", [Pipeline.GPIPE, Pipeline.ONE_F_ONE_B])
+def test_a_balanced_chain_has_the_textbook_bubble(pipeline):
+    """(S-1)/(M+S-1) of the device time is idle, for GPipe and 1F1B alike (GPipe, section 2.3)."""
+    stages, micro_batches = 4, 8
+    p = problem(
+        training_graph(CHAIN4, 4), [1] * 4 + [2] * 4, 4, mini_batch=8, micro_batches=8, pipeline=pipeline
+    )
+    metrics = evaluate(p, assemble(p, [(i,) for i in range(4)] * 2, micro_batches))
+    assert metrics.bubble == pytest.approx((stages - 1) / (micro_batches + stages - 1))
+    assert metrics.iteration_s == pytest.approx((micro_batches + stages - 1) * 3)
+
+
+def test_1f1b_keeps_as_many_micro_batches_as_stages_follow_and_gpipe_keeps_all():
+    g = training_graph([(0, 1)], 2, saved=10.0, param_bytes=1.0)
+    orders, peaks = {}, {}
+    for pipeline in (Pipeline.ONE_F_ONE_B, Pipeline.GPIPE):
+        p = problem(g, [1, 1, 1, 1], 2, mini_batch=4, micro_batches=4, pipeline=pipeline)
+        plan = assemble(p, [(0,), (1,)] * 2, 4)
+        orders[pipeline] = format_order(plan.order)
+        peaks[pipeline] = simulate(p, plan).peak_bytes()
+    assert orders[Pipeline.ONE_F_ONE_B] == (
+        "0: 0F0 0F1 0B0 0F2 0B1 0F3 0B2 0B3\n"
+        "1: 1F0 1B0 1F1 1B1 1F2 1B2 1F3 1B3"
+    )  # fmt: skip
+    assert orders[Pipeline.GPIPE] == (
+        "0: 0F0 0F1 0F2 0F3 0B0 0B1 0B2 0B3\n"
+        "1: 1F0 1F1 1F2 1F3 1B0 1B1 1B2 1B3"
+    )  # fmt: skip
+    # 4 copies of 1 parameter byte (Adam) + in flight x 10 saved bytes
+    assert peaks[Pipeline.ONE_F_ONE_B] == (4 + 2 * 10, 4 + 1 * 10)
+    assert peaks[Pipeline.GPIPE] == (4 + 4 * 10, 4 + 4 * 10)
+
+
+def test_a_dag_of_stages_runs_its_branches_at_the_same_time():
+    """a on 0, b on 1 (2 s), c on 2 (3 s), d on 3; every tensor takes 1 s on its own link.
+
+    dev 0: a a' at 12;  0->1 1-2, 0->2 1-2;  b 2-4, c 2-5;  d after c's tensor: 6-7;
+    backward mirrors it: d' 7-8, b' 9-11, c' 9-12, a' 13-14.
+    """
+    g = training_graph(DIAMOND, 4, nbytes=1.0)
+    p = problem(g, [1, 2, 3, 1] * 2, 4, transfers=Transfers.LINKS)
+    schedule = simulate(p, assemble(p, [(0,), (1,), (2,), (3,)] * 2, 1))
+    assert spans_of(schedule, "device 1") == [("1F0", 2, 4), ("1B0", 9, 11)]
+    assert spans_of(schedule, "device 2") == [("2F0", 2, 5), ("2B0", 9, 12)]
+    assert spans_of(schedule, "device 3") == [("3F0", 6, 7), ("3B0", 7, 8)]
+    assert spans_of(schedule, "device 0") == [("0F0", 0, 1), ("0B0", 13, 14)]
+    assert schedule.makespan_s == 14
+
+
+def test_the_gradient_of_a_tensor_with_two_readers_on_one_device_travels_once():
+    """Stage 1 holds both readers of a: their partial gradients are added before they are sent."""
+    g = training_graph([(0, 1), (0, 2), (1, 2)], 3, nbytes=1.0)
+    p = problem(g, [1] * 6, 2)
+    plan = assemble(p, [(0,), (1,), (1,)] * 2, 1)
+    assert len(spans_of(simulate(p, plan), "1->0")) == 1
+    assert evaluate(p, plan).cut_bytes == 2.0
+
+
+def test_max_load_charges_sender_once_and_every_receiver_once():
+    """a on 0 feeds b on 1 and c on 2 (w = 1): 0 pays 1 s once, 1 and 2 pay 1 s each."""
+    g = forward_graph([(0, 1), (0, 2)], 3, nbytes=1.0)
+    p = problem(g, [5, 3, 2], 3, transfers=Transfers.BLOCKING, objective=Objective.MAX_LOAD, training=False)
+    metrics = evaluate(p, assemble(p, [(0,), (1,), (2,)], 1))
+    assert metrics.load_s == (6, 4, 3)
+    assert metrics.max_load_s == 6
+
+
+@pytest.mark.parametrize(("transfers", "load"), [("blocking", 3 + 2 + 2), ("lane", 4), ("duplex", 3)])
+def test_load_models_add_overlap_or_split_directions(transfers, load):
+    """b receives w = 2 and sends w = 2 beside 3 s of compute."""
+    g = forward_graph([(0, 1), (1, 2)], 3, nbytes=2.0)
+    p = problem(g, [0, 3, 0], 3, transfers=Transfers(transfers), objective=Objective.MAX_LOAD, training=False)
+    assert evaluate(p, assemble(p, [(0,), (1,), (2,)], 1)).load_s[1] == load
+
+
+def test_a_cpu_pays_nothing_for_transfers():
+    g = forward_graph([(0, 1)], 2, nbytes=4.0)
+    p = problem(g, [1, 1], 1, cpus=1, transfers=Transfers.BLOCKING, objective=Objective.MAX_LOAD, training=False)
+    assert evaluate(p, assemble(p, [(0,), (1,)], 1)).load_s == (5, 1)
+
+
+def test_a_non_contiguous_plan_is_cut_into_stages_that_can_run():
+    """a and c on 0, b on 1: 0 has two stages, and the pipeline interleaves them.
+
+    One micro-batch: 0: a 0-1, 1: b 2-3, 0: c 4-5, transfers 1-2 and 3-4.
+    """
+    g = forward_graph([(0, 1), (1, 2)], 3, nbytes=1.0)
+    p = problem(g, [1, 1, 1], 2, contiguity=Contiguity.NONE, training=False)
+    plan = assemble(p, [(0,), (1,), (0,)], 1)
+    assert [(stage.operators, stage.devices) for stage in plan.stages] == [((0,), (0,)), ((1,), (1,)), ((2,), (0,))]
+    schedule = simulate(p, plan)
+    assert spans_of(schedule, "device 0") == [("0F0", 0, 1), ("2F0", 4, 5)]
+    assert spans_of(schedule, "device 1") == [("1F0", 2, 3)]
+    assert verify(p, plan) == ()
+
+
+def test_a_non_contiguous_training_pipeline_never_deadlocks_and_is_verified():
+    g = training_graph(CHAIN4, 4, nbytes=0.1, saved=1.0)
+    p = problem(g, [1] * 8, 2, contiguity=Contiguity.NONE, mini_batch=8, micro_batches=8)
+    plan = assemble(p, [(0,), (1,), (0,), (1,)] * 2, 8)
+    assert verify(p, plan) == ()
+    assert simulate(p, plan).makespan_s >= 16
+
+
+def test_an_operator_level_plan_starts_operators_as_their_inputs_arrive():
+    """a, b on 0 and c (reads a) on 1: c starts when a's tensor is there, not when b is done.
+
+    0: a 0-1, b 1-4; 0->1: 1-3; 1: c 3-5.
+    """
+    g = forward_graph([(0, 2)], 3, nbytes=2.0)
+    stages = (Stage((0, 1), (0,)), Stage((2,), (1,)))
+    order = ((Action(0, "F"),), (Action(1, "F"),))
+    p = problem(g, [1, 3, 2], 2, objective=Objective.MAKESPAN, training=False)
+    schedule = simulate(p, Plan(stages, order))
+    assert [(s.operator, s.start_s, s.end_s) for s in schedule.spans if not s.is_transfer] == [
+        (0, 0, 1),
+        (1, 1, 4),
+        (2, 3, 5),
+    ]
+    assert schedule.makespan_s == 5
+    assert verify(p, Plan(stages, order)) == ()
+
+
+def test_a_call_takes_all_its_inputs_first_and_gives_all_its_outputs_last():
+    """The same plan under CALL: stage 0 is one call 0-4 and sends 2 s; stage 1 fetches 2 s, runs 2 s."""
+    g = forward_graph([(0, 2)], 3, nbytes=2.0)
+    p = problem(
+        g, [1, 3, 2], 2, objective=Objective.MAKESPAN, execution=Execution.CALL, transfers=Transfers.BLOCKING,
+        training=False,
+    )  # fmt: skip
+    plan = Plan((Stage((0, 1), (0,)), Stage((2,), (1,))), ((Action(0, "F"),), (Action(1, "F"),)))
+    assert [(s.action, s.start_s, s.end_s) for s in simulate(p, plan).spans] == [("0F0", 0, 6), ("1F0", 6, 10)]
+
+
+def test_cpu_cores_are_unlimited_in_a_call_pass():
+    g = forward_graph([(0, 2), (1, 2)], 3)
+    p = problem(
+        g, [9, 9, 9], 1, cpus=1, cpu_seconds=[4, 3, 1], objective=Objective.MAKESPAN, execution=Execution.CALL,
+        transfers=Transfers.BLOCKING, training=False,
+    )  # fmt: skip
+    assert simulate(p, assemble(p, [(1,)] * 3, 1)).makespan_s == 5
+
+
+def test_replicas_share_a_micro_batch_and_synchronise_their_gradients():
+    """One operator, 2 s forward and 2 s backward per sample, 3 parameter bytes, 2 samples, 2 replicas.
+
+    Each replica takes 1 sample: F 0-2, B 2-4; ring all-reduce of 2(r-1)/r * 3 = 3 bytes: 4-7.
+    """
+    g = training_graph([], 1, param_bytes=3.0)
+    p = problem(g, [2, 2], 2, mini_batch=2)
+    plan = assemble(p, [(0, 1), (0, 1)], 1)
+    schedule = simulate(p, plan)
+    assert spans_of(schedule, "device 0") == spans_of(schedule, "device 1") == [("0F0", 0, 2), ("0B0", 2, 4)]
+    assert schedule.makespan_s == 7
+    # per sample: 2 s + 2 s at half the samples each, and 3 s of synchronisation per 2 samples
+    assert evaluate(p, plan).load_s == (2 + 1.5, 2 + 1.5)
+    assert verify(p, plan) == ()
+
+
+def test_a_replicated_stage_hands_each_reader_its_share():
+    """a on 0 and 1 (1 sample each of 2), b on 2: two half transfers arrive on separate links."""
+    g = forward_graph([(0, 1)], 2, nbytes=1.0)
+    p = problem(g, [1, 1], 3, mini_batch=2, training=False)
+    schedule = simulate(p, assemble(p, [(0, 1), (2,)], 1))
+    assert spans_of(schedule, "0->2") == [("0F0>2", 1, 2)]
+    assert spans_of(schedule, "1->2") == [("0F0>2", 1, 2)]
+    assert spans_of(schedule, "device 2") == [("1F0", 2, 4)]
+
+
+def test_stages_may_have_micro_batches_of_different_sizes():
+    """a runs 4 samples one by one, b two at a time: b starts when two of a's have arrived."""
+    g = forward_graph([(0, 1)], 2)
+    p = problem(g, [1, 1], 2, mini_batch=4, training=False)
+    stages = (Stage((0,), (0,), 1), Stage((1,), (1,), 2))
+    order = (tuple(Action(0, "F", j) for j in range(4)), tuple(Action(1, "F", j) for j in range(2)))
+    schedule = simulate(p, Plan(stages, order))
+    assert spans_of(schedule, "device 1") == [("1F0", 2, 4), ("1F1", 4, 6)]
+
+
+def test_the_simulated_interval_approaches_the_max_load_under_blocking():
+    """Without flush, many micro-batches of a three-stage chain: one every max-load seconds."""
+    g = forward_graph([(0, 1), (1, 2)], 3, nbytes=0.5)
+    intervals = []
+    for many in (32, 64):
+        p = problem(
+            g, [2, 3, 1], 3, transfers=Transfers.BLOCKING, mini_batch=many, micro_batches=many, training=False
+        )
+        plan = assemble(p, [(0,), (1,), (2,)], many)
+        intervals.append(simulate(p, plan).makespan_s)
+        max_load = evaluate(p, plan).max_load_s
+    assert max_load == 4.0
+    assert (intervals[1] - intervals[0]) / 32 == pytest.approx(max_load, rel=1e-9)
+
+
+def test_an_update_runs_once_per_mini_batch_after_every_backward():
+    g = training_graph([], 1)
+    from solvers.graph import OpGraph, Operator, Phase, Tensor
+
+    g = OpGraph(
+        (*g.operators, Operator("u", phase=Phase.UPDATE, forward_of=0)), (*g.tensors, Tensor(1, (2,)))
+    )  # fmt: skip
+    p = problem(g, [1, 1, 0.5], 1, mini_batch=2, micro_batches=2)
+    schedule = simulate(p, assemble(p, [(0,)] * 3, 2))
+    assert [s.action for s in schedule.spans] == ["0F0", "0B0", "0F1", "0B1", "0U"]
+    # a cost table of one point scales with samples: the update takes 0.5 s per sample of the mini-batch
+    assert schedule.makespan_s == 4 + 0.5 * 2
+
+
+def test_actions_parse_back():
+    for action in (Action(2, "F", 0), Action(13, "W", 7), Action(0, "U")):
+        assert parse_action(str(action)) == action
