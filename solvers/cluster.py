@@ -106,9 +106,7 @@ class Cluster:
         return math.inf if link is None else link.transfer_s(nbytes)
 
 
-def uniform_cluster(
-    devices: Sequence[Device], bandwidth_bytes_per_s: float, latency_s: float = 0.0
-) -> Cluster:
+def uniform_cluster(devices: Sequence[Device], bandwidth_bytes_per_s: float, latency_s: float = 0.0) -> Cluster:
     """Every pair of devices joined by a link of its own in each direction."""
     count = len(devices)
     links = tuple(
@@ -136,7 +134,5 @@ def two_level_cluster(
             if a.node == b.node:
                 links.append(Link(src, dst, bandwidth_bytes_per_s, latency_s, f"{src}->{dst}"))
             else:
-                links.append(
-                    Link(src, dst, node_bandwidth_bytes_per_s, node_latency_s, f"node{a.node}->node{b.node}")
-                )
+                links.append(Link(src, dst, node_bandwidth_bytes_per_s, node_latency_s, f"node{a.node}->node{b.node}"))
     return Cluster(tuple(devices), tuple(links))

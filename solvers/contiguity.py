@@ -67,9 +67,7 @@ def broken_contiguity(problem: Problem, plan: Plan) -> str:
     return _not_convex(problem.graph, edges, place, devices)
 
 
-def _not_convex(
-    graph: OpGraph, edges: list[tuple[int, int]], place: list[int], devices: list[tuple[int, ...]]
-) -> str:
+def _not_convex(graph: OpGraph, edges: list[tuple[int, int]], place: list[int], devices: list[tuple[int, ...]]) -> str:
     after: list[list[int]] = [[] for _ in range(len(graph))]
     for u, v in edges:
         after[u].append(v)

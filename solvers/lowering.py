@@ -206,9 +206,7 @@ class _Lowering:
         moved = bundle.fixed + bundle.per_sample * samples
         return bundle.tensors * link.latency_s + moved / link.bandwidth_bytes_per_s
 
-    def _send(
-        self, sources: list[int], targets: tuple[tuple[Place, frozenset[int]], ...], bundle: _Bundle
-    ) -> None:
+    def _send(self, sources: list[int], targets: tuple[tuple[Place, frozenset[int]], ...], bundle: _Bundle) -> None:
         """The tasks that carry one bundle from one place to all others, every micro-batch."""
         mode = self.problem.transfers
         origin = self.units[sources[0]]

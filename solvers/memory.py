@@ -185,4 +185,3 @@ def _curve(static: float, events: Events) -> MemoryCurve:
             times.append(time)
             nbytes.append(level)
     return MemoryCurve(tuple(times), tuple(nbytes), static)
-

@@ -88,6 +88,4 @@ class Plan:
 
 def format_order(order: Iterable[Iterable[Action]]) -> str:
     """The order as a readable grid, a line a device: ``0: 0F0 0F1 0B0 0B1``."""
-    return "\n".join(
-        f"{device}: " + " ".join(map(str, actions)) for device, actions in enumerate(order)
-    )
+    return "\n".join(f"{device}: " + " ".join(map(str, actions)) for device, actions in enumerate(order))

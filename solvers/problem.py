@@ -170,9 +170,7 @@ class Problem:
             self._check_list("stated_bytes", self.stated_bytes, operators)
         if self.mini_batch < 1:
             raise InvalidProblem(f"mini_batch must be at least 1 sample, found {self.mini_batch}")
-        if self.micro_batches is not None and (
-            self.micro_batches < 1 or self.mini_batch % self.micro_batches != 0
-        ):
+        if self.micro_batches is not None and (self.micro_batches < 1 or self.mini_batch % self.micro_batches != 0):
             raise InvalidProblem(
                 f"micro_batches must divide the mini-batch of {self.mini_batch} samples, found {self.micro_batches}"
             )

@@ -62,9 +62,7 @@ class Result:
 
     def __post_init__(self) -> None:
         if self.plan is not None and self.bound_s > self.objective_s * (1 + 1e-6) + 1e-15:
-            raise InvalidPlan(
-                f"{self.planner}: bound {self.bound_s} s exceeds the objective {self.objective_s} s"
-            )
+            raise InvalidPlan(f"{self.planner}: bound {self.bound_s} s exceeds the objective {self.objective_s} s")
 
     @property
     def gap(self) -> float:

@@ -94,9 +94,7 @@ def unroll(problem: Problem, plan: Plan, objective: Objective) -> Pass:
     return Pass(tuple(units), tuple(order))
 
 
-def _check_complete(
-    problem: Problem, plan: Plan, units: list[Unit], order: list[tuple[tuple[int, int], ...]]
-) -> None:
+def _check_complete(problem: Problem, plan: Plan, units: list[Unit], order: list[tuple[tuple[int, int], ...]]) -> None:
     needed = {(u, j, d) for u, unit in enumerate(units) for j in range(unit.count) for d in unit.devices}
     seen: set[tuple[int, int, int]] = set()
     for device, tasks in enumerate(order):

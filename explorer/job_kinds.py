@@ -1,0 +1,100 @@
+"""What a worker can be asked to do. Imported in the worker only: this is where torch may load."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from explorer.loading import load
+from explorer.problems import make_problem
+from explorer.settings import Settings
+from explorer.view import events
+from explorer.worker import Emit, Work
+from solvers.formats.workload import Workload
+from solvers.infeasibility import explain_infeasible
+from solvers.plan import Plan
+from solvers.problem import Problem
+from solvers.result import Progress, Status
+from solvers.solve import solve
+
+REDRAW_S = 0.25
+"""Incumbents are drawn at most this often; the last one always arrives with the result."""
+KEPT = 8
+"""Traced models a worker keeps."""
+
+_workloads: OrderedDict[tuple[str, bool], Workload] = OrderedDict()
+
+
+@dataclass(frozen=True, slots=True)
+class SolveJob:
+    """Plan ``model`` under ``settings``. known: hashes of skeletons the page already has."""
+
+    model: str
+    settings: Settings
+    planner: str = "auto"
+    time_limit_s: float = 10.0
+    known: frozenset[str] = frozenset()
+
+
+def workload_of(model: str, training: bool, emit: Emit) -> Workload:
+    """The traced model, from memory if it was asked for before."""
+    key = (model, training)
+    if key in _workloads:
+        _workloads.move_to_end(key)
+        return _workloads[key]
+    emit(events.loading(f"tracing {model}"))
+    _workloads[key] = load(model, training=training)
+    while len(_workloads) > KEPT:
+        _workloads.popitem(last=False)
+    return _workloads[key]
+
+
+def solve_job(request: SolveJob, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Trace or fetch the model, solve, and emit model, progress and result events."""
+    workload = workload_of(request.model, request.settings.training is not False, emit)
+    problem = make_problem(workload, request.settings)
+    emit(events.model(workload, request.known))
+    drawn = time.perf_counter()
+
+    def on_progress(step: Progress, plan: Plan | None) -> None:
+        nonlocal drawn
+        now = time.perf_counter()
+        if now - drawn >= REDRAW_S:
+            drawn = now
+            emit(events.progress(problem, request.planner, step, plan))
+
+    outcome = solve(
+        problem,
+        request.planner,
+        time_limit_s=request.time_limit_s,
+        should_stop=should_stop,
+        on_progress=on_progress,
+    )
+    fits = bound = None
+    if outcome.plan is None and not should_stop() and outcome.status is not Status.OPTIMAL:
+        emit(events.loading("looking for the smallest memory cap that fits"))
+        found = explain_infeasible(problem, should_stop=should_stop)
+        fits, bound = found.smallest_cap_bytes, found.cap_lower_bound_bytes
+    emit(events.result(outcome, fits, bound))
+
+
+def warm_up() -> None:
+    """Compile (or load from the cache) the kernels on a two-operator problem."""
+    solve(_tiny(), time_limit_s=60.0)
+
+
+def _tiny() -> Problem:
+    import numpy as np
+
+    from solvers.cluster import Device, uniform_cluster
+    from solvers.graph import Operator, OpGraph, Tensor
+    from solvers.problem import ComputeTable
+
+    graph = OpGraph((Operator("a"), Operator("b")), (Tensor(0, (1,)),))
+    cluster = uniform_cluster((Device("0", "gpu"), Device("1", "gpu")), 1e9)
+    return Problem(graph, cluster, ComputeTable((1,), {"gpu": np.ones((2, 1))}))
+
+
+KINDS: dict[str, Work] = {"solve": solve_job}

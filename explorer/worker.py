@@ -1,0 +1,73 @@
+"""The child side of a job: a process that keeps solvers, kernels and traced models warm."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+Emit = Callable[[dict[str, Any]], None]
+Work = Callable[[Any, Emit, Callable[[], bool]], None]
+"""A kind of job: (request, emit an event, asked to stop?)."""
+
+
+def main(connection: Connection) -> None:
+    """Serve jobs from ``connection`` until it closes.
+
+    In: ("start", id, kind, request) and ("cancel", id). Out: (id, event) for every event, and
+    (id, None) when the job is over. One job runs at a time, in the order of arrival; a job that is
+    cancelled before it starts ends at once.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    waiting: queue.Queue[tuple[str, str, Any] | None] = queue.Queue()
+    cancelled: set[str] = set()
+    threading.Thread(target=_listen, args=(connection, waiting, cancelled), daemon=True).start()
+    from explorer.job_kinds import KINDS, warm_up
+
+    warm_up()
+    while (job := waiting.get()) is not None:
+        identifier, kind, request = job
+
+        def emit(event: dict[str, Any], to: str = identifier) -> None:
+            connection.send((to, event))
+
+        try:
+            if identifier not in cancelled:
+                run(KINDS[kind], request, emit, lambda me=identifier: me in cancelled)
+            connection.send((identifier, None))
+        except (BrokenPipeError, OSError):
+            return
+        cancelled.discard(identifier)
+
+
+def run(work: Work, request: Any, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Run one job; whatever goes wrong becomes a ``failed`` event with one line for people."""
+    from explorer.view import events
+    from solvers.errors import PlacementError
+
+    try:
+        work(request, emit, should_stop)
+    except PlacementError as error:
+        emit(events.failed(str(error)))
+    except MemoryError:
+        emit(events.failed("the model is too large for this machine's memory"))
+    except Exception as error:
+        traceback.print_exc()
+        emit(events.failed(f"internal error ({type(error).__name__}: {error}); the log has the details"))
+
+
+def _listen(connection: Connection, waiting: queue.Queue[tuple[str, str, Any] | None], cancelled: set[str]) -> None:
+    try:
+        while True:
+            message = connection.recv()
+            if message[0] == "start":
+                waiting.put(message[1:])
+            else:
+                cancelled.add(message[1])
+    except (EOFError, OSError):
+        waiting.put(None)
+        os._exit(0)  # the parent is gone: nobody waits for what is still running

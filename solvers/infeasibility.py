@@ -1,0 +1,97 @@
+"""When nothing fits: which operators are to blame, and what cap would do."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from solvers.bounds import memory_need
+from solvers.cluster import Cluster
+from solvers.monitor import never
+from solvers.planners.portfolio import Auto
+from solvers.problem import Problem
+from solvers.simulate import simulate
+from solvers.solve import solve
+
+RESOLUTION = 0.005
+"""The search for the smallest cap stops when it is known to half a per cent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Infeasibility:
+    """Why no plan fits the accelerators' memory.
+
+    operators: names of those that force the most memory. cap_lower_bound_bytes: proved, no plan
+    exists below it. smallest_cap_bytes: the smallest cap at which a plan was found, or None.
+    """
+
+    operators: tuple[str, ...]
+    because: str
+    cap_lower_bound_bytes: float
+    smallest_cap_bytes: float | None
+
+
+def explain_infeasible(
+    problem: Problem, *, time_limit_s: float = 5.0, should_stop: Callable[[], bool] = never
+) -> Infeasibility:
+    """Blame and the smallest cap, by bisection over solves of the default planner.
+
+    The caps between bound and answer are not proved infeasible: the planner found no plan there.
+    """
+    need = memory_need(problem)
+    deadline = time.perf_counter() + time_limit_s
+
+    def fits(cap: float) -> float | None:
+        """Peak bytes of a plan found under ``cap``, or None."""
+        left = deadline - time.perf_counter()
+        if left <= 0 or should_stop():
+            return None
+        capped = with_cap(problem, cap)
+        result = solve(capped, Auto(improve=False), time_limit_s=min(left, time_limit_s / 3), should_stop=should_stop)
+        if result.plan is None:
+            return None
+        peaks = simulate(capped, result.plan).peak_bytes()
+        return min(cap, max(peaks[d] for d in problem.cluster.accelerators))
+
+    smallest = _smallest(fits, need.nbytes, _enough(problem))
+    names = tuple(problem.graph.operators[o].name for o in need.operators)
+    return Infeasibility(names[:5], need.because, need.nbytes, smallest)
+
+
+def with_cap(problem: Problem, cap_bytes: float) -> Problem:
+    """The same problem with every accelerator's memory set to ``cap_bytes``."""
+    devices = tuple(
+        device if device.is_cpu else replace(device, memory_bytes=cap_bytes) for device in problem.cluster.devices
+    )
+    return replace(problem, cluster=Cluster(devices, problem.cluster.links))
+
+
+def _enough(problem: Problem) -> float:
+    """A cap under which one device could hold everything, with all micro-batches in flight."""
+    static = float(problem.static_bytes().sum())
+    if problem.stated_bytes is not None:
+        return static
+    live = sum(
+        o.saved_bytes.at(problem.mini_batch) + o.workspace_bytes.at(problem.mini_batch) for o in problem.graph.operators
+    )
+    sent = sum(t.nbytes.at(problem.mini_batch) for t in problem.graph.tensors)
+    return static + live + sent
+
+
+def _smallest(fits: Callable[[float], float | None], low: float, high: float) -> float | None:
+    """Bisect between a cap that cannot do (or just does) and one that surely does."""
+    if low > 0 and (exact := fits(low)) is not None:
+        return exact
+    best = fits(high)
+    if best is None:
+        return None
+    while high - low > RESOLUTION * high:
+        middle = math.sqrt(max(low, 1.0) * high) if high > 4 * max(low, 1.0) else (low + high) / 2
+        found = fits(middle)
+        if found is None:
+            low = middle
+        else:
+            best = high = min(high, found)
+    return best

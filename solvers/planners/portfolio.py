@@ -1,0 +1,58 @@
+"""The default: run what fits the problem, keep the best, improve it within the time given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from solvers.monitor import Monitor, Stop
+from solvers.planner import Planner
+from solvers.planners.baselines import EqualSplit, SingleDevice
+from solvers.planners.boundary_moves import improve
+from solvers.planners.chain_dp import LinearDP
+from solvers.planners.downset_dp import DownsetDP
+from solvers.problem import Objective, Problem
+from solvers.result import StopReason
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Exact where it can be, otherwise the best of the quick planners and then boundary moves.
+
+    MAX_LOAD: the exact downset DP, unless its downsets exceed downset_budget. Other objectives:
+    linearised DP, equal split and one device, judged by the objective asked for; then moves of
+    operators across stage boundaries until none helps.
+    """
+
+    name: ClassVar[str] = "auto"
+    source: ClassVar[str] = "portfolio of the planners here"
+    guarantee: ClassVar[str] = "heuristic"
+
+    downset_budget: int = 200_000
+    improve: bool = True
+
+    def unsupported(self, problem: Problem) -> str | None:
+        return None
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        covered = False
+        for planner in self._members(problem):
+            if planner.unsupported(problem):
+                continue
+            try:
+                covered = planner(problem, monitor) or covered
+            except Stop as stop:
+                if stop.reason is not StopReason.STATE_LIMIT:
+                    raise
+            if covered or monitor.infeasible:
+                return covered
+        if self.improve:
+            improve(problem, monitor)
+        return False
+
+    def _members(self, problem: Problem) -> list[Planner]:
+        exact = DownsetDP(downset_budget=self.downset_budget)
+        quick: list[Planner] = [LinearDP(), EqualSplit(), SingleDevice()]
+        if problem.objective is Objective.MAX_LOAD:
+            return [exact, *quick]
+        return quick
