@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Chromium and its driver from Debian's packages, if they are not there yet.
+set -euo pipefail
+if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
+    exit 0
+fi
+if ! command -v apt-get >/dev/null; then
+    echo "The browser tests need chromium and chromedriver on the PATH; install them with your package manager." >&2
+    exit 1
+fi
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    as_root=(sudo)
+fi
+echo "Installing chromium and chromium-driver from Debian's packages ..."
+"${as_root[@]}" apt-get update -qq
+DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq chromium chromium-driver >/dev/null
