@@ -1,0 +1,92 @@
+"""graph.json, our own format of a workload: written and read back without loss."""
+
+from __future__ import annotations
+
+from solvers.cluster import Cluster
+from solvers.errors import InvalidProblem
+from solvers.formats.cluster_json import cluster_json, compute_json, read_cluster, read_compute
+from solvers.formats.json_fields import Field
+from solvers.formats.json_text import dump_json, parse_json
+from solvers.formats.op_graph_json import graph_json, read_op_graph
+from solvers.formats.workload import Workload
+from solvers.problem import Execution, Objective, Transfers
+
+FORMAT = "placement-explorer/graph"
+VERSION = 1
+MAX_NOTES = 1_000
+
+_WORKLOAD = (
+    "compute", "transfer_s", "stated_bytes", "cluster", "training", "objective", "transfers", "execution",
+    "costs_from", "parameters", "notes",
+)  # fmt: skip
+
+
+def write_graph(workload: Workload) -> str:
+    """The text of a graph.json; `read_graph` of it gives the workload back."""
+    return dump_json(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "reference": workload.reference,
+            "graph": graph_json(workload.graph),
+            "compute": None if workload.compute is None else compute_json(workload.compute),
+            "transfer_s": None if workload.transfer_s is None else list(workload.transfer_s),
+            "stated_bytes": None if workload.stated_bytes is None else list(workload.stated_bytes),
+            "cluster": None if workload.cluster is None else cluster_json(workload.cluster),
+            "training": workload.training,
+            "objective": workload.objective.value,
+            "transfers": workload.transfers.value,
+            "execution": workload.execution.value,
+            "costs_from": workload.costs_from,
+            "parameters": workload.parameters,
+            "notes": list(workload.notes),
+        }
+    )
+
+
+def read_graph(data: bytes | str | object, where: str = "graph.json") -> Workload:
+    """The workload of a graph.json (its text, or its parsed value).
+
+    Raises InvalidProblem with one line that says where in the file, what was expected and found.
+    """
+    value = parse_json(data, where) if isinstance(data, bytes | str) else data
+    parts = read_header(Field(value, f"{where}:"), FORMAT, VERSION, ("reference", "graph"), _WORKLOAD)
+    graph = read_op_graph(parts["graph"])
+    known = {key: part for key, part in parts.items() if not part.is_null}
+    cluster: Cluster | None = read_cluster(known["cluster"]) if "cluster" in known else None
+    return Workload(
+        graph,
+        parts["reference"].text(),
+        compute=read_compute(known["compute"], len(graph)) if "compute" in known else None,
+        transfer_s=read_numbers(known.get("transfer_s"), len(graph.tensors)),
+        stated_bytes=read_numbers(known.get("stated_bytes"), len(graph)),
+        cluster=cluster,
+        training=known["training"].flag() if "training" in known else True,
+        objective=known["objective"].choice(Objective) if "objective" in known else Objective.ITERATION,
+        transfers=known["transfers"].choice(Transfers) if "transfers" in known else Transfers.LINKS,
+        execution=known["execution"].choice(Execution) if "execution" in known else Execution.OPERATOR,
+        costs_from=known["costs_from"].text() if "costs_from" in known else "given",
+        parameters=known["parameters"].integer() if "parameters" in known else None,
+        notes=tuple(item.text() for item in known["notes"].items(MAX_NOTES)) if "notes" in known else (),
+    )
+
+
+def read_header(
+    field: Field, expected: str, version: int, required: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> dict[str, Field]:
+    """The fields of one of our files, after its format and version were found to be the expected."""
+    value = field.value
+    found = value.get("format") if isinstance(value, dict) else None
+    if found != expected:
+        raise InvalidProblem(f'{field.where} expected "format": "{expected}", found {found!r}')
+    number = value.get("version") if isinstance(value, dict) else None
+    if number != version or isinstance(number, bool):
+        raise InvalidProblem(f"{field.where} this program reads version {version} of {expected}, found {number!r}")
+    return field.fields(("format", "version", *required), optional)
+
+
+def read_numbers(field: Field | None, count: int) -> tuple[float, ...] | None:
+    """A list of ``count`` numbers >= 0, or None where there is no field."""
+    if field is None or field.is_null:
+        return None
+    return tuple(item.number() for item in field.items(count, exactly=count))

@@ -1,0 +1,124 @@
+"""Reading parsed JSON field by field: every refusal says where, what was expected and what was found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NoReturn, TypeVar
+
+from solvers.errors import InvalidProblem
+
+MAX_TEXT = 10_000
+"""Longest name or note read, in characters."""
+MAX_INTEGER = 2**53
+"""Largest integer read: beyond it a float is no longer exact."""
+
+E = TypeVar("E", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A JSON value and where it stands: ``plan.json: graph.operators[3].flops``.
+
+    Every method raises InvalidProblem if the value is not what the method is named for.
+    """
+
+    value: object
+    where: str
+
+    def refuse(self, expected: str) -> NoReturn:
+        raise InvalidProblem(f"{self.where}: expected {expected}, found {_shown(self.value)}")
+
+    @property
+    def is_null(self) -> bool:
+        return self.value is None
+
+    def fields(self, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Field]:
+        """The fields of an object that has all of ``required`` and nothing beyond ``optional``."""
+        if not isinstance(self.value, dict):
+            self.refuse("an object")
+        for key in required:
+            if key not in self.value:
+                raise InvalidProblem(f"{self._at(key)}: missing")
+        for key in self.value:
+            if key not in required and key not in optional:
+                known = ", ".join((*required, *optional))
+                raise InvalidProblem(f"{self._at(str(key)[:80])}: unknown field; known are {known}")
+        return {key: Field(item, self._at(key)) for key, item in self.value.items()}
+
+    def mapping(self, most: int) -> dict[str, Field]:
+        """The entries of an object with free keys, at most ``most``."""
+        if not isinstance(self.value, dict):
+            self.refuse("an object")
+        if len(self.value) > most:
+            self.refuse(f"at most {most:,} entries")
+        return {str(key): Field(item, f"{self.where}[{str(key)[:80]!r}]") for key, item in self.value.items()}
+
+    def items(self, most: int, *, exactly: int | None = None) -> Iterator[Field]:
+        """The items of a list of at most ``most``, or of exactly ``exactly``."""
+        if not isinstance(self.value, list):
+            self.refuse("a list")
+        if exactly is not None and len(self.value) != exactly:
+            self.refuse(f"a list of {exactly:,}")
+        if len(self.value) > most:
+            self.refuse(f"a list of at most {most:,}")
+        return (Field(item, f"{self.where}[{i}]") for i, item in enumerate(self.value))
+
+    def number(self, least: float = 0.0) -> float:
+        """A finite number >= ``least``."""
+        expected = f"a finite number >= {least:g}" if math.isfinite(least) else "a finite number"
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
+            self.refuse(expected)
+        try:
+            value = float(self.value)
+        except OverflowError:
+            self.refuse(expected)
+        if not math.isfinite(value) or value < least:
+            self.refuse(expected)
+        return value
+
+    def number_or_infinity(self, least: float = 0.0) -> float:
+        """A number, or null for infinity."""
+        return math.inf if self.value is None else self.number(least)
+
+    def integer(self, least: int = 0, most: int = MAX_INTEGER) -> int:
+        value = self.value
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            self.refuse(f"an integer from {least} to {most}" if most < MAX_INTEGER else f"an integer >= {least}")
+        return value
+
+    def text(self, most: int = MAX_TEXT) -> str:
+        if not isinstance(self.value, str) or len(self.value) > most:
+            self.refuse(f"a text of at most {most:,} characters")
+        return self.value
+
+    def flag(self) -> bool:
+        if not isinstance(self.value, bool):
+            self.refuse("true or false")
+        return self.value
+
+    def choice(self, kind: type[E]) -> E:
+        """A member of a StrEnum, by its value."""
+        if self.value not in [member.value for member in kind]:
+            self.refuse("one of " + ", ".join(member.value for member in kind))
+        return kind(self.value)
+
+    def _at(self, key: str) -> str:
+        return f"{self.where} {key}" if self.where.endswith(":") else f"{self.where}.{key}"
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return f"an object of {len(value):,}"
+    if isinstance(value, list):
+        return f"a list of {len(value):,}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and abs(value) > MAX_INTEGER:
+        return "a huge integer"
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -1,0 +1,115 @@
+"""The operator graph as a JSON value, and the hash that names it."""
+
+from __future__ import annotations
+
+import hashlib
+
+from solvers.formats.cluster_json import MAX_OPERATORS
+from solvers.formats.json_fields import Field
+from solvers.formats.json_text import dump_json
+from solvers.graph import NOTHING, Amount, Operator, OpGraph, Phase, Tensor
+
+MAX_TENSORS = 4_000_000
+MAX_RANK = 64
+
+_AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes")
+_OPERATOR = (
+    "op_type", "phase", "module_path", *_AMOUNTS, "param_bytes", "colocation", "forward_of", "replicable",
+)  # fmt: skip
+_TENSOR = ("nbytes", "shape", "dtype", "sum_group")
+
+
+def graph_hash(graph: OpGraph) -> str:
+    """sha256 of the graph's canonical JSON: equal graphs have equal hashes."""
+    return hashlib.sha256(dump_json(graph_json(graph)).encode()).hexdigest()
+
+
+def graph_json(graph: OpGraph) -> dict[str, object]:
+    """The graph as a JSON value; fields at their default are left out."""
+    return {
+        "name": graph.name,
+        "samples": graph.samples,
+        "operators": [_operator_json(operator) for operator in graph.operators],
+        "tensors": [_tensor_json(tensor) for tensor in graph.tensors],
+    }
+
+
+def read_op_graph(field: Field) -> OpGraph:
+    """Raises InvalidProblem."""
+    parts = field.fields(("name", "samples", "operators", "tensors"))
+    operators = tuple(_read_operator(item) for item in parts["operators"].items(MAX_OPERATORS))
+    tensors = tuple(_read_tensor(item, len(operators)) for item in parts["tensors"].items(MAX_TENSORS))
+    return OpGraph(operators, tensors, parts["samples"].integer(1), parts["name"].text())
+
+
+def _operator_json(operator: Operator) -> dict[str, object]:
+    written: dict[str, object] = {"name": operator.name, "op_type": operator.op_type, "phase": operator.phase.value}
+    if operator.module_path:
+        written["module_path"] = operator.module_path
+    for key in _AMOUNTS:
+        amount: Amount = getattr(operator, key)
+        if amount != NOTHING:
+            written[key] = [_exact(amount.fixed), _exact(amount.per_sample)]
+    if operator.param_bytes:
+        written["param_bytes"] = _exact(operator.param_bytes)
+    if operator.colocation is not None:
+        written["colocation"] = operator.colocation
+    if operator.forward_of is not None:
+        written["forward_of"] = operator.forward_of
+    if operator.replicable:
+        written["replicable"] = True
+    return written
+
+
+def _read_operator(field: Field) -> Operator:
+    parts = field.fields(("name",), _OPERATOR)
+    amounts = {key: _read_amount(parts[key]) for key in _AMOUNTS if key in parts}
+    return Operator(
+        parts["name"].text(),
+        parts["op_type"].text() if "op_type" in parts else "operator",
+        parts["phase"].choice(Phase) if "phase" in parts else Phase.FORWARD,
+        parts["module_path"].text() if "module_path" in parts else "",
+        amounts.get("flops", NOTHING),
+        amounts.get("moved_bytes", NOTHING),
+        parts["param_bytes"].number() if "param_bytes" in parts else 0.0,
+        amounts.get("saved_bytes", NOTHING),
+        amounts.get("workspace_bytes", NOTHING),
+        parts["colocation"].text() if "colocation" in parts else None,
+        parts["forward_of"].integer() if "forward_of" in parts else None,
+        parts["replicable"].flag() if "replicable" in parts else False,
+    )
+
+
+def _tensor_json(tensor: Tensor) -> dict[str, object]:
+    written: dict[str, object] = {"producer": tensor.producer, "consumers": list(tensor.consumers)}
+    if tensor.nbytes != NOTHING:
+        written["nbytes"] = [_exact(tensor.nbytes.fixed), _exact(tensor.nbytes.per_sample)]
+    if tensor.shape:
+        written["shape"] = list(tensor.shape)
+    if tensor.dtype:
+        written["dtype"] = tensor.dtype
+    if tensor.sum_group is not None:
+        written["sum_group"] = tensor.sum_group
+    return written
+
+
+def _read_tensor(field: Field, operators: int) -> Tensor:
+    parts = field.fields(("producer", "consumers"), _TENSOR)
+    return Tensor(
+        parts["producer"].integer(0, operators - 1),
+        tuple(item.integer(0, operators - 1) for item in parts["consumers"].items(operators)),
+        _read_amount(parts["nbytes"]) if "nbytes" in parts else NOTHING,
+        tuple(item.integer() for item in parts["shape"].items(MAX_RANK)) if "shape" in parts else (),
+        parts["dtype"].text() if "dtype" in parts else "",
+        parts["sum_group"].integer() if "sum_group" in parts else None,
+    )
+
+
+def _read_amount(field: Field) -> Amount:
+    fixed, per_sample = (item.number() for item in field.items(2, exactly=2))
+    return Amount(fixed, per_sample)
+
+
+def _exact(value: float) -> float | int:
+    """Whole numbers as integers, so that 4 and 4.0 (which are equal) are written, and hashed, alike."""
+    return int(value) if float(value).is_integer() and abs(value) < 2**53 else float(value)
