@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from dataclasses import Field
+from typing import Any, ClassVar, Protocol
 
 from solvers.monitor import Monitor
 from solvers.problem import Problem
@@ -11,6 +12,8 @@ from solvers.problem import Problem
 class Planner(Protocol):
     """A frozen dataclass whose fields are its options (the page's form and the command line's
     flags are generated from them). Raises nothing but Stop (through ``monitor.check``)."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     name: ClassVar[str]
     """Registered name, "downset-dp"."""

@@ -104,6 +104,4 @@ def _result(
 
 def planner_options(planner: Planner) -> dict[str, object]:
     """The fields of a planner and their values."""
-    if not dataclasses.is_dataclass(planner):
-        return {}
     return {field.name: getattr(planner, field.name) for field in dataclasses.fields(planner)}

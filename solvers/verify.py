@@ -45,21 +45,21 @@ def _structure(problem: Problem, plan: Plan) -> list[str]:
     found = []
     if len(plan.order) != len(devices):
         return [f"the order has {len(plan.order)} devices, the cluster {len(devices)}"]
-    times = defaultdict(int)
+    times: dict[int, int] = defaultdict(int)
     places: dict[int, list[tuple[int, ...]]] = defaultdict(list)
     for index, stage in enumerate(plan.stages):
         for device in stage.devices:
             if not 0 <= device < len(devices):
                 return [f"stage {index} is on device {device}, but there are {len(devices)} devices"]
-        for operator in stage.operators:
-            if not 0 <= operator < len(operators):
-                return [f"stage {index} has operator {operator}, but there are {len(operators)} operators"]
-            times[operator] += 1
-            places[operator].append(stage.devices)
+        for number in stage.operators:
+            if not 0 <= number < len(operators):
+                return [f"stage {index} has operator {number}, but there are {len(operators)} operators"]
+            times[number] += 1
+            places[number].append(stage.devices)
             for device in stage.devices:
                 kind = devices[device].kind
-                if math.isinf(problem.compute.at(kind, 1)[operator]):
-                    found.append(f"operator {operators[operator].name!r} cannot run on device {device} ({kind})")
+                if math.isinf(problem.compute.at(kind, 1)[number]):
+                    found.append(f"operator {operators[number].name!r} cannot run on device {device} ({kind})")
     for position, operator in enumerate(operators):
         if times[position] == 0:
             found.append(f"operator {operator.name!r} is in no stage")

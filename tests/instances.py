@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from solvers.cluster import Device, uniform_cluster
-from solvers.graph import Amount, OpGraph, Operator, Phase, Tensor
+from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem import ComputeTable, Problem
 
 GPU = "gpu"
@@ -40,9 +40,7 @@ def training_graph(
     edges: Sequence[tuple[int, int]], count: int, nbytes: float = 0.0, param_bytes: float = 0.0, saved: float = 0.0
 ) -> OpGraph:
     """Forward operators a, b, ... and one backward operator a', b', ... each, mirrored edges."""
-    forward = [
-        Operator(chr(ord("a") + i), param_bytes=param_bytes, saved_bytes=Amount(0, saved)) for i in range(count)
-    ]
+    forward = [Operator(chr(ord("a") + i), param_bytes=param_bytes, saved_bytes=Amount(0, saved)) for i in range(count)]
     backward = [Operator(f"{o.name}'", phase=Phase.BACKWARD_INPUT, forward_of=i) for i, o in enumerate(forward)]
     tensors = _tensors(edges, nbytes)
     outdegree = {u: sum(1 for a, _ in edges if a == u) for u, _ in edges}

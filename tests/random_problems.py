@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from solvers.graph import Amount, OpGraph, Operator, Phase, Tensor
+from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem import Contiguity, Execution, Objective, Pipeline, Problem, Transfers
 from tests.instances import problem
 

@@ -28,7 +28,7 @@ def _push_ready(heap: Ints, base: int, size: int, task: int, priority: Floats) -
 @njit(cache=True)
 def _pop_ready(heap: Ints, base: int, size: int, priority: Floats) -> int:
     """Remove and return the least task of heap[base : base + size]."""
-    top = heap[base]
+    top = int(heap[base])
     size -= 1
     heap[base] = heap[base + size]
     node = 0

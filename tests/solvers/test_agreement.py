@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_the_critical_path_is_gapless_and_ends_the_schedule(seed):
         chain = [schedule.spans[i] for i in schedule.critical]
         assert chain[0].start_s == 0
         assert chain[-1].end_s == schedule.makespan_s
-        for a, b in zip(chain, chain[1:], strict=False):
+        for a, b in pairwise(chain):
             assert math.isclose(a.end_s, b.start_s, abs_tol=1e-9)
 
 

@@ -27,9 +27,7 @@ def spans_of(schedule, resource):
 def test_a_balanced_chain_has_the_textbook_bubble(pipeline):
     """(S-1)/(M+S-1) of the device time is idle, for GPipe and 1F1B alike (GPipe, section 2.3)."""
     stages, micro_batches = 4, 8
-    p = problem(
-        training_graph(CHAIN4, 4), [1] * 4 + [2] * 4, 4, mini_batch=8, micro_batches=8, pipeline=pipeline
-    )
+    p = problem(training_graph(CHAIN4, 4), [1] * 4 + [2] * 4, 4, mini_batch=8, micro_batches=8, pipeline=pipeline)
     metrics = evaluate(p, assemble(p, [(i,) for i in range(4)] * 2, micro_batches))
     assert metrics.bubble == pytest.approx((stages - 1) / (micro_batches + stages - 1))
     assert metrics.iteration_s == pytest.approx((micro_batches + stages - 1) * 3)
@@ -207,9 +205,7 @@ def test_the_simulated_interval_approaches_the_max_load_under_blocking():
     g = forward_graph([(0, 1), (1, 2)], 3, nbytes=0.5)
     intervals = []
     for many in (32, 64):
-        p = problem(
-            g, [2, 3, 1], 3, transfers=Transfers.BLOCKING, mini_batch=many, micro_batches=many, training=False
-        )
+        p = problem(g, [2, 3, 1], 3, transfers=Transfers.BLOCKING, mini_batch=many, micro_batches=many, training=False)
         plan = assemble(p, [(0,), (1,), (2,)], many)
         intervals.append(simulate(p, plan).makespan_s)
         max_load = evaluate(p, plan).max_load_s
@@ -219,7 +215,7 @@ def test_the_simulated_interval_approaches_the_max_load_under_blocking():
 
 def test_an_update_runs_once_per_mini_batch_after_every_backward():
     g = training_graph([], 1)
-    from solvers.graph import OpGraph, Operator, Phase, Tensor
+    from solvers.graph import Operator, OpGraph, Phase, Tensor
 
     g = OpGraph(
         (*g.operators, Operator("u", phase=Phase.UPDATE, forward_of=0)), (*g.tensors, Tensor(1, (2,)))

@@ -1,0 +1,245 @@
+"""Statuses are derived, bounds hold, and every planner heeds cancel, time and infeasibility alike."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pytest
+
+from solvers.assemble import assemble
+from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
+from solvers.infeasibility import explain_infeasible, with_cap
+from solvers.plan import Plan
+from solvers.planners import PLANNERS
+from solvers.problem import Contiguity, Objective, Transfers
+from solvers.result import Status, StopReason
+from solvers.solve import solve
+from solvers.verify import verify
+from tests.instances import forward_graph, problem, training_graph
+from tests.random_problems import random_problem
+
+CHAIN = [(0, 1), (1, 2), (2, 3)]
+
+
+def chain(**options):
+    options.setdefault("objective", Objective.MAX_LOAD)
+    return problem(
+        training_graph(CHAIN, 4, nbytes=0.01, param_bytes=10.0), [1, 2, 3, 4] * 2, 2, mini_batch=4, micro_batches=4,
+        **options,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """Offers the plans it is given, then says whether it covered everything."""
+
+    name: ClassVar[str] = "scripted"
+    source: ClassVar[str] = "test"
+    guarantee: ClassVar[str] = "heuristic"
+    plans: tuple[Plan, ...] = ()
+    covered: bool = False
+    bound_s: float = 0.0
+
+    def unsupported(self, problem):
+        return None
+
+    def __call__(self, problem, monitor):
+        for plan in self.plans:
+            monitor.offer(plan)
+        monitor.raise_bound(self.bound_s)
+        monitor.check()
+        return self.covered
+
+
+def balanced(p):
+    return assemble(p, [(0,), (0,), (0,), (1,)] * 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("covered", "bound", "status"),
+    [(False, 0.0, Status.FEASIBLE), (True, 0.0, Status.OPTIMAL), (False, 1e9, Status.OPTIMAL)],
+)
+def test_a_status_is_derived_from_coverage_and_bound(covered, bound, status):
+    p = chain()
+    result = solve(p, Scripted((balanced(p),), covered, bound))
+    assert result.status is status
+    assert result.bound_s <= result.objective_s
+
+
+def test_no_plan_after_covering_everything_is_infeasible_and_otherwise_unknown():
+    p = chain()
+    assert solve(p, Scripted(covered=True)).status is Status.INFEASIBLE
+    assert solve(p, Scripted(covered=False)).status is Status.NO_PLAN
+
+
+def test_a_fake_clock_ends_the_search_at_the_time_limit():
+    p = chain()
+    ticks = iter(range(1000))
+    result = solve(p, Scripted((balanced(p),), True), time_limit_s=1.5, clock=lambda: float(next(ticks)))
+    assert result.stop_reason is StopReason.TIME_LIMIT
+    assert result.status is Status.FEASIBLE
+    assert result.plan is not None
+
+
+def test_a_reached_gap_ends_the_search():
+    p = chain()
+    result = solve(p, Scripted((balanced(p),), True), gap=0.9)
+    assert (result.stop_reason, result.status) == (StopReason.FINISHED, Status.FEASIBLE)
+
+
+def test_a_start_plan_is_never_lost():
+    p = chain()
+    assert solve(p, Scripted(), start=balanced(p)).plan == balanced(p)
+
+
+def test_an_unknown_planner_is_named_with_those_there_are():
+    with pytest.raises(InvalidProblem, match="unknown planner 'magic'; there are: auto"):
+        solve(chain(), "magic")
+
+
+def test_a_planner_says_what_it_cannot_represent():
+    big = problem(forward_graph([], 20), [1] * 20, 3, training=False)
+    with pytest.raises(UnsupportedProblem, match="brute-force: 20 groups"):
+        solve(big, "brute-force")
+
+
+def test_a_planner_that_breaks_a_rule_is_found_out():
+    p = chain()
+    broken = Plan(balanced(p).stages[:1], balanced(p).order)
+    with pytest.raises(InvalidPlan):
+        solve(p, Scripted((broken,)))
+
+
+def supported(name, p):
+    return PLANNERS[name]().unsupported(p) is None
+
+
+@pytest.mark.parametrize("objective", list(Objective))
+@pytest.mark.parametrize("name", list(PLANNERS))
+def test_every_planner_heeds_a_cancel_with_an_honest_status(name, objective):
+    p = chain(objective=objective)
+    asked = []
+
+    def should_stop():
+        asked.append(1)
+        return len(asked) > 2
+
+    result = solve(p, name, should_stop=should_stop)
+    assert result.stop_reason in (StopReason.CANCELLED, StopReason.FINISHED)
+    if result.stop_reason is StopReason.CANCELLED and result.status is Status.OPTIMAL:
+        assert result.bound_s >= result.objective_s * (1 - 1e-9)
+    assert result.status is not Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("name", list(PLANNERS))
+def test_every_planner_ends_at_the_time_limit(name):
+    ticks = iter(range(10**6))
+    result = solve(chain(), name, time_limit_s=3, clock=lambda: float(next(ticks)))
+    assert result.status in (Status.FEASIBLE, Status.NO_PLAN, Status.OPTIMAL)
+    assert result.status is not Status.OPTIMAL or result.bound_s >= result.objective_s * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("objective", list(Objective))
+@pytest.mark.parametrize("name", list(PLANNERS))
+def test_every_planner_reports_a_cap_that_is_too_small_as_infeasible(name, objective):
+    """One group alone holds 4 x 10 bytes."""
+    result = solve(chain(objective=objective, memory=39.0), name)
+    assert (result.status, result.plan) == (Status.INFEASIBLE, None)
+    assert math.isinf(result.objective_s)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_the_oracle_is_never_beaten_and_no_bound_exceeds_it(seed):
+    p = random_problem(seed, largest=4, objective=Objective.MAX_LOAD, transfers=Transfers.BLOCKING)
+    oracle = solve(p, "brute-force")
+    assert oracle.status in (Status.OPTIMAL, Status.INFEASIBLE)
+    for name in PLANNERS:
+        if name == "brute-force" or not supported(name, p):
+            continue
+        result = solve(p, name)
+        if oracle.plan is None:
+            assert result.plan is None
+            continue
+        assert result.bound_s <= oracle.objective_s * (1 + 1e-9)
+        if result.plan is not None:
+            assert verify(p, result.plan) == ()
+            assert result.objective_s >= oracle.objective_s * (1 - 1e-9)
+        if result.status is Status.OPTIMAL:
+            assert result.objective_s == pytest.approx(oracle.objective_s)
+        if name == "downset-dp" and p.contiguity is Contiguity.ACYCLIC and p.stated_bytes is not None:
+            assert result.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_default_planner_is_never_worse_than_its_members(seed):
+    p = random_problem(seed, objective=Objective.ITERATION)
+    best = solve(p, "auto")
+    for name in ("linear-dp", "equal", "single"):
+        if supported(name, p):
+            assert best.objective_s <= solve(p, name).objective_s * (1 + 1e-12)
+
+
+def test_auto_finds_the_optimal_iteration_on_most_tiny_problems():
+    found = total = 0
+    for seed in range(60):
+        p = random_problem(seed, largest=4, objective=Objective.ITERATION, contiguity=Contiguity.ACYCLIC)
+        oracle = solve(p, "brute-force")
+        if oracle.plan is None:
+            continue
+        total += 1
+        found += solve(p, "auto").objective_s <= oracle.objective_s * (1 + 1e-9)
+    assert total > 30
+    assert found >= 0.8 * total
+
+
+def test_an_infeasible_cap_is_explained_by_blame_bound_and_the_smallest_cap_that_fits():
+    p = chain(memory=39.0)
+    found = explain_infeasible(p)
+    assert found.cap_lower_bound_bytes == 80.0  # four groups of 40 bytes on two devices
+    assert found.smallest_cap_bytes == 80.0
+    assert found.operators
+    assert solve(with_cap(p, found.smallest_cap_bytes)).plan is not None
+    assert solve(with_cap(p, found.cap_lower_bound_bytes * 0.99)).status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_smallest_cap_found_does_and_the_bound_below_it_holds(seed):
+    p = random_problem(seed, largest=4, cpus=0, memory=1.0, training=True)
+    if all(o.param_bytes == 0 for o in p.graph.operators):
+        return
+    found = explain_infeasible(p)
+    assert found.smallest_cap_bytes is not None
+    assert found.cap_lower_bound_bytes <= found.smallest_cap_bytes * (1 + 1e-9)
+    assert solve(with_cap(p, found.smallest_cap_bytes)).plan is not None
+
+
+def test_more_devices_and_more_memory_are_never_worse():
+    for seed in range(30):
+        p = random_problem(seed, largest=4, objective=Objective.MAX_LOAD, contiguity=Contiguity.NONE, memory=60.0)
+        tight, roomy = solve(p, "brute-force"), solve(with_cap(p, 120.0), "brute-force")
+        assert roomy.objective_s <= tight.objective_s * (1 + 1e-12)
+
+
+def test_a_relaxed_contiguity_is_never_worse():
+    for seed in range(30):
+        p = random_problem(seed, largest=4, objective=Objective.MAX_LOAD)
+        values = [
+            solve(replace(p, contiguity=c), "brute-force").objective_s
+            for c in (Contiguity.NONE, Contiguity.CONVEX, Contiguity.ACYCLIC)
+        ]
+        assert values == sorted(values)
+
+
+def test_convex_can_beat_acyclic():
+    """k = 2, a 7 -> b 6 and c 4 -> d 3, w = 0.001: {a, d}, {b, c} is convex but its quotient is cyclic."""
+    g = forward_graph([(0, 1), (2, 3)], 4, nbytes=0.001)
+    values = {}
+    for contiguity in (Contiguity.ACYCLIC, Contiguity.CONVEX):
+        p = problem(
+            g, [7, 6, 4, 3], 2, objective=Objective.MAX_LOAD, transfers=Transfers.BLOCKING, contiguity=contiguity,
+            training=False,
+        )  # fmt: skip
+        values[contiguity] = solve(p, "brute-force").objective_s
+    assert values == {Contiguity.ACYCLIC: pytest.approx(11.002), Contiguity.CONVEX: pytest.approx(10.002)}
