@@ -42,9 +42,7 @@ class Encoder(nn.Module):
     def forward(self, source: Tensor) -> Tensor:
         sequence = list(self.words(source).unbind(1))
         for layer in self.layers:
-            state = cell = torch.zeros(
-                source.shape[0], self.width, dtype=self.words.weight.dtype, device=source.device
-            )
+            state = cell = torch.zeros(source.shape[0], self.width, dtype=self.words.weight.dtype, device=source.device)
             outputs = []
             for x in sequence:
                 state, cell = layer(x, (state, cell))

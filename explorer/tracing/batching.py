@@ -1,0 +1,48 @@
+"""A second batch for a graph that was captured at one only, such as a file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.tracing.captured import Captured, Value
+
+NOTE = "captured at one batch: what depends on the inputs is taken as proportional to the samples"
+
+
+def doubled(captured: Captured) -> tuple[Captured, Captured]:
+    """The graph with a note, and the same at twice the samples.
+
+    A value grows if it depends on an input with the batch as its first dimension, has a dimension,
+    and its elements divide evenly among the samples. Exact unless a reduction over the batch leaves
+    a tensor (not a scalar) whose size the samples happen to divide.
+    """
+    batch = captured.samples
+    growing: set[str] = set()
+    for name in captured.inputs:
+        shape = captured.values[name].shape
+        if shape and shape[0] == batch:
+            growing.add(name)
+    for node in captured.nodes:
+        if any(captured.root(name) in growing or name in growing for _, name in node.tensors):
+            growing |= {o for o in node.outputs if _divides(captured.values[o], batch)}
+    values = {name: _grown(value, batch) if name in growing else value for name, value in captured.values.items()}
+    saved = []
+    for entry in captured.saved:
+        # What an operator makes inside (statistics, masks) grows if its output does.
+        of = (entry.value,) if entry.value is not None else captured.nodes[entry.node].outputs
+        grows = any(name in growing for name in of)
+        saved.append(replace(entry, nbytes=entry.nbytes * 2) if grows else entry)
+    noted = replace(captured, notes=(*captured.notes, NOTE))
+    return noted, replace(noted, samples=2 * batch, values=values, saved=tuple(saved))
+
+
+def _divides(value: Value, batch: int) -> bool:
+    return bool(value.shape) and value.numel % batch == 0
+
+
+def _grown(value: Value, batch: int) -> Value:
+    """Doubles the batch dimension: of those that the samples divide, the one of the largest stride."""
+    able = [dim for dim, size in enumerate(value.shape) if size % batch == 0] or [0]
+    batch_dim = max(able, key=lambda dim: (value.strides[dim] if dim < len(value.strides) else 0, -dim))
+    shape = tuple(2 * size if dim == batch_dim else size for dim, size in enumerate(value.shape))
+    return replace(value, shape=shape)

@@ -1,0 +1,141 @@
+"""Floating-point operations of one call, from shapes alone (a multiply-add counts as two).
+
+The formulas of products, convolutions and attention are those of torch.utils.flop_counter (a test
+compares them); LSTMs are its missing case. Everything else is counted as a few operations per
+element: it is bound by memory, not by arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from explorer.tracing.captured import Node, Value
+
+Shape = tuple[int, ...]
+Values = Mapping[str, Value]
+
+
+def flops(node: Node, values: Values) -> float:
+    """FLOPs of ``node`` as it was captured."""
+    formula = FORMULAS.get(node.target)
+    if formula is not None:
+        return float(formula(node, values))
+    touched = [values[name].numel for name in node.outputs] + [values[name].numel for _, name in node.tensors]
+    if not node.outputs or node.target in PURE_COPIES:
+        return 0.0
+    return float(PER_ELEMENT.get(node.target, 1) * max(touched, default=0))
+
+
+def _shape(node: Node, values: Values, *arguments: str) -> Shape:
+    for argument in arguments:
+        name = node.tensor(argument)
+        if name is not None:
+            return values[name].shape
+    return ()
+
+
+def _output(node: Node, values: Values) -> Shape:
+    return values[node.outputs[0]].shape
+
+
+def _product(left: str, right: str) -> Callable[[Node, Values], float]:
+    """[..., m, k] x [k, n] or [..., k, n]: 2 x elements of the result x k."""
+
+    def formula(node: Node, values: Values) -> float:
+        k = (_shape(node, values, left) or (1,))[-1]
+        return 2.0 * math.prod(_output(node, values)) * k
+
+    return formula
+
+
+def _convolution(node: Node, values: Values) -> float:
+    """2 x positions x weights: every output position of an image uses each weight once (transposed:
+    every input position)."""
+    weight = _shape(node, values, "weight")
+    transposed = "transpose" in node.target or bool(node.constants.get("transposed"))
+    image = _shape(node, values, "input", "self") if transposed else _output(node, values)
+    spatial = image[-(len(weight) - 2) :]
+    batch = image[0] if len(image) == len(weight) else 1
+    return 2.0 * batch * math.prod(spatial) * math.prod(weight)
+
+
+def _attention(node: Node, values: Values) -> float:
+    """Two products: queries x keys and scores x values. A causal mask is not discounted."""
+    query, key = _shape(node, values, "query"), _shape(node, values, "key")
+    value = _shape(node, values, "value")
+    heads, tokens = math.prod(query[:-2]), query[-2]
+    return 2.0 * heads * tokens * key[-2] * (query[-1] + value[-1])
+
+
+def _cell(gates: int) -> Callable[[Node, Values], float]:
+    """A recurrent cell: two products of [batch, in] x [in, gates x width]."""
+
+    def formula(node: Node, values: Values) -> float:
+        state = _output(node, values)
+        inputs, hidden = _shape(node, values, "w_ih"), _shape(node, values, "w_hh")
+        return 2.0 * state[0] * (math.prod(inputs) + math.prod(hidden)) + 2.0 * gates * math.prod(state)
+
+    return formula
+
+
+def _recurrent(node: Node, values: Values) -> float:
+    """A whole LSTM or GRU: every matrix of every layer once per step and sample."""
+    output = _output(node, values)
+    matrices = [values[name].shape for argument, name in node.tensors if argument == "params"]
+    return 2.0 * math.prod(output[:-1]) * sum(math.prod(shape) for shape in matrices if len(shape) == 2)
+
+
+def _einsum(node: Node, values: Values) -> float:
+    """2 x the product of every index of the equation (one contraction)."""
+    equation = str(node.constants.get("equation", "")).replace(" ", "")
+    shapes = [values[name].shape for _, name in node.tensors]
+    sizes: dict[str, int] = {}
+    for letters, shape in zip(equation.split("->")[0].split(","), shapes, strict=False):
+        if "." in letters or len(letters) != len(shape):
+            return 2.0 * math.prod(_output(node, values)) * (shapes[0][-1] if shapes and shapes[0] else 1)
+        sizes.update(zip(letters, shape, strict=True))
+    return 2.0 * math.prod(sizes.values())
+
+
+FORMULAS: dict[str, Callable[[Node, Values], float]] = {
+    "aten.linear": _product("input", "weight"),
+    "aten.mm": _product("self", "mat2"),
+    "aten.bmm": _product("self", "mat2"),
+    "aten.matmul": _product("self", "other"),
+    "aten.addmm": _product("mat1", "mat2"),
+    "aten.baddbmm": _product("batch1", "batch2"),
+    "aten.conv1d": _convolution,
+    "aten.conv2d": _convolution,
+    "aten.conv3d": _convolution,
+    "aten.convolution": _convolution,
+    "aten.conv_transpose1d": _convolution,
+    "aten.conv_transpose2d": _convolution,
+    "aten.conv_transpose3d": _convolution,
+    "aten.scaled_dot_product_attention": _attention,
+    "aten.lstm_cell": _cell(gates=4),
+    "aten.gru_cell": _cell(gates=3),
+    "aten.rnn_tanh_cell": _cell(gates=1),
+    "aten.rnn_relu_cell": _cell(gates=1),
+    "aten.lstm": _recurrent,
+    "aten.gru": _recurrent,
+    "aten.einsum": _einsum,
+}
+"""Operators that arithmetic may bound."""
+
+PRODUCTS = frozenset(FORMULAS)
+"""Operators that are products of matrices, or convolutions, or attention."""
+
+PER_ELEMENT = {
+    "aten.layer_norm": 8, "aten.rms_norm": 5, "aten.batch_norm": 8, "aten.group_norm": 8, "aten.softmax": 5,
+    "aten.log_softmax": 5, "aten.cross_entropy_loss": 6, "aten.gelu": 8, "aten.silu": 5,
+    "aten.sigmoid": 4, "aten.tanh": 4, "aten.dropout": 2,
+}  # fmt: skip
+"""Operations per element where it is more than one: orders of magnitude, for the display only."""
+
+PURE_COPIES = frozenset(
+    {"aten.cat", "aten.stack", "aten.clone", "aten.contiguous", "aten.reshape", "aten.embedding", "aten.copy_",
+     "aten.index_select", "aten.gather", "aten.index", "aten.zeros", "aten.ones", "aten.full", "aten.arange",
+     "aten.empty", "aten.to", "aten._to_copy", "aten.constant_pad_nd", "aten.pad", "aten.flatten"}
+)  # fmt: skip
+"""Operators that only move bytes."""

@@ -1,0 +1,100 @@
+"""Which calls are one operator: views join what they look into, in-place calls join what they change.
+
+A cut between a tensor and its view, or just before an in-place call, cannot be run; so such calls
+are never apart. Checks and bookkeeping disappear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import networkx as nx
+
+from explorer.tracing.captured import Captured, Node
+
+NO_OPERATOR = -1
+"""The group of a call that nothing needs to run apart: a view of an input or parameter, a check."""
+
+CHECKS = ("aten._assert", "aten.sym_", "aten._functional_assert", "aten._check")
+"""Prefixes of calls that check and compute nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """groups: the calls (node positions, ascending) of each operator; the first names it.
+
+    producer: a value that owns its storage -> the operator that computes it; absent for what comes
+    from outside (parameters, buffers, inputs).
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    producer: dict[str, int]
+
+
+def fold(captured: Captured) -> Folded:
+    """The operators of a captured graph; the graph between them is acyclic."""
+    outside = {*captured.parameters, *captured.buffers, *captured.inputs}
+    producer: dict[str, int] = {}  # root value -> the leading node of its operator
+    leader: list[int] = []
+    joined = False
+    for position, node in enumerate(captured.nodes):
+        lead = position
+        if is_bookkeeping(captured, node):
+            lead = NO_OPERATOR
+        elif is_view(captured, node):
+            # All views of one call look into one storage (getitem of a split, a reshape, ...).
+            lead = producer.get(captured.root(node.outputs[0]), NO_OPERATOR)
+        else:
+            for changed in node.mutates:
+                root = captured.root(changed)
+                joined = True
+                if root in producer:
+                    lead = producer[root]
+                else:  # an input or buffer that is written: from here on it is this operator's
+                    outside.discard(root)
+                    producer[root] = position
+        leader.append(lead)
+        for output in node.outputs:
+            root = captured.root(output)
+            if root not in outside:
+                producer.setdefault(root, lead)
+    if joined:
+        leader = _without_cycles(captured, leader, producer)
+    leaders = sorted({lead for lead in leader if lead != NO_OPERATOR})
+    index = {lead: group for group, lead in enumerate(leaders)}
+    members: list[list[int]] = [[] for _ in leaders]
+    for position, lead in enumerate(leader):
+        if lead != NO_OPERATOR:
+            members[index[lead]].append(position)
+    computed = {root: index[leader[lead]] for root, lead in producer.items() if lead != NO_OPERATOR}
+    return Folded(tuple(map(tuple, members)), computed)
+
+
+def is_view(captured: Captured, node: Node) -> bool:
+    """Nothing is computed: every output looks into a storage that was there before."""
+    return bool(node.outputs) and not node.mutates and all(captured.values[o].base is not None for o in node.outputs)
+
+
+def is_bookkeeping(captured: Captured, node: Node) -> bool:
+    """A check, a call without tensors to give, or a counter such as a batch norm's number of batches."""
+    if not node.outputs or node.target.startswith(CHECKS):
+        return True
+    read = {captured.root(name) for _, name in node.tensors}
+    return bool(node.mutates) and read <= set(captured.buffers) and captured.values[node.outputs[0]].shape == ()
+
+
+def _without_cycles(captured: Captured, leader: list[int], producer: dict[str, int]) -> list[int]:
+    """Joins operators that an in-place call tied into a cycle (it changes a tensor that something it
+    reads was computed from)."""
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    for position, node in enumerate(captured.nodes):
+        mine = leader[position]
+        if mine == NO_OPERATOR:
+            continue
+        graph.add_node(mine)
+        for _, name in node.tensors:
+            source = producer.get(captured.root(name), NO_OPERATOR)
+            if source not in (NO_OPERATOR, mine):
+                graph.add_edge(source, mine)
+    first = {member: min(part) for part in nx.strongly_connected_components(graph) for member in part}
+    return [first.get(lead, lead) for lead in leader]

@@ -1,0 +1,84 @@
+"""Which operator holds a parameter, and which operators must therefore share a device.
+
+Buffers (running statistics, constant masks) are not counted: they are not trained, so counting them
+with the parameters would give them gradients and optimizer states; they are small.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import networkx as nx
+
+from explorer.tracing.captured import Captured
+from explorer.tracing.fold import Folded
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """owned: bytes held, by operator: the first operator that reads a parameter owns it.
+
+    weights: by operator, the trainable parameters it reads, as owner -> bytes.
+    colocation: operator -> group name, for operators that read a common parameter.
+    """
+
+    owned: tuple[float, ...]
+    weights: tuple[Mapping[int, float], ...]
+    colocation: Mapping[int, str]
+    notes: tuple[str, ...]
+
+
+def parameters(captured: Captured, folded: Folded) -> Parameters:
+    """Who owns, who reads, who stays together."""
+    readers: dict[str, list[int]] = defaultdict(list)
+    for group, members in enumerate(folded.groups):
+        read = {captured.root(name) for position in members for _, name in captured.nodes[position].tensors}
+        for parameter in sorted(read & captured.parameters.keys()):
+            readers[parameter].append(group)
+    owned = [0.0] * len(folded.groups)
+    weights: list[dict[int, float]] = [{} for _ in folded.groups]
+    for parameter, groups in readers.items():
+        value, owner = captured.values[parameter], groups[0]
+        owned[owner] += value.nbytes
+        if value.requires_grad:
+            for group in groups:
+                weights[group][owner] = weights[group].get(owner, 0.0) + value.nbytes
+    return Parameters(tuple(owned), tuple(weights), _together(captured, readers), tuple(_notes(captured, readers)))
+
+
+def _together(captured: Captured, readers: Mapping[str, list[int]]) -> dict[int, str]:
+    graph: nx.Graph[int] = nx.Graph()
+    label: dict[int, str] = {}
+    for parameter, groups in readers.items():
+        if len(groups) > 1:
+            nx.add_path(graph, groups)
+            label.setdefault(groups[0], captured.parameters[parameter])
+    colocation: dict[int, str] = {}
+    for part in nx.connected_components(graph):
+        name = next(label[group] for group in sorted(part) if group in label)
+        colocation.update(dict.fromkeys(part, name))
+    return colocation
+
+
+def _notes(captured: Captured, readers: Mapping[str, list[int]]) -> list[str]:
+    notes = []
+    reused = []
+    for parameter, groups in readers.items():
+        name = captured.parameters[parameter]
+        if " = " in name:
+            notes.append(f"tied parameter: {name}; its {len(groups)} operators share a device")
+        elif len(groups) > 1:
+            reused.append(name)
+    if reused:
+        such = ", ".join(reused[:2])
+        notes.append(f"{len(reused)} parameters are read by several operators each, which share a device ({such}, ...)")
+    unused = [captured.parameters[parameter] for parameter in captured.parameters if parameter not in readers]
+    if unused:
+        notes.append(f"{len(unused)} parameters are read by no operator and counted nowhere ({unused[0]}, ...)")
+    trainable = [captured.values[parameter].requires_grad for parameter in captured.parameters]
+    if any(trainable) and not all(trainable):
+        frozen = len(trainable) - sum(trainable)
+        notes.append(f"{frozen} parameters are frozen; memory counts gradients and optimizer states for them too")
+    return notes

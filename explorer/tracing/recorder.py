@@ -1,0 +1,160 @@
+"""Runs an exported graph on fake tensors and writes down what the export does not say: which outputs
+share storage, which carry gradients, and what autograd saves for the backward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.utils import _pytree as pytree
+
+from explorer.tracing.captured import Node, Saved, Value
+from solvers.errors import TraceError
+
+
+class Tape:
+    """Values, nodes and saved tensors, in the order they appear. Keeps every tensor alive, so that no
+    id and no storage address is used twice."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Value] = {}
+        self.nodes: list[Node] = []
+        self.saved: list[Saved] = []
+        self._tensors: dict[str, Tensor] = {}
+        self._names: dict[int, str] = {}
+        self._owner: dict[int, str] = {}
+        self._settled: set[int] = set()
+        self._kept: list[Tensor] = []
+        self._unnamed: list[tuple[int, int]] = []
+
+    def name_of(self, tensor: Tensor) -> str:
+        return self._names[id(tensor)]
+
+    def enter_from_outside(self, name: str, tensor: Tensor) -> str:
+        """A parameter, buffer or input: never counted as saved. A tied one keeps its first name."""
+        if id(tensor) not in self._names:
+            self._enter(name, tensor, None)
+            self._settled.add(_storage(tensor))
+        return self._names[id(tensor)]
+
+    def _enter(self, name: str, tensor: Tensor, base: str | None) -> None:
+        self.values[name] = Value(
+            name=name,
+            shape=tuple(int(n) for n in tensor.shape),
+            strides=tuple(int(n) for n in tensor.stride()),
+            dtype=str(tensor.dtype).removeprefix("torch."),
+            requires_grad=tensor.requires_grad,
+            base=base,
+        )
+        self._tensors[name] = tensor
+        # An in-place operator returns its input: from then on the tensor goes by the new name.
+        self._names[id(tensor)] = name
+        self._owner.setdefault(_storage(tensor), name)
+
+    def pack(self, tensor: Tensor) -> Tensor:
+        """The saved-tensor hook: the first operator to save a storage is charged with all of it."""
+        storage = _storage(tensor)
+        if storage not in self._settled:
+            self._settled.add(storage)
+            self._kept.append(tensor)
+            owner = self._owner.get(storage)
+            if owner is None:  # an output of the running operator, named in record(), or made inside it
+                self._unnamed.append((len(self.saved), storage))
+            self.saved.append(Saved(len(self.nodes), owner, int(tensor.untyped_storage().nbytes())))
+        return tensor
+
+    @staticmethod
+    def unpack(tensor: Tensor) -> Tensor:
+        return tensor
+
+    def record(self, name: str, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any], result: object) -> None:
+        """Writes down one call that has just run."""
+        tensors: list[tuple[str, str]] = []
+        constants: dict[str, object] = {}
+        written: list[str] = []
+        for argument, value, writes in _arguments(node.target, args, kwargs):
+            inside = [self.name_of(x) for x in pytree.tree_leaves(value) if isinstance(x, Tensor)]
+            if not inside:
+                constants[argument] = value
+            tensors += [(argument, x) for x in inside]
+            written += inside if writes else []
+        read = {_storage(self._tensors[value]): value for _, value in reversed(tensors)}
+        leaves = [x for x in pytree.tree_leaves(result) if isinstance(x, Tensor)]
+        outputs = [name if len(leaves) == 1 else f"{name}.{position}" for position in range(len(leaves))]
+        for output, tensor in zip(outputs, leaves, strict=True):
+            self._enter(output, tensor, read.get(_storage(tensor)))
+        for position, storage in self._unnamed:
+            saved = self.saved[position]
+            self.saved[position] = Saved(saved.node, self._owner.get(storage), saved.nbytes)
+        self._unnamed.clear()
+        self.nodes.append(
+            Node(name, target_of(node), module_path(node), tuple(tensors), constants, tuple(outputs), tuple(written))
+        )
+
+
+class Recorder(fx.Interpreter):
+    """Runs a graph and tells a Tape. Blocks under no_grad or autocast are run as part of the graph."""
+
+    def __init__(self, graph: fx.GraphModule, tape: Tape, prefix: str = "") -> None:
+        super().__init__(graph, garbage_collect_values=False)
+        self.tape = tape
+        self.prefix = prefix
+
+    def run_node(self, n: fx.Node) -> object:
+        if n.op != "call_function" or getattr(n.target, "__name__", "") == "getitem":
+            return super().run_node(n)
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        if isinstance(n.target, torch._ops.HigherOrderOperator):
+            return self._block(n, args)
+        result = n.target(*args, **kwargs)
+        self.tape.record(f"{self.prefix}{n.name}", n, args, kwargs, result)
+        return result
+
+    def _block(self, n: fx.Node, args: tuple[Any, ...]) -> object:
+        kind = n.target.name()
+        context: Any
+        if kind == "wrap_with_set_grad_enabled":
+            enabled, block, *rest = args
+            context = torch.set_grad_enabled(enabled and torch.is_grad_enabled())
+        elif kind == "wrap_with_autocast":
+            _, dtype, enabled, cache, block, *rest = args
+            context = torch.autocast("cpu", dtype, enabled, cache)
+        else:
+            where = module_path(n) or "the top module"
+            raise TraceError(f"in {where}: {kind} (control flow inside the graph) is not supported")
+        with context:
+            return Recorder(block, self.tape, f"{self.prefix}{n.name}.").run(*rest, enable_io_processing=False)
+
+
+def _arguments(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any, bool]]:
+    """(name, value, whether the operator writes into it) of every argument given."""
+    schema = getattr(target, "_schema", None)
+    if schema is None:
+        yield from ((f"arg{i}", value, False) for i, value in enumerate(args))
+        yield from ((name, value, False) for name, value in kwargs.items())
+        return
+    by_name = {argument.name: argument for argument in schema.arguments}
+    given = {argument.name: value for argument, value in zip(schema.arguments, args, strict=False)}
+    for name, value in {**given, **kwargs}.items():
+        alias = by_name[name].alias_info
+        yield name, value, alias is not None and alias.is_write
+
+
+def target_of(node: fx.Node) -> str:
+    """ "aten.linear" for torch.ops.aten.linear.default."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is not None:
+        return str(schema.name).replace("::", ".")
+    return getattr(node.target, "__name__", str(node.target))
+
+
+def module_path(node: fx.Node) -> str:
+    """The innermost module the call was made in; "" is the top module."""
+    stack = node.meta.get("nn_module_stack") or {}
+    return str(list(stack.values())[-1][0]) if stack else ""
+
+
+def _storage(tensor: Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)

@@ -1,0 +1,106 @@
+"""What each operator of a folded graph computes, moves and keeps, at the batch it was captured at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.tracing.captured import Captured
+from explorer.tracing.flops import flops
+from explorer.tracing.fold import Folded, is_view
+from solvers.graph import Amount
+
+LOOKUPS = frozenset({"aten.embedding", "aten.embedding_bag", "aten.index_select", "aten.gather", "aten.index"})
+"""Operators that read only the rows they return, not the whole table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """flops; bytes read of activations and of parameters; bytes written; bytes saved for the backward
+    and bytes of outputs that are not; bytes of the activations it reads that carry a gradient."""
+
+    flops: float
+    read_bytes: float
+    param_read_bytes: float
+    written_bytes: float
+    saved_bytes: float
+    workspace_bytes: float
+    gradient_bytes: float
+
+
+def measure(captured: Captured, folded: Folded) -> list[Sizes]:
+    """The sizes of every operator, in the order of ``folded.groups``."""
+    saved = [0.0] * len(captured.nodes)
+    made_inside = [0.0] * len(captured.nodes)
+    kept = set()
+    for entry in captured.saved:
+        saved[entry.node] += entry.nbytes
+        if entry.value is None:
+            made_inside[entry.node] += entry.nbytes
+        else:
+            kept.add(entry.value)
+    return [_sizes(captured, group, saved, made_inside, kept) for group in folded.groups]
+
+
+def _sizes(
+    captured: Captured, group: tuple[int, ...], saved: list[float], made_inside: list[float], kept: set[str]
+) -> Sizes:
+    values = captured.values
+    operations = 0.0
+    written = 0.0
+    temporary = 0.0
+    inputs: dict[str, float] = {}
+    weights: dict[str, float] = {}
+    carrying: dict[str, float] = {}
+    own = {output for position in group for output in captured.nodes[position].outputs}
+    for position in group:
+        node = captured.nodes[position]
+        written += made_inside[position]
+        if is_view(captured, node):
+            continue
+        operations += flops(node, values)
+        written += sum(values[output].nbytes for output in node.outputs)
+        returned = sum(values[output].nbytes for output in node.outputs)
+        for _, name in node.tensors:
+            part = captured.portion(name)
+            root = captured.root(name)
+            # A view that repeats (expand) reads no more than there is.
+            size = float(min(values[name].nbytes, values[part].nbytes))
+            if node.target in LOOKUPS and size > returned:
+                size = returned
+            if root in captured.parameters:
+                weights[root] = max(weights.get(root, 0.0), size)
+            else:
+                inputs[part] = size
+                if values[name].requires_grad and root not in own:
+                    carrying[part] = size
+        for output in node.outputs:
+            if values[output].base is None and output not in kept:
+                temporary += values[output].nbytes
+    return Sizes(
+        flops=operations,
+        read_bytes=sum(inputs.values()),
+        param_read_bytes=sum(weights.values()),
+        written_bytes=written,
+        saved_bytes=sum(saved[position] for position in group),
+        workspace_bytes=temporary,
+        gradient_bytes=sum(carrying.values()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Two batches, through which every quantity is taken as a straight line in the samples."""
+
+    samples: int
+    more_samples: int
+
+    def amount(self, value: float, at_more: float) -> Amount:
+        """Exact at both batches for what is linear. What grows faster than the samples is taken as
+        proportional at the first batch; what shrinks, as fixed."""
+        per_sample = (at_more - value) / (self.more_samples - self.samples)
+        fixed = value - per_sample * self.samples
+        if per_sample <= 0:
+            return Amount(fixed=value)
+        if fixed <= 1e-9 * value:
+            return Amount(per_sample=value / self.samples)
+        return Amount(fixed, per_sample)
