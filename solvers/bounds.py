@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.graph import OpGraph, Phase
+from solvers.graph import OpGraph, Phase, per_graph
 from solvers.memory import saved_bytes
 from solvers.problem import Contiguity, Execution, Objective, Problem
 
@@ -92,6 +92,7 @@ def critical_path_s(graph: OpGraph, seconds: Floats) -> float:
     return float(end.max())
 
 
+@per_graph
 def together(graph: OpGraph) -> tuple[tuple[int, ...], ...]:
     """Operators that must share a device: same co-location, or mirrors of one forward operator."""
     parent = list(range(len(graph)))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from solvers.errors import InvalidPlan
-from solvers.graph import OpGraph, Phase, find_cycle
+from solvers.graph import OpGraph, Phase, find_cycle, per_graph
 from solvers.plan import Plan
 from solvers.problem import Contiguity, Problem
 
 
-def forward_edges(graph: OpGraph) -> list[tuple[int, int]]:
+@per_graph
+def forward_edges(graph: OpGraph) -> tuple[tuple[int, int], ...]:
     """The edges contiguity is about: forward ones, and backward ones mirrored where an end has no
     forward operator in its co-location group (Tarnawski et al. 2020, appendix: artificial
     forward operators)."""
@@ -29,7 +30,7 @@ def forward_edges(graph: OpGraph) -> list[tuple[int, int]]:
                     edges.append((source, target))
             elif orphan(source) or orphan(target):
                 edges.append((target, source))
-    return edges
+    return tuple(edges)
 
 
 def broken_contiguity(problem: Problem, plan: Plan) -> str:

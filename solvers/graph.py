@@ -5,9 +5,11 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import wraps
+from typing import Any, TypeVar
 
 from solvers.errors import InvalidProblem
 
@@ -107,6 +109,7 @@ class OpGraph:
     """Deterministic: among ready operators the lowest position first."""
     messages: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
     """Tensors that travel together: one sum group, or one tensor, each."""
+    _derived: dict[object, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         count = len(self.operators)
@@ -149,6 +152,22 @@ class OpGraph:
             more = " -> ..." if len(cycle) > 8 else ""
             raise InvalidProblem(f"the graph has a cycle: {names}{more}; an operator graph must be acyclic")
         return order
+
+
+T = TypeVar("T")
+
+
+def per_graph(function: Callable[[OpGraph], T]) -> Callable[[OpGraph], T]:
+    """Compute a property of a graph once; planners ask for it again for every plan they judge."""
+
+    @wraps(function)
+    def once(graph: OpGraph) -> T:
+        if function not in graph._derived:
+            graph._derived[function] = function(graph)
+        found: T = graph._derived[function]
+        return found
+
+    return once
 
 
 def _messages(tensors: Sequence[Tensor]) -> tuple[tuple[int, ...], ...]:

@@ -12,12 +12,13 @@ import networkx as nx
 
 from solvers.contiguity import forward_edges
 from solvers.errors import InvalidPlan
-from solvers.graph import OpGraph, Phase, topological_order
+from solvers.graph import OpGraph, Phase, per_graph, topological_order
 
 Place = tuple[int, ...]
 
 
-def home_operators(graph: OpGraph) -> list[int]:
+@per_graph
+def home_operators(graph: OpGraph) -> tuple[int, ...]:
     """For each operator the one that decides its stage: its forward operator, else a forward
     operator of its co-location group, else the first of the group, else itself."""
     home = list(range(len(graph)))
@@ -34,7 +35,7 @@ def home_operators(graph: OpGraph) -> list[int]:
             home[position] = operator.forward_of
         elif operator.phase is not Phase.FORWARD and operator.colocation is not None:
             home[position] = first[operator.colocation]
-    return home
+    return tuple(home)
 
 
 def stages_of_placement(graph: OpGraph, placement: Sequence[Place]) -> list[tuple[tuple[int, ...], Place]]:
