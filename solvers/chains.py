@@ -1,0 +1,159 @@
+"""Chains of parts: what the contiguous planners search for, and the devices they share out.
+
+A chain cuts the super-operators into consecutive parts, one device each. It is built from the end
+of the pipeline: how many parts follow is then known, and with it the micro-batches in flight.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.coarsen import Contracted, Shape
+from solvers.kernels.downset_walk import Costs, Limits
+from solvers.kernels.linear_dp import cut_order
+from solvers.problem import Pipeline, Problem, Transfers
+
+ROUNDING = 1e-12
+"""Relative slack of memory caps, for sums added in another order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Super-operators on one device, an accelerator or a CPU."""
+
+    on_cpu: bool
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Parts from the start of the pipeline to its end, and the largest load in seconds per sample."""
+
+    load_s: float
+    parts: tuple[Part, ...]
+
+
+NO_CHAIN = Chain(math.inf, ())
+
+
+def costs_of(contracted: Contracted, *, memory: str = "all") -> Costs:
+    """The kernels' view of the costs. memory: "all", "core" (`Contracted.core_bytes`) or "none"."""
+    shape = contracted.shape
+    nothing = np.zeros(len(shape))
+    static = {"all": contracted.static_bytes, "core": contracted.core_bytes, "none": nothing}[memory]
+    return Costs(
+        contracted.acc_s,
+        contracted.cpu_s,
+        contracted.supported,
+        static,
+        nothing if memory == "none" else contracted.saved_bytes,
+        nothing if memory == "none" else contracted.workspace_bytes,
+        shape.nets_of.start,
+        shape.nets_of.items,
+        shape.net_sizes,
+        contracted.net_s,
+    )
+
+
+def limits_of(problem: Problem, contracted: Contracted, micro_batches: int, memory_share: float = 1.0) -> Limits:
+    """Devices, caps (of the smallest device of each kind, times ``memory_share``) and in-flight numbers."""
+    cluster = problem.cluster
+    parts = len(cluster)
+
+    def cap(devices: Sequence[int]) -> float:
+        least = min((cluster.devices[d].memory_bytes for d in devices), default=math.inf)
+        return least * memory_share * (1 + ROUNDING)
+
+    if not problem.has_backward():
+        in_flight = np.ones(parts + 2)
+    elif problem.pipeline is Pipeline.GPIPE:
+        in_flight = np.full(parts + 2, float(micro_batches))
+    else:
+        in_flight = np.minimum(np.arange(parts + 2, dtype=np.float64), micro_batches)
+    # 1e15 stands for infinity: it must give 0, not NaN, when no CPU is left.
+    worth = min(contracted.accelerator_per_cpu, 1e15)
+    overlapped = problem.transfers is Transfers.LANE
+    return Limits(
+        len(cluster.accelerators), len(cluster.cpus), cap(cluster.accelerators), cap(cluster.cpus), in_flight,
+        overlapped, worth,
+    )  # fmt: skip
+
+
+def average_load_s(contracted: Contracted, limits: Limits) -> float:
+    """A load no chain can beat: all work shared out evenly, or the largest super-operator.
+
+    A CPU takes over at most ``cpu_worth`` times its own time of accelerator work.
+    """
+    worth = limits.accelerators + limits.cpus * limits.cpu_worth
+    total = float(contracted.acc_s.sum())
+    average = 0.0 if total == 0 else total / worth if worth > 0 else math.inf
+    acc = np.where(contracted.supported & (limits.accelerators > 0), contracted.acc_s, np.inf)
+    single = np.minimum(acc, contracted.cpu_s) if limits.cpus else acc
+    return max(average, float(single.max()))
+
+
+def topological_orders(shape: Shape, tries: int = 8, seed: int = 0) -> list[NDArray[np.int64]]:
+    """Deterministic topological orders from the end to the start: deepest first, widest first, mixed."""
+    rng = random.Random(seed)
+    after = [shape.successors.items[a:b].tolist() for a, b in _spans(shape.successors.start)]
+    before = [shape.predecessors.items[a:b].tolist() for a, b in _spans(shape.predecessors.start)]
+    orders = []
+    for attempt in range(tries):
+        waiting = [len(targets) for targets in after]
+        ready = [node for node, number in enumerate(waiting) if number == 0]
+        order = []
+        while ready:
+            if attempt == 1:
+                index = 0
+            elif attempt > 1 and rng.random() < 0.3:
+                index = rng.randrange(len(ready))
+            else:
+                index = -1
+            node = ready.pop(index)
+            order.append(node)
+            for source in before[node]:
+                waiting[source] -= 1
+                if waiting[source] == 0:
+                    ready.append(source)
+        orders.append(np.array(order, np.int64))
+    return orders
+
+
+def _spans(start: NDArray[np.int64]) -> list[tuple[int, int]]:
+    bounds: list[int] = start.tolist()
+    return list(zip(bounds[:-1], bounds[1:], strict=True))
+
+
+def best_linear_chain(costs: Costs, limits: Limits, orders: Sequence[NDArray[np.int64]]) -> Chain:
+    """The best chain whose parts are consecutive in one of ``orders``; NO_CHAIN if there is none."""
+    found = NO_CHAIN
+    for order in orders:
+        best, came_from = cut_order(order, costs, limits, min(found.load_s, 1e300))
+        state = int(np.argmin(best[-1]))
+        if best[-1, state] < found.load_s:
+            parts = []
+            at, row = len(order), limits.accelerators + 1
+            while at > 0:
+                source, on_cpu = divmod(int(came_from[at, state]), 2)
+                parts.append(Part(bool(on_cpu), tuple(sorted(order[source:at].tolist()))))
+                at, state = source, state - (row if on_cpu else 1)
+            found = Chain(float(best[len(order)].min()), tuple(parts))
+    return found
+
+
+def placement_of(problem: Problem, contracted: Contracted, chain: Chain) -> tuple[tuple[int, ...], ...]:
+    """The devices of every operator: accelerators, and CPUs, in the order of the chain."""
+    accelerators, cpus = iter(problem.cluster.accelerators), iter(problem.cluster.cpus)
+    placement: list[tuple[int, ...]] = [()] * len(problem.graph)
+    for part in chain.parts:
+        device = next(cpus if part.on_cpu else accelerators)
+        for node in part.nodes:
+            for operator in contracted.shape.members[node]:
+                placement[operator] = (device,)
+    return tuple(placement)

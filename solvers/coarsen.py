@@ -1,0 +1,367 @@
+"""From operators to super-operators: the preprocessing of the contiguous max-load planners.
+
+Tarnawski et al., NeurIPS 2020, section 5.1 and appendix: operators that share a device become one
+super-operator; order is that of the forward graph; communication is a cut of hyperedges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.bounds import together
+from solvers.contiguity import forward_edges
+from solvers.errors import InvalidProblem
+from solvers.graph import Phase, topological_order
+from solvers.problem import Problem
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+TRIVIAL_S = 1e-9
+"""Seconds per sample below which an operator may be merged into its neighbour (published: 1e-6 ms)."""
+TRIVIAL_SHARE = 1e-9
+"""... and as a share of all work, so that merging cannot be seen in an objective."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """A list of integer lists as two arrays: row i is ``items[start[i]:start[i + 1]]``."""
+
+    start: Ints
+    items: Ints
+
+    @staticmethod
+    def of(rows: Sequence[Iterable[int]]) -> Rows:
+        lists = [list(row) for row in rows]
+        start = np.zeros(len(lists) + 1, np.int64)
+        np.cumsum([len(row) for row in lists], out=start[1:])
+        return Rows(start, np.array([item for row in lists for item in row], np.int64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """Which operators are one super-operator, their order, and which of them share a hyperedge.
+
+    Super-operators are numbered in a topological order of the forward graph. members: positions in
+    the operator graph. nets: the super-operators on each hyperedge (two or more, ascending).
+    """
+
+    members: tuple[tuple[int, ...], ...]
+    edges: tuple[tuple[int, int], ...]
+    nets: tuple[tuple[int, ...], ...]
+    predecessors: Rows = field(init=False)
+    successors: Rows = field(init=False)
+    nets_of: Rows = field(init=False)
+    net_sizes: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        before: list[list[int]] = [[] for _ in self.members]
+        after: list[list[int]] = [[] for _ in self.members]
+        for u, v in self.edges:
+            after[u].append(v)
+            before[v].append(u)
+        on: list[list[int]] = [[] for _ in self.members]
+        for net, pins in enumerate(self.nets):
+            for pin in pins:
+                on[pin].append(net)
+        set_field = object.__setattr__
+        set_field(self, "predecessors", Rows.of(before))
+        set_field(self, "successors", Rows.of(after))
+        set_field(self, "nets_of", Rows.of(on))
+        set_field(self, "net_sizes", np.array([len(pins) for pins in self.nets], np.int64))
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contracted:
+    """Super-operators with their costs at one micro-batch size.
+
+    acc_s, cpu_s: seconds per sample on an accelerator (0 where not ``supported``) and on a CPU (inf
+    where it cannot run), forward, backward and update together; [super-operators]. net_s: seconds
+    per sample a device pays for a hyperedge that its set splits; [nets]. static_bytes are held all
+    the time; saved_bytes once per micro-batch in flight; workspace_bytes while one of its members
+    runs. core_bytes: static_bytes without the trivial operators that were merged in: what this
+    super-operator needs wherever they go.
+    """
+
+    shape: Shape
+    samples: int
+    acc_s: Floats
+    cpu_s: Floats
+    supported: Bools
+    static_bytes: Floats
+    core_bytes: Floats
+    saved_bytes: Floats
+    workspace_bytes: Floats
+    net_s: Floats
+
+    def __len__(self) -> int:
+        return len(self.shape)
+
+    @property
+    def accelerator_per_cpu(self) -> float:
+        """Largest ratio of accelerator to CPU time: how much accelerator work a CPU second can take over."""
+        slow = self.supported & (self.acc_s > 0)
+        with np.errstate(divide="ignore"):
+            return float(np.max(np.where(slow, self.acc_s / np.where(slow, self.cpu_s, 1.0), 0.0), initial=0.0))
+
+
+def contract(problem: Problem, samples_per_micro_batch: int, *, merge_trivial: bool = True) -> Contracted:
+    """The super-operators of ``problem`` at one micro-batch size; see `Condensed` for several."""
+    return Condensed(problem).at(samples_per_micro_batch, merge_trivial=merge_trivial)
+
+
+class Condensed:
+    """A problem's co-location groups, ready to be costed at several micro-batch sizes.
+
+    Groups on a cycle of the forward graph (possible once co-location joins operators) are fused.
+    Raises InvalidProblem if a backward or update operator feeds a forward one.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        graph = problem.graph
+        _refuse_backward_to_forward(problem)
+        groups = together(graph)
+        group_of = _labels(groups, len(graph))
+        edges = {(int(group_of[u]), int(group_of[v])) for u, v in forward_edges(graph)}
+        component = _components(len(groups), edges)
+        self.node_of: Ints = component[group_of]
+        self.count = int(component.max()) + 1
+        self.edges = {(int(component[u]), int(component[v])) for u, v in edges if component[u] != component[v]}
+        self._messages: Ints = np.array([message[0] for message in graph.messages], np.int64)
+        self._net_of_message, self.nets = self._hyperedges()
+        self._update: Bools = np.array([o.phase is Phase.UPDATE for o in graph.operators])
+        self._feeds_backward = self._feeding_backward()
+        self._shapes: dict[tuple[int, ...], tuple[Shape, Ints, Ints]] = {}
+        nbytes = [graph.tensors[t].nbytes for t in self._messages]
+        self._fixed: Floats = np.array([amount.fixed for amount in nbytes])
+        self._per_sample: Floats = np.array([amount.per_sample for amount in nbytes])
+
+    def at(self, samples: int, *, merge_trivial: bool = True) -> Contracted:
+        """The super-operators when micro-batches have ``samples`` samples."""
+        problem, operators = self.problem, self.problem.graph.operators
+        acc, cpu = self._seconds(samples, cpu=False), self._seconds(samples, cpu=True)
+        net_s = np.bincount(
+            self._net_of_message, weights=self._message_s(samples), minlength=len(self.nets) + 1
+        )[: len(self.nets)]
+        into = np.arange(self.count)
+        if merge_trivial:
+            trivial = self._trivial(acc, cpu)
+            into = _merge_leaves(self.edges, self.nets, net_s, trivial, np.isfinite(self._sum(acc)))
+        shape, position, net_to = self._shape(into)
+        final = position[into[self.node_of]]
+
+        def total(values: Floats) -> Floats:
+            return np.bincount(final, weights=values, minlength=len(shape))
+
+        static = problem.static_bytes()
+        stays = into[self.node_of] == self.node_of
+        supported = np.isfinite(total(acc))
+        counted = problem.stated_bytes is None
+        saved, workspace = np.zeros(len(operators)), np.zeros(len(shape))
+        if counted:
+            if problem.has_backward():
+                saved = np.array([o.saved_bytes.at(samples) for o in operators])
+            np.maximum.at(workspace, final, [o.workspace_bytes.at(samples) for o in operators])
+        return Contracted(
+            shape,
+            samples,
+            np.where(supported, total(acc), 0.0),
+            total(cpu),
+            supported,
+            total(static),
+            total(np.where(stays, static, 0.0)),
+            total(saved),
+            workspace,
+            np.bincount(net_to, weights=net_s, minlength=len(shape.nets) + 1)[: len(shape.nets)],
+        )
+
+    def _sum(self, values: Floats) -> Floats:
+        return np.bincount(self.node_of, weights=values, minlength=self.count)
+
+    def _seconds(self, samples: int, *, cpu: bool) -> Floats:
+        """Seconds per sample of every operator on an accelerator or a CPU; inf without such a device."""
+        problem = self.problem
+        kinds = {d.kind for d in problem.cluster.devices if d.is_cpu == cpu}
+        if not kinds:
+            return np.full(len(problem.graph), np.inf)
+        kind = min(kinds)
+        each = problem.compute.at(kind, samples) / samples
+        return np.where(self._update, problem.compute.at(kind, problem.mini_batch) / problem.mini_batch, each)
+
+    def _message_s(self, samples: int) -> Floats:
+        """Seconds per sample of every message; over the slowest link if links differ."""
+        problem = self.problem
+        if len(problem.cluster) < 2:
+            return np.zeros(len(self._messages))
+        if problem.transfer_s is not None:
+            return np.asarray(problem.transfer_s, np.float64)[self._messages]
+        if not problem.cluster.links:
+            return np.full(len(self._messages), np.inf)
+        nbytes = self._fixed + self._per_sample * samples
+        links = {(link.latency_s, link.bandwidth_bytes_per_s) for link in problem.cluster.links}
+        each = np.max([latency + nbytes / bandwidth for latency, bandwidth in links], axis=0)
+        return np.where(nbytes > 0, each, 0.0) / samples
+
+    def _hyperedges(self) -> tuple[Ints, list[tuple[int, ...]]]:
+        """Message -> hyperedge (the last, extra one: inside a super-operator), and the hyperedges' pins."""
+        graph, number = self.problem.graph, {}
+        found: list[tuple[int, ...]] = []
+        of: list[int] = []
+        node_of = self.node_of.tolist()
+        for message in graph.messages:
+            pins = {node_of[graph.tensors[t].producer] for t in message}
+            pins.update(node_of[consumer] for consumer in graph.tensors[message[0]].consumers)
+            if len(pins) == 1:
+                of.append(-1)
+                continue
+            key = tuple(sorted(pins))
+            if key not in number:
+                number[key] = len(found)
+                found.append(key)
+            of.append(number[key])
+        return np.array([len(found) if net < 0 else net for net in of], np.int64), found
+
+    def _feeding_backward(self) -> Bools:
+        feeds = np.zeros(self.count, bool)
+        operators = self.problem.graph.operators
+        for tensor in self.problem.graph.tensors:
+            if operators[tensor.producer].phase is Phase.FORWARD and any(
+                operators[consumer].phase is not Phase.FORWARD for consumer in tensor.consumers
+            ):
+                feeds[self.node_of[tensor.producer]] = True
+        return feeds
+
+    def _trivial(self, acc: Floats, cpu: Floats) -> Bools:
+        """Super-operators without work on any kind of device and without an edge into the backward pass."""
+        work = np.zeros(self.count)
+        total = 0.0
+        for seconds in (acc, cpu):
+            if not np.isinf(seconds).all():
+                work = np.maximum(work, self._sum(seconds))
+                total = max(total, float(seconds[np.isfinite(seconds)].sum()))
+        return np.asarray((work <= min(TRIVIAL_S, TRIVIAL_SHARE * total)) & ~self._feeds_backward)
+
+    def _shape(self, into: Ints) -> tuple[Shape, Ints, Ints]:
+        """The shape after merging node i into ``into[i]``; node -> super-operator; net -> net of the shape."""
+        key = tuple(into.tolist())
+        if key not in self._shapes:
+            kept = [node for node in range(self.count) if key[node] == node]
+            after: dict[int, set[int]] = {node: set() for node in kept}
+            for u, v in self.edges:
+                if key[u] != key[v]:
+                    after[key[u]].add(key[v])
+            dense = {node: i for i, node in enumerate(kept)}
+            order = topological_order([sorted(dense[v] for v in after[node]) for node in kept])
+            position = np.zeros(self.count, np.int64)
+            for rank, i in enumerate(order):
+                position[kept[i]] = rank
+            final = position[into]
+            members: list[list[int]] = [[] for _ in kept]
+            for operator, node in enumerate(self.node_of):
+                members[final[node]].append(operator)
+            edges = sorted((int(position[u]), int(position[v])) for u in kept for v in after[u])
+            number: dict[tuple[int, ...], int] = {}
+            net_to = []
+            for pins in self.nets:
+                now = tuple(sorted({int(final[pin]) for pin in pins}))
+                net_to.append(-1 if len(now) == 1 else number.setdefault(now, len(number)))
+            renumbered = np.array([len(number) if net < 0 else net for net in net_to], np.int64)
+            shape = Shape(tuple(map(tuple, members)), tuple(edges), tuple(number))
+            self._shapes[key] = (shape, position, renumbered)
+        return self._shapes[key]
+
+
+def _refuse_backward_to_forward(problem: Problem) -> None:
+    operators = problem.graph.operators
+    for tensor in problem.graph.tensors:
+        if operators[tensor.producer].phase is Phase.FORWARD:
+            continue
+        for consumer in tensor.consumers:
+            if operators[consumer].phase is Phase.FORWARD:
+                raise InvalidProblem(
+                    f"backward operator {operators[tensor.producer].name!r} feeds forward operator"
+                    f" {operators[consumer].name!r}; a backward operator may only feed backward ones"
+                )
+
+
+def _labels(groups: Sequence[Sequence[int]], count: int) -> Ints:
+    label = np.zeros(count, np.int64)
+    for number, group in enumerate(groups):
+        label[list(group)] = number
+    return label
+
+
+def _components(count: int, edges: Iterable[tuple[int, int]]) -> Ints:
+    """Node -> number of its strongly connected component."""
+    after: list[set[int]] = [set() for _ in range(count)]
+    for u, v in edges:
+        if u != v:
+            after[u].add(v)
+    if len(topological_order([sorted(targets) for targets in after])) == count:
+        return np.arange(count)
+    import networkx  # rarely needed, and slow to import
+
+    components = networkx.strongly_connected_components(
+        networkx.DiGraph([(u, v) for u in range(count) for v in (*after[u], u)])
+    )
+    return _labels(sorted((sorted(c) for c in components), key=lambda c: c[0]), count)
+
+
+def _merge_leaves(
+    edges: Iterable[tuple[int, int]],
+    nets: Sequence[tuple[int, ...]],
+    net_s: Floats,
+    trivial: Bools,
+    supported: Bools,
+) -> Ints:
+    """Node -> the node it is merged into, to a fixpoint (itself if it stays).
+
+    A trivial node with exactly one neighbour in the forward graph joins that neighbour. No load
+    grows: the node has no work, is as widely supported, and its neighbour is on every hyperedge of
+    positive weight that it is on; so taking it to the neighbour's set splits no further hyperedge.
+    """
+    count = len(trivial)
+    near: list[set[int]] = [set() for _ in range(count)]
+    for u, v in edges:
+        near[u].add(v)
+        near[v].add(u)
+    on: list[list[set[int]]] = [[] for _ in range(count)]
+    for net, pins in enumerate(nets):
+        if net_s[net] > 0:
+            live = set(pins)
+            for pin in pins:
+                on[pin].append(live)
+    into = list(range(count))
+    changed = True
+    while changed:
+        changed = False
+        todo = [node for node in range(count) if into[node] == node and trivial[node]]
+        while todo:
+            node = todo.pop()
+            if into[node] != node or not trivial[node] or len(near[node]) != 1:
+                continue
+            (host,) = near[node]
+            if supported[host] and not supported[node]:
+                continue
+            if any(host not in pins and len(pins) > 1 for pins in on[node]):
+                continue
+            into[node] = host
+            near[host].discard(node)
+            for pins in on[node]:
+                pins.discard(node)
+                pins.add(host)
+            changed = True
+            todo.append(host)
+    for node in range(count):
+        while into[into[node]] != into[node]:
+            into[node] = into[into[node]]
+    return np.array(into, np.int64)

@@ -1,0 +1,177 @@
+"""The lattice of downsets of a partial order, and the exact best chain through it.
+
+A downset ("ideal") is a set that holds everything before each of its members. A chain of downsets
+cuts the graph into parts whose quotient is acyclic: what a pipeline can run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.chains import NO_CHAIN, Chain, Part
+from solvers.coarsen import Shape
+from solvers.kernels.downset_walk import (
+    DONE,
+    NEEDS_ROOM,
+    OVER_BUDGET,
+    Costs,
+    Growing,
+    Lattice,
+    Limits,
+    Order,
+    Walk,
+    add_up,
+    expand,
+    file_keys,
+    walk,
+)
+
+PAIRS_A_CALL = 1_000_000
+"""Pairs or relations per kernel call: a few hundredths of a second."""
+TABLE_BYTES = 4 * 2**30
+"""Memory the dynamic programme's table may take."""
+
+Check = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Downsets:
+    """All downsets, by size. words: [downsets, words], element v is bit v % 64 of word v // 64.
+
+    parent, via: a downset one smaller, and the element it lacks. up: the cover relations.
+    """
+
+    words: NDArray[np.uint64]
+    parent: NDArray[np.int32]
+    via: NDArray[np.int32]
+    up: Lattice
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def difference(self, larger: int, smaller: int) -> tuple[int, ...]:
+        """The elements of one downset that are not in another, ascending."""
+        words = self.words[larger] & ~self.words[smaller]
+        bits = np.unpackbits(words.view(np.uint8), bitorder="little")
+        return tuple(np.flatnonzero(bits).tolist())
+
+
+def enumerate_downsets(order: Order, budget: int, check: Check) -> Downsets | None:
+    """Every downset of ``order``, or None if there are more than ``budget``. Calls ``check`` often."""
+    elements = len(order.before_start) - 1
+    element_key = np.random.default_rng(0).integers(1, 2**63, elements, dtype=np.uint64)
+    at = _room((elements + 63) // 64, 4 * elements + 1024, 8 * elements + 4096)
+    at.parent[0] = at.via[0] = -1
+    cursor = np.array([0, 1, 0], np.int64)
+    file_keys(at.table, at.key, 1)
+    while True:
+        check()
+        status = expand(order, element_key, at, cursor, budget, PAIRS_A_CALL)
+        if status == OVER_BUDGET:
+            return None
+        if status == NEEDS_ROOM:
+            at = _enlarged(at, int(cursor[1]), int(cursor[2]), elements)
+        if status == DONE:
+            count, relations = int(cursor[1]), int(cursor[2])
+            up = Lattice(at.up_start[: count + 1], at.up_element[:relations], at.up_to[:relations])
+            return Downsets(at.words[:count], at.parent[:count], at.via[:count], up)
+
+
+def _room(width: int, downsets: int, relations: int) -> Growing:
+    table = 1 << (2 * downsets).bit_length()
+    return Growing(
+        np.zeros((downsets, width), np.uint64),
+        np.zeros(downsets, np.uint64),
+        np.zeros(downsets, np.int32),
+        np.zeros(downsets, np.int32),
+        np.zeros(downsets + 1, np.int64),
+        np.zeros(relations, np.int32),
+        np.zeros(relations, np.int32),
+        np.full(table, -1, np.int32),
+    )
+
+
+def _enlarged(at: Growing, count: int, relations: int, elements: int) -> Growing:
+    """The same lattice with room for at least one more expansion; full arrays are doubled."""
+    more = 2 * len(at.key) if count + elements >= len(at.key) else len(at.key)
+    larger = 2 * len(at.up_to) if relations + elements >= len(at.up_to) else len(at.up_to)
+    new = _room(at.words.shape[1], more, larger)
+    for now, then in zip(new[:-1], at[:-1], strict=True):
+        now[: len(then)] = then
+    file_keys(new.table, new.key, count)
+    return new
+
+
+def suffix_order(shape: Shape) -> Order:
+    """The order whose downsets are the suffixes of a pipeline: the forward graph, reversed."""
+    return Order(
+        shape.successors.start, shape.successors.items, shape.predecessors.start, shape.predecessors.items
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What `best_chain` found below its bound: a chain or NO_CHAIN; whether a memory cap turned
+    anything away; and the pairs of downsets it looked at."""
+
+    chain: Chain
+    memory_was_short: bool
+    pairs: int
+
+
+def states(limits: Limits) -> int:
+    return (limits.accelerators + 1) * (limits.cpus + 1)
+
+
+def downsets_within(limits: Limits, budget: int) -> int:
+    """``budget``, lowered to what the dynamic programme's table may hold."""
+    return min(budget, TABLE_BYTES // (12 * states(limits)), 2**30 - 1)
+
+
+def best_chain(downsets: Downsets, costs: Costs, limits: Limits, below_s: float, check: Check) -> Search:
+    """The chain of suffixes with the least largest load, if one is below ``below_s``.
+
+    downsets: of `suffix_order`. Exact: no chain below ``below_s`` and below the result exists (within
+    the caps). Calls ``check`` several times a second.
+    """
+    elements = len(costs.acc_s)
+    work = np.where(costs.supported, costs.acc_s, 0.0)
+    done = add_up(downsets.parent, downsets.via, work)
+    at = Walk(
+        best=np.full((len(downsets), states(limits)), np.inf),
+        came_from=np.full((len(downsets), states(limits)), -1, np.int32),
+        remaining_s=done[-1] - done,
+        cursor=np.array([0, -1, 0, 0], np.int64),
+        bound=np.array([min(below_s, 1e300)]),
+        live=np.zeros(states(limits)),
+        seen=np.full(len(downsets), -1, np.int32),
+        inside=np.zeros(len(costs.net_size), np.int64),
+        path_at=np.zeros(elements + 2, np.int64),
+        path_next=np.zeros(elements + 2, np.int64),
+        path_element=np.zeros(elements + 2, np.int64),
+        path_sum=np.zeros((elements + 2, 6)),
+    )
+    at.best[0, 0] = 0.0
+    check()
+    while walk(downsets.up, costs, limits, at, PAIRS_A_CALL) != DONE:
+        check()
+    return Search(_trace_back(downsets, at, limits), bool(at.cursor[2]), int(at.cursor[3]))
+
+
+def _trace_back(downsets: Downsets, at: Walk, limits: Limits) -> Chain:
+    here = len(downsets) - 1
+    state = int(np.argmin(at.best[here]))
+    load_s = float(at.best[here, state])
+    if math.isinf(load_s):
+        return NO_CHAIN
+    parts = []
+    while here > 0:
+        source, on_cpu = divmod(int(at.came_from[here, state]), 2)
+        parts.append(Part(bool(on_cpu), downsets.difference(here, source)))
+        here, state = source, state - (limits.accelerators + 1 if on_cpu else 1)
+    return Chain(load_s, tuple(parts))
