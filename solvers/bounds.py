@@ -31,19 +31,19 @@ def _bound_with(problem: Problem, micro_batches: int) -> float:
     update = np.array([o.phase is Phase.UPDATE for o in problem.graph.operators])
     per_micro_batch = np.where(update, 0.0, each)
     per_mini_batch = np.where(update, once, 0.0)
-    groups = [list(group) for group in together(problem.graph)]
+    group_of = _group_of(problem.graph)
     whole = per_micro_batch * micro_batches + per_mini_batch
     unlimited = any(device.concurrency is None for device in problem.cluster.devices) or (
         problem.execution is Execution.CALL and problem.objective is Objective.MAKESPAN and bool(problem.cluster.cpus)
     )
     average = 0.0 if unlimited else float(_balanced(problem, samples, micro_batches))
-    largest = max(float(whole[group].sum()) for group in groups)
+    largest = float(np.bincount(group_of, whole).max())
     if problem.objective is Objective.MAX_LOAD:
         return max(average, largest) / problem.mini_batch
     path = critical_path_s(problem.graph, np.where(update, once, each))
     if problem.objective is Objective.MAKESPAN:
         return max(average, path)
-    slowest = max(float(per_micro_batch[group].sum()) for group in groups)
+    slowest = float(np.bincount(group_of, per_micro_batch).max())
     return max(average, largest, path + (micro_batches - 1) * slowest if _one_by_one(problem) else path)
 
 
@@ -82,14 +82,18 @@ def _balanced(problem: Problem, samples: int, micro_batches: int) -> Floats:
 
 def critical_path_s(graph: OpGraph, seconds: Floats) -> float:
     """The longest path through the graph by operator time, a mirror after its forward operator."""
-    end = np.zeros(len(graph))
+    end = [0.0] * len(graph)
+    took = seconds.tolist()
     for operator in graph.topological_order:
-        before = [end[p] for p in graph.predecessors[operator]]
+        start = 0.0
+        for before in graph.predecessors[operator]:
+            if end[before] > start:
+                start = end[before]
         forward = graph.operators[operator].forward_of
-        if forward is not None:
-            before.append(end[forward])
-        end[operator] = max(before, default=0.0) + seconds[operator]
-    return float(end.max())
+        if forward is not None and end[forward] > start:
+            start = end[forward]
+        end[operator] = start + took[operator]
+    return max(end)
 
 
 @per_graph
@@ -115,6 +119,15 @@ def together(graph: OpGraph) -> tuple[tuple[int, ...], ...]:
     for position in range(len(graph)):
         groups.setdefault(root(position), []).append(position)
     return tuple(tuple(group) for group in groups.values())
+
+
+@per_graph
+def _group_of(graph: OpGraph) -> NDArray[np.int64]:
+    """The number of each operator's group, shape [operators]."""
+    group_of = np.empty(len(graph), np.int64)
+    for number, group in enumerate(together(graph)):
+        group_of[list(group)] = number
+    return group_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,8 @@ class OpGraph:
     """Deterministic: among ready operators the lowest position first."""
     messages: tuple[tuple[int, ...], ...] = field(init=False, repr=False, compare=False)
     """Tensors that travel together: one sum group, or one tensor, each."""
+    trains: bool = field(init=False, repr=False, compare=False)
+    """Whether any operator is backward or update."""
     _derived: dict[object, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -135,6 +137,7 @@ class OpGraph:
         set_field(self, "successors", tuple(tuple(sorted(s)) for s in after))
         set_field(self, "predecessors", tuple(tuple(sorted(s)) for s in before))
         set_field(self, "topological_order", self._sorted())
+        set_field(self, "trains", any(o.phase is not Phase.FORWARD for o in self.operators))
         set_field(self, "messages", _messages(self.tensors))
 
     def __len__(self) -> int:

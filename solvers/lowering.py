@@ -6,6 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from solvers.errors import InvalidPlan
 from solvers.graph import Phase
 from solvers.plan import Action, Plan
@@ -69,6 +72,7 @@ class _Lowering:
         self.task_of: dict[tuple[int, int, int], int] = {}
         self.shared = _shared_resources(problem, unrolled)
         self.durations: dict[tuple[int, int], float] = {}
+        self.times: dict[tuple[str, float], NDArray[np.float64]] = {}
         self.units_of: dict[int, list[int]] = defaultdict(list)
         for index, unit in enumerate(self.units):
             for operator in unit.operators:
@@ -101,8 +105,13 @@ class _Lowering:
         key = (u, device)
         if key not in self.durations:
             unit = self.units[u]
-            times = self.problem.compute.at(kind, unit.micro_batch_size / len(unit.devices))
-            self.durations[key] = float(times[list(unit.operators)].sum())
+            samples = unit.micro_batch_size / len(unit.devices)
+            if (kind, samples) not in self.times:
+                self.times[kind, samples] = self.problem.compute.at(kind, samples)
+            times = self.times[kind, samples]
+            self.durations[key] = float(
+                times[unit.operator] if unit.operator >= 0 else times[list(unit.operators)].sum()
+            )
         return self.durations[key]
 
     # -- dependencies -----------------------------------------------------------------------------

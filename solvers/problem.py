@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from solvers.cluster import Cluster
 from solvers.errors import InvalidProblem
-from solvers.graph import OpGraph, Phase
+from solvers.graph import OpGraph
 
 
 class Objective(StrEnum):
@@ -221,4 +221,4 @@ class Problem:
         return tuple(choices)
 
     def has_backward(self) -> bool:
-        return any(o.phase is not Phase.FORWARD for o in self.graph.operators)
+        return self.graph.trains

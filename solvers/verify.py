@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import dataclass
 from itertools import pairwise
 
 import networkx as nx
@@ -173,12 +174,7 @@ def _durations(problem: Problem, plan: Plan, compute: dict[Key, Span], objective
         members = [operator] if operator >= 0 else plan.stages[stage].operators
         expected = 0.0
         for member in members:
-            own = _LETTER[problem.graph.operators[member].phase]
-            phase = problem.graph.operators[member].phase
-            split = (letter == "I" and phase is Phase.BACKWARD_INPUT) or (
-                letter == "W" and phase is Phase.BACKWARD_WEIGHT
-            )
-            if own == letter or split:
+            if _runs_in(problem.graph.operators[member].phase, letter):
                 expected += float(seconds[member])
         took = span.end_s - span.start_s
         if took < expected * (1 - SLACK) - 1e-12 or (not call and took > expected * (1 + SLACK) + 1e-12):
@@ -186,46 +182,85 @@ def _durations(problem: Problem, plan: Plan, compute: dict[Key, Span], objective
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One execution of some operators: which samples, on which device, and when."""
+
+    low: float
+    high: float
+    span: Span
+
+
 def _arrivals(problem: Problem, plan: Plan, compute: dict[Key, Span], objective: Objective) -> list[str]:
     """Every reader starts after its producer ended and, from another device, the transfer's time."""
-    graph = problem.graph
-    runs: dict[int, list[tuple[int, int, Span]]] = defaultdict(list)  # operator -> (first sample, last, span)
-    members = [set(stage.operators) for stage in plan.stages]
+    runs: dict[tuple[int, str, int], list[_Run]] = defaultdict(list)
     for (stage, letter, j, device, operator), span in compute.items():
         b = _samples(problem, plan, stage, letter, objective)
         replicas = plan.stages[stage].devices
         share = b / len(replicas)
         low = j * b + replicas.index(device) * share
-        inside = [operator] if operator >= 0 else members[stage]
-        for member in inside:
-            phase = graph.operators[member].phase
-            if _LETTER[phase] == letter or (letter, phase) in (
-                ("I", Phase.BACKWARD_INPUT),
-                ("W", Phase.BACKWARD_WEIGHT),
-            ):
-                runs[member].append((round(low * 1e6), round((low + share) * 1e6), span))
+        runs[stage, letter, operator].append(_Run(low, low + share, span))
+    for found_runs in runs.values():
+        found_runs.sort(key=lambda run: run.low)
+    where = _whereabouts(problem, plan, runs)
     found: list[str] = []
-    for number, tensor in enumerate(graph.tensors):
+    for pair, tensors in _readings(problem, where).items():
+        sources = [run for key in pair[0] for run in runs[key]]
+        for run in runs[pair[1]]:
+            found += _late(problem, sources, run, tensors)
+            if len(found) > 5:
+                return found
+    return found
+
+
+def _whereabouts(
+    problem: Problem, plan: Plan, runs: dict[tuple[int, str, int], list[_Run]]
+) -> dict[int, list[tuple[int, str, int]]]:
+    """For every operator the keys of ``runs`` that execute it."""
+    where: dict[int, list[tuple[int, str, int]]] = defaultdict(list)
+    for stage, letter, operator in runs:
+        for member in [operator] if operator >= 0 else plan.stages[stage].operators:
+            if _runs_in(problem.graph.operators[member].phase, letter):
+                where[member].append((stage, letter, operator))
+    return where
+
+
+def _runs_in(phase: Phase, letter: str) -> bool:
+    split = (letter == "I" and phase is Phase.BACKWARD_INPUT) or (letter == "W" and phase is Phase.BACKWARD_WEIGHT)
+    return split or _LETTER[phase] == letter
+
+
+Reading = tuple[tuple[tuple[int, str, int], ...], tuple[int, str, int]]
+
+
+def _readings(problem: Problem, where: dict[int, list[tuple[int, str, int]]]) -> dict[Reading, set[int]]:
+    """Producers' runs and reader's run -> the tensors between them, one of each size."""
+    found: dict[Reading, dict[object, int]] = defaultdict(dict)
+    for number, tensor in enumerate(problem.graph.tensors):
+        size = tensor.nbytes if problem.transfer_s is None else problem.transfer_s[number]
+        sources = tuple(where[tensor.producer])
         for reader in tensor.consumers:
-            for low, high, span in runs[reader]:
-                near = [s for a, b, s in runs[tensor.producer] if a < high and b > low and s.device == span.device]
-                for a, b, source in runs[tensor.producer]:
-                    if source is span or a >= high or b <= low or (near and source.device != span.device):
-                        continue
-                    if source.device == span.device:
-                        least = 0.0
-                    elif problem.transfers is Transfers.LINKS:
-                        shared = (min(b, high) - max(a, low)) / 1e6
-                        least = problem.tensor_s(number, shared, source.device, span.device)
-                    else:
-                        least = 0.0
-                    if span.start_s < source.end_s + least - SLACK * max(span.start_s, 1e-9):
-                        found.append(
-                            f"{span.action} on device {span.device} starts at {span.start_s} s, before tensor"
-                            f" {number} of {source.action} can be there ({source.end_s + least} s)"
-                        )
-                        if len(found) > 5:
-                            return found
+            for key in where[reader]:
+                if sources != (key,):
+                    found[sources, key].setdefault(size, number)
+    return {pair: set(tensors.values()) for pair, tensors in found.items()}
+
+
+def _late(problem: Problem, sources: list[_Run], run: _Run, tensors: set[int]) -> list[str]:
+    low, high, span = run.low + 1e-6, run.high - 1e-6, run.span
+    makers = [s for s in sources if s.low < high and s.high > low and s.span is not span]
+    near = [s for s in makers if s.span.device == span.device]
+    found = []
+    for source in near or makers:
+        least = 0.0
+        if source.span.device != span.device and problem.transfers is Transfers.LINKS:
+            shared = min(source.high, run.high) - max(source.low, run.low)
+            least = max(problem.tensor_s(t, shared, source.span.device, span.device) for t in tensors)
+        if span.start_s < source.span.end_s + least - SLACK * max(span.start_s, 1e-9):
+            found.append(
+                f"{span.action} on device {span.device} starts at {span.start_s} s, before what {source.span.action}"
+                f" makes can be there ({source.span.end_s + least} s)"
+            )
     return found
 
 
