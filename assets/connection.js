@@ -1,0 +1,97 @@
+/* The websocket to the server: connect, send, dispatch, reconnect. */
+(function () {
+  "use strict";
+  const ex = (window.explorer = window.explorer || {});
+  let socket = null;
+  let waiting = [];
+  let delay = 300;
+
+  ex.setProps = function (props) {
+    for (const id of Object.keys(props)) window.dash_clientside.set_props(id, props[id]);
+  };
+
+  ex.status = function (state, what, more) {
+    const box = document.getElementById("status");
+    if (!box) return;
+    box.dataset.state = document.body.dataset.state = state;
+    box.querySelector(".what").textContent = what;
+    box.querySelector(".more").textContent = more;
+    box.title = more;
+    const busy = state === "solving" || state === "loading";
+    window.dash_clientside.set_props("cancel", { disabled: !busy });
+    for (const veil of document.querySelectorAll(".veil")) veil.textContent = state === "loading" ? what : "";
+  };
+
+  ex.send = function (message) {
+    if (socket && socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message));
+    else waiting = waiting.filter((m) => m.type !== message.type).concat(message);
+  };
+
+  ex.connect = function () {
+    const scheme = location.protocol === "https:" ? "wss://" : "ws://";
+    socket = new WebSocket(scheme + location.host + "/live");
+    socket.onopen = function () {
+      delay = 300;
+      ex.opened();
+      const late = waiting;
+      waiting = [];
+      late.forEach(ex.send);
+    };
+    socket.onmessage = function (event) {
+      const received = performance.now();
+      const message = JSON.parse(event.data);
+      const handler = ex.on[message.type];
+      if (handler) handler(message, received);
+      if (message.props) ex.setProps(message.props);
+    };
+    socket.onclose = function () {
+      ex.status("lost", "connection lost", "trying again");
+      setTimeout(ex.connect, delay);
+      delay = Math.min(delay * 1.7, 5000);
+    };
+  };
+
+  ex.on = {
+    status: function (message) {
+      ex.status(message.state, message.what, message.more);
+      ex.settled(message);
+    },
+    props: function () {},
+    graph: function (message) { ex.graph.draw(message); },
+    overlay: function (message) { ex.graph.overlay(message); },
+    banner: function (message) {
+      ex.setProps({ banner: { children: message.children, hidden: false } });
+    },
+    plan: function (message, received) {
+      ex.setProps({ banner: { children: [], hidden: true } });
+      ex.graph.overlay(message);
+      ex.memory.draw(message.memory);
+      ex.gantt.draw(message, function () { ex.timing(message, received); });
+    },
+  };
+
+  /* Where the time of a change went, for people who measure: newest last. */
+  window.__pe_timing = [];
+  ex.timing = function (message, received) {
+    const now = performance.now();
+    if (message.reason !== "final" || !ex.askedAt) return;
+    const entry = {
+      turn: message.turn,
+      total_ms: now - ex.askedAt,
+      solve_ms: message.timing.solve_ms,
+      server_ms: message.timing.server_ms,
+      figure_ms: message.timing.draw_ms,
+      transport_ms: received - ex.askedAt - message.timing.server_ms,
+      paint_ms: now - received,
+    };
+    window.__pe_timing.push(entry);
+    if (window.__pe_timing.length > 500) window.__pe_timing.shift();
+    performance.measure("explorer: change to picture", { start: ex.askedAt, end: now });
+  };
+
+  ex.whenReady = function (test, then) {
+    const found = test();
+    if (found) then(found);
+    else setTimeout(function () { ex.whenReady(test, then); }, 20);
+  };
+})();

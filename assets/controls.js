@@ -1,0 +1,211 @@
+/* The controls become one session; a changed session becomes one question to the server. */
+(function () {
+  "use strict";
+  const ex = (window.explorer = window.explorer || {});
+  const GIB = 1024 ** 3;
+  const HOLD_MS = 400; /* while a solve runs, a newer question waits this long before it replaces it */
+  let session = null;
+  let solved = null;
+  let live = true;
+  let timer = null;
+  let inFlight = 0;
+  let restored = false;
+  let query = location.search;
+
+  const nothing = () => window.dash_clientside.no_update;
+  const number = (value) => (typeof value === "number" && isFinite(value) ? value : null);
+
+  /* Slider positions are log2(GiB); the bytes are rounded to two digits so that they read well. */
+  function bytesOf(position, top) {
+    if (position >= top - 0.031) return null;
+    const unit = position < 0 ? GIB / 1024 : GIB;
+    const value = (2 ** position * GIB) / unit;
+    const step = value >= 100 ? 10 : value >= 10 ? 1 : 0.1;
+    return Math.round(Math.round(value / step) * step * unit);
+  }
+
+  function shownBytes(bytes) {
+    const unit = bytes >= GIB ? GIB : GIB / 1024;
+    return +(bytes / unit).toPrecision(3) + (unit === GIB ? " GiB" : " MiB");
+  }
+
+  function aspect() {
+    const box = document.querySelector(".graph-card .canvas");
+    return box && box.clientHeight > 50 ? box.clientWidth / box.clientHeight : 0.85;
+  }
+
+  function ask() {
+    if (!session) return;
+    ex.askedAt = performance.now();
+    performance.mark("explorer: asked");
+    solved = JSON.stringify(session);
+    inFlight = ex.askedAt;
+    document.body.classList.remove("stale");
+    ex.send({ type: "solve", session: session, aspect: aspect() });
+  }
+
+  function changed() {
+    if (timer) return;
+    const wait = inFlight ? Math.max(20, HOLD_MS - (performance.now() - inFlight)) : 20;
+    timer = setTimeout(function () { timer = null; if (JSON.stringify(session) !== solved) ask(); }, wait);
+  }
+
+  ex.settled = function (message) {
+    if (message.query !== undefined) {
+      query = "?" + message.query;
+      history.replaceState(null, "", query);
+    }
+    if (message.state === "solving" || message.state === "loading") return;
+    inFlight = 0;
+    if (timer) { clearTimeout(timer); timer = null; changed(); }
+  };
+
+  ex.opened = function () {
+    if (session) ask();
+    ex.tellOpen();
+  };
+
+  /* A link's query string is put into the controls, which then ask as if a person had set them. */
+  function restore(catalogue) {
+    const given = new URLSearchParams(location.search);
+    const put = (id, value) => window.dash_clientside.set_props(id, { value: value });
+    if (![...given.keys()].some((key) => key !== "theme")) return false;
+    const kind = given.get("device_kind");
+    let top = null;
+    if (kind && catalogue.kinds[kind]) { top = Math.log2(catalogue.kinds[kind] / GIB); }
+    if (top !== null) {
+      window.dash_clientside.set_props("memory", { max: top, value: top });
+      put("kind", kind);
+    }
+    for (const [id, key] of [["model", "model"], ["phase", "training"], ["micro-batches", "micro_batches"],
+      ["pipeline", "pipeline"], ["objective", "objective"], ["planner", "planner"]]) {
+      if (given.get(key)) put(id, given.get(key));
+    }
+    for (const [id, key] of [["devices", "devices"], ["mini-batch", "mini_batch"], ["time-limit", "time_limit"]]) {
+      if (given.get(key) && isFinite(+given.get(key))) put(id, +given.get(key));
+    }
+    if (given.get("memory") && isFinite(+given.get("memory"))) ex.setCap(+given.get("memory"));
+    return true;
+  }
+
+  ex.setCap = function (bytes) {
+    const position = Math.log2(bytes / GIB);
+    const props = { value: position };
+    if (position < 0) props.min = Math.floor(position);
+    window.dash_clientside.set_props("memory", props);
+    ex.exactCap = { position: position, bytes: bytes };
+  };
+
+  window.dash_clientside = window.dash_clientside || {};
+  window.dash_clientside.explorer = {
+    controls: function (model, phase, devices, memory, kind, mini, micro, pipeline, objective, planner, limit, onChange,
+      catalogue, top) {
+      if (!restored) {
+        restored = true;
+        if (restore(catalogue)) {
+          setTimeout(ex.start, 0);
+          return [nothing(), nothing(), nothing(), nothing()];
+        }
+        setTimeout(ex.start, 0);
+      }
+      live = onChange;
+      const own = catalogue.kinds[kind] || 16 * GIB;
+      let cap = bytesOf(memory, Math.min(top, Math.log2(own / GIB)));
+      if (ex.exactCap && Math.abs(ex.exactCap.position - memory) < 1e-6) cap = ex.exactCap.bytes;
+      if (cap !== null && cap >= own) cap = null;
+      const next = {
+        model: model, training: phase === "true", devices: devices, device_kind: kind, memory: cap,
+        mini_batch: number(mini), micro_batches: micro === "auto" ? null : +micro, pipeline: pipeline,
+        objective: objective, planner: planner, time_limit: number(limit) || 10,
+        theme: document.documentElement.dataset.mantineColorScheme || "light",
+      };
+      const text = JSON.stringify(next);
+      const fresh = text !== JSON.stringify(session);
+      session = next;
+      if (fresh && live) changed();
+      document.body.classList.toggle("stale", !live && text !== solved);
+      const [guarantee, source] = catalogue.planners[planner] || ["", ""];
+      const promise = {
+        namespace: "dash_html_components", type: "Span",
+        props: { className: "tag", children: guarantee },
+      };
+      const words = source ? [promise, " " + source] : [promise];
+      return [next, String(devices), cap === null ? shownBytes(own) : shownBytes(cap), guarantee ? words : []];
+    },
+
+    kind: function (kind, value, top, catalogue) {
+      const own = Math.log2(catalogue.kinds[kind] / GIB);
+      return [own, value >= top - 0.031 ? own : Math.min(value, own)];
+    },
+
+    solve: function () { ask(); return nothing(); },
+    cancel: function () { ex.send({ type: "cancel" }); return nothing(); },
+
+    theme: function (clicks, scheme) {
+      const given = new URLSearchParams(location.search).get("theme");
+      let next = scheme;
+      if (clicks) {
+        next = scheme === "dark" ? "light" : "dark";
+        localStorage.setItem("explorer-theme", next);
+      } else {
+        const kept = localStorage.getItem("explorer-theme");
+        const dark = window.matchMedia("(prefers-color-scheme: dark)").matches;
+        next = given || kept || (dark ? "dark" : "light");
+      }
+      document.documentElement.dataset.mantineColorScheme = next;
+      if (session) session.theme = next;
+      if (clicks && location.search) {
+        const link = new URLSearchParams(location.search);
+        if (next === "dark") link.set("theme", "dark"); else link.delete("theme");
+        history.replaceState(null, "", "?" + link);
+      }
+      solved = session ? JSON.stringify(session) : solved;
+      ex.send({ type: "theme", theme: next });
+      return next;
+    },
+
+    share: function () {
+      const done = () => {
+        setTimeout(() => window.dash_clientside.set_props("share", { children: "Copy link" }), 1600);
+        return "Copied";
+      };
+      if (!navigator.clipboard) return "In the address bar";
+      return navigator.clipboard.writeText(location.href).then(done, () => "In the address bar");
+    },
+
+    tab: function () { ex.tellOpen(); return nothing(); },
+  };
+
+  /* Tables are sent only while they are open. */
+  ex.tellOpen = function () {
+    const shown = [];
+    for (const twin of document.querySelectorAll("details.twin[open] .table-wrap")) shown.push(twin.id);
+    setTimeout(function () {
+      const tab = document.querySelector('[role="tab"][aria-selected="true"]');
+      const name = tab ? tab.textContent.toLowerCase() : "";
+      if (name === "devices" || name === "log") shown.push(name);
+      ex.send({ type: "open", shown: shown });
+    }, 0);
+  };
+
+  ex.start = function () {
+    document.addEventListener("toggle", function (event) {
+      if (event.target.classList && event.target.classList.contains("twin")) ex.tellOpen();
+    }, true);
+    document.addEventListener("click", function (event) {
+      const button = event.target.closest && event.target.closest("[data-act]");
+      if (!button) return;
+      const argument = button.dataset.arg;
+      if (button.dataset.act === "cap") ex.setCap(+argument);
+      else ex.send({ type: button.dataset.act, element: argument });
+    });
+    const onClick = (id, act) => document.getElementById(id).addEventListener("click", act);
+    onClick("shallower", () => ex.send({ type: "depth", step: -1 }));
+    onClick("deeper", () => ex.send({ type: "depth", step: 1 }));
+    onClick("graph-fit", () => ex.graph.fit());
+    onClick("gantt-fit", () => ex.gantt.fit());
+    ex.graph.listen();
+    ex.gantt.listen();
+    ex.connect();
+  };
+})();

@@ -1,0 +1,182 @@
+/* The operator graph: elements once per model, then only classes and labels per plan. */
+(function () {
+  "use strict";
+  const ex = (window.explorer = window.explorer || {});
+  const view = { nodes: {}, stages: {}, expandable: new Set(), overlay: null };
+  const registry = () => { const box = document.getElementById("graph"); return box && box._cyreg && box._cyreg.cy; };
+  let selected = null;
+
+  const colour = (device) =>
+    getComputedStyle(document.documentElement).getPropertyValue("--d" + (device % 8)).trim();
+
+  function spread(devices) {
+    if (devices.length <= 3) return devices.join(" ");
+    const sorted = [...devices].sort((a, b) => a - b);
+    const run = sorted[sorted.length - 1] - sorted[0] + 1 === sorted.length;
+    return run ? sorted[0] + "–" + sorted[sorted.length - 1] : sorted.slice(0, 2).join(" ") + " …";
+  }
+
+  /* A box on several devices shows them as stripes. */
+  function stripes(devices) {
+    const stops = [];
+    const places = [];
+    devices.forEach(function (device, i) {
+      stops.push(colour(device), colour(device));
+      places.push((100 * i) / devices.length + "%", (100 * (i + 1)) / devices.length + "%");
+    });
+    return {
+      "background-fill": "linear-gradient", "background-gradient-direction": "to-right",
+      "background-gradient-stop-colors": stops.join(" "), "background-gradient-stop-positions": places.join(" "),
+    };
+  }
+
+  function draw(message) {
+    ex.whenReady(registry, function (cy) {
+      view.expandable = new Set(message.expandable);
+      view.overlay = null;
+      cy.maxZoom(message.max_zoom);
+      cy.batch(function () {
+        cy.elements().remove();
+        cy.add(message.elements.map((e) => ({ ...e, group: e.data.source ? "edges" : "nodes" })));
+      });
+      fit();
+    });
+  }
+
+  function overlay(message) {
+    view.overlay = message;
+    view.nodes = message.nodes;
+    view.stages = message.stages;
+    ex.whenReady(registry, function (cy) {
+      cy.batch(function () {
+        cy.nodes().forEach(function (node) {
+          const devices = message.nodes[node.id()] || [];
+          const kind = view.expandable.has(node.id()) ? "module" : "operator";
+          const paint = devices.length === 1 ? "d" + (devices[0] % 32) : devices.length ? "mixed" : "";
+          const extra = node.hasClass("selected") ? " selected" : "";
+          node.classes(kind + " " + paint + extra);
+          node.data("label", devices.length ? node.data("name") + " · " + spread(devices) : node.data("name"));
+          if (devices.length > 1) node.style(stripes([...devices].sort((a, b) => a - b)));
+          else if (node.scratch("striped")) node.removeStyle();
+          node.scratch("striped", devices.length > 1);
+        });
+        cy.edges().forEach(function (edge) {
+          const cut = message.cuts[edge.id()];
+          edge.toggleClass("cut", !!cut);
+          if (cut) edge.data({ label: cut[0], width: cut[1] });
+        });
+      });
+    });
+  }
+
+  function fit() {
+    ex.whenReady(registry, function (cy) {
+      cy.resize();
+      cy.fit(undefined, 14);
+      if (cy.zoom() > 1.15) { cy.zoom(1.15); cy.center(); }
+    });
+  }
+
+  /* Bright: the given boxes; all else dims. null: everything bright. */
+  function highlight(keep, near) {
+    ex.whenReady(registry, function (cy) {
+      cy.batch(function () {
+        cy.elements().removeClass("dim hot near");
+        if (!keep) return;
+        cy.nodes().forEach(function (node) { if (!keep.has(node.id())) node.addClass("dim"); });
+        cy.edges().forEach(function (edge) {
+          const touches = keep.has(edge.source().id()) && keep.has(edge.target().id());
+          if (!touches && !(near && (edge.source().id() === near || edge.target().id() === near))) edge.addClass("dim");
+        });
+        if (near) {
+          const node = cy.getElementById(near);
+          node.addClass("hot");
+          node.connectedEdges().addClass("near");
+          node.neighborhood("node").removeClass("dim");
+        }
+      });
+    });
+  }
+
+  const byDevice = (device) => new Set(Object.keys(view.nodes).filter((id) => view.nodes[id].includes(device)));
+  const byStage = (stage) => new Set(Object.keys(view.stages).filter((id) => view.stages[id].includes(stage)));
+
+  function showStage(stage, centre) {
+    const boxes = byStage(stage);
+    highlight(boxes, null);
+    if (!centre || !boxes.size) return;
+    ex.whenReady(registry, function (cy) {
+      const found = cy.nodes().filter((node) => boxes.has(node.id()));
+      cy.animate({ center: { eles: found } }, { duration: 180 });
+    });
+  }
+
+  function select(id) {
+    selected = id;
+    ex.whenReady(registry, function (cy) {
+      cy.nodes().removeClass("selected");
+      if (id) cy.getElementById(id).addClass("selected");
+    });
+    ex.send({ type: "select", kind: id ? "box" : "none", id: id || "" });
+    if (id) hover(id); else clear();
+  }
+
+  function hover(id) {
+    const boxes = new Set([id]);
+    highlight(boxes, id);
+    ex.gantt.showStages(new Set(view.stages[id] || []));
+  }
+
+  function clear() {
+    if (selected) { hover(selected); return; }
+    highlight(null);
+    ex.gantt.showStages(null);
+  }
+
+  /* Arrow keys: the nearest box in that direction. */
+  function step(dx, dy) {
+    const cy = registry();
+    if (!cy || !cy.nodes().length) return;
+    const from = selected ? cy.getElementById(selected) : null;
+    if (!from || !from.length) { select(cy.nodes()[0].id()); return; }
+    const at = from.position();
+    let best = null;
+    let least = Infinity;
+    cy.nodes().forEach(function (node) {
+      const p = node.position();
+      const along = (p.x - at.x) * dx + (p.y - at.y) * dy;
+      const aside = Math.abs((p.x - at.x) * dy) + Math.abs((p.y - at.y) * dx);
+      if (along > 1 && along + 2 * aside < least) { least = along + 2 * aside; best = node; }
+    });
+    if (best) {
+      select(best.id());
+      if (cy.zoom() > 0.5) cy.animate({ center: { eles: best } }, { duration: 120 });
+    }
+  }
+
+  function listen() {
+    ex.whenReady(registry, function (cy) {
+      cy.on("mouseover", "node", (event) => { if (!selected) hover(event.target.id()); });
+      cy.on("mouseout", "node", clear);
+      cy.on("tap", "node", (event) => select(event.target.id()));
+      cy.on("dbltap", "node", (event) => {
+        const id = event.target.id();
+        if (view.expandable.has(id)) { selected = null; ex.send({ type: "expand", element: id }); }
+      });
+      cy.on("tap", (event) => { if (event.target === cy) { ex.gantt.release(); select(null); } });
+    });
+    const canvas = document.querySelector(".graph-card .canvas");
+    new ResizeObserver(() => { const cy = registry(); if (cy && cy.nodes().length) fit(); }).observe(canvas);
+    canvas.addEventListener("keydown", function (event) {
+      const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+      if (moves[event.key]) step(...moves[event.key]);
+      else if (event.key === "Enter" && selected) ex.send({ type: "expand", element: selected });
+      else if (event.key === "Escape") select(null);
+      else return;
+      event.preventDefault();
+    });
+  }
+
+  ex.graph = { draw, overlay, fit, highlight, byDevice, showStage, select, clear, listen,
+    selection: () => selected, repaint: () => { if (view.overlay) overlay(view.overlay); } };
+})();

@@ -1,0 +1,59 @@
+/* Memory over time, a small picture a device. */
+(function () {
+  "use strict";
+  const ex = (window.explorer = window.explorer || {});
+  const SVG = "http://www.w3.org/2000/svg";
+
+  function element(name, attributes, parent) {
+    const made = document.createElementNS(SVG, name);
+    for (const key of Object.keys(attributes)) made.setAttribute(key, attributes[key]);
+    parent.appendChild(made);
+    return made;
+  }
+
+  function html(name, className, text, parent) {
+    const made = document.createElement(name);
+    if (className) made.className = className;
+    if (text !== null) made.textContent = text;
+    parent.appendChild(made);
+    return made;
+  }
+
+  function card(told) {
+    const box = document.createElement("button");
+    box.className = "mem" + (told.over ? " over" : "");
+    box.dataset.device = told.device;
+    box.title = told.name + ": peak " + told.peak + ", " + told.limit + ". Click to show only this device.";
+    const head = html("span", "memh", null, box);
+    html("i", "swatch s" + (told.device % 32), null, head);
+    html("span", "", told.name, head);
+    const value = html("span", "v", null, head);
+    html("b", "", told.peak, value);
+    html("em", "", " / " + told.limit, value);
+    const svg = element("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", "aria-hidden": "true" }, box);
+    const y = (share) => 40 - share * 37;
+    const colour = "var(--d" + (told.device % 8) + ")";
+    let path = "M0,40";
+    let height = y(told.points.length ? told.points[0][1] : 0);
+    path += "L0," + height;
+    for (const [x, share] of told.points) {
+      path += "H" + (x * 100).toFixed(2) + "V" + y(share).toFixed(2);
+      height = y(share);
+    }
+    path += "H100V40Z";
+    element("path", { d: path, fill: colour, opacity: 0.5 }, svg);
+    element("rect", { x: 0, y: y(told.floor), width: 100, height: 40 - y(told.floor), fill: colour, opacity: 0.75 }, svg);
+    if (told.cap !== null) {
+      element("line", { x1: 0, x2: 100, y1: y(told.cap), y2: y(told.cap), class: "cap" }, svg);
+    }
+    box.addEventListener("click", () => ex.gantt.holdDevice(told.device));
+    return box;
+  }
+
+  ex.memory = {
+    draw: function (cards) {
+      const place = document.getElementById("memory-cards");
+      if (place) place.replaceChildren(...cards.map(card));
+    },
+  };
+})();

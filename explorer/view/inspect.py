@@ -1,0 +1,116 @@
+"""What is known of the thing that is selected: a box of the graph, a stage or a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.view import text
+from explorer.view.elements import GraphView, full_name
+from explorer.view.skeleton import Skeleton
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """title, tags (devices), rows (name, value) and actions (verb, argument, label)."""
+
+    title: str
+    tags: tuple[str, ...]
+    rows: tuple[tuple[str, str], ...]
+    actions: tuple[tuple[str, str, str], ...] = ()
+
+
+def box_facts(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any] | None) -> Facts | None:
+    """Facts of a box; None if the view has no such box (a stale message)."""
+    members = view.boxes.get(element)
+    if members is None:
+        return None
+    rows = [("Operators", text.count(len(members)))]
+    if element.startswith("o:"):
+        rows.append(("Type", text.short(skeleton["types"][int(element[2:])], 26)))
+    tags: tuple[str, ...] = ()
+    if plan is not None:
+        used = sorted({d for i in members for d in plan["placement"][i]})
+        tags = tuple(plan["devices"][d]["name"] for d in used[:6]) + (("…",) if len(used) > 6 else ())
+        rows.append(("Stages", text.listing([str(s) for s in _stages(members, plan)], 6)))
+        rows.append(("Forward / backward", _times(members, skeleton, plan)))
+    held = sum(skeleton["params"][i] for i in members)
+    rows.append(("Parameters", text.nbytes(held) if held else text.NOTHING))
+    if plan is not None:
+        saved = sum(skeleton["saved"][i][0] + skeleton["saved"][i][1] * plan["samples"] for i in members)
+        rows.append(("Saved per micro-batch", text.nbytes(saved) if saved else text.NOTHING))
+        rows += _exchanged(element, view, skeleton, plan)
+    actions = []
+    if element in view.expandable:
+        actions.append(("expand", element, "Expand"))
+    parent = _parent(element, skeleton)
+    if parent:
+        actions.append(("collapse", f"m:{parent}", f"Collapse {text.short(parent, 22)}"))
+    return Facts(full_name(skeleton, element), tags, tuple(rows), tuple(actions))
+
+
+def device_facts(device: int, plan: Mapping[str, Any]) -> Facts | None:
+    """Facts of a device; None if the plan has no such device."""
+    if not 0 <= device < len(plan["devices"]):
+        return None
+    told, curve = plan["devices"][device], plan["memory"][device]
+    stages = [i for i, s in enumerate(plan["stages"]) if device in s["devices"]]
+    held = sum(1 for places in plan["placement"] if device in places)
+    cap = told["memory_bytes"]
+    rows = (
+        ("Kind", told["kind"]),
+        ("Stages", text.listing([str(s) for s in stages], 6)),
+        ("Operators", text.count(held)),
+        ("Busy", text.percent(plan["busy_s"][device] / plan["span_s"] if plan["span_s"] else 0.0)),
+        ("Compute", text.seconds(plan["busy_s"][device])),
+        ("Static memory", text.nbytes(curve["static_bytes"])),
+        ("Peak memory", text.nbytes(curve["peak_bytes"]) + (f" of {text.nbytes(cap)}" if cap else "")),
+    )
+    return Facts(told["name"], (), rows)
+
+
+def _stages(members: Sequence[int], plan: Mapping[str, Any]) -> list[int]:
+    return sorted({plan["stage_of"][i] for i in members} - {-1})
+
+
+def _times(members: Sequence[int], skeleton: Skeleton, plan: Mapping[str, Any]) -> str:
+    forward = sum(plan["seconds"][i] for i in members if skeleton["phases"][i] == "forward")
+    backward = sum(plan["seconds"][i] for i in members if skeleton["phases"][i].startswith("backward"))
+    return f"{text.seconds(forward)} / {text.seconds(backward) if backward else text.NOTHING}"
+
+
+def _exchanged(
+    element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]
+) -> list[tuple[str, str]]:
+    """Forward bytes per micro-batch that come from, or go to, other devices."""
+    received: dict[int, float] = {}
+    sent: dict[int, float] = {}
+    for (source, target), tensors in view.edges.items():
+        if element not in (source, target):
+            continue
+        for t in tensors:
+            producer, consumers, fixed, per_sample = skeleton["tensors"][t]
+            home = set(plan["placement"][producer])
+            away = {d for c in consumers if view.owner[c] == target for d in plan["placement"][c]} - home
+            size = fixed + per_sample * plan["samples"]
+            for device in away:
+                if target == element:
+                    for origin in sorted(home)[:1]:
+                        received[origin] = received.get(origin, 0.0) + size
+                else:
+                    sent[device] = sent.get(device, 0.0) + size
+    names = [d["name"] for d in plan["devices"]]
+    rows = []
+    if received:
+        rows.append(("Receives", text.listing([f"{text.nbytes(b)} ← {names[d]}" for d, b in received.items()], 2)))
+    if sent:
+        rows.append(("Sends", text.listing([f"{text.nbytes(b)} → {names[d]}" for d, b in sent.items()], 2)))
+    return rows
+
+
+def _parent(element: str, skeleton: Skeleton) -> str:
+    if element.startswith("o:"):
+        path: str = skeleton["modules"][int(element[2:])]
+        return path
+    return element[2:].rpartition(".")[0]

@@ -1,0 +1,146 @@
+"""The Dash app on FastAPI, and serving it."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import threading
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+
+import dash
+import uvicorn
+from fastapi import FastAPI
+
+from explorer.view.session import Choices, Session, parse_query
+from explorer.web.backend import Backend
+from explorer.web.callbacks import register
+from explorer.web.layout import page
+from explorer.web.live import add_live_route
+from explorer.web.security import LOCAL_HOSTS, Guard, content_security_policy, hostname
+from solvers.errors import InvalidProblem
+
+INDEX = """<!DOCTYPE html>
+<html lang="en">
+<head>
+{%metas%}
+<title>{%title%}</title>
+<link rel="icon" type="image/svg+xml" href="/assets/mark.svg">
+{%css%}
+</head>
+<body>
+{%app_entry%}
+<footer>{%config%}{%scripts%}{%renderer%}</footer>
+</body>
+</html>"""
+
+
+@dataclass(frozen=True)
+class Config:
+    """backend: who traces and solves. query: the page's state when its address has none.
+    hosts: names the server answers for, besides the loopback's."""
+
+    backend: Backend
+    query: str = ""
+    hosts: tuple[str, ...] = ()
+
+
+def create_app(config: Config) -> dash.Dash:
+    """The app; its ASGI application, guard included, is ``app.server``. Callbacks belong to it alone."""
+    catalogue = config.backend.catalogue()
+    choices = Choices(
+        tuple(m.name for m in catalogue.models),
+        tuple(p.name for p in catalogue.planners),
+        tuple(k.name for k in catalogue.kinds),
+    )
+    server = FastAPI(title="Placement Explorer", docs_url=None, redoc_url=None, openapi_url=None)
+    add_live_route(server, config.backend, choices)
+    app = dash.Dash(
+        "placement_explorer",
+        server=server,
+        assets_folder=str(assets_folder()),
+        title="Placement Explorer",
+        update_title=None,
+        serve_locally=True,
+        compress=False,
+        index_string=INDEX,
+        enable_mcp=False,
+    )
+    app.backend.websocket_capability = False  # its callbacks' socket is not used: see live.py
+    app.layout = page(catalogue, _session(config.query, choices))
+    register(app)
+    app.enable_dev_tools(debug=False, dev_tools_ui=False, dev_tools_hot_reload=False, dev_tools_props_check=False,
+                         dev_tools_disable_version_check=True)
+    hosts = LOCAL_HOSTS | {name for name in map(hostname, config.hosts) if name}
+    server.add_middleware(Guard, hosts=hosts, policy=content_security_policy(app.csp_hashes()))
+    return app
+
+
+def serve(
+    model: str | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8050,
+    open_browser: bool = True,
+    query: str = "",
+    hosts: tuple[str, ...] = (),
+    backend: Backend | None = None,
+    log_level: str = "warning",
+) -> None:
+    """Serve until interrupted; prints the address once it answers.
+
+    model: what to show first; a demo name, or a file or callable that the person who starts the
+    server trusts (a browser can only choose among the names in the catalogue). query: the page's
+    state when its address has none. hosts: more names to answer for. backend: by default one worker
+    process; it is closed at the end.
+    """
+    if backend is None:
+        from explorer.web.jobs_backend import JobsBackend
+
+        backend = JobsBackend(model)
+    app = create_app(Config(backend, query, (host, *hosts)))
+    shown = "127.0.0.1" if host == "0.0.0.0" else f"[{host}]" if ":" in host else host
+    settings = uvicorn.Config(
+        app.server, host=host, port=port, log_level=log_level, ws_max_size=65_536, ws_per_message_deflate=False,
+        server_header=False, timeout_graceful_shutdown=2,
+    )
+    server = _Announcing(settings, f"http://{shown}:{port}/", open_browser)
+    try:
+        server.run()
+    finally:
+        backend.close()
+
+
+class _Announcing(uvicorn.Server):
+    """Says where it listens once it does, and opens a browser there if asked to."""
+
+    def __init__(self, config: uvicorn.Config, address: str, open_browser: bool) -> None:
+        super().__init__(config)
+        self.address, self.open_browser = address, open_browser
+
+    async def startup(self, sockets=None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            print(f"Placement Explorer: {self.address}  (Ctrl-C stops it)", flush=True)
+            if self.open_browser:
+                threading.Thread(target=webbrowser.open, args=(self.address,), daemon=True).start()
+
+
+def assets_folder() -> Path:
+    """The css and scripts: beside the packages in a checkout, a package of its own when installed."""
+    checkout = Path(__file__).parents[2] / "assets"
+    if (checkout / "page.css").exists():
+        return checkout
+    spec = importlib.util.find_spec("placement_explorer_assets")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        return Path(place)
+    raise FileNotFoundError("the page's assets are not installed; reinstall placement-explorer[app]")
+
+
+def _session(query: str, choices: Choices) -> Session:
+    try:
+        return parse_query(query, choices)
+    except InvalidProblem as error:
+        logging.getLogger(__name__).warning("%s", error)
+        return parse_query("", choices)

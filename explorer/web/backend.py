@@ -1,0 +1,78 @@
+"""What the page asks of the machinery that traces and solves. The web process never imports torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from explorer.settings import Settings
+from explorer.view.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """A model that can be chosen: name is what a worker is asked for."""
+
+    name: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerEntry:
+    """A planner that can be chosen, with what it promises and where it is published."""
+
+    name: str
+    guarantee: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KindEntry:
+    """A device kind and the memory it comes with."""
+
+    name: str
+    memory_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """What there is to choose from. The first of each is the default."""
+
+    models: tuple[ModelEntry, ...]
+    planners: tuple[PlannerEntry, ...]
+    kinds: tuple[KindEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SolveRequest:
+    """One question. known: hashes of skeletons that need not be sent again."""
+
+    model: str
+    settings: Settings
+    planner: str
+    time_limit_s: float
+    known: frozenset[str] = frozenset()
+
+
+class Backend(Protocol):
+    """Starts solves elsewhere and reports on them.
+
+    on_event may be called from any thread. The events of a job are those of `explorer.view.events`:
+    any number of ``loading``, one ``model``, any number of ``progress``, then exactly one ``result``
+    or ``failed``; after `cancel` returns, at most the last one within half a second.
+    """
+
+    def catalogue(self) -> Catalogue: ...
+
+    def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
+        """Begin; returns the job's id."""
+        ...
+
+    def cancel(self, job: str) -> None:
+        """Ask a job to stop; an id that is done or unknown is ignored."""
+        ...
+
+    def close(self) -> None:
+        """Stop all jobs and workers."""
+        ...

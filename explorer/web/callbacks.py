@@ -1,0 +1,60 @@
+"""The page's callbacks. All run in the browser (assets/controls.js); the server is asked over the
+websocket. Registered on the app that is given, never globally."""
+
+from __future__ import annotations
+
+from dash import ClientsideFunction, Dash, Input, Output, State
+
+from explorer.web import ids
+
+
+def register(app: Dash) -> None:
+    """Connect the controls of ``app``'s layout."""
+    app.clientside_callback(
+        ClientsideFunction("explorer", "controls"),
+        Output(ids.SESSION, "data"),
+        Output(ids.DEVICES_VALUE, "children"),
+        Output(ids.MEMORY_VALUE, "children"),
+        Output(ids.GUARANTEE, "children"),
+        Input(ids.MODEL, "value"),
+        Input(ids.PHASE, "value"),
+        Input(ids.DEVICES, "value"),
+        Input(ids.MEMORY, "value"),
+        Input(ids.KIND, "value"),
+        Input(ids.MINI_BATCH, "value"),
+        Input(ids.MICRO_BATCHES, "value"),
+        Input(ids.PIPELINE, "value"),
+        Input(ids.OBJECTIVE, "value"),
+        Input(ids.PLANNER, "value"),
+        Input(ids.TIME_LIMIT, "value"),
+        Input(ids.LIVE, "checked"),
+        State(ids.CATALOGUE, "data"),
+        State(ids.MEMORY, "max"),
+    )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "kind"),
+        Output(ids.MEMORY, "max"),
+        Output(ids.MEMORY, "value"),
+        Input(ids.KIND, "value"),
+        State(ids.MEMORY, "value"),
+        State(ids.MEMORY, "max"),
+        State(ids.CATALOGUE, "data"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "solve"), Input(ids.SOLVE, "n_clicks"), prevent_initial_call=True
+    )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "cancel"), Input(ids.CANCEL, "n_clicks"), prevent_initial_call=True
+    )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "theme"),
+        Output(ids.PROVIDER, "forceColorScheme"),
+        Input(ids.THEME, "n_clicks"),
+        State(ids.PROVIDER, "forceColorScheme"),
+    )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "share"), Output(ids.SHARE, "children"), Input(ids.SHARE, "n_clicks"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(ClientsideFunction("explorer", "tab"), Input(ids.TABS, "value"))

@@ -1,0 +1,102 @@
+"""The messages that draw: the graph of a model, and a plan laid over it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.view import charts, elements, gantt, text
+from explorer.view.elements import GraphView
+from explorer.view.palette import Theme
+from explorer.view.skeleton import Skeleton
+from explorer.web import ids, panels
+
+Message = dict[str, Any]
+
+
+def graph_message(view: GraphView, skeleton: Skeleton) -> Message:
+    """Sent once per model and level of detail."""
+    note = " · more would not fit" if view.collapsed else ""
+    return {
+        "type": "graph",
+        "elements": elements.cytoscape_elements(view),
+        "max_zoom": view.layout.max_zoom,
+        "expandable": sorted(view.expandable),
+        "props": {
+            ids.GRAPH_COUNT: {"children": f"{len(view.boxes):,} of {skeleton['operators']:,}{note}"},
+            ids.GRAPH_DEPTH: {"children": f"level {view.depth}"},
+        },
+    }
+
+
+def overlay_message(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]) -> Message:
+    """Devices, cut tensors and stages of the boxes: what a plan lays over a graph."""
+    return {"type": "overlay", **_overlay(view, skeleton, plan)}
+
+
+def plan_message(
+    view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any], theme: Theme, before_s: float | None
+) -> Message:
+    """Everything a new plan changes on the page, but the tables that are shut."""
+    names = [d["name"] for d in plan["devices"]]
+    found = plan["bars"]
+    scale, _ = text.time_unit(plan["span_s"] or 1.0)
+    merged = plan["spans"] > len(found["device"])
+    note = f"{plan['spans']:,} spans as {len(found['device']):,} bars" if merged else f"{plan['spans']:,} spans"
+    return {
+        "type": "plan",
+        "figure": gantt.figure(found, names, plan["span_s"], theme),
+        "bars": {
+            "device": found["device"],
+            "stage": found["stage"],
+            "to": found["to_device"],
+            "start": [round(s / scale, 6) for s in found["start_s"]],
+            "end": [round(s / scale, 6) for s in found["end_s"]],
+        },
+        "devices": names,
+        "memory": charts.memory_cards(plan),
+        "props": {
+            ids.KPIS: {"children": panels.kpis(plan, before_s)},
+            ids.WHY: {"children": panels.why_panel(plan)},
+            ids.GANTT_COUNT: {"children": f"{plan['pipeline'].upper()} · {note}"},
+        },
+        **_overlay(view, skeleton, plan),
+    }
+
+
+def tables(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any], shown: frozenset[str]) -> dict[str, Any]:
+    """Properties of the tables in ``shown``: those a person has opened."""
+    props: dict[str, Any] = {}
+    if "devices" in shown:
+        props[ids.DEVICE_TABLE] = {"children": panels.device_table(plan)}
+    if "log" in shown:
+        props[ids.LOG] = {"children": panels.log_lines(plan)}
+    if ids.GANTT_TABLE in shown:
+        names = [d["name"] for d in plan["devices"]]
+        columns = [("device", "Device"), ("what", "What"), ("start", "Start"), ("end", "End"), ("took", "Took")]
+        rows = gantt.table(plan["bars"], names)
+        props[ids.GANTT_TABLE] = {"children": panels.table(columns, rows, "Schedule", text_columns=2)}
+    if ids.GRAPH_TABLE in shown:
+        nodes = elements.assignment(view, skeleton, plan["placement"], plan["samples"])["nodes"]
+        columns = [
+            ("name", "Module or operator"), ("devices", "Device"), ("operators", "Operators"),
+            ("parameters", "Parameters"), ("feeds", "Feeds"),
+        ]
+        rows = elements.table(view, skeleton, nodes)
+        props[ids.GRAPH_TABLE] = {"children": panels.table(columns, rows, "Graph", text_columns=1)}
+    return props
+
+
+def _overlay(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]) -> dict[str, Any]:
+    found = elements.assignment(view, skeleton, plan["placement"], plan["samples"])
+    largest = max((cut[1] for cut in found["cuts"].values()), default=0.0)
+    return {
+        "nodes": found["nodes"],
+        "cuts": {
+            edge: [label, round(2.0 + 3.0 * (size / largest if largest else 0.0), 2)]
+            for edge, (label, size) in found["cuts"].items()
+        },
+        "stages": {
+            name: sorted({plan["stage_of"][i] for i in members}) for name, members in view.boxes.items()
+        },
+    }

@@ -1,0 +1,53 @@
+"""Every id of the page, once. assets/*.js read the same names."""
+
+PROVIDER = "provider"
+SESSION = "session"
+CATALOGUE = "catalogue"
+
+# header
+CHIP = "model-chip"
+STATUS = "status"
+THEME = "theme-toggle"
+SHARE = "share"
+
+# left rail
+MODEL = "model"
+PHASE = "phase"
+DEVICES = "devices"
+DEVICES_VALUE = "devices-value"
+MEMORY = "memory"
+MEMORY_VALUE = "memory-value"
+KIND = "kind"
+MINI_BATCH = "mini-batch"
+MICRO_BATCHES = "micro-batches"
+PIPELINE = "pipeline"
+OBJECTIVE = "objective"
+PLANNER = "planner"
+GUARANTEE = "guarantee"
+TIME_LIMIT = "time-limit"
+SOLVE = "solve"
+CANCEL = "cancel"
+LIVE = "solve-on-change"
+
+# centre
+KPIS = "kpis"
+BANNER = "banner"
+GRAPH = "graph"
+GRAPH_COUNT = "graph-count"
+GRAPH_DEPTH = "graph-depth"
+SHALLOWER = "shallower"
+DEEPER = "deeper"
+GRAPH_FIT = "graph-fit"
+GRAPH_TABLE = "graph-table"
+GANTT = "gantt"
+GANTT_COUNT = "gantt-count"
+GANTT_FIT = "gantt-fit"
+GANTT_TABLE = "gantt-table"
+TABS = "tabs"
+MEMORY_CARDS = "memory-cards"
+DEVICE_TABLE = "device-table"
+LOG = "log"
+
+# right rail
+WHY = "why"
+INSPECTOR = "inspector"

@@ -1,0 +1,50 @@
+"""The page: header, left rail, centre, right rail."""
+
+from __future__ import annotations
+
+import dash_mantine_components as dmc
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from explorer.view.session import Session, to_dict
+from explorer.web import ids
+from explorer.web.backend import Catalogue
+from explorer.web.layout.centre import centre
+from explorer.web.layout.header import header
+from explorer.web.layout.left_rail import left_rail
+from explorer.web.layout.right_rail import right_rail
+
+
+def page(catalogue: Catalogue, session: Session) -> Component:
+    """The whole page in the state of ``session``, without any model yet."""
+    plain = {
+        "kinds": {kind.name: kind.memory_bytes for kind in catalogue.kinds},
+        "planners": {planner.name: [planner.guarantee, planner.source] for planner in catalogue.planners},
+    }
+    return dmc.MantineProvider(
+        [
+            dcc.Store(id=ids.SESSION, data=to_dict(session)),
+            dcc.Store(id=ids.CATALOGUE, data=plain),
+            html.A("Skip to the plan", href="#centre", className="skip"),
+            header(),
+            html.Div(
+                [left_rail(catalogue, session), centre(session.theme), right_rail()],
+                className="frame",
+            ),
+        ],
+        id=ids.PROVIDER,
+        forceColorScheme=session.theme,
+        theme={
+            "fontFamily": "system-ui, -apple-system, 'Segoe UI', sans-serif",
+            "primaryColor": "accent",
+            "primaryShade": {"light": 6, "dark": 4},
+            "autoContrast": True,
+            "defaultRadius": 6,
+            "colors": {
+                "accent": [
+                    "#eef2fb", "#d9e3fa", "#b3c8f7", "#8fafff", "#7aa2ff",
+                    "#4a78ea", "#2457d6", "#1d49b8", "#173b96", "#122f78",
+                ]
+            },
+        },
+    )

@@ -1,0 +1,158 @@
+"""The centre: key figures, graph beside schedule, tabs below."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash_cytoscape as cyto
+import dash_mantine_components as dmc
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from explorer.view.palette import Theme
+from explorer.web import ids
+from explorer.web.stylesheet import stylesheet
+
+PLOT_CONFIG: dict[str, Any] = {
+    "displayModeBar": False,
+    "displaylogo": False,
+    "showSendToCloud": False,
+    "plotlyServerURL": "",
+    "scrollZoom": True,
+    "doubleClick": "reset",
+    "responsive": True,
+}
+
+EMPTY: dict[str, Any] = {
+    "xaxis": {"visible": False},
+    "yaxis": {"visible": False},
+    "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)",
+}
+
+
+def centre(theme: Theme) -> Component:
+    return html.Main(
+        [
+            html.Div(id=ids.KPIS, className="kpis"),
+            html.Div(id=ids.BANNER, className="banner", hidden=True, role="alert"),
+            html.Div([_graph(theme), _gantt()], className="views"),
+            _tabs(),
+        ],
+        className="centre",
+        id="centre",
+        tabIndex=-1,
+    )
+
+
+def _graph(theme: Theme) -> Component:
+    return html.Section(
+        [
+            html.Div(
+                [
+                    html.H2("Model"),
+                    html.Span(id=ids.GRAPH_COUNT, className="quiet"),
+                    html.Div(className="spring"),
+                    _tool("−", ids.SHALLOWER, "Show fewer levels of modules"),
+                    html.Span(id=ids.GRAPH_DEPTH, className="quiet"),
+                    _tool("+", ids.DEEPER, "Show one more level of modules"),
+                    _tool("Fit", ids.GRAPH_FIT, "Fit the graph to its frame"),
+                ],
+                className="card-head",
+            ),
+            html.Div(
+                [
+                    cyto.Cytoscape(
+                        id=ids.GRAPH,
+                        elements=[],
+                        layout={"name": "preset", "fit": False},
+                        stylesheet=stylesheet(theme),
+                        style={"width": "100%", "height": "100%"},
+                        minZoom=0.02,
+                        maxZoom=2.0,
+                        autoungrabify=True,
+                        boxSelectionEnabled=False,
+                        responsive=True,
+                        clearOnUnhover=False,
+                    ),
+                    html.Div(className="veil"),
+                ],
+                className="canvas",
+                tabIndex=0,
+                role="img",
+                **{"aria-label": "Operators grouped by module, coloured by device. Arrow keys move between boxes, "
+                   "Enter expands, Escape clears. The same as a table is below."},
+            ),
+            _twin("Graph as a table", ids.GRAPH_TABLE),
+        ],
+        className="card graph-card",
+    )
+
+
+def _gantt() -> Component:
+    return html.Section(
+        [
+            html.Div(
+                [
+                    html.H2("Schedule"),
+                    html.Span(id=ids.GANTT_COUNT, className="quiet"),
+                    html.Div(className="spring"),
+                    html.Span([html.I(className="key forward"), "forward"], className="legend"),
+                    html.Span([html.I(className="key backward"), "backward"], className="legend"),
+                    html.Span([html.I(className="key transfer"), "transfer"], className="legend"),
+                    _tool("Fit", ids.GANTT_FIT, "Show the whole schedule"),
+                ],
+                className="card-head",
+            ),
+            html.Div(
+                [
+                    dcc.Graph(
+                        id=ids.GANTT,
+                        figure={"data": [], "layout": EMPTY},
+                        config=PLOT_CONFIG,
+                        style={"width": "100%", "height": "100%"},
+                    ),
+                    html.Div(className="veil"),
+                ],
+                className="canvas",
+                tabIndex=0,
+                role="img",
+                **{"aria-label": "Schedule: a lane a device, a bar a stage and micro-batch. Plus and minus zoom, "
+                   "arrow keys move, 0 shows all. The same as a table is below."},
+            ),
+            _twin("Schedule as a table", ids.GANTT_TABLE),
+        ],
+        className="card gantt-card",
+    )
+
+
+def _tabs() -> Component:
+    return html.Section(
+        dmc.Tabs(
+            [
+                dmc.TabsList(
+                    [
+                        dmc.TabsTab("Memory", value="memory"),
+                        dmc.TabsTab("Devices", value="devices"),
+                        dmc.TabsTab("Log", value="log"),
+                    ]
+                ),
+                dmc.TabsPanel(html.Div(id=ids.MEMORY_CARDS, className="memory"), value="memory"),
+                dmc.TabsPanel(html.Div(id=ids.DEVICE_TABLE, className="table-wrap"), value="devices"),
+                dmc.TabsPanel(html.Ol(id=ids.LOG, className="log"), value="log"),
+            ],
+            id=ids.TABS,
+            value="memory",
+            keepMounted=True,
+        ),
+        className="card tabs-card",
+        **{"aria-label": "Details"},
+    )
+
+
+def _tool(label: str, id_: str, what: str) -> Component:
+    return html.Button(label, id=id_, className="tool", n_clicks=0, title=what, **{"aria-label": what})
+
+
+def _twin(title: str, id_: str) -> Component:
+    return html.Details([html.Summary(title), html.Div(id=id_, className="table-wrap")], className="twin")

@@ -1,0 +1,37 @@
+"""The header: which model, how the solve stands, theme and link."""
+
+from __future__ import annotations
+
+import dash_mantine_components as dmc
+from dash import html
+from dash.development.base_component import Component
+
+from explorer.web import ids
+
+
+def header() -> Component:
+    return html.Header(
+        [
+            html.Div([html.Span(className="mark", **{"aria-hidden": "true"}), "Placement Explorer"], className="logo"),
+            html.Div(id=ids.CHIP, className="chip"),
+            html.Div(className="spring"),
+            html.Div(
+                [html.I(className="dot"), html.B("connecting", className="what"), html.Span("", className="more")],
+                id=ids.STATUS,
+                className="status",
+                role="status",
+                **{"aria-live": "polite", "data-state": "connecting"},
+            ),
+            dmc.Button("Copy link", id=ids.SHARE, variant="default", size="compact-sm", n_clicks=0),
+            dmc.Button(
+                html.Span(className="moon", **{"aria-hidden": "true"}),
+                id=ids.THEME,
+                variant="default",
+                size="compact-sm",
+                className="square",
+                n_clicks=0,
+                **{"aria-label": "Switch between light and dark theme"},
+            ),
+        ],
+        className="header",
+    )

@@ -1,0 +1,202 @@
+"""The left rail: everything a person sets."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import dash_mantine_components as dmc
+from dash import html
+from dash.development.base_component import Component
+
+from explorer.view.session import Session
+from explorer.view.text import GIB
+from explorer.web import ids
+from explorer.web.backend import Catalogue
+
+MICRO_BATCHES = ("auto", "1", "2", "4", "8", "16", "32")
+SLIDER_DEVICES = 16
+DEFAULT_DEVICES = 4
+
+
+def left_rail(catalogue: Catalogue, session: Session) -> Component:
+    return html.Nav(
+        [
+            html.Div(
+                [
+                    _model(catalogue, session),
+                    _cluster(catalogue, session),
+                    _pipeline(session),
+                    _planner(catalogue, session),
+                ],
+                className="rail-scroll",
+            ),
+            html.Div(
+                [
+                    html.Div(
+                        [
+                            dmc.Button("Solve", id=ids.SOLVE, n_clicks=0, fullWidth=True),
+                            dmc.Button("Cancel", id=ids.CANCEL, n_clicks=0, variant="default", disabled=True),
+                        ],
+                        className="run",
+                    ),
+                    dmc.Switch(
+                        id=ids.LIVE, label="Solve on change", labelPosition="left", checked=True, size="sm",
+                        className="spread",
+                    ),
+                ],
+                className="rail-foot",
+            ),
+        ],
+        className="rail left",
+        **{"aria-label": "Settings"},
+    )
+
+
+def _model(catalogue: Catalogue, session: Session) -> Component:
+    training = session.settings.training
+    return _section(
+        "Model",
+        [
+            dmc.Select(
+                id=ids.MODEL,
+                data=[{"value": m.name, "label": m.name} for m in catalogue.models],
+                value=session.model,
+                searchable=True,
+                allowDeselect=False,
+                size="xs",
+                maxDropdownHeight=420,
+                checkIconPosition="right",
+                **{"aria-label": "Model"},
+            ),
+            dmc.SegmentedControl(
+                id=ids.PHASE,
+                data=[{"value": "true", "label": "Training"}, {"value": "false", "label": "Inference"}],
+                value="false" if training is False else "true",
+                size="xs",
+                fullWidth=True,
+            ),
+        ],
+    )
+
+
+def _cluster(catalogue: Catalogue, session: Session) -> Component:
+    settings = session.settings
+    devices = settings.devices or DEFAULT_DEVICES
+    kind = settings.device_kind or catalogue.kinds[0].name
+    own = next((k.memory_bytes for k in catalogue.kinds if k.name == kind), 16 * GIB)
+    top = math.log2(own / GIB)
+    cap = min(top, math.log2(settings.memory_bytes / GIB)) if settings.memory_bytes else top
+    return _section(
+        "Cluster",
+        [
+            _slider("GPUs", ids.DEVICES_VALUE, str(devices), id=ids.DEVICES, min=1, max=max(SLIDER_DEVICES, devices),
+                    step=1, value=devices),
+            _slider("Memory per GPU", ids.MEMORY_VALUE, "", id=ids.MEMORY, min=min(0.0, math.floor(cap)), max=top,
+                    step=0.0625, value=cap),
+            dmc.Select(
+                id=ids.KIND,
+                data=[k.name for k in catalogue.kinds],
+                value=kind,
+                allowDeselect=False,
+                size="xs",
+                checkIconPosition="right",
+                **{"aria-label": "Device kind"},
+            ),
+        ],
+    )
+
+
+def _pipeline(session: Session) -> Component:
+    settings = session.settings
+    micro = str(settings.micro_batches or "auto")
+    return _section(
+        "Pipeline",
+        [
+            _row(
+                "Mini-batch",
+                dmc.NumberInput(
+                    id=ids.MINI_BATCH, value=settings.mini_batch or "", min=1, max=65536, allowDecimal=False,
+                    allowNegative=False, placeholder="auto", size="xs", w=84, hideControls=True, debounce=350,
+                    **{"aria-label": "Mini-batch, samples"},
+                ),
+            ),
+            html.Div("Micro-batches", className="label"),
+            dmc.SegmentedControl(
+                id=ids.MICRO_BATCHES,
+                data=list(MICRO_BATCHES if micro in MICRO_BATCHES else (*MICRO_BATCHES, micro)),
+                value=micro,
+                size="xs",
+                fullWidth=True,
+                className="dense",
+            ),
+            dmc.SegmentedControl(
+                id=ids.PIPELINE,
+                data=[{"value": "1f1b", "label": "1F1B"}, {"value": "gpipe", "label": "GPipe"}],
+                value=settings.pipeline.value if settings.pipeline.value in ("1f1b", "gpipe") else "1f1b",
+                size="xs",
+                fullWidth=True,
+            ),
+        ],
+    )
+
+
+def _planner(catalogue: Catalogue, session: Session) -> Component:
+    objective = session.settings.objective
+    return _section(
+        "Planner",
+        [
+            dmc.Select(
+                id=ids.PLANNER,
+                data=[{"value": p.name, "label": p.name} for p in catalogue.planners],
+                value=session.planner,
+                allowDeselect=False,
+                searchable=True,
+                size="xs",
+                maxDropdownHeight=320,
+                checkIconPosition="right",
+                **{"aria-label": "Planner"},
+            ),
+            html.Div(id=ids.GUARANTEE, className="hint"),
+            dmc.Select(
+                id=ids.OBJECTIVE,
+                data=[
+                    {"value": "auto", "label": "Objective: the model's own"},
+                    {"value": "iteration", "label": "Iteration time"},
+                    {"value": "max-load", "label": "Max-load (steady state)"},
+                    {"value": "makespan", "label": "Makespan (one pass)"},
+                ],
+                value=objective.value if objective else "auto",
+                allowDeselect=False,
+                size="xs",
+                checkIconPosition="right",
+                **{"aria-label": "Objective"},
+            ),
+            _row(
+                "Time limit",
+                dmc.NumberInput(
+                    id=ids.TIME_LIMIT, value=session.time_limit_s, min=0.1, max=600, suffix=" s", size="xs", w=84,
+                    hideControls=True, debounce=350, **{"aria-label": "Time limit, seconds"},
+                ),
+            ),
+        ],
+    )
+
+
+def _section(title: str, children: list[Component]) -> Component:
+    return html.Section([html.H2(title), *children], className="set")
+
+
+def _row(label: str, control: Component) -> Component:
+    return html.Div([html.Span(label, className="label"), control], className="spread")
+
+
+def _slider(label: str, value_id: str, shown: str, **props: Any) -> Component:
+    return html.Div(
+        [
+            html.Div([html.Span(label, className="label"), html.B(shown, id=value_id)], className="spread"),
+            dmc.Slider(
+                label=None, size=4, thumbSize=14, updatemode="drag", thumbLabel=label, className="slider", **props
+            ),
+        ]
+    )

@@ -1,0 +1,16 @@
+"""The right rail: why the plan is what it is, and what is selected."""
+
+from __future__ import annotations
+
+from dash import html
+from dash.development.base_component import Component
+
+from explorer.web import ids
+
+
+def right_rail() -> Component:
+    return html.Aside(
+        [html.Div(id=ids.WHY), html.Div(id=ids.INSPECTOR)],
+        className="rail right",
+        **{"aria-label": "Why this plan, and the selection"},
+    )

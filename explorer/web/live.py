@@ -1,0 +1,95 @@
+"""The page's websocket: one conversation a connection.
+
+Own rather than Dash's websocket callbacks: a newer question replaces the one being solved, a lost
+connection shows, and a message costs one hop (about 2 ms) instead of a worker script and a queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI, WebSocket, WebSocketDisconnect
+
+from explorer.view.events import Event
+from explorer.view.session import Choices
+from explorer.view.skeleton import Skeleton
+from explorer.web.backend import Backend
+from explorer.web.conversation import Conversation
+
+PATH = "/live"
+MAX_MESSAGE = 16_384
+MAX_PAGES = 16
+
+log = logging.getLogger(__name__)
+
+
+def encode(message: dict[str, Any]) -> str:
+    """JSON, with Dash components as Dash sends them. Raises ValueError on inf and NaN."""
+    return json.dumps(message, default=lambda value: value.to_plotly_json(), allow_nan=False, separators=(",", ":"))
+
+
+def add_live_route(server: FastAPI, backend: Backend, choices: Choices) -> None:
+    """Serve conversations at PATH. Host and origin were checked by `security.Guard`."""
+    skeletons: dict[str, Skeleton] = {}
+    pages = 0
+
+    async def live(socket: WebSocket) -> None:
+        nonlocal pages
+        await socket.accept()
+        if pages >= MAX_PAGES:
+            await socket.close(1013, f"at most {MAX_PAGES} pages at once")
+            return
+        pages += 1
+        loop = asyncio.get_running_loop()
+        inbox: asyncio.Queue[Callable[[], None]] = asyncio.Queue()
+        outbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+        def deliver(turn: int, event: Event) -> None:
+            loop.call_soon_threadsafe(inbox.put_nowait, lambda: talk.on_event(turn, event))
+
+        talk = Conversation(backend, choices, skeletons, outbox.put_nowait, deliver)
+        tasks = [asyncio.create_task(_act(inbox)), asyncio.create_task(_send(socket, outbox))]
+        try:
+            while True:
+                message = _decoded(await socket.receive_text())
+                if message is None:
+                    await socket.close(1009, "a message must be a small JSON object")
+                    return
+                inbox.put_nowait(lambda message=message: talk.receive(message))
+        except WebSocketDisconnect:
+            pass
+        finally:
+            pages -= 1
+            talk.close()
+            for task in tasks:
+                task.cancel()
+
+    server.add_api_websocket_route(PATH, live)
+
+
+def _decoded(raw: str) -> dict[str, Any] | None:
+    if len(raw) > MAX_MESSAGE:
+        return None
+    try:
+        message = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
+
+
+async def _act(inbox: asyncio.Queue[Callable[[], None]]) -> None:
+    while True:
+        act = await inbox.get()
+        try:
+            act()
+        except Exception:
+            log.exception("a page's message or event could not be handled")
+
+
+async def _send(socket: WebSocket, outbox: asyncio.Queue[dict[str, Any]]) -> None:
+    while True:
+        await socket.send_text(encode(await outbox.get()))

@@ -1,0 +1,187 @@
+"""Views as Dash components: key figures, why panel, tables, inspector, banners."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from explorer.view import charts, text, why
+from explorer.view.inspect import Facts
+
+MAIN_KPI = {"iteration": "Iteration time", "makespan": "Makespan", "max-load": "Max-load per sample"}
+
+
+def kpis(plan: Mapping[str, Any], before_s: float | None) -> list[Component]:
+    """before_s: the objective of the plan shown before, to tell the change."""
+    metrics = plan["metrics"]
+    objective = plan["objective_s"]
+    peak = max((c["peak_bytes"] for c in plan["memory"]), default=0.0)
+    caps = [
+        c["peak_bytes"] / d["memory_bytes"]
+        for c, d in zip(plan["memory"], plan["devices"], strict=True)
+        if d["memory_bytes"]
+    ]
+    optimal = plan["status"] == "OPTIMAL"
+    gap = 1 - plan["bound_s"] / objective if objective else 0.0
+    return [
+        _kpi(MAIN_KPI[plan["objective"]], text.seconds(objective), *_change(objective, before_s)),
+        _kpi("Throughput", text.rate(metrics["throughput_per_s"]), f"mini-batch {plan['mini_batch']:,}"),
+        _kpi("Bubble", text.percent(metrics["bubble"]), f"micro-batches {_micro_batches(plan)}"),
+        _kpi("Peak memory", text.nbytes(peak), f"{text.percent(max(caps))} of cap" if caps else "no cap"),
+        _kpi("Lower bound", text.seconds(plan["bound_s"]) if plan["bound_s"] else text.NOTHING,
+             "proved optimal" if optimal else f"gap {text.percent(gap)}" if plan["bound_s"] else "none proved",
+             "good" if optimal else ""),
+    ]
+
+
+def _micro_batches(plan: Mapping[str, Any]) -> str:
+    sizes = {s["micro_batch_size"] for s in plan["stages"]}
+    counts = sorted(plan["mini_batch"] // size for size in sizes)
+    return str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
+
+
+def _change(now: float, before: float | None) -> tuple[str, str]:
+    if not before or not now or abs(now / before - 1) < 0.0005:
+        return "", ""
+    change = now / before - 1
+    sign = "−" if change < 0 else "+"
+    return f"{sign}{text.percent(abs(change))}", "good" if change < 0 else "bad"
+
+
+def _kpi(name: str, value: str, note: str = "", tone: str = "") -> Component:
+    return html.Div(
+        [html.Span(name), html.B([value, html.Em(note, className=tone) if note else None])], className="kpi"
+    )
+
+
+def chip(skeleton: Mapping[str, Any]) -> list[Any]:
+    parameters = skeleton["parameters"]
+    parts: list[Any] = [html.B(skeleton["reference"]), f" · {text.plural(skeleton['operators'], 'operator')}"]
+    if parameters:
+        parts.append(f" · {text.large(parameters)} parameters")
+    return [*parts, html.Span([" · costs ", html.B(skeleton["costs_from"])], className="wide")]
+
+
+def why_panel(plan: Mapping[str, Any]) -> list[Component]:
+    told = why.explain(plan)
+    bound = told["bound_share"]
+    return [
+        html.H2("Why this plan"),
+        html.P(told["headline"]),
+        html.Div(
+            [html.I(className=f"part {p['key']}", style={"flexGrow": p["share"]}) for p in told["parts"] if p["share"]],
+            className="stack",
+            **{"aria-hidden": "true"},
+        ),
+        html.Ul(
+            [
+                html.Li([html.I(className=f"part {p['key']}"), p["name"], html.B(p["text"])])
+                for p in told["parts"]
+            ],
+            className="parts",
+        ),
+        html.Div(told["binding"], className="bind"),
+        html.H2("Proved"),
+        html.Div(
+            [
+                html.I(className="track"),
+                html.I(className="fill", style={"width": f"{bound * 94:.2f}%"}),
+                html.I(className="at bound", style={"left": f"{bound * 94:.2f}%"}),
+                html.I(className="at plan", style={"left": "94%"}),
+            ],
+            className="gauge",
+            **{"aria-hidden": "true"},
+        ),
+        html.Div(
+            [html.Span(f"bound {told['bound']}"), html.Span(f"plan {told['objective']}")], className="spread small"
+        ),
+        html.P(told["proof"], className="small quiet"),
+        *[html.P(note, className="small quiet") for note in told["notes"]],
+    ]
+
+
+def inspector(facts: Facts | None) -> list[Component]:
+    if facts is None:
+        return [
+            html.H2("Selected"),
+            html.P("Hover or click a box, a bar or a device to see where it runs.", className="small quiet"),
+        ]
+    actions = [
+        html.Button(label, className="tool", **{"data-act": act, "data-arg": arg}) for act, arg, label in facts.actions
+    ]
+    return [
+        html.H2("Selected"),
+        html.Div([html.B(facts.title, title=facts.title), *[_tag(d) for d in facts.tags]], className="picked"),
+        html.Dl([part for key, value in facts.rows for part in (html.Dt(key), html.Dd(value))]),
+        html.Div(actions, className="actions") if actions else None,
+    ]
+
+
+def _tag(label: str) -> Component:
+    return html.Span(label, className="tag")
+
+
+def device_table(plan: Mapping[str, Any]) -> Component:
+    columns = [
+        ("name", "Device"), ("kind", "Kind"), ("stages", "Stages"), ("operators", "Operators"), ("busy", "Busy"),
+        ("compute", "Compute"), ("load", "Load per sample"), ("parameters", "Static memory"), ("peak", "Peak memory"),
+        ("of_cap", "Of cap"),
+    ]
+    return table(columns, charts.device_rows(plan), "Devices", text_columns=2)
+
+
+def table(
+    columns: Sequence[tuple[str, str]], rows: Sequence[Mapping[str, Any]], caption: str, text_columns: int = 1
+) -> Component:
+    sides = ["" if i < text_columns else "n" for i in range(len(columns))]
+    head = [html.Th(title, scope="col", className=side) for (_, title), side in zip(columns, sides, strict=True)]
+    body = []
+    for row in rows:
+        cells = [html.Td(row[key], className=side) for (key, _), side in zip(columns, sides, strict=True)]
+        if isinstance(row.get("device"), int):
+            cells[0].children = [html.I(className=f"swatch s{row['device'] % 32}"), row[columns[0][0]]]
+        body.append(html.Tr(cells))
+    return html.Table([html.Caption(caption, className="sr"), html.Thead(html.Tr(head)), html.Tbody(body)])
+
+
+def no_plan(event: Mapping[str, Any]) -> list[Component]:
+    """The banner when there is no plan: why, whom to blame, and a way out."""
+    told = event["infeasible"]
+    cap = text.nbytes(told["cap_bytes"])
+    if told["proved"]:
+        title = f"No plan fits {text.plural(told['devices'], 'device')} of {cap}."
+    elif event["stop_reason"] == "CANCELLED":
+        title = "Cancelled before a plan was found."
+    else:
+        title = f"No plan was found in {text.seconds(event['runtime_s'])}."
+    parts: list[Component] = [html.B(title)]
+    parts += [html.Span(note) for note in told["notes"][:2]]
+    if told["blame"]:
+        names = text.listing([f"{text.short(b['name'], 36)} ({b['text']})" for b in told["blame"]], 3)
+        total = text.nbytes(told["total_bytes"])
+        parts.append(html.Span(f"Static memory is {total} in all; most is held by {names}."))
+    if told["bound_memory_bytes"]:
+        parts.append(html.Span(f"Proved: at least {text.nbytes(told['bound_memory_bytes'])} a device is needed."))
+    if told["fits_memory_bytes"]:
+        fits = told["fits_memory_bytes"]
+        parts.append(
+            html.Button(
+                f"Set the cap to {text.nbytes(fits)}, where a plan was found",
+                className="tool strong",
+                **{"data-act": "cap", "data-arg": str(fits)},
+            )
+        )
+    return parts
+
+
+
+def log_lines(plan: Mapping[str, Any]) -> list[Component]:
+    """The steps of the search, newest first."""
+    lines = []
+    for elapsed, objective, bound, note in reversed(plan["trace"]):
+        words = note or f"plan {text.seconds(objective)}, bound {text.seconds(bound) if bound else text.NOTHING}"
+        lines.append(html.Li([html.B(text.seconds(elapsed)), words]))
+    return lines

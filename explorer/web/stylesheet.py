@@ -1,0 +1,89 @@
+"""The graph's look in each theme. A plan only changes classes: d0..d31, mixed, cut, dim, hot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.view.layered_layout import NODE_HEIGHT, NODE_WIDTH
+from explorer.view.palette import DEVICES, SURFACES, Theme, mix, swatch
+
+
+def stylesheet(theme: Theme) -> list[dict[str, Any]]:
+    """A cytoscape stylesheet; later rules win."""
+    surface = SURFACES[theme]
+    rules: list[dict[str, Any]] = [
+        _rule(
+            "node",
+            shape="round-rectangle",
+            width=NODE_WIDTH,
+            height=NODE_HEIGHT,
+            label="data(label)",
+            color=surface.text,
+            **{
+                "background-color": surface.lane,
+                "border-width": 1,
+                "border-color": surface.grid,
+                "font-size": 11,
+                "font-family": "system-ui, -apple-system, Segoe UI, sans-serif",
+                "text-valign": "center",
+                "text-halign": "center",
+                "min-zoomed-font-size": 5,
+                "overlay-opacity": 0,
+            },
+        ),
+        _rule("node.operator", shape="cut-rectangle"),
+        _rule(
+            "edge",
+            width=1.2,
+            **{
+                "curve-style": "bezier",
+                "line-color": surface.quiet,
+                "line-opacity": 0.55,
+                "target-arrow-shape": "none",
+                "overlay-opacity": 0,
+                "font-size": 9.5,
+                "color": surface.quiet,
+                "text-background-color": surface.background,
+                "text-background-opacity": 0.85,
+                "text-background-padding": 1.5,
+                "min-zoomed-font-size": 6,
+                "z-index": 0,
+            },
+        ),
+        _rule("edge.wrapped", **{"line-style": "dashed", "line-opacity": 0.3}),
+    ]
+    for device in range(DEVICES):
+        paint = swatch(device, theme)
+        edge = mix(paint.fill, "#000000", 0.8)
+        rules.append(
+            _rule(
+                f"node.d{device}",
+                color=paint.text,
+                **{
+                    "background-color": paint.fill,
+                    "border-color": edge,
+                    "border-style": "solid" if device < 8 else "dashed" if device < 16 else "double",
+                    "border-width": 1 if device < 8 else 2.5,
+                },
+            )
+        )
+    rules += [
+        _rule("node.mixed", **{"border-color": surface.quiet, "color": surface.text, "text-background-opacity": 0.9,
+                               "text-background-color": surface.background, "text-background-padding": 2,
+                               "text-background-shape": "round-rectangle"}),
+        _rule(
+            "edge.cut",
+            label="data(label)",
+            width="data(width)",
+            **{"line-color": surface.text, "line-opacity": 0.9, "line-style": "solid", "z-index": 5},
+        ),
+        _rule(".dim", opacity=0.18),
+        _rule("node.hot", **{"border-width": 3, "border-color": surface.text, "border-style": "solid"}),
+        _rule("node.selected", **{"border-width": 3, "border-color": surface.accent, "border-style": "solid"}),
+        _rule("edge.near", **{"line-color": surface.accent, "line-opacity": 1, "width": 2.5, "z-index": 6}),
+    ]
+    return rules
+
+
+def _rule(selector: str, **style: Any) -> dict[str, Any]:
+    return {"selector": selector, "style": style}

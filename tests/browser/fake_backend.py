@@ -1,0 +1,87 @@
+"""A backend without an engine: hand-made plans of the chain, told as a real worker tells them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from explorer.view import events
+from explorer.view.events import Event
+from explorer.web.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, SolveRequest
+from solvers.problem import Problem
+from solvers.result import Progress, Result, Status, StopReason
+from solvers.simulate import simulate
+from tests.view.small import GIB, chain_problem, chain_workload, even_plan
+
+BUSY_S = 20.0
+"""How long the planner "slow" pretends to search."""
+
+
+class FakeBackend:
+    """Plans the chain at once; "slow" improves its plan until it is cancelled or its time is up."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._stops: dict[str, threading.Event] = {}
+
+    def catalogue(self) -> Catalogue:
+        return Catalogue(
+            (ModelEntry("chain", "8 blocks of 12 operators"), ModelEntry("broken", "does not load")),
+            (PlannerEntry("auto", "exact", "hand-made"), PlannerEntry("slow", "heuristic", "hand-made")),
+            (KindEntry("V100-16GB", 16 * GIB), KindEntry("H100-80GB", 80 * GIB)),
+        )
+
+    def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
+        job = f"job{next(self._numbers)}"
+        stop = self._stops[job] = threading.Event()
+        threading.Thread(target=self._run, args=(request, on_event, stop), daemon=True).start()
+        return job
+
+    def cancel(self, job: str) -> None:
+        if job in self._stops:
+            self._stops[job].set()
+
+    def close(self) -> None:
+        for stop in self._stops.values():
+            stop.set()
+
+    def _run(self, request: SolveRequest, tell: Callable[[Event], None], stop: threading.Event) -> None:
+        if request.model == "broken":
+            tell(events.failed("broken: this model is here to fail"))
+            return
+        problem = self._problem(request)
+        tell(events.model(chain_workload(), request.known))
+        plan = even_plan(problem)
+        schedule = simulate(problem, plan)
+        objective, started = schedule.makespan_s, time.perf_counter()
+        if max(schedule.peak_bytes()) > problem.cluster.devices[0].memory_bytes:
+            none = Result(problem, None, Status.INFEASIBLE, StopReason.FINISHED, math.inf, 0.0, 0.01, request.planner)
+            tell(events.result(none, max(schedule.peak_bytes()) * 1.01, max(schedule.peak_bytes()) * 0.6))
+            return
+        status, reason, bound = Status.OPTIMAL, StopReason.FINISHED, objective
+        if request.planner == "slow":
+            status, reason, bound = Status.FEASIBLE, StopReason.TIME_LIMIT, objective * 0.8
+            while not stop.wait(0.1):
+                elapsed = time.perf_counter() - started
+                tell(events.progress(problem, "slow", Progress(elapsed, objective, bound), plan))
+                if elapsed > min(BUSY_S, request.time_limit_s):
+                    break
+            if stop.is_set():
+                reason = StopReason.CANCELLED
+        took = time.perf_counter() - started
+        trace = (Progress(0.0, math.inf, bound, "bound"), Progress(took, objective, bound))
+        tell(events.result(Result(problem, plan, status, reason, objective, bound, took, request.planner, trace=trace)))
+
+    @staticmethod
+    def _problem(request: SolveRequest) -> Problem:
+        asked = request.settings
+        devices = asked.devices or 4
+        own = 16 * GIB if asked.device_kind in (None, "V100-16GB") else 80 * GIB
+        mini = asked.mini_batch or 16
+        micro = asked.micro_batches or math.gcd(mini, 8)
+        problem = chain_problem(devices, asked.memory_bytes or own, mini, micro, asked.pipeline)
+        return replace(problem, training=asked.training is not False)
