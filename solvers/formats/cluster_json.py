@@ -54,9 +54,7 @@ def read_cluster(field: Field) -> Cluster:
 
 
 def _read_device(field: Field) -> Device:
-    parts = field.fields(
-        ("name", "kind"), ("memory_bytes", "flops_per_s", "memory_bytes_per_s", "concurrency", "node")
-    )
+    parts = field.fields(("name", "kind"), ("memory_bytes", "flops_per_s", "memory_bytes_per_s", "concurrency", "node"))
     unlimited = Field(None, field.where)
     concurrency = parts.get("concurrency")
     return Device(

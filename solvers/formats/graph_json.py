@@ -7,7 +7,7 @@ from solvers.errors import InvalidProblem
 from solvers.formats.cluster_json import cluster_json, compute_json, read_cluster, read_compute
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, parse_json
-from solvers.formats.op_graph_json import graph_json, read_op_graph
+from solvers.formats.op_graph_json import graph_json, read_numbers, read_op_graph
 from solvers.formats.workload import Workload
 from solvers.problem import Execution, Objective, Transfers
 
@@ -78,15 +78,8 @@ def read_header(
     value = field.value
     found = value.get("format") if isinstance(value, dict) else None
     if found != expected:
-        raise InvalidProblem(f'{field.where} expected "format": "{expected}", found {found!r}')
+        raise InvalidProblem(f'{field.where} expected "format": "{expected}", found {str(found)[:80]!r}')
     number = value.get("version") if isinstance(value, dict) else None
     if number != version or isinstance(number, bool):
-        raise InvalidProblem(f"{field.where} this program reads version {version} of {expected}, found {number!r}")
+        raise InvalidProblem(f"{field.where} this program reads version {version} of {expected}, found {str(number)[:80]}")
     return field.fields(("format", "version", *required), optional)
-
-
-def read_numbers(field: Field | None, count: int) -> tuple[float, ...] | None:
-    """A list of ``count`` numbers >= 0, or None where there is no field."""
-    if field is None or field.is_null:
-        return None
-    return tuple(item.number() for item in field.items(count, exactly=count))

@@ -42,6 +42,13 @@ def read_op_graph(field: Field) -> OpGraph:
     return OpGraph(operators, tensors, parts["samples"].integer(1), parts["name"].text())
 
 
+def read_numbers(field: Field | None, count: int) -> tuple[float, ...] | None:
+    """A list of ``count`` numbers >= 0, or None where there is no field."""
+    if field is None or field.is_null:
+        return None
+    return tuple(item.number() for item in field.items(count, exactly=count))
+
+
 def _operator_json(operator: Operator) -> dict[str, object]:
     written: dict[str, object] = {"name": operator.name, "op_type": operator.op_type, "phase": operator.phase.value}
     if operator.module_path:

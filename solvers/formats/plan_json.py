@@ -1,0 +1,120 @@
+"""plan.json: a plan with everything it was judged by, in one file."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from solvers.errors import InvalidPlan, InvalidProblem, PlacementError
+from solvers.formats.graph_json import read_header
+from solvers.formats.json_fields import Field
+from solvers.formats.json_text import dump_json, parse_json
+from solvers.formats.op_graph_json import graph_hash, graph_json, read_op_graph
+from solvers.formats.problem_json import problem_json, read_problem
+from solvers.formats.result_json import read_result, result_json
+from solvers.graph import OpGraph
+from solvers.plan import Action, Plan, Stage, parse_action
+from solvers.problem import Problem
+from solvers.result import Result
+
+FORMAT = "placement-explorer/plan"
+VERSION = 1
+MAX_STAGES = 1_000_000
+MAX_ACTIONS = 10_000_000
+MAX_REPLICAS = 4096
+
+
+class PlanFile(NamedTuple):
+    """What a plan.json holds. reference says where the model comes from; it is never run here."""
+
+    problem: Problem
+    plan: Plan
+    result: Result | None
+    reference: str
+
+
+def write_plan(problem: Problem, plan: Plan, result: Result | None = None, reference: str = "") -> str:
+    """The text of a plan.json. `read_plan` of it gives all four back (the result without its trace)."""
+    return dump_json(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "model": {"reference": reference, "samples": problem.graph.samples},
+            "graph_sha256": graph_hash(problem.graph),
+            "problem": problem_json(problem),
+            "plan": _plan_json(plan),
+            "result": None if result is None else result_json(result),
+            "graph": graph_json(problem.graph),
+        }
+    )
+
+
+def read_plan(data: bytes | str | object, where: str = "plan.json") -> PlanFile:
+    """The parts of a plan.json (its text, or its parsed value).
+
+    Checked here: types, ranges, limits, and that the graph is the one that the hash names. Whether
+    the plan keeps the problem's rules is `verify`'s to tell. Raises InvalidProblem or InvalidPlan.
+    """
+    value = parse_json(data, where) if isinstance(data, bytes | str) else data
+    parts = read_header(
+        Field(value, f"{where}:"), FORMAT, VERSION, ("model", "graph_sha256", "problem", "plan", "graph"), ("result",)
+    )
+    model = parts["model"].fields(("reference",), ("samples",))
+    graph = read_op_graph(parts["graph"])
+    stated, found = parts["graph_sha256"].text(), graph_hash(graph)
+    if stated != found:
+        raise InvalidProblem(
+            f"{parts['graph_sha256'].where}: the embedded graph is not the one that was planned:"
+            f" expected sha256 {stated[:12]}..., found {found[:12]}..."
+        )
+    problem = read_problem(parts["problem"], graph)
+    try:
+        plan = _read_plan(parts["plan"], graph, len(problem.cluster))
+    except InvalidPlan as error:
+        raise InvalidPlan(f"{parts['plan'].where}: {error}") from None
+    result = parts.get("result")
+    told = None if result is None or result.is_null else read_result(result, problem, plan)
+    return PlanFile(problem, plan, told, model["reference"].text())
+
+
+def _plan_json(plan: Plan) -> dict[str, object]:
+    stages = [
+        {
+            "operators": list(stage.operators),
+            "devices": list(stage.devices),
+            "micro_batch_size": stage.micro_batch_size,
+            "in_flight": stage.in_flight,
+        }
+        for stage in plan.stages
+    ]
+    order = [[str(action) for action in actions] for actions in plan.order]
+    return {"pipeline": plan.pipeline, "stages": stages, "order": order}
+
+
+def _read_plan(field: Field, graph: OpGraph, devices: int) -> Plan:
+    parts = field.fields(("pipeline", "stages", "order"))
+    stages = tuple(_read_stage(item, len(graph), devices) for item in parts["stages"].items(MAX_STAGES))
+    order = tuple(
+        tuple(_read_action(item, len(stages)) for item in actions.items(MAX_ACTIONS))
+        for actions in parts["order"].items(devices, exactly=devices)
+    )
+    return Plan(stages, order, parts["pipeline"].text())
+
+
+def _read_stage(field: Field, operators: int, devices: int) -> Stage:
+    parts = field.fields(("operators", "devices"), ("micro_batch_size", "in_flight"))
+    return Stage(
+        tuple(item.integer(0, operators - 1) for item in parts["operators"].items(operators)),
+        tuple(item.integer(0, devices - 1) for item in parts["devices"].items(MAX_REPLICAS)),
+        parts["micro_batch_size"].integer(1) if "micro_batch_size" in parts else 1,
+        parts["in_flight"].integer(1) if "in_flight" in parts else 1,
+    )
+
+
+def _read_action(field: Field, stages: int) -> Action:
+    try:
+        action = parse_action(field.text(64))
+    except PlacementError as error:
+        raise InvalidPlan(f"{field.where}: {error}") from None
+    if action.stage >= stages:
+        raise InvalidPlan(f"{field.where}: {action} names stage {action.stage}, but there are {stages} stages")
+    return action

@@ -1,0 +1,74 @@
+"""A problem without its graph, to and from a JSON value."""
+
+from __future__ import annotations
+
+from solvers.errors import InvalidProblem
+from solvers.formats.cluster_json import cluster_json, compute_json, read_cluster, read_compute
+from solvers.formats.json_fields import Field
+from solvers.formats.op_graph_json import read_numbers
+from solvers.graph import OpGraph
+from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Problem, Transfers
+
+_REQUIRED = (
+    "cluster", "compute", "objective", "contiguity", "transfers", "execution", "pipeline", "mini_batch",
+    "micro_batches", "training", "optimizer",
+)  # fmt: skip
+_OPTIONAL = ("transfer_s", "stated_bytes", "pins", "costs_from")
+
+
+def problem_json(problem: Problem) -> dict[str, object]:
+    """Everything of the problem but its graph. Pins are written as [operator, device] pairs."""
+    return {
+        "objective": problem.objective.value,
+        "contiguity": problem.contiguity.value,
+        "transfers": problem.transfers.value,
+        "execution": problem.execution.value,
+        "pipeline": problem.pipeline.value,
+        "mini_batch": problem.mini_batch,
+        "micro_batches": problem.micro_batches,
+        "training": problem.training,
+        "optimizer": problem.optimizer.value,
+        "pins": [[operator, device] for operator, device in sorted(problem.pins.items())],
+        "costs_from": problem.costs_from,
+        "cluster": cluster_json(problem.cluster),
+        "compute": compute_json(problem.compute),
+        "transfer_s": None if problem.transfer_s is None else list(problem.transfer_s),
+        "stated_bytes": None if problem.stated_bytes is None else list(problem.stated_bytes),
+    }
+
+
+def read_problem(field: Field, graph: OpGraph) -> Problem:
+    """The problem of ``graph``. Raises InvalidProblem."""
+    parts = field.fields(_REQUIRED, _OPTIONAL)
+    micro_batches = parts["micro_batches"]
+    try:
+        return Problem(
+            graph,
+            read_cluster(parts["cluster"]),
+            read_compute(parts["compute"], len(graph)),
+            objective=parts["objective"].choice(Objective),
+            contiguity=parts["contiguity"].choice(Contiguity),
+            transfers=parts["transfers"].choice(Transfers),
+            execution=parts["execution"].choice(Execution),
+            pipeline=parts["pipeline"].choice(Pipeline),
+            transfer_s=read_numbers(parts.get("transfer_s"), len(graph.tensors)),
+            stated_bytes=read_numbers(parts.get("stated_bytes"), len(graph)),
+            mini_batch=parts["mini_batch"].integer(1),
+            micro_batches=None if micro_batches.is_null else micro_batches.integer(1),
+            training=parts["training"].flag(),
+            optimizer=parts["optimizer"].choice(Optimizer),
+            pins=_read_pins(parts["pins"], len(graph)) if "pins" in parts else {},
+            costs_from=parts["costs_from"].text() if "costs_from" in parts else "given",
+        )
+    except InvalidProblem as error:
+        if str(error).startswith(field.where):
+            raise
+        raise InvalidProblem(f"{field.where}: {error}") from None
+
+
+def _read_pins(field: Field, operators: int) -> dict[int, int]:
+    pins = {}
+    for pair in field.items(operators):
+        operator, device = pair.items(2, exactly=2)
+        pins[operator.integer(0, operators - 1)] = device.integer()
+    return pins

@@ -1,0 +1,66 @@
+"""How a solve ended, to and from a JSON value. The trace of its progress is not kept."""
+
+from __future__ import annotations
+
+import math
+
+from solvers.formats.json_fields import Field
+from solvers.formats.json_text import finite_or_none
+from solvers.plan import Plan
+from solvers.problem import Problem
+from solvers.result import Result, Status, StopReason
+
+MAX_OPTIONS = 256
+MAX_NOTES = 1_000
+
+_REQUIRED = ("status", "stop_reason", "objective_s", "bound_s", "runtime_s", "planner")
+_OPTIONAL = ("planner_options", "seed", "notes")
+
+
+def result_json(result: Result) -> dict[str, object]:
+    """Outcome, reason, numbers and effort; null stands for an infinite objective."""
+    return {
+        "status": result.status.value,
+        "stop_reason": result.stop_reason.value,
+        "objective_s": finite_or_none(result.objective_s),
+        "bound_s": result.bound_s,
+        "runtime_s": result.runtime_s,
+        "planner": result.planner,
+        "planner_options": options_json(result.planner_options),
+        "seed": result.seed,
+        "notes": list(result.notes),
+    }
+
+
+def options_json(options: object) -> object:
+    """Planner options as JSON: null for an infinite number, text for what JSON has no word for."""
+    if isinstance(options, float):
+        return finite_or_none(options)
+    if options is None or isinstance(options, bool | int | str):
+        return str(options) if isinstance(options, str) else options
+    if isinstance(options, list | tuple):
+        return [options_json(option) for option in options]
+    if hasattr(options, "items"):
+        return {str(key): options_json(value) for key, value in options.items()}
+    return str(options)
+
+
+def read_result(field: Field, problem: Problem, plan: Plan) -> Result:
+    """What the file says of the plan. Raises InvalidProblem, or InvalidPlan if bound > objective."""
+    parts = field.fields(_REQUIRED, _OPTIONAL)
+    objective = parts["objective_s"]
+    options = parts["planner_options"].mapping(MAX_OPTIONS) if "planner_options" in parts else {}
+    return Result(
+        problem,
+        plan,
+        parts["status"].choice(Status),
+        parts["stop_reason"].choice(StopReason),
+        math.inf if objective.is_null else objective.number(),
+        parts["bound_s"].number(),
+        parts["runtime_s"].number(),
+        parts["planner"].text(),
+        {name: option.value for name, option in options.items()},
+        parts["seed"].integer(-(2**53)) if "seed" in parts else 0,
+        (),
+        tuple(item.text() for item in parts["notes"].items(MAX_NOTES)) if "notes" in parts else (),
+    )
