@@ -12,7 +12,6 @@ forwards: five products for two, the scores being recomputed (Dao, FlashAttentio
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 
 from explorer.tracing.flops import PRODUCTS

@@ -1,0 +1,96 @@
+"""The catalogue of device kinds: what their makers state.
+
+Peak rates are dense (datasheets of Hopper and Ada quote twice as much, with sparsity). Memory is in
+decimal gigabytes as on the label: the few percent that a device really has beyond that is about what
+a CUDA context and an allocator take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from solvers.cluster import CPU_KIND
+
+GB = 1e9
+TERA = 1e12
+GB_PER_S = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceKind:
+    """A kind of device.
+
+    peak_flops_per_s: dense products by dtype: "fp16", "bf16", "tf32", "fp32" (the last is also the
+    rate of elementwise arithmetic). multiprocessors and tile (rows, columns of a product that one
+    multiprocessor computes at a time) quantise products. launch_s is the least time between the
+    starts of two operators.
+    """
+
+    name: str
+    memory_bytes: float
+    memory_bytes_per_s: float
+    peak_flops_per_s: Mapping[str, float]
+    multiprocessors: int
+    tile: tuple[int, int]
+    launch_s: float
+
+
+GPU_TILE = (128, 128)
+"""A common tile of cuBLAS: NVIDIA, "Matrix Multiplication Background User's Guide", section 3
+https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/"""
+
+GPU_LAUNCH_S = 3.8e-6
+"""Seconds from one kernel to the next when launches are the limit, without CUDA graphs: A. Gray,
+"Getting Started with CUDA Graphs" (V100), https://developer.nvidia.com/blog/cuda-graphs/"""
+
+# https://images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf
+# (SXM2: 125 TFLOP/s tensor, 15.7 single precision, 900 GB/s). Volta has no bf16 and no TF32: products
+# in those run at the single-precision rate.
+_V100 = {"fp16": 125 * TERA, "bf16": 15.7 * TERA, "tf32": 15.7 * TERA, "fp32": 15.7 * TERA}
+
+# https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf
+_A100 = {"fp16": 312 * TERA, "bf16": 312 * TERA, "tf32": 156 * TERA, "fp32": 19.5 * TERA}
+
+# https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet (SXM5; half of the
+# sparse 1,979 and 989)
+_H100 = {"fp16": 989.5 * TERA, "bf16": 989.5 * TERA, "tf32": 494.5 * TERA, "fp32": 67 * TERA}
+
+# https://www.nvidia.com/en-us/data-center/l4/ (half of the sparse 242 and 120)
+_L4 = {"fp16": 121 * TERA, "bf16": 121 * TERA, "tf32": 60 * TERA, "fp32": 30.3 * TERA}
+
+# Intel Xeon Platinum 8380, one socket, ark.intel.com product 212287: 40 cores at 2.3 GHz, each with two
+# AVX-512 multiply-add units (16 lanes x 2 operations x 2 units); 8 channels of DDR4-3200. It has no
+# half-precision products: they run at the single-precision rate.
+_XEON_FP32 = 40 * 2.3e9 * 16 * 2 * 2
+_XEON = {"fp16": _XEON_FP32, "bf16": _XEON_FP32, "tf32": _XEON_FP32, "fp32": _XEON_FP32}
+
+
+def _gpu(name: str, memory: float, bandwidth: float, peak: Mapping[str, float], multiprocessors: int) -> DeviceKind:
+    return DeviceKind(name, memory * GB, bandwidth * GB_PER_S, peak, multiprocessors, GPU_TILE, GPU_LAUNCH_S)
+
+
+_KINDS = (
+    _gpu("V100-16GB", 16, 900, _V100, 80),
+    _gpu("V100-32GB", 32, 900, _V100, 80),
+    _gpu("A100-40GB", 40, 1555, _A100, 108),
+    _gpu("A100-80GB", 80, 2039, _A100, 108),
+    _gpu("H100-80GB", 80, 3350, _H100, 132),
+    # https://www.nvidia.com/en-us/data-center/h200/: Hopper's rates, 4.8 TB/s
+    _gpu("H200-141GB", 141, 4800, _H100, 132),
+    _gpu("L4-24GB", 24, 300, _L4, 58),
+    DeviceKind(
+        CPU_KIND,
+        memory_bytes=256 * GB,
+        memory_bytes_per_s=204.8 * GB_PER_S,
+        peak_flops_per_s=_XEON,
+        multiprocessors=40,
+        # Rows and columns of the AVX-512 micro-kernel of oneDNN and BLIS, rounded to powers of two.
+        tile=(16, 32),
+        # The order of one operator call in PyTorch's eager mode.
+        launch_s=2e-6,
+    ),
+)
+
+DEVICES: dict[str, DeviceKind] = {kind.name: kind for kind in _KINDS}
+"""Every kind by name."""

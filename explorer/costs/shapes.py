@@ -1,0 +1,107 @@
+"""The products inside operators: how many, and how large, as the roofline needs them.
+
+An operator knows its FLOPs, and its output tensor its shape: rows and columns come from the shape,
+and the length of the sum from flops = 2 x count x rows x columns x depth. The backward of a product
+is a product of the same three numbers in another role.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.graph import Operator, OpGraph, Phase
+
+MATRIX = frozenset({"aten.linear", "aten.addmm", "aten.mm", "aten.lstm", "aten.gru"})
+"""Rows are everything but the last dimension."""
+BATCHED = frozenset({"aten.bmm", "aten.baddbmm", "aten.matmul", "aten.einsum"})
+"""The last two dimensions are one product; those before count them."""
+CONVOLUTION = frozenset({"aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution", "aten.conv_transpose1d",
+                         "aten.conv_transpose2d", "aten.conv_transpose3d"})  # fmt: skip
+"""An implicit product: rows = positions, columns = output channels (NVIDIA, "Convolutional Layers User's
+Guide", section 2)."""
+CELLS = {"aten.lstm_cell": 4, "aten.gru_cell": 3, "aten.rnn_tanh_cell": 1, "aten.rnn_relu_cell": 1}
+"""A recurrent cell has so many gates: columns = gates x width."""
+ATTENTION = "aten.scaled_dot_product_attention"
+
+
+class Work(IntEnum):
+    """What bounds an operator's arithmetic."""
+
+    ELEMENTS = 0
+    PRODUCT = 1
+    CONVOLUTION = 2
+    ATTENTION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """Arrays of one entry an operator, at the traced batch. count, rows, columns, depth are 1 where
+    the work is not a product; grows_* say which of them is in proportion to the samples."""
+
+    work: NDArray[np.int64]
+    count: NDArray[np.float64]
+    rows: NDArray[np.float64]
+    columns: NDArray[np.float64]
+    depth: NDArray[np.float64]
+    count_grows: NDArray[np.bool_]
+    rows_grow: NDArray[np.bool_]
+    depth_grows: NDArray[np.bool_]
+
+
+def shapes(graph: OpGraph) -> Shapes:
+    """The products of every operator."""
+    found = [_product(graph, position, operator) for position, operator in enumerate(graph.operators)]
+    columns = list(zip(*found, strict=True))
+    return Shapes(
+        np.array(columns[0], dtype=np.int64),
+        *(np.array(column, dtype=np.float64) for column in columns[1:5]),
+        *(np.array(column, dtype=np.bool_) for column in columns[5:]),
+    )
+
+
+Entry = tuple[Work, float, float, float, float, bool, bool, bool]
+ELEMENTWISE: Entry = (Work.ELEMENTS, 1.0, 1.0, 1.0, 1.0, False, False, False)
+
+
+def _product(graph: OpGraph, position: int, operator: Operator) -> Entry:
+    forward = position if operator.forward_of is None else operator.forward_of
+    source = graph.operators[forward]
+    if operator.phase is Phase.UPDATE or not graph.outputs[forward]:
+        return ELEMENTWISE
+    shape = graph.tensors[graph.outputs[forward][0]].shape
+    size = _count_rows_columns(source.op_type, shape)
+    flops = source.flops.at(graph.samples)
+    if size is None or flops <= 0:
+        return ELEMENTWISE
+    work, count, rows, columns = size
+    depth = max(1.0, flops / (2.0 * count * rows * columns))
+    grows = source.flops.per_sample > 0
+    if work is Work.ATTENTION:
+        return (work, count, rows, columns, depth, grows, False, False)
+    batched = source.op_type in BATCHED
+    if operator.phase is Phase.BACKWARD_INPUT:
+        return (work, count, rows, depth, columns, batched and grows, not batched and grows, False)
+    if operator.phase is Phase.BACKWARD_WEIGHT and not batched:
+        return (work, count, columns, depth, rows, False, False, grows)
+    return (work, count, rows, columns, depth, batched and grows, not batched and grows, False)
+
+
+def _count_rows_columns(op_type: str, shape: tuple[int, ...]) -> tuple[Work, float, float, float] | None:
+    if not shape or 0 in shape:
+        return None
+    if op_type in MATRIX:
+        return Work.PRODUCT, 1.0, math.prod(shape[:-1]), shape[-1]
+    if op_type in BATCHED and len(shape) >= 2:
+        return Work.PRODUCT, math.prod(shape[:-2]), shape[-2], shape[-1]
+    if op_type in CELLS:
+        return Work.PRODUCT, 1.0, math.prod(shape[:-1]), CELLS[op_type] * shape[-1]
+    if op_type in CONVOLUTION and len(shape) >= 3:
+        return Work.CONVOLUTION, 1.0, shape[0] * math.prod(shape[2:]), shape[1]
+    if op_type == ATTENTION and len(shape) >= 2:
+        return Work.ATTENTION, math.prod(shape[:-2]), shape[-2], shape[-1]
+    return None
