@@ -6,6 +6,7 @@ of the pipeline: how many parts follow is then known, and with it the micro-batc
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Sequence
@@ -127,7 +128,7 @@ def topological_orders(shape: Shape, tries: int = 8, seed: int = 0) -> list[NDAr
 
 def _spans(start: NDArray[np.int64]) -> list[tuple[int, int]]:
     bounds: list[int] = start.tolist()
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(itertools.pairwise(bounds))
 
 
 def best_linear_chain(costs: Costs, limits: Limits, orders: Sequence[NDArray[np.int64]]) -> Chain:

@@ -88,7 +88,7 @@ class Contracted:
     per sample a device pays for a hyperedge that its set splits; [nets]. static_bytes are held all
     the time; saved_bytes once per micro-batch in flight; workspace_bytes while one of its members
     runs. core_bytes: static_bytes without the trivial operators that were merged in: what this
-    super-operator needs wherever they go.
+    super-operator needs wherever they go. merged: how many trivial super-operators were merged in.
     """
 
     shape: Shape
@@ -101,9 +101,15 @@ class Contracted:
     saved_bytes: Floats
     workspace_bytes: Floats
     net_s: Floats
+    merged: int = 0
 
     def __len__(self) -> int:
         return len(self.shape)
+
+    @property
+    def has_merged(self) -> bool:
+        """Whether a trivial operator was merged into its neighbour."""
+        return self.merged > 0
 
     @property
     def accelerator_per_cpu(self) -> float:
@@ -149,9 +155,7 @@ class Condensed:
         """The super-operators when micro-batches have ``samples`` samples."""
         problem, operators = self.problem, self.problem.graph.operators
         acc, cpu = self._seconds(samples, cpu=False), self._seconds(samples, cpu=True)
-        net_s = np.bincount(
-            self._net_of_message, weights=self._message_s(samples), minlength=len(self.nets) + 1
-        )[: len(self.nets)]
+        net_s = _sums(self._net_of_message, self._message_s(samples), len(self.nets))
         into = np.arange(self.count)
         if merge_trivial:
             trivial = self._trivial(acc, cpu)
@@ -160,7 +164,7 @@ class Condensed:
         final = position[into[self.node_of]]
 
         def total(values: Floats) -> Floats:
-            return np.bincount(final, weights=values, minlength=len(shape))
+            return _sums(final, values, len(shape))
 
         static = problem.static_bytes()
         stays = into[self.node_of] == self.node_of
@@ -181,11 +185,12 @@ class Condensed:
             total(np.where(stays, static, 0.0)),
             total(saved),
             workspace,
-            np.bincount(net_to, weights=net_s, minlength=len(shape.nets) + 1)[: len(shape.nets)],
+            _sums(net_to, net_s, len(shape.nets)),
+            self.count - len(shape),
         )
 
     def _sum(self, values: Floats) -> Floats:
-        return np.bincount(self.node_of, weights=values, minlength=self.count)
+        return _sums(self.node_of, values, self.count)
 
     def _seconds(self, samples: int, *, cpu: bool) -> Floats:
         """Seconds per sample of every operator on an accelerator or a CPU; inf without such a device."""
@@ -293,6 +298,11 @@ def _refuse_backward_to_forward(problem: Problem) -> None:
                 )
 
 
+def _sums(label: Ints, values: Floats, count: int) -> Floats:
+    """The sum of the values with label i, for i < count."""
+    return np.bincount(label, values, count + 1)[:count].astype(np.float64)
+
+
 def _labels(groups: Sequence[Sequence[int]], count: int) -> Ints:
     label = np.zeros(count, np.int64)
     for number, group in enumerate(groups):
@@ -335,10 +345,10 @@ def _merge_leaves(
         near[u].add(v)
         near[v].add(u)
     on: list[list[set[int]]] = [[] for _ in range(count)]
-    for net, pins in enumerate(nets):
+    for net, members in enumerate(nets):
         if net_s[net] > 0:
-            live = set(pins)
-            for pin in pins:
+            live = set(members)
+            for pin in members:
                 on[pin].append(live)
     into = list(range(count))
     changed = True

@@ -101,17 +101,20 @@ def _enlarged(at: Growing, count: int, relations: int, elements: int) -> Growing
     more = 2 * len(at.key) if count + elements >= len(at.key) else len(at.key)
     larger = 2 * len(at.up_to) if relations + elements >= len(at.up_to) else len(at.up_to)
     new = _room(at.words.shape[1], more, larger)
-    for now, then in zip(new[:-1], at[:-1], strict=True):
-        now[: len(then)] = then
+    new.words[: len(at.words)] = at.words
+    new.key[: len(at.key)] = at.key
+    new.parent[: len(at.parent)] = at.parent
+    new.via[: len(at.via)] = at.via
+    new.up_start[: len(at.up_start)] = at.up_start
+    new.up_element[: len(at.up_element)] = at.up_element
+    new.up_to[: len(at.up_to)] = at.up_to
     file_keys(new.table, new.key, count)
     return new
 
 
 def suffix_order(shape: Shape) -> Order:
     """The order whose downsets are the suffixes of a pipeline: the forward graph, reversed."""
-    return Order(
-        shape.successors.start, shape.successors.items, shape.predecessors.start, shape.predecessors.items
-    )
+    return Order(shape.successors.start, shape.successors.items, shape.predecessors.start, shape.predecessors.items)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from solvers.cluster import CPU_KIND, Cluster, Device, uniform_cluster
 from solvers.errors import InvalidProblem
 from solvers.formats.json_text import parse_json
 from solvers.formats.workload import Workload
-from solvers.graph import BACKWARD_PHASES, Amount, OpGraph, Operator, Phase, Tensor
+from solvers.graph import BACKWARD_PHASES, Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem import ComputeTable, Execution, Objective, Transfers
 
 MAX_NODES = 200_000
@@ -107,9 +107,8 @@ def read_expert(
             for node in ids:
                 if node not in position:
                     raise InvalidProblem(f"{reference}: {kind}: there is no node with id {node!r} in the workload")
-                operator = position[node]
-                device_of[operator] = device
-                group = operators[operator].colocation
+                device_of[position[node]] = device
+                group = operators[position[node]].colocation
                 if group is not None:
                     of_group.setdefault(group, device)
     placement = []

@@ -22,7 +22,10 @@ DONE, PAUSED, NEEDS_ROOM, OVER_BUDGET = 0, 1, 2, 3
 
 
 class Order(NamedTuple):
-    """A partial order's cover lists: row i is items[start[i]:start[i + 1]]."""
+    """A partial order: element i comes after before[before_start[i]:before_start[i + 1]], and so on.
+
+    `walk` needs every element to have a smaller number than those it comes after.
+    """
 
     before_start: Ints
     before: Ints
@@ -35,7 +38,8 @@ class Growing(NamedTuple):
 
     words: [downsets, words] bitset. key: [downsets] hash, the xor of the members' random keys.
     parent, via: the downset it was first reached from, and the element added. up_start, up_element,
-    up_to: cover relations, downset i goes up by up_element[e] to up_to[e]. table: open addressing.
+    up_to: cover relations, downset i goes up by up_element[e] (ascending) to up_to[e]. table: open
+    addressing.
     """
 
     words: Words
@@ -57,6 +61,18 @@ def file_keys(table: Ids, key: Words, count: int) -> None:
         while table[slot] >= 0:
             slot = (slot + 1) & (len(table) - 1)
         table[slot] = i
+
+
+@njit(cache=True)
+def _sort(items: Ids, first: int, end: int) -> None:
+    """Insertion sort of items[first:end]: it is short and nearly sorted."""
+    for i in range(first + 1, end):
+        item = items[i]
+        j = i
+        while j > first and items[j - 1] > item:
+            items[j] = items[j - 1]
+            j -= 1
+        items[j] = item
 
 
 @njit(cache=True)
@@ -106,6 +122,7 @@ def expand(order: Order, element_key: Words, at: Growing, cursor: Ints, budget: 
                     relations += 1
         up_start[current] = first
         up_start[current + 1] = relations
+        _sort(up_element, first, relations)
         for e in range(first, relations):
             v = up_element[e]
             word, bit = v >> 6, np.uint64(1) << np.uint64(v & 63)
@@ -197,9 +214,9 @@ class Walk(NamedTuple):
     best, came_from: [downsets, states], state = cpus used * (accelerators + 1) + accelerators used;
     came_from = 2 * downset before + (1 if the last part is on a CPU). cursor: [downset J, depth or
     -1, memory was short (0 or 1), pairs seen]. bound: [1] only values below it are of interest.
-    live: [states] of J. seen: [downsets] last J it was reached from. inside: [nets] elements of the
-    set on each net. path_*: the walk's stack; path_sum columns: accelerator, CPU, transfers,
-    static, saved, workspace.
+    live, live_count: states of J that are worth going on from. inside: [nets] elements of the set on
+    each net. path_*: the walk's stack; path_sum columns: accelerator, CPU, transfers, static, saved,
+    workspace.
     """
 
     best: Floats
@@ -207,8 +224,8 @@ class Walk(NamedTuple):
     remaining_s: Floats
     cursor: Ints
     bound: Floats
-    live: Floats
-    seen: Ids
+    live: Ints
+    live_count: Ints
     inside: Ints
     path_at: Ints
     path_next: Ints
@@ -221,16 +238,18 @@ def walk(lattice: Lattice, costs: Costs, limits: Limits, at: Walk, quota: int) -
     """Exact push dynamic programme over pairs of downsets J < I (NeurIPS 2020, section 5.1).
 
     best[I, s] is the least possible largest load when I is cut into a chain with exactly the devices
-    of state s. From each J, smallest first, the lattice is walked upwards depth-first; adding an
+    of state s. From each J, smallest first, the lattice is walked upwards depth-first, adding elements
+    in descending order, so that every I is met once (the numbering makes each step a downset); an
     element updates the load of I minus J in the number of its hyperedges. Compute, CPU time and
     memory only grow along the walk, so reaching ``bound`` in them ends a branch; transfers do not
     grow, so they end nothing. Works on about ``quota`` pairs; returns DONE or PAUSED.
     """
     up_start, up_element, up_to = lattice
-    best, cursor, live = at.best, at.cursor, at.live
-    inside, sums = at.inside, at.path_sum
-    row = limits.accelerators + 1
-    states = best.shape[1]
+    acc_of, cpu_of, supported, static_of, saved_of, workspace_of, nets_start, nets, net_size, net_s = costs
+    accelerators, cpus, acc_bytes, cpu_bytes, in_flight, overlapped, _ = limits
+    best, came_from, remaining_s, cursor, bounds, live, live_count, inside = at[:8]
+    path_at, path_next, path_element, sums = at[8:]
+    row = accelerators + 1
     full = len(best) - 1
     pairs = 0
     source, depth = cursor[0], cursor[1]
@@ -240,74 +259,84 @@ def walk(lattice: Lattice, costs: Costs, limits: Limits, at: Walk, quota: int) -
                 source += 1
                 continue
             depth = 0
-            at.path_at[0] = source
-            at.path_next[0] = up_start[source]
+            path_at[0] = source
+            path_next[0] = up_start[source]
+            path_element[0] = len(supported)
             sums[0, :] = 0.0
-        acc_free, cpu_free, kept = _free(limits, live)
+        acc_most, cpu_most, kept = _reach(limits, live, live_count[0], bounds[0])
         while depth >= 0:
-            here = at.path_at[depth]
-            if at.path_next[depth] >= up_start[here + 1]:
+            e = path_next[depth]
+            last = path_element[depth]
+            if e >= up_start[path_at[depth] + 1] or up_element[e] > last:
                 if depth > 0:
-                    v = at.path_element[depth]
-                    for q in range(costs.nets_start[v], costs.nets_start[v + 1]):
-                        inside[costs.nets[q]] -= 1
+                    for q in range(nets_start[last], nets_start[last + 1]):
+                        inside[nets[q]] -= 1
                 depth -= 1
                 continue
-            e = at.path_next[depth]
-            at.path_next[depth] += 1
+            path_next[depth] = e + 1
             target = up_to[e]
-            if at.seen[target] == source:
-                continue
-            at.seen[target] = source
             v = up_element[e]
-            acc_s = sums[depth, 0] + costs.acc_s[v]
-            cpu_s = sums[depth, 1] + costs.cpu_s[v]
-            static = sums[depth, 3] + costs.static_bytes[v]
-            saved = sums[depth, 4] + costs.saved_bytes[v]
-            workspace = max(sums[depth, 5], costs.workspace_bytes[v])
-            bound = at.bound[0]
+            bound = bounds[0]
+            # inf once an operator of the set cannot run on an accelerator
+            acc_s = sums[depth, 0] + acc_of[v] if supported[v] else np.inf
+            cpu_s = sums[depth, 1] + cpu_of[v]
+            static = sums[depth, 3] + static_of[v]
+            saved = sums[depth, 4] + saved_of[v]
+            workspace = max(sums[depth, 5], workspace_of[v])
             nbytes = static + kept * saved + workspace
-            # acc_s is inf once an operator in the set cannot run on an accelerator
-            if not costs.supported[v]:
-                acc_s = np.inf
-            on_acc = acc_free and acc_s < bound
-            on_cpu = cpu_free and cpu_s < bound
-            if on_acc and nbytes > limits.acc_bytes:
+            on_acc = acc_most >= 0 and acc_s < bound
+            on_cpu = cpu_most >= 0 and cpu_s < bound
+            if on_acc and nbytes > acc_bytes:
                 on_acc = False
                 cursor[2] = 1
-            if on_cpu and nbytes > limits.cpu_bytes:
+            if on_cpu and nbytes > cpu_bytes:
                 on_cpu = False
                 cursor[2] = 1
             if not on_acc and not on_cpu:
                 continue
             moved = sums[depth, 2]
-            for q in range(costs.nets_start[v], costs.nets_start[v + 1]):
-                net = costs.nets[q]
-                inside[net] += 1
-                if inside[net] == 1:
-                    moved += costs.net_s[net]
-                if inside[net] == costs.net_size[net]:
-                    moved -= costs.net_s[net]
+            for q in range(nets_start[v], nets_start[v + 1]):
+                net = nets[q]
+                number = inside[net] + 1
+                inside[net] = number
+                if number == 1:
+                    moved += net_s[net]
+                if number == net_size[net]:
+                    moved -= net_s[net]
             depth += 1
             pairs += 1
-            at.path_at[depth] = target
-            at.path_next[depth] = up_start[target]
-            at.path_element[depth] = v
+            path_at[depth] = target
+            path_next[depth] = up_start[target]
+            path_element[depth] = v
             sums[depth, 0] = acc_s
             sums[depth, 1] = cpu_s
             sums[depth, 2] = moved
             sums[depth, 3] = static
             sums[depth, 4] = saved
             sums[depth, 5] = workspace
-            if on_acc:
-                load = max(acc_s, moved) if limits.overlapped else acc_s + moved
-                if load < bound:
-                    _relax(source, target, load, False, static + workspace, saved, limits, at)
-            if on_cpu:
-                _relax(source, target, cpu_s, True, static + workspace, saved, limits, at)
-            if target == full:
-                for s in range(states):
-                    at.bound[0] = min(at.bound[0], best[full, s])
+            remaining = remaining_s[target]
+            for on_a_cpu in range(2):
+                if on_a_cpu:
+                    load, most, possible, cap, step = cpu_s, cpu_most, on_cpu, cpu_bytes, row
+                else:
+                    load = max(acc_s, moved) if overlapped else acc_s + moved
+                    most, possible, cap, step = acc_most, on_acc, acc_bytes, 1
+                if not possible or load >= bound or remaining > most:
+                    continue
+                for i in range(live_count[0]):
+                    s = live[i]
+                    if (s // row >= cpus) if on_a_cpu else (s % row >= accelerators):
+                        continue
+                    value = max(best[source, s], load)
+                    if value >= best[target, s + step]:
+                        continue
+                    if static + in_flight[s // row + s % row + 1] * saved + workspace > cap:
+                        cursor[2] = 1
+                        continue
+                    best[target, s + step] = value
+                    came_from[target, s + step] = 2 * source + on_a_cpu
+                    if target == full:
+                        bounds[0] = min(bounds[0], value)
             if pairs >= quota:
                 cursor[0], cursor[1] = source, depth
                 cursor[3] += pairs
@@ -327,59 +356,43 @@ def _open(source: int, limits: Limits, at: Walk) -> bool:
     """
     row = limits.accelerators + 1
     bound = at.bound[0]
-    remaining = at.remaining_s[source] * (1 - 1e-9)
-    some = False
+    count = 0
     for cpus in range(limits.cpus + 1):
         for accelerators in range(row):
             s = cpus * row + accelerators
             value = at.best[source, s]
-            left = (limits.accelerators - accelerators) * bound + (limits.cpus - cpus) * bound * limits.cpu_worth
+            if value >= bound or at.remaining_s[source] > _capacity(limits, cpus, accelerators, bound):
+                continue
             dominated = False
             for c in range(cpus + 1):
                 for a in range(accelerators + 1):
                     if (c < cpus or a < accelerators) and at.best[source, c * row + a] <= value:
                         dominated = True
-            if value < bound and remaining <= left and not dominated:
-                at.live[s] = value
-                some = True
-            else:
-                at.live[s] = np.inf
-    return some
+            if not dominated:
+                at.live[count] = s
+                count += 1
+    at.live_count[0] = count
+    return count > 0
 
 
 @njit(cache=True)
-def _free(limits: Limits, live: Floats) -> tuple[bool, bool, float]:
-    """Whether some live state has an accelerator left, a CPU left, and the fewest micro-batches in flight."""
-    row = limits.accelerators + 1
-    acc_free, cpu_free, kept = False, False, np.inf
-    for s in range(len(live)):
-        if live[s] < np.inf:
-            cpus, accelerators = s // row, s % row
-            acc_free = acc_free or accelerators < limits.accelerators
-            cpu_free = cpu_free or cpus < limits.cpus
-            kept = min(kept, limits.in_flight[cpus + accelerators + 1])
-    return acc_free, cpu_free, kept
+def _capacity(limits: Limits, cpus: int, accelerators: int, bound: float) -> float:
+    """Accelerator seconds that can still be done below the bound with this many devices used."""
+    left = (limits.accelerators - accelerators) * bound + (limits.cpus - cpus) * bound * limits.cpu_worth
+    return left * (1 + 1e-9)
 
 
 @njit(cache=True)
-def _relax(
-    source: int, target: int, load: float, on_cpu: bool, fixed: float, saved: float, limits: Limits, at: Walk
-) -> None:
-    """Offer ``load`` for the part between two downsets to every live state."""
+def _reach(limits: Limits, live: Ints, count: int, bound: float) -> tuple[float, float, float]:
+    """The most work that can be left over after one more accelerator, or CPU, is used (-1: none is
+    left), and the fewest micro-batches that part keeps in flight."""
     row = limits.accelerators + 1
-    cap = limits.cpu_bytes if on_cpu else limits.acc_bytes
-    step = row if on_cpu else 1
-    for s in range(len(at.live)):
-        if at.live[s] == np.inf:
-            continue
-        cpus, accelerators = s // row, s % row
-        if (cpus >= limits.cpus) if on_cpu else (accelerators >= limits.accelerators):
-            continue
-        value = max(at.live[s], load)
-        if value >= at.best[target, s + step]:
-            continue
-        if fixed + limits.in_flight[cpus + accelerators + 1] * saved > cap:
-            at.cursor[2] = 1
-            continue
-        at.best[target, s + step] = value
-        at.came_from[target, s + step] = 2 * source + (1 if on_cpu else 0)
+    acc_most, cpu_most, kept = -1.0, -1.0, np.inf
+    for i in range(count):
+        cpus, accelerators = live[i] // row, live[i] % row
+        if accelerators < limits.accelerators:
+            acc_most = max(acc_most, _capacity(limits, cpus, accelerators + 1, bound))
+        if cpus < limits.cpus:
+            cpu_most = max(cpu_most, _capacity(limits, cpus + 1, accelerators, bound))
+        kept = min(kept, limits.in_flight[cpus + accelerators + 1])
+    return acc_most, cpu_most, kept

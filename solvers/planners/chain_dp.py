@@ -1,0 +1,116 @@
+"""DPL: the best cut of a few topological orders into consecutive parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.assemble import assemble
+from solvers.chains import (
+    Chain,
+    best_linear_chain,
+    costs_of,
+    limits_of,
+    placement_of,
+    topological_orders,
+)
+from solvers.coarsen import Condensed, Contracted, Shape
+from solvers.errors import InvalidPlan
+from solvers.monitor import Monitor
+from solvers.problem import Objective, Problem
+
+MEMORY_SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
+"""Shares of the memory caps to plan for, in turn, until a plan fits: what is counted from the simulated
+schedule also has receive buffers and, in inference, live activations, which the search leaves out."""
+
+
+def unsupported(problem: Problem) -> str | None:
+    """What no planner of chains can represent, or None."""
+    for accelerators in (True, False):
+        devices = [d for d in problem.cluster.devices if d.is_cpu != accelerators]
+        if len({d.kind for d in devices}) > 1:
+            kinds = ", ".join(sorted({d.kind for d in devices}))
+            return f"accelerators must be of one kind, found {kinds}; use local-search or auto"
+    if problem.pins:
+        return "operators pinned to a device; use local-search or auto, or remove the pins"
+    return None
+
+
+def memory_shares(problem: Problem) -> tuple[float, ...]:
+    """Shares of the caps worth trying: stated sizes are counted as the search counts them."""
+    return MEMORY_SHARES if problem.stated_bytes is None else (1.0,)
+
+
+def micro_batch_choices(problem: Problem) -> tuple[int, ...]:
+    """Numbers of micro-batches to search; a single pass is never split."""
+    return (1,) if problem.objective is Objective.MAKESPAN else problem.micro_batch_choices()
+
+
+def offer_chain(problem: Problem, monitor: Monitor, contracted: Contracted, chain: Chain, micro_batches: int) -> float:
+    """Have a chain judged; its objective in seconds, inf if there is no chain or it does not fit."""
+    if not chain.parts:
+        return np.inf
+    try:
+        return monitor.offer(assemble(problem, placement_of(problem, contracted, chain), micro_batches))
+    except InvalidPlan:  # joining backward operators can close a cycle that the forward graph does not have
+        return np.inf
+
+
+@dataclass(frozen=True)
+class LinearDP:
+    """Linearised dynamic programme: fast, and often optimal for a chain of stages.
+
+    For every allowed number of micro-batches, the cut with the least largest load over
+    ``orders`` topological orders. Its own objective is max-load; plans are judged by the one asked for.
+    """
+
+    name: ClassVar[str] = "linear-dp"
+    source: ClassVar[str] = "Tarnawski et al., NeurIPS 2020, section 5.1 (DPL)"
+    guarantee: ClassVar[str] = "heuristic"
+
+    orders: int = 8
+
+    def unsupported(self, problem: Problem) -> str | None:
+        return unsupported(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        condensed = Condensed(problem)
+        starts = LinearStarts(problem, monitor, condensed, self.orders)
+        for count in micro_batch_choices(problem):
+            starts.offer(count)
+        return False
+
+
+class LinearStarts:
+    """Offers linear chains for one number of micro-batches after another; orders are kept."""
+
+    def __init__(self, problem: Problem, monitor: Monitor, condensed: Condensed, orders: int) -> None:
+        self.problem, self.monitor, self.condensed, self.orders = problem, monitor, condensed, orders
+        self._orders: dict[Shape, list[NDArray[np.int64]]] = {}
+
+    def offer(self, micro_batches: int) -> float:
+        """The load of the best linear chain that fits, in seconds per sample; inf without one.
+
+        Merging trivial operators can cost memory, so the unmerged graph is tried if nothing fits.
+        """
+        samples = self.problem.mini_batch // micro_batches
+        merged = self.condensed.at(samples)
+        load_s = self._offer(merged, micro_batches)
+        if np.isinf(load_s) and merged.has_merged:
+            load_s = self._offer(self.condensed.at(samples, merge_trivial=False), micro_batches)
+        return load_s
+
+    def _offer(self, contracted: Contracted, micro_batches: int) -> float:
+        shape = contracted.shape
+        if shape not in self._orders:
+            self._orders[shape] = topological_orders(shape, self.orders)
+        for share in memory_shares(self.problem):
+            self.monitor.check()
+            limits = limits_of(self.problem, contracted, micro_batches, share)
+            chain = best_linear_chain(costs_of(contracted), limits, self._orders[shape])
+            if offer_chain(self.problem, self.monitor, contracted, chain, micro_batches) < np.inf:
+                return chain.load_s
+        return np.inf

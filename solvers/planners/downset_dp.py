@@ -1,0 +1,167 @@
+"""The exact dynamic programme over downsets, for max-load with contiguous devices."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from solvers.chains import NO_CHAIN, average_load_s, costs_of, limits_of
+from solvers.coarsen import Condensed, Contracted, Shape
+from solvers.downsets import Downsets, best_chain, downsets_within, enumerate_downsets, suffix_order
+from solvers.monitor import Monitor, Stop
+from solvers.planners.chain_dp import LinearStarts, memory_shares, micro_batch_choices, offer_chain, unsupported
+from solvers.problem import Contiguity, Objective, Problem, Transfers
+from solvers.result import StopReason
+
+PROVED = 1e-9
+"""Relative difference between objective and bound that is rounding."""
+
+
+@dataclass(frozen=True)
+class DownsetDP:
+    """Optimal max-load over chains of downsets, for every allowed number of micro-batches.
+
+    Exact with CPUs, operators an accelerator cannot run and stated memory. Where memory is counted
+    from the schedule, a plan that memory has shaped is proved only if its load equals the optimum
+    without caps. For other objectives, or other contiguity, its plans are offered and nothing is
+    claimed. With more than ``downset_budget`` downsets the linearised programme's plan stands.
+    """
+
+    name: ClassVar[str] = "downset-dp"
+    source: ClassVar[str] = "Tarnawski et al., NeurIPS 2020, section 5.1"
+    guarantee: ClassVar[str] = "exact"
+
+    downset_budget: int = 3_000_000
+
+    def unsupported(self, problem: Problem) -> str | None:
+        links = {(link.bandwidth_bytes_per_s, link.latency_s) for link in problem.cluster.links}
+        if problem.transfer_s is None and len(links) > 1:
+            return "links must all be equally fast, found several speeds; use local-search or auto"
+        return unsupported(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        search = _Search(problem, monitor, self.downset_budget)
+        choices = micro_batch_choices(problem)
+        # Every number of micro-batches has a bound from the start, so that a search that is
+        # interrupted still leaves a valid one: the least of them.
+        for count in choices:
+            search.bound_s[count] = search.average_s(count)
+        search.tell_bound()
+        for count in choices:
+            search.linear_s[count] = search.starts.offer(count)
+        for count in choices:
+            search.run(count)
+            search.tell_bound()
+        return search.conclude()
+
+
+class _Search:
+    """One call of the planner: what is shared between numbers of micro-batches."""
+
+    def __init__(self, problem: Problem, monitor: Monitor, budget: int) -> None:
+        self.problem, self.monitor, self.budget = problem, monitor, budget
+        self.condensed = Condensed(problem)
+        self.starts = LinearStarts(problem, monitor, self.condensed, orders=8)
+        self.bound_s: dict[int, float] = {}
+        self.linear_s: dict[int, float] = {}
+        self.over_budget = False
+        self.lattices: dict[Shape, Downsets | None] = {}
+        # Whether the load searched for is the objective asked for, over the same set of plans.
+        self.own = (
+            problem.objective is Objective.MAX_LOAD
+            and problem.contiguity is Contiguity.ACYCLIC
+            and problem.transfers is not Transfers.DUPLEX
+        )
+        caps = {(d.is_cpu, d.memory_bytes) for d in problem.cluster.devices}
+        self.exact_memory = problem.stated_bytes is not None and len(caps) == len({is_cpu for is_cpu, _ in caps})
+
+    def average_s(self, micro_batches: int) -> float:
+        contracted = self._contracted(micro_batches)
+        return average_load_s(contracted, limits_of(self.problem, contracted, micro_batches))
+
+    def tell_bound(self) -> None:
+        least = min(self.bound_s.values())
+        if self.own and math.isfinite(least):
+            self.monitor.raise_bound(least)
+
+    def conclude(self) -> bool:
+        """Whether the search space was covered: the best plan's objective is the bound proved."""
+        least = min(self.bound_s.values())
+        if self.own and math.isinf(least):
+            self.monitor.prove_infeasible("no cut of the graph into consecutive parts fits the devices' memory")
+            return True
+        if self.own and self.monitor.objective_s <= least * (1 + PROVED):
+            return True
+        if self.over_budget:
+            raise Stop(StopReason.STATE_LIMIT)
+        return False
+
+    def run(self, micro_batches: int) -> None:
+        """Search one number of micro-batches; offer its best chain and set its bound."""
+        merged = self._contracted(micro_batches)
+        if self.own and self.bound_s[micro_batches] >= self.monitor.objective_s:
+            return
+        value = self._search(merged, micro_batches, "all", offer=True)
+        if value is None:
+            return
+        load_s, short = value
+        if not short or (self.exact_memory and not merged.has_merged):
+            self._raise(micro_batches, load_s)
+            return
+        # Memory turned something away. What no cap, or only the operators that could not have gone
+        # elsewhere, would allow is a bound; often it is the same.
+        loosest = self._search(merged, micro_batches, "core" if self.exact_memory else "none", below_s=load_s)
+        if loosest is not None:
+            self._raise(micro_batches, loosest[0])
+        if self.exact_memory and loosest is not None and loosest[0] < load_s:
+            unmerged = self._contracted(micro_batches, merge_trivial=False)
+            exact = self._search(unmerged, micro_batches, "all", below_s=load_s, offer=True)
+            if exact is not None:
+                self._raise(micro_batches, exact[0])
+
+    def _raise(self, micro_batches: int, bound_s: float) -> None:
+        self.bound_s[micro_batches] = max(bound_s, self.bound_s[micro_batches])
+
+    def _contracted(self, micro_batches: int, *, merge_trivial: bool = True) -> Contracted:
+        return self.condensed.at(self.problem.mini_batch // micro_batches, merge_trivial=merge_trivial)
+
+    def _search(
+        self, contracted: Contracted, micro_batches: int, memory: str, *, below_s: float = math.inf, offer: bool = False
+    ) -> tuple[float, bool] | None:
+        """(load no chain beats under these caps, whether memory turned a set away); None over budget.
+
+        Only chains below ``below_s``, the linear chain and (if it is a max-load) the objective are of
+        interest, so no more than these is returned.
+        """
+        limits = limits_of(self.problem, contracted, micro_batches)
+        downsets = self._downsets(contracted.shape, downsets_within(limits, self.budget))
+        if downsets is None:
+            return None
+        below_s = min(below_s, self.linear_s[micro_batches])
+        if self.own:
+            below_s = min(below_s, self.monitor.objective_s)
+        check = self.monitor.check
+        found = best_chain(downsets, costs_of(contracted, memory=memory), limits, below_s, check)
+        load_s = min(found.chain.load_s, below_s)
+        if offer and found.chain is not NO_CHAIN:
+            # Counted memory has buffers that the search leaves out: plan for less until a plan fits.
+            chain = found.chain
+            for share in memory_shares(self.problem):
+                if share < 1:
+                    limits = limits_of(self.problem, contracted, micro_batches, share)
+                    chain = best_chain(downsets, costs_of(contracted), limits, below_s, check).chain
+                if offer_chain(self.problem, self.monitor, contracted, chain, micro_batches) < math.inf:
+                    break
+        return load_s, found.memory_was_short
+
+    def _downsets(self, shape: Shape, budget: int) -> Downsets | None:
+        if shape not in self.lattices:
+            self.lattices[shape] = enumerate_downsets(suffix_order(shape), budget, self.monitor.check)
+            if self.lattices[shape] is None:
+                self.over_budget = True
+                self.monitor.note(
+                    f"the graph has more than {budget:,} downsets, too many for the exact search;"
+                    " the best cut of a few topological orders stands"
+                )
+        return self.lattices[shape]
