@@ -5,15 +5,14 @@
   let bars = null;
   let names = [];
   let end = 1;
+  let lanesBelow = [];
   let held = null; /* a clicked bar's stage or a clicked device stays highlighted */
 
-  const frame = () => {
-    const plot = document.querySelector("#gantt .js-plotly-plot");
-    return window.Plotly && plot && plot._fullLayout ? plot : null;
-  };
+  const place = () => (window.Plotly ? document.getElementById("gantt") : null);
+  const frame = () => { const plot = place(); return plot && plot._fullLayout ? plot : null; };
   const config = {
     displayModeBar: false, displaylogo: false, showSendToCloud: false, plotlyServerURL: "", scrollZoom: true,
-    doubleClick: "reset", responsive: true,
+    doubleClick: "reset", responsive: false,
   };
 
   function draw(message, done) {
@@ -22,7 +21,8 @@
     const range = message.figure.layout.xaxis.range;
     end = range[1];
     held = null;
-    ex.whenReady(frame, function (plot) {
+    lanesBelow = message.figure.layout.shapes;
+    ex.whenReady(place, function (plot) {
       window.Plotly.react(plot, message.figure.data, message.figure.layout, config).then(function () {
         lanes(plot);
         if (ex.graph.selection()) ex.graph.clear();
@@ -56,7 +56,7 @@
     const shapes = keep
       ? [{ type: "path", path: veil(keep), fillcolor: paper, opacity: 0.74, line: { width: 0 }, layer: "above" }]
       : [];
-    window.Plotly.relayout(plot, { shapes: shapes });
+    window.Plotly.relayout(plot, { shapes: lanesBelow.concat(shapes) });
   }
 
   const showStages = (stages) => {
@@ -125,6 +125,7 @@
       });
     });
     const canvas = document.querySelector(".gantt-card .canvas");
+    new ResizeObserver(() => { const plot = frame(); if (plot) window.Plotly.Plots.resize(plot); }).observe(canvas);
     canvas.addEventListener("keydown", function (event) {
       const acts = {
         "+": [0.7, 0], "=": [0.7, 0], "-": [1.4, 0], ArrowLeft: [1, -0.1], ArrowRight: [1, 0.1],

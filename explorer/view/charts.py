@@ -11,6 +11,8 @@ from explorer.view import text
 
 POINTS = 160
 """Steps a curve keeps: about one a pixel pair of a small multiple."""
+READABLE = 0.3
+"""Below this share of the cap, curves are drawn larger and the cap is told in words only."""
 
 
 def memory_curve(
@@ -34,18 +36,18 @@ def memory_curve(
 
 
 def memory_cards(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One card a device: its curve scaled so that the cap (or the highest peak without one) is 1.
+    """One card a device, all on one scale, so that they compare.
 
-    cap: share of the card's height at which the cap's line is, None if memory is not limited.
+    cap: share of the card's height at which the cap's line is; None without a cap, or when it lies
+    so far above every curve that the curves could not be read beside it.
     """
-    devices = plan["devices"]
-    tallest = max(
-        [c["peak_bytes"] for c in plan["memory"]] + [d["memory_bytes"] or 0.0 for d in devices] + [1.0]
-    )
+    highest = max([c["peak_bytes"] for c in plan["memory"]] + [1.0])
+    caps = [d["memory_bytes"] for d in plan["devices"] if d["memory_bytes"]]
+    far = not caps or highest < READABLE * max(caps)
+    top = highest / 0.8 if far else max(highest, *caps)
     cards = []
-    for device, curve in zip(devices, plan["memory"], strict=True):
+    for device, curve in zip(plan["devices"], plan["memory"], strict=True):
         cap = device["memory_bytes"]
-        top = max(cap, curve["peak_bytes"]) if cap else tallest
         cards.append(
             {
                 "device": device["index"],
@@ -53,7 +55,7 @@ def memory_cards(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "peak": text.nbytes(curve["peak_bytes"]),
                 "limit": text.nbytes(cap) if cap else "no cap",
                 "over": bool(cap) and curve["peak_bytes"] > cap * (1 + 1e-9),
-                "cap": cap / top if cap else None,
+                "cap": round(cap / top, 4) if cap and not far else None,
                 "floor": round(curve["static_bytes"] / top, 4),
                 "points": [[round(x, 4), round(b / top, 4)] for x, b in curve["points"]],
             }

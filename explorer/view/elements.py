@@ -80,7 +80,7 @@ def graph_view(skeleton: Skeleton, expanded: frozenset[str], aspect: float = 0.8
     index = {name: i for i, name in enumerate(boxes)}
     layout = layered_layout(len(boxes), [(index[a], index[b]) for a, b in edges], aspect)
     depth = 1 + max((len(_parts(path)) for path in expanded), default=0)
-    labels = {name: _label(skeleton, name) for name in boxes}
+    labels = _labels(skeleton, list(boxes))
     expandable = frozenset(name for name in boxes if name.startswith("m:"))
     return GraphView(boxes, owner, labels, expandable, edges, expanded, layout, collapsed, depth)
 
@@ -98,13 +98,11 @@ def cytoscape_elements(view: GraphView) -> list[dict[str, Any]]:
             }
         )
     for number, (source, target) in enumerate(view.edges):
-        wrapped = number in view.layout.wrapped
-        found.append(
-            {
-                "data": {"id": f"e:{number}", "source": source, "target": target, "label": ""},
-                "classes": "wrapped" if wrapped else "",
-            }
-        )
+        data: dict[str, Any] = {"id": f"e:{number}", "source": source, "target": target, "label": ""}
+        route = view.layout.routes.get(number)
+        if route is not None:
+            data["weights"], data["distances"] = (" ".join(f"{v:.3f}" for v in part) for part in route)
+        found.append({"data": data, "classes": "wrapped" if route else ""})
     return found
 
 
@@ -201,11 +199,16 @@ def _edges(skeleton: Skeleton, owner: Sequence[str]) -> dict[tuple[str, str], li
     return edges
 
 
-def _label(skeleton: Skeleton, element: str) -> str:
-    """The last part of a module path; "layers.4" where the last part is only a number."""
-    if element.startswith("o:"):
-        name = full_name(skeleton, element)
-        module = skeleton["modules"][int(element[2:])]
-        return name.removeprefix(module + ".") if module else name
-    parts = _parts(element[2:])
-    return ".".join(parts[-2:]) if parts[-1].isdigit() else parts[-1]
+def _labels(skeleton: Skeleton, boxes: Sequence[str]) -> dict[str, str]:
+    """The shortest tail of each name that no other box has; "layers.4" rather than a bare number."""
+    parts = {box: _parts(full_name(skeleton, box)) for box in boxes}
+    found: dict[str, str] = {}
+    todo = list(boxes)
+    for length in range(1, max((len(p) for p in parts.values()), default=1) + 1):
+        tails = {box: ".".join(parts[box][-length:]) for box in todo}
+        times = Counter(tails.values())
+        found.update(tails)
+        todo = [b for b in todo if times[tails[b]] > 1 or tails[b].isdigit()]
+        if not todo:
+            break
+    return found

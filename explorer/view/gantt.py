@@ -183,11 +183,11 @@ def _layout(lanes: Sequence[int], devices: Sequence[str], span: float, unit: str
         "showlegend": False,
         "hovermode": "closest",
         "dragmode": "pan",
-        "margin": {"l": 74, "r": 12, "t": 26, "b": 6},
+        "margin": {"l": 80, "r": 12, "t": 26, "b": 6},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 11, "color": surface.text},
-        "uirevision": f"{unit}",
+        "shapes": [_lane(row, span, surface.lane) for row in range(len(lanes))],
         "xaxis": {
             "type": "linear",
             "side": "top",
@@ -206,6 +206,9 @@ def _layout(lanes: Sequence[int], devices: Sequence[str], span: float, unit: str
             "ticktext": names,
             "showgrid": False,
             "zeroline": False,
+            "ticks": "outside",
+            "ticklen": 7,
+            "tickcolor": "rgba(0,0,0,0)",
         },
         "hoverlabel": {
             "bgcolor": surface.background,
@@ -213,6 +216,19 @@ def _layout(lanes: Sequence[int], devices: Sequence[str], span: float, unit: str
             "font": {"color": surface.text, "size": 12},
             "align": "left",
         },
+    }
+
+
+def _lane(row: int, span: float, colour: str) -> dict[str, Any]:
+    return {
+        "type": "rect",
+        "layer": "below",
+        "x0": 0,
+        "x1": span,
+        "y0": row - BAR / 2,
+        "y1": row + BAR / 2,
+        "fillcolor": colour,
+        "line": {"width": 0},
     }
 
 

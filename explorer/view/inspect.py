@@ -34,7 +34,7 @@ def box_facts(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[s
         used = sorted({d for i in members for d in plan["placement"][i]})
         tags = tuple(plan["devices"][d]["name"] for d in used[:6]) + (("…",) if len(used) > 6 else ())
         rows.append(("Stages", text.listing([str(s) for s in _stages(members, plan)], 6)))
-        rows.append(("Forward / backward", _times(members, skeleton, plan)))
+        rows.append(("Fwd / bwd time", _times(members, skeleton, plan)))
     held = sum(skeleton["params"][i] for i in members)
     rows.append(("Parameters", text.nbytes(held) if held else text.NOTHING))
     if plan is not None:

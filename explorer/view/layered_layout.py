@@ -19,25 +19,28 @@ EXTENT_TIMES_ZOOM = 30_000.0
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """positions: centre (x, y) of each node in pixels. wrapped: edges that go back up to a new column."""
+    """positions: centre (x, y) of each node in pixels. routes: for the edges that go on in another
+    column, the corners of their way through the gap, as (weights, distances): along the line from
+    source to target (0 to 1), and to its side in pixels, as cytoscape's "segments" want them."""
 
     positions: tuple[tuple[float, float], ...]
     width: float
     height: float
     max_zoom: float
-    wrapped: frozenset[int]
+    routes: dict[int, tuple[list[float], list[float]]]
 
 
 def layered_layout(count: int, edges: Sequence[tuple[int, int]], aspect: float = 0.85) -> Layout:
     """Lay out ``count`` nodes; ``aspect`` is width / height of the canvas to fill. Cycles are allowed."""
     if count == 0:
-        return Layout((), 0.0, 0.0, 2.0, frozenset())
+        return Layout((), 0.0, 0.0, 2.0, {})
     after, before = _acyclic(count, edges)
     layers = _ordered(_layers(count, after, before), after, before)
     rows = _rows_per_column(layers, aspect)
     positions: list[tuple[float, float]] = [(0.0, 0.0)] * count
     column_of = [0] * count
     left = 0.0
+    lefts = []
     for number, start in enumerate(range(0, len(layers), rows)):
         part = layers[start : start + rows]
         width = max(map(len, part)) * (NODE_WIDTH + GAP_X) - GAP_X
@@ -46,12 +49,28 @@ def layered_layout(count: int, edges: Sequence[tuple[int, int]], aspect: float =
             for node in layer:
                 positions[node] = (left + centres[node], NODE_HEIGHT / 2 + row * (NODE_HEIGHT + GAP_Y))
                 column_of[node] = number
+        lefts.append(left)
         left += width + COLUMN_GAP
     width = left - COLUMN_GAP
     height = min(rows, len(layers)) * (NODE_HEIGHT + GAP_Y) - GAP_Y
-    wrapped = frozenset(i for i, (a, b) in enumerate(edges) if column_of[a] != column_of[b])
+    routes: dict[int, tuple[list[float], list[float]]] = {}
+    for i, (a, b) in enumerate(edges):
+        if column_of[a] != column_of[b]:
+            gap = lefts[max(column_of[a], column_of[b])] - COLUMN_GAP / 2 + (len(routes) % 5 - 2) * 4
+            routes[i] = _route(positions[a], positions[b], gap)
     max_zoom = min(2.0, EXTENT_TIMES_ZOOM / max(width, height, 1.0))
-    return Layout(tuple(positions), width, height, max_zoom, wrapped)
+    return Layout(tuple(positions), width, height, max_zoom, routes)
+
+
+def _route(a: tuple[float, float], b: tuple[float, float], gap: float) -> tuple[list[float], list[float]]:
+    """Out below ``a``, along the gap between columns, in above ``b``."""
+    out, into = a[1] + (NODE_HEIGHT + GAP_Y) / 2, b[1] - (NODE_HEIGHT + GAP_Y) / 2
+    corners = [(a[0], out), (gap, out), (gap, into), (b[0], into)]
+    dx, dy = b[0] - a[0], b[1] - a[1]
+    square = dx * dx + dy * dy
+    weights = [((x - a[0]) * dx + (y - a[1]) * dy) / square for x, y in corners]
+    distances = [((y - a[1]) * dx - (x - a[0]) * dy) / math.sqrt(square) for x, y in corners]
+    return weights, distances
 
 
 def _acyclic(count: int, edges: Sequence[tuple[int, int]]) -> tuple[list[list[int]], list[list[int]]]:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dash
+import plotly
 import uvicorn
+from dash.fingerprint import build_fingerprint
 from fastapi import FastAPI
 
 from explorer.view.session import Choices, Session, parse_query
@@ -31,7 +33,7 @@ INDEX = """<!DOCTYPE html>
 </head>
 <body>
 {%app_entry%}
-<footer>{%config%}{%scripts%}{%renderer%}</footer>
+<footer>{%config%}{%scripts%}<script src="PLOTLY"></script>{%renderer%}</footer>
 </body>
 </html>"""
 
@@ -64,7 +66,7 @@ def create_app(config: Config) -> dash.Dash:
         update_title=None,
         serve_locally=True,
         compress=False,
-        index_string=INDEX,
+        index_string=INDEX.replace("PLOTLY", _plotly_path()),
         enable_mcp=False,
     )
     app.backend.websocket_capability = False  # its callbacks' socket is not used: see live.py
@@ -136,6 +138,13 @@ def assets_folder() -> Path:
     for place in (spec.submodule_search_locations or []) if spec else []:
         return Path(place)
     raise FileNotFoundError("the page's assets are not installed; reinstall placement-explorer[app]")
+
+
+def _plotly_path() -> str:
+    """Where Dash serves plotly.js: drawn with directly, since a plan is one Plotly.react."""
+    file = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+    name = build_fingerprint("package_data/plotly.min.js", plotly.__version__, int(file.stat().st_mtime))
+    return f"/_dash-component-suites/plotly/{name}"
 
 
 def _session(query: str, choices: Choices) -> Session:

@@ -58,6 +58,7 @@ def plan_message(
         "props": {
             ids.KPIS: {"children": panels.kpis(plan, before_s)},
             ids.WHY: {"children": panels.why_panel(plan)},
+            ids.MINI_BATCH: {"placeholder": f"auto: {plan['mini_batch']:,}"},
             ids.GANTT_COUNT: {"children": f"{plan['pipeline'].upper()} · {note}"},
         },
         **_overlay(view, skeleton, plan),

@@ -53,7 +53,7 @@ def _change(now: float, before: float | None) -> tuple[str, str]:
 
 def _kpi(name: str, value: str, note: str = "", tone: str = "") -> Component:
     return html.Div(
-        [html.Span(name), html.B([value, html.Em(note, className=tone) if note else None])], className="kpi"
+        [html.Span(name), html.B(value), html.Em(note or "\u00a0", className=tone)], className="kpi"
     )
 
 

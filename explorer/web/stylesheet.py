@@ -50,7 +50,16 @@ def stylesheet(theme: Theme) -> list[dict[str, Any]]:
                 "z-index": 0,
             },
         ),
-        _rule("edge.wrapped", **{"line-style": "dashed", "line-opacity": 0.3}),
+        _rule(
+            "edge.wrapped",
+            **{
+                "curve-style": "segments",
+                "edge-distances": "node-position",
+                "segment-weights": "data(weights)",
+                "segment-distances": "data(distances)",
+                "line-opacity": 0.4,
+            },
+        ),
     ]
     for device in range(DEVICES):
         paint = swatch(device, theme)
@@ -68,9 +77,17 @@ def stylesheet(theme: Theme) -> list[dict[str, Any]]:
             )
         )
     rules += [
-        _rule("node.mixed", **{"border-color": surface.quiet, "color": surface.text, "text-background-opacity": 0.9,
-                               "text-background-color": surface.background, "text-background-padding": 2,
-                               "text-background-shape": "round-rectangle"}),
+        _rule(
+            "node.mixed",
+            color=surface.text,
+            **{
+                "border-color": surface.quiet,
+                "text-background-opacity": 0.9,
+                "text-background-color": surface.background,
+                "text-background-padding": 2,
+                "text-background-shape": "round-rectangle",
+            },
+        ),
         _rule(
             "edge.cut",
             label="data(label)",

@@ -44,7 +44,11 @@ def page(catalogue: Catalogue, session: Session) -> Component:
                 "accent": [
                     "#eef2fb", "#d9e3fa", "#b3c8f7", "#8fafff", "#7aa2ff",
                     "#4a78ea", "#2457d6", "#1d49b8", "#173b96", "#122f78",
-                ]
+                ],
+                "dark": [
+                    "#e8eaee", "#c3cad2", "#9aa4af", "#6b747f", "#2a3038",
+                    "#232a32", "#1b2128", "#161b21", "#12161b", "#0f1317",
+                ],
             },
         },
     )

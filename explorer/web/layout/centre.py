@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import dash_cytoscape as cyto
 import dash_mantine_components as dmc
-from dash import dcc, html
+from dash import html
 from dash.development.base_component import Component
 
 from explorer.view.palette import Theme
 from explorer.web import ids
 from explorer.web.stylesheet import stylesheet
-
-PLOT_CONFIG: dict[str, Any] = {
-    "displayModeBar": False,
-    "displaylogo": False,
-    "showSendToCloud": False,
-    "plotlyServerURL": "",
-    "scrollZoom": True,
-    "doubleClick": "reset",
-    "responsive": True,
-}
-
-EMPTY: dict[str, Any] = {
-    "xaxis": {"visible": False},
-    "yaxis": {"visible": False},
-    "paper_bgcolor": "rgba(0,0,0,0)",
-    "plot_bgcolor": "rgba(0,0,0,0)",
-}
 
 
 def centre(theme: Theme) -> Component:
@@ -106,12 +87,7 @@ def _gantt() -> Component:
             ),
             html.Div(
                 [
-                    dcc.Graph(
-                        id=ids.GANTT,
-                        figure={"data": [], "layout": EMPTY},
-                        config=PLOT_CONFIG,
-                        style={"width": "100%", "height": "100%"},
-                    ),
+                    html.Div(id=ids.GANTT),
                     html.Div(className="veil"),
                 ],
                 className="canvas",

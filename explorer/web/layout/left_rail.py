@@ -41,7 +41,7 @@ def left_rail(catalogue: Catalogue, session: Session) -> Component:
                         className="run",
                     ),
                     dmc.Switch(
-                        id=ids.LIVE, label="Solve on change", labelPosition="left", checked=True, size="sm",
+                        id=ids.LIVE, label="Solve on change", labelPosition="left", checked=True, size="xs",
                         className="spread",
                     ),
                 ],
@@ -161,7 +161,7 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
             dmc.Select(
                 id=ids.OBJECTIVE,
                 data=[
-                    {"value": "auto", "label": "Objective: the model's own"},
+                    {"value": "auto", "label": "Default objective"},
                     {"value": "iteration", "label": "Iteration time"},
                     {"value": "max-load", "label": "Max-load (steady state)"},
                     {"value": "makespan", "label": "Makespan (one pass)"},
