@@ -1,0 +1,58 @@
+"""From what a person pins (an operator, a module) to operators."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+from solvers.errors import InvalidProblem
+from solvers.graph import OpGraph
+
+
+def resolve_pins(graph: OpGraph, pins: Mapping[str, int]) -> dict[int, int]:
+    """Operator position -> device, of pins by operator name or by module path.
+
+    A module path stands for all operators in it and in its submodules; a longer path wins over a
+    shorter one, and an operator's own name over both. Raises InvalidProblem for a name that is
+    neither, naming the closest that is.
+    """
+    index = graph.index_of()
+    found: dict[int, int] = {}
+    for name, device in sorted(pins.items(), key=lambda pin: (pin[0] in index, len(pin[0]))):
+        if name in index:
+            found[index[name]] = device
+            continue
+        inside = [i for i, operator in enumerate(graph.operators) if _is_in(operator.module_path, name)]
+        if not inside:
+            modules = _modules(operator.module_path for operator in graph.operators)
+            raise InvalidProblem(
+                f"pin {name}={device}: there is no operator or module {name!r}{closest(name, [*index, *modules])}"
+            )
+        found.update(dict.fromkeys(inside, device))
+    return found
+
+
+def parse_pin(text: str) -> tuple[str, int]:
+    """ "blocks.0.attn=2" -> ("blocks.0.attn", 2). Raises InvalidProblem."""
+    name, separator, device = text.rpartition("=")
+    if not separator or not name or not device.strip().isdecimal():
+        raise InvalidProblem(f"expected a pin OPERATOR=DEVICE with a device index, found {text!r}")
+    return name, int(device)
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """A question to append to "there is no ...": the known name that is most like ``name``."""
+    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {match[0]!r}?" if match else ""
+
+
+def _is_in(module_path: str, module: str) -> bool:
+    return module_path == module or module_path.startswith(f"{module}.")
+
+
+def _modules(paths: Iterable[str]) -> set[str]:
+    found = set()
+    for path in set(paths):
+        parts = path.split(".")
+        found |= {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+    return found - {""}

@@ -1,0 +1,78 @@
+"""The problem that settings make of a workload."""
+
+from __future__ import annotations
+
+from explorer.clusters import make_cluster
+from explorer.pins import resolve_pins
+from explorer.settings import Settings
+from solvers.cluster import Cluster
+from solvers.errors import InvalidProblem
+from solvers.formats.workload import Workload
+from solvers.problem import ComputeTable, Objective, Problem
+
+SAMPLES_PER_DEVICE = 16
+"""Default mini-batch of a traced model, per device."""
+MICRO_BATCHES_PER_DEVICE = 4
+"""Default micro-batches of a workload that states times per sample, per device: enough that the
+pipeline's filling and draining do not hide what differs between plans."""
+
+
+def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = None) -> Problem:
+    """What a planner is asked. Settings that are None take the workload's word, then the defaults.
+
+    dtype: at which rate products run where costs are estimated (None: that of the graph). Raises
+    InvalidProblem, in one line, for settings that do not fit the workload.
+    """
+    if settings.training is not None and settings.training != workload.training:
+        found, asked = ("training", "inference") if workload.training else ("inference", "training")
+        raise InvalidProblem(f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it anew")
+    cluster = make_cluster(workload, settings)
+    pins = resolve_pins(workload.graph, settings.pins)
+    compute, costs_from = _compute(workload, cluster, dtype)
+    objective = settings.objective or workload.objective
+    per_sample = workload.compute is not None and len(compute.samples) == 1
+    mini_batch, micro_batches = _batches(settings, objective, cluster, per_sample)
+    return Problem(
+        workload.graph,
+        cluster,
+        compute,
+        objective=objective,
+        contiguity=settings.contiguity,
+        transfers=settings.transfers or workload.transfers,
+        execution=settings.execution or workload.execution,
+        pipeline=settings.pipeline,
+        transfer_s=workload.transfer_s,
+        stated_bytes=workload.stated_bytes,
+        mini_batch=mini_batch,
+        micro_batches=micro_batches,
+        training=workload.training,
+        optimizer=settings.optimizer,
+        pins=pins,
+        costs_from=costs_from,
+    )
+
+
+def _batches(settings: Settings, objective: Objective, cluster: Cluster, per_sample: bool) -> tuple[int, int | None]:
+    """(mini-batch, micro-batches). Times stated per sample say nothing of batches: there a
+    micro-batch is one sample. One unsplit pass (MAKESPAN) has one micro-batch."""
+    devices = len(cluster.accelerators) or len(cluster)
+    single = objective is Objective.MAKESPAN
+    default = 1 if per_sample and single else devices * (MICRO_BATCHES_PER_DEVICE if per_sample else SAMPLES_PER_DEVICE)
+    mini_batch = default if settings.mini_batch is None else settings.mini_batch
+    if settings.micro_batches is not None or single:
+        return mini_batch, settings.micro_batches or 1
+    return mini_batch, mini_batch if per_sample else None
+
+
+def _compute(workload: Workload, cluster: Cluster, dtype: str | None) -> tuple[ComputeTable, str]:
+    kinds = sorted({device.kind for device in cluster.devices})
+    if workload.compute is None:
+        from explorer.costs.roofline import dtype_of, estimate, label
+
+        chosen = dtype or dtype_of(workload.graph)
+        return estimate(workload.graph, kinds, chosen), label(kinds, chosen)
+    for kind in kinds:
+        if kind not in workload.compute.seconds:
+            known = ", ".join(workload.compute.seconds)
+            raise InvalidProblem(f"{workload.reference}: has no compute times for device kind {kind!r}; has: {known}")
+    return workload.compute, workload.costs_from
