@@ -13,7 +13,8 @@ def doubled(captured: Captured) -> tuple[Captured, Captured]:
     """The graph with a note, and the same at twice the samples.
 
     A value grows if it depends on an input with the batch as its first dimension, has a dimension,
-    and its elements divide evenly among the samples. Exact unless a reduction over the batch leaves
+    and its elements divide evenly among the samples; so does a new tensor (zero states) of two
+    dimensions or more of which the first is the batch. Exact unless a reduction over the batch leaves
     a tensor (not a scalar) whose size the samples happen to divide.
     """
     batch = captured.samples
@@ -25,11 +26,15 @@ def doubled(captured: Captured) -> tuple[Captured, Captured]:
     for node in captured.nodes:
         if any(captured.root(name) in growing or name in growing for _, name in node.tensors):
             growing |= {o for o in node.outputs if _divides(captured.values[o], batch)}
+        elif not node.tensors:
+            made = {o: captured.values[o].shape for o in node.outputs}
+            growing |= {o for o, shape in made.items() if len(shape) >= 2 and shape[0] == batch}
     values = {name: _grown(value, batch) if name in growing else value for name, value in captured.values.items()}
     saved = []
     for entry in captured.saved:
-        # What an operator makes inside (statistics, masks) grows if its output does.
-        of = (entry.value,) if entry.value is not None else captured.nodes[entry.node].outputs
+        # What an operator makes inside (statistics, masks) is taken to grow if what it reads does.
+        reads = tuple(value for _, value in captured.nodes[entry.node].tensors)
+        of = reads if entry.value is None else (entry.value,)
         grows = any(name in growing for name in of)
         saved.append(replace(entry, nbytes=entry.nbytes * 2) if grows else entry)
     noted = replace(captured, notes=(*captured.notes, NOTE))

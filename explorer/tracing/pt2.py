@@ -1,0 +1,56 @@
+"""Read an exported program (``.pt2``) without torch and without running anything in it.
+
+Differences from a live trace: which outputs are views is told from names and strides (`views`), what
+autograd saves from rules (`saved_rules`), and how amounts grow with the samples from the one batch in
+the file (`batching`). Parameters that no operator reads are left out: of the names of a tied one, an
+export reads a single one.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from explorer.tracing.archive import read_document
+from explorer.tracing.batching import doubled
+from explorer.tracing.build import build
+from explorer.tracing.captured import Captured
+from explorer.tracing.program import Program
+from explorer.tracing.saved_rules import with_saved
+from solvers.errors import InvalidProblem, TraceError
+from solvers.formats.workload import Workload
+
+
+def load_pt2(source: str | os.PathLike[str] | bytes, *, training: bool = True) -> Workload:
+    """The workload in a ``.pt2`` file (a path, or its bytes).
+
+    training adds backward and update; a program with nothing to train gives its forward alone, with a
+    note. Raises InvalidProblem, in one line, for anything but a well-formed export within the limits.
+    """
+    name, document = read_document(source)
+    captured = _captured(name, document, training)
+    trained = training and _trains(captured)
+    if training and not trained:
+        captured = _captured(name, document, False)
+    small, large = doubled(captured)
+    if trained:
+        small, large = with_saved(small), with_saved(large)
+    try:
+        workload = build(small, large, reference=name, training=trained)
+    except TraceError as error:
+        raise InvalidProblem(str(error)) from error
+    return workload
+
+
+def _trains(captured: Captured) -> bool:
+    return any(captured.values[output].requires_grad for output in captured.outputs)
+
+
+def _captured(name: str, document: dict[str, Any], training: bool) -> Captured:
+    try:
+        return Program(name, document, training).captured()
+    except InvalidProblem:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration, RecursionError) as error:
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InvalidProblem(f"{name}: the exported graph is not as expected ({what})") from error
