@@ -1,0 +1,14 @@
+"""All planners, by name. To add one, write its file and add a line here."""
+
+from __future__ import annotations
+
+from solvers.planner import Planner
+from solvers.planners.baselines import EqualSplit, SingleDevice
+from solvers.planners.brute_force import BruteForce
+from solvers.planners.chain_dp import LinearDP
+from solvers.planners.downset_dp import DownsetDP
+from solvers.planners.portfolio import Auto
+
+PLANNERS: dict[str, type[Planner]] = {
+    planner.name: planner for planner in (Auto, DownsetDP, LinearDP, EqualSplit, SingleDevice, BruteForce)
+}
