@@ -1,0 +1,110 @@
+"""The names that ``import explorer`` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from explorer.planner_choice import choose_planner
+from explorer.problems import make_problem
+from explorer.quantities import parse_bandwidth, parse_bytes, parse_seconds
+from explorer.settings import Settings
+from solvers.formats.workload import Workload
+from solvers.graph import BACKWARD_PHASES, OpGraph
+from solvers.monitor import never
+from solvers.problem import Contiguity, Objective, Optimizer, Pipeline
+from solvers.result import Result
+from solvers.solve import solve
+
+if TYPE_CHECKING:
+    import torch
+
+    from solvers.planner import Planner
+
+
+def trace(
+    model: torch.nn.Module | str,
+    example_inputs: object = None,
+    *,
+    name: str | None = None,
+    training: bool = True,
+    dtype: torch.dtype | str | None = None,
+) -> Workload:
+    """The operator graph of a module, given example inputs (only shapes and dtypes matter; the
+    first dimension is the batch); or of whatever the command line takes for a MODEL.
+
+    Raises TraceError or InvalidProblem.
+    """
+    if isinstance(model, str):
+        from explorer.loading import load
+
+        return load(model, training=training, dtype=dtype if dtype is None else str(dtype))
+    from explorer.tracing import trace_module
+
+    return trace_module(model, example_inputs, name=name or type(model).__name__, training=training, dtype=dtype)
+
+
+def plan(
+    model: Workload | OpGraph,
+    devices: int | None = None,
+    memory: str | float | None = None,
+    planner: str | Planner = "auto",
+    *,
+    objective: str | None = None,
+    device_kind: str | None = None,
+    cpus: int | None = None,
+    bandwidth: str | float | None = None,
+    latency: str | float | None = None,
+    devices_per_node: int | None = None,
+    node_bandwidth: str | float | None = None,
+    contiguity: str = "acyclic",
+    pipeline: str = "1f1b",
+    optimizer: str = "adam",
+    mini_batch: int | None = None,
+    micro_batches: int | None = None,
+    pins: Mapping[str, int] | None = None,
+    time_limit_s: float = 60.0,
+    gap: float = 0.0,
+    seed: int = 0,
+    should_stop: Callable[[], bool] = never,
+) -> Result:
+    """The best plan found for ``model``, with a proved bound. What is None takes the model's word,
+    then the command line's defaults; sizes may be numbers (bytes, bytes/s, seconds) or text ("16GiB").
+
+    Raises InvalidProblem or UnsupportedProblem. That nothing fits is a status of the result.
+    """
+    workload = model if isinstance(model, Workload) else _workload_of(model)
+    settings = Settings(
+        devices=devices,
+        device_kind=device_kind,
+        memory_bytes=_number(memory, parse_bytes),
+        cpus=cpus,
+        bandwidth_bytes_per_s=_number(bandwidth, parse_bandwidth),
+        latency_s=_number(latency, parse_seconds),
+        devices_per_node=devices_per_node,
+        node_bandwidth_bytes_per_s=_number(node_bandwidth, parse_bandwidth),
+        objective=None if objective is None else Objective(objective),
+        contiguity=Contiguity(contiguity),
+        pipeline=Pipeline(pipeline),
+        optimizer=Optimizer(optimizer),
+        mini_batch=mini_batch,
+        micro_batches=micro_batches,
+        pins=pins or {},
+    )
+    return solve(
+        make_problem(workload, settings),
+        choose_planner(planner) if isinstance(planner, str) else planner,
+        time_limit_s=time_limit_s,
+        gap=gap,
+        seed=seed,
+        should_stop=should_stop,
+    )
+
+
+def _workload_of(graph: OpGraph) -> Workload:
+    training = any(operator.phase in BACKWARD_PHASES for operator in graph.operators)
+    return Workload(graph, graph.name, training=training)
+
+
+def _number(value: str | float | None, parse: Callable[[str], float]) -> float | None:
+    return parse(value) if isinstance(value, str) else value

@@ -1,0 +1,66 @@
+"""The command ``placement-explorer``: parse, run one command, and end with a status and one line.
+
+Exit status: 0 done; 2 bad input; 3 proved infeasible; 4 no plan in the time given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from explorer.cli import app, listing, plan, schedule, trace
+from solvers.errors import PlacementError
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+"""What a shell expects of a program that ended by Ctrl-C."""
+
+COMMANDS = (app.add, *listing.ADD, trace.add, plan.add, *schedule.ADD)
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"placement-explorer: error: {message} (see `{self.prog} --help`)\n")
+
+
+def make_parser() -> Parser:
+    parser = Parser(
+        prog="placement-explorer",
+        description="Place the operators of a PyTorch model on devices, see the schedule, and prove how good it is.",
+        epilog="example: placement-explorer plan gpt --devices 4 --memory 24GiB",
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=Parser)
+    for add in COMMANDS:
+        add(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit status. Bad input is one line on stderr."""
+    args = make_parser().parse_args(argv)
+    try:
+        status: int = args.run(args)
+        sys.stdout.flush()
+        return status
+    except PlacementError as error:
+        return _fail(str(error))
+    except BrokenPipeError:  # the reader (head, less) has had enough: not our failure
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}")
+    except KeyboardInterrupt:
+        print("placement-explorer: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _fail(message: str) -> int:
+    line = " ".join(message.split())
+    print(f"placement-explorer: error: {line}", file=sys.stderr)
+    return BAD_INPUT

@@ -1,0 +1,32 @@
+"""``app``: the page, in a browser."""
+
+from __future__ import annotations
+
+import argparse
+
+from explorer.cli.command import Commands, add_command
+from explorer.cli.flags import MODEL_HELP
+from solvers.errors import InvalidProblem
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def add(commands: Commands) -> None:
+    parser = add_command(commands, "app", run, "open the page in a browser", "placement-explorer app gpt --port 8050")
+    parser.add_argument("model", metavar="MODEL", nargs="?", default="", help=MODEL_HELP)
+    parser.add_argument("--host", default="127.0.0.1", help="only this machine's own addresses are allowed (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8050)
+    parser.add_argument("--no-browser", action="store_true", help="print the address only")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.host not in LOOPBACK:
+        raise InvalidProblem(f"--host {args.host}: the page is served to this machine only; use 127.0.0.1")
+    if not 0 <= args.port < 65536:
+        raise InvalidProblem(f"--port must be from 0 to 65535, found {args.port}")
+    try:
+        from explorer.web import serve
+    except ImportError as error:
+        raise InvalidProblem(f"the page needs {error.name}: pip install 'placement-explorer[app]'") from None
+    serve(model=args.model, host=args.host, port=args.port, open_browser=not args.no_browser)
+    return 0

@@ -1,0 +1,105 @@
+"""The flags that describe a model and a problem, and the settings they make."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TypeVar
+
+from explorer.pins import parse_pin
+from explorer.quantities import parse_bandwidth, parse_bytes, parse_seconds
+from explorer.settings import Settings
+from solvers.errors import InvalidProblem
+from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
+
+T = TypeVar("T")
+
+MODEL_HELP = "a demo name, a file (.pt2, graph.json, MSR 2020 .json) or package.module:callable"
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+
+
+def add_phase(parser: argparse.ArgumentParser) -> None:
+    """--training, --inference and --dtype: how a model is traced."""
+    phase = parser.add_mutually_exclusive_group()
+    phase.add_argument("--training", action="store_true", default=None, help="plan for training (default)")
+    phase.add_argument("--inference", action="store_true", help="plan for inference")
+    parser.add_argument("--dtype", choices=("bf16", "fp16", "fp32"), help="trace in this dtype (default: the model's)")
+
+
+def wants_training(args: argparse.Namespace) -> bool:
+    return not args.inference
+
+
+def add_problem(parser: argparse.ArgumentParser) -> None:
+    """Cluster, objective, pipeline, batches and pins."""
+    cluster = parser.add_argument_group("cluster")
+    cluster.add_argument("--devices", type=int, metavar="N", help="accelerators (4, or those of the file)")
+    cluster.add_argument("--device-kind", metavar="KIND", help="`placement-explorer devices` lists them (H100-80GB)")
+    cluster.add_argument("--memory", type=_with(parse_bytes), metavar="SIZE", help="cap of each accelerator: 80GiB")
+    cluster.add_argument("--cpus", type=int, metavar="N", help="CPUs beside them (0, or those of the file)")
+    cluster.add_argument("--bandwidth", type=_with(parse_bandwidth), metavar="RATE", help="of every link (25GB/s)")
+    cluster.add_argument("--latency", type=_with(parse_seconds), metavar="TIME", help="of every link (10us)")
+    cluster.add_argument("--devices-per-node", type=int, metavar="N", help="accelerators of one host")
+    cluster.add_argument(
+        "--node-bandwidth", type=_with(parse_bandwidth), metavar="RATE", help="between hosts, shared (12.5GB/s)"
+    )
+    problem = parser.add_argument_group("problem")
+    problem.add_argument("--objective", choices=_values(Objective), help="what to minimise (iteration)")
+    problem.add_argument("--contiguity", choices=_values(Contiguity), default=Contiguity.ACYCLIC.value)
+    problem.add_argument("--transfers", choices=_values(Transfers), help="how they share a device (links)")
+    problem.add_argument("--execution", choices=_values(Execution), help="how one unsplit pass runs (operator)")
+    problem.add_argument("--pipeline", choices=_values(Pipeline), default=Pipeline.ONE_F_ONE_B.value)
+    problem.add_argument("--optimizer", choices=_values(Optimizer), default=Optimizer.ADAM.value)
+    problem.add_argument("--mini-batch", type=int, metavar="B", help="samples per iteration (16 per device)")
+    problem.add_argument("--micro-batches", type=int, metavar="M", help="split into M (a planner chooses)")
+    problem.add_argument(
+        "--pin",
+        type=_with(parse_pin),
+        action="append",
+        default=[],
+        metavar="OPERATOR=DEVICE",
+        help="put an operator, or all of a module, on a device; may be repeated",
+    )
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    """The settings that the flags of `add_problem` and `add_phase` give."""
+    return Settings(
+        devices=args.devices,
+        device_kind=args.device_kind,
+        memory_bytes=args.memory,
+        cpus=args.cpus,
+        bandwidth_bytes_per_s=args.bandwidth,
+        latency_s=args.latency,
+        devices_per_node=args.devices_per_node,
+        node_bandwidth_bytes_per_s=args.node_bandwidth,
+        objective=None if args.objective is None else Objective(args.objective),
+        contiguity=Contiguity(args.contiguity),
+        transfers=None if args.transfers is None else Transfers(args.transfers),
+        execution=None if args.execution is None else Execution(args.execution),
+        pipeline=Pipeline(args.pipeline),
+        training=True if args.training else False if args.inference else None,
+        optimizer=Optimizer(args.optimizer),
+        mini_batch=args.mini_batch,
+        micro_batches=args.micro_batches,
+        pins=dict(args.pin),
+    )
+
+
+def _values(kind: type[Objective | Contiguity | Transfers | Execution | Pipeline | Optimizer]) -> list[str]:
+    return [member.value for member in kind]
+
+
+def _with(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """argparse keeps the message of this one error type only."""
+
+    def convert(text: str) -> T:
+        try:
+            return parse(text)
+        except InvalidProblem as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return convert

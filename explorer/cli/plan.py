@@ -1,0 +1,91 @@
+"""``plan``: the best plan for a model on a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from explorer.cli.command import Commands, add_command, add_json, print_json
+from explorer.cli.flags import add_model, add_phase, add_problem, settings_of, wants_training
+from solvers.errors import InvalidProblem
+from solvers.formats.plan_json import write_plan
+from solvers.result import Status
+
+if TYPE_CHECKING:
+    from solvers.problem import Problem
+    from solvers.result import Result
+
+STATUS_OF = {Status.OPTIMAL: 0, Status.FEASIBLE: 0, Status.INFEASIBLE: 3, Status.NO_PLAN: 4}
+"""Exit status of an outcome."""
+
+
+def add(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "plan",
+        run,
+        "place a model's operators on devices",
+        "placement-explorer plan gpt --devices 4 --memory 24GiB --time-limit 20 -o plan.json",
+    )
+    add_model(parser)
+    search = parser.add_argument_group("search")
+    search.add_argument(
+        "--planner", default="auto", metavar="NAME[:OPTION=VALUE,...]", help="`placement-explorer planners` lists them"
+    )
+    search.add_argument("--time-limit", type=float, default=60.0, metavar="S", help="seconds (60)")
+    search.add_argument("--gap", type=float, default=0.0, metavar="G", help="stop within this share of the bound (0)")
+    search.add_argument("--seed", type=int, default=0, metavar="N")
+    add_problem(parser)
+    add_phase(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write plan.json")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if not args.time_limit > 0:
+        raise InvalidProblem(f"--time-limit must be more than 0 seconds, found {args.time_limit:g}")
+    if not (0 <= args.gap < 1 and math.isfinite(args.gap)):
+        raise InvalidProblem(f"--gap must be at least 0 and less than 1, found {args.gap:g}")
+    from explorer.cli.report import print_report, result_object
+    from explorer.loading import load
+    from explorer.planner_choice import choose_planner
+    from explorer.problems import make_problem
+    from solvers.infeasibility import explain_infeasible
+
+    planner = choose_planner(args.planner)  # before the model: a typo should not cost a trace
+    workload = load(args.model, training=wants_training(args), dtype=args.dtype)
+    problem = make_problem(workload, settings_of(args), dtype=args.dtype)
+    result = _solve(problem, planner, args)
+    if args.output and result.plan is not None:
+        text = write_plan(problem, result.plan, result, workload.reference)
+        Path(args.output).write_text(text, encoding="utf-8")
+    why = explain_infeasible(problem) if result.status is Status.INFEASIBLE else None
+    if args.json:
+        print_json(result_object(workload.reference, result, why))
+    else:
+        print_report(workload.reference, result, why)
+        if args.output and result.plan is not None:
+            print(f"written    {args.output}")
+    return STATUS_OF[result.status]
+
+
+def _solve(problem: Problem, planner: object, args: argparse.Namespace) -> Result:
+    from explorer.cli.progress import progress_line, stop_on_interrupt
+    from solvers.solve import solve
+
+    line = progress_line()
+    with stop_on_interrupt() as stop:
+        try:
+            return solve(
+                problem,
+                planner,
+                time_limit_s=args.time_limit,
+                gap=args.gap,
+                seed=args.seed,
+                should_stop=stop.is_set,
+                on_progress=line,
+            )
+        finally:
+            line.clear()

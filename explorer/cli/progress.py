@@ -1,0 +1,72 @@
+"""While a planner searches: a line that says how far it is, and Ctrl-C that keeps the best plan."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import TextIO
+
+from explorer.view import text
+from solvers.plan import Plan
+from solvers.result import Progress
+
+REDRAW_S = 0.1
+
+
+@dataclass
+class ProgressLine:
+    """One line on a terminal, redrawn in place; nothing where stderr is not a terminal."""
+
+    stream: TextIO
+    drawn_s: float = 0.0
+    width: int = 0
+
+    def __call__(self, step: Progress, _: Plan | None) -> None:
+        now = time.perf_counter()
+        if not self.stream.isatty() or now - self.drawn_s < REDRAW_S:
+            return
+        self.drawn_s = now
+        gap = max(0.0, 1 - step.bound_s / step.objective_s) if 0 < step.objective_s < float("inf") else None
+        line = (
+            f"{step.elapsed_s:.1f} s  best {text.seconds(step.objective_s)}  bound {text.seconds(step.bound_s)}"
+            f"  gap {text.percent(gap)}  (Ctrl-C keeps the best)"
+        )
+        self.stream.write("\r" + line.ljust(self.width))
+        self.stream.flush()
+        self.width = len(line)
+
+    def clear(self) -> None:
+        if self.width:
+            self.stream.write("\r" + " " * self.width + "\r")
+            self.stream.flush()
+            self.width = 0
+
+
+@contextmanager
+def stop_on_interrupt() -> Iterator[threading.Event]:
+    """The event is set by the first Ctrl-C; a second one raises KeyboardInterrupt."""
+    stop = threading.Event()
+
+    def on_interrupt(_: int, __: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop  # only the main thread may handle signals
+        return
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def progress_line() -> ProgressLine:
+    return ProgressLine(sys.stderr)

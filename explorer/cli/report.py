@@ -1,0 +1,175 @@
+"""A result for people and for programs."""
+
+from __future__ import annotations
+
+import math
+
+from explorer.cli.command import print_table
+from explorer.view import text
+from solvers.evaluate import Metrics, evaluate
+from solvers.formats.json_text import finite_or_none
+from solvers.formats.result_json import options_json
+from solvers.infeasibility import Infeasibility
+from solvers.plan import Plan
+from solvers.problem import Objective, Problem
+from solvers.result import Result, Status
+
+OBJECTIVE_WORDS = {
+    Objective.MAX_LOAD: "max-load (seconds per sample in steady state)",
+    Objective.MAKESPAN: "makespan (one unsplit pass)",
+    Objective.ITERATION: "iteration (one mini-batch with flush)",
+}
+
+
+def result_object(model: str, result: Result, why: Infeasibility | None = None) -> dict[str, object]:
+    """What ``plan --json`` prints: numbers in seconds and bytes; null where there is none."""
+    problem, plan = result.problem, result.plan
+    metrics = None if plan is None else evaluate(problem, plan)
+    told: dict[str, object] = {
+        "model": model,
+        "planner": result.planner,
+        "planner_options": options_json(result.planner_options),
+        "status": result.status.value,
+        "stop_reason": result.stop_reason.value,
+        "objective": problem.objective.value,
+        "objective_s": finite_or_none(result.objective_s),
+        "bound_s": finite_or_none(result.bound_s),
+        "gap": finite_or_none(result.gap),
+        "runtime_s": result.runtime_s,
+        "seed": result.seed,
+        "metrics": None if metrics is None else metrics_object(metrics),
+        "placement": None if plan is None else placement_object(problem, plan),
+        "stages": None if plan is None else stages_object(problem, plan),
+        "pipeline": None if plan is None else plan.pipeline,
+        "mini_batch": problem.mini_batch,
+        "costs_from": problem.costs_from,
+        "notes": list(result.notes),
+    }
+    if why is not None:
+        told["infeasible"] = {
+            "operators": list(why.operators),
+            "because": why.because,
+            "cap_lower_bound_bytes": finite_or_none(why.cap_lower_bound_bytes),
+            "smallest_cap_bytes": why.smallest_cap_bytes,
+        }
+    return told
+
+
+def metrics_object(metrics: Metrics) -> dict[str, object]:
+    return {
+        "max_load_s": finite_or_none(metrics.max_load_s),
+        "makespan_s": finite_or_none(metrics.makespan_s),
+        "iteration_s": finite_or_none(metrics.iteration_s),
+        "throughput_per_s": finite_or_none(metrics.throughput_per_s),
+        "bubble": finite_or_none(metrics.bubble),
+        "cut_bytes": finite_or_none(metrics.cut_bytes),
+        "peak_memory_bytes": [finite_or_none(peak) for peak in metrics.peak_memory_bytes],
+        "load_s": [finite_or_none(load) for load in metrics.load_s],
+    }
+
+
+def placement_object(problem: Problem, plan: Plan) -> dict[str, int | list[int]]:
+    """Operator name -> device, or a list of devices where it is replicated."""
+    operators = problem.graph.operators
+    return {
+        operators[operator].name: devices[0] if len(devices) == 1 else list(devices)
+        for operator, devices in sorted(plan.placement().items())
+    }
+
+
+def stages_object(problem: Problem, plan: Plan) -> list[dict[str, object]]:
+    operators = problem.graph.operators
+    return [
+        {
+            "operators": [operators[operator].name for operator in stage.operators],
+            "devices": list(stage.devices),
+            "micro_batch_size": stage.micro_batch_size,
+            "in_flight": stage.in_flight,
+        }
+        for stage in plan.stages
+    ]
+
+
+def print_report(model: str, result: Result, why: Infeasibility | None = None) -> None:
+    """The result in a screenful."""
+    problem, plan = result.problem, result.plan
+    graph = problem.graph
+    print(f"{model}: {text.plural(len(graph), 'operator')} on {_cluster_words(problem)}")
+    print(f"status     {result.status.value}{_proof_words(result)}")
+    print(f"planner    {result.planner}, {text.seconds(result.runtime_s)} ({result.stop_reason.value.lower()})")
+    print(f"objective  {text.seconds(result.objective_s)}  {OBJECTIVE_WORDS[problem.objective]}")
+    if plan is not None:
+        print(f"bound      {text.seconds(result.bound_s)}  gap {text.percent(result.gap)}")
+        _print_plan(problem, plan)
+    if why is not None:
+        print_infeasibility(problem, why)
+    print(f"costs      {problem.costs_from}")
+    for note in result.notes:
+        print(f"note       {note}")
+
+
+def _print_plan(problem: Problem, plan: Plan) -> None:
+    metrics = evaluate(problem, plan)
+    sizes = sorted({stage.micro_batch_size for stage in plan.stages})
+    size = "/".join(map(str, sizes))
+    print(
+        f"metrics    iteration {text.seconds(metrics.iteration_s)}, makespan {text.seconds(metrics.makespan_s)},"
+        f" max-load {text.seconds(metrics.max_load_s)}, {text.rate(metrics.throughput_per_s)} samples,"
+        f" bubble {text.percent(metrics.bubble)}, cut {text.nbytes(metrics.cut_bytes)}"
+    )
+    print(f"pipeline   {plan.pipeline}, mini-batch {problem.mini_batch} in micro-batches of {size}")
+    print()
+    _print_devices(problem, plan, metrics)
+    print()
+
+
+def _print_devices(problem: Problem, plan: Plan, metrics: Metrics) -> None:
+    rows = [["device", "operators", "load/sample", "compute", "peak memory", "of cap"]]
+    held = [0] * len(problem.cluster)
+    for devices in plan.placement().values():
+        for device in devices:
+            held[device] += 1
+    for index, device in enumerate(problem.cluster.devices):
+        share = metrics.busy_s[index] / metrics.iteration_s if metrics.iteration_s > 0 else math.nan
+        peak = metrics.peak_memory_bytes[index]
+        cap = "no cap" if math.isinf(device.memory_bytes) else text.percent(peak / device.memory_bytes)
+        rows.append(
+            [
+                f"{index} {device.name}",
+                text.count(held[index]),
+                text.seconds(metrics.load_s[index]),
+                text.percent(share),
+                text.nbytes(peak),
+                cap,
+            ]
+        )
+    print_table(rows, right=frozenset({1, 2, 3, 4, 5}))
+
+
+def print_infeasibility(problem: Problem, why: Infeasibility) -> None:
+    blamed = text.listing([text.short(name, 60) for name in why.operators], 5)
+    print(f"because    {why.because}")
+    print(f"to blame   {blamed}")
+    print(f"cap        proved: nothing fits below {text.nbytes(why.cap_lower_bound_bytes)} per accelerator")
+    if why.smallest_cap_bytes is None:
+        print("           no plan was found at any larger cap in the time given")
+    else:
+        print(
+            f"           a plan was found at {text.nbytes(why.smallest_cap_bytes)}"
+            f" (--memory {math.ceil(why.smallest_cap_bytes)})"
+        )
+
+
+def _proof_words(result: Result) -> str:
+    if result.status is Status.OPTIMAL:
+        return f" (proved; contiguity {result.problem.contiguity.value})"
+    if result.status is Status.INFEASIBLE:
+        return " (proved: no plan fits)"
+    return ""
+
+
+def _cluster_words(problem: Problem) -> str:
+    kinds: dict[str, int] = {}
+    for device in problem.cluster.devices:
+        kinds[device.kind] = kinds.get(device.kind, 0) + 1
+    return " + ".join(f"{count} x {kind}" for kind, count in kinds.items())

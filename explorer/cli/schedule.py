@@ -1,0 +1,163 @@
+"""``simulate`` and ``check``: what a plan file says, and whether it holds."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from explorer.cli.command import Commands, add_command, add_json, print_json
+from solvers.errors import InvalidPlan
+from solvers.formats.json_text import dump_json, finite_or_none
+
+if TYPE_CHECKING:
+    from solvers.formats.plan_json import PlanFile
+    from solvers.schedule import Schedule
+
+SHOWN_SPANS = 200
+"""Compute spans shown a device; --json has all."""
+CLAIM_TOLERANCE = 1e-6
+"""Relative difference up to which the objective in a file is the one evaluated."""
+INVALID = 2
+
+
+def add_simulate(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "simulate",
+        simulate_plan,
+        "show the schedule of a plan",
+        "placement-explorer simulate plan.json --chrome-trace trace.json",
+    )
+    parser.add_argument("plan", metavar="PLAN", help="a plan.json")
+    parser.add_argument("--chrome-trace", metavar="FILE", help="write a trace that ui.perfetto.dev opens")
+    add_json(parser)
+
+
+def add_check(commands: Commands) -> None:
+    parser = add_command(
+        commands, "check", check, "say which rules a plan breaks, if any", "placement-explorer check plan.json"
+    )
+    parser.add_argument("plan", metavar="PLAN", help="a plan.json")
+    add_json(parser)
+
+
+ADD = (add_simulate, add_check)
+
+
+def simulate_plan(args: argparse.Namespace) -> int:
+    from solvers.formats.chrome_trace import chrome_trace
+    from solvers.simulate import simulate
+
+    file = _read(args.plan)
+    _refuse_invalid(args.plan, violations(file))
+    schedule = simulate(file.problem, file.plan)
+    if args.chrome_trace:
+        trace = chrome_trace(schedule, file.problem.graph, file.problem.cluster)
+        Path(args.chrome_trace).write_text(dump_json(trace), encoding="utf-8")
+    if args.json:
+        print_json(_schedule_object(file, schedule))
+    else:
+        _print_schedule(file, schedule)
+        if args.chrome_trace:
+            print(f"written to {args.chrome_trace}; open it at ui.perfetto.dev", file=sys.stderr)
+    return 0
+
+
+def check(args: argparse.Namespace) -> int:
+    from explorer.cli.report import metrics_object
+    from explorer.view import text
+    from solvers.evaluate import evaluate
+
+    file = _read(args.plan)
+    broken = violations(file)
+    metrics = None if broken else evaluate(file.problem, file.plan)
+    if args.json:
+        told = None if metrics is None else metrics_object(metrics)
+        print_json({"plan": args.plan, "valid": not broken, "violations": list(broken), "metrics": told})
+    else:
+        for sentence in broken:
+            print(sentence)
+        if metrics is not None:
+            objective = file.problem.objective
+            print(
+                f"{args.plan}: valid; {text.plural(len(file.plan.stages), 'stage')} on"
+                f" {text.plural(len(file.plan.devices_used()), 'device')},"
+                f" {objective.value} {text.seconds(metrics.objective_s(objective))}"
+            )
+    _refuse_invalid(args.plan, broken)
+    return 0
+
+
+def violations(file: PlanFile) -> tuple[str, ...]:
+    """The rules the plan breaks, and the objective the file claims if it is another than evaluated."""
+    from solvers.evaluate import judge
+    from solvers.verify import verify
+
+    broken = verify(file.problem, file.plan)
+    if broken or file.result is None:
+        return broken
+    found, claimed = judge(file.problem, file.plan).objective_s, file.result.objective_s
+    if math.isclose(found, claimed, rel_tol=CLAIM_TOLERANCE):
+        return ()
+    return (f"the file says its objective is {claimed} s, evaluated it is {found} s",)
+
+
+def _read(path: str) -> PlanFile:
+    from explorer.loading import read_file
+    from solvers.formats.plan_json import read_plan
+
+    return read_plan(read_file(path), path)
+
+
+def _refuse_invalid(path: str, broken: tuple[str, ...]) -> None:
+    if broken:
+        more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+        raise InvalidPlan(f"{path}: the plan breaks a rule: {broken[0]}{more}")
+
+
+def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
+    operators = file.problem.graph.operators
+    spans = [
+        {
+            "action": span.action,
+            "resource": span.resource,
+            "device": span.device,
+            "to_device": span.to_device if span.is_transfer else None,
+            "operator": operators[span.operator].name if span.operator >= 0 else None,
+            "start_s": span.start_s,
+            "end_s": span.end_s,
+            "bytes": span.nbytes,
+        }
+        for span in schedule.spans
+    ]
+    return {
+        "model": file.reference,
+        "objective": file.problem.objective.value,
+        "makespan_s": schedule.makespan_s,
+        "peak_memory_bytes": [finite_or_none(peak) for peak in schedule.peak_bytes()],
+        "critical": list(schedule.critical),
+        "spans": spans,
+    }
+
+
+def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
+    from explorer.view import text
+
+    problem = file.problem
+    scale, unit = text.time_unit(schedule.makespan_s)
+    print(f"{file.reference or problem.graph.name}: {text.seconds(schedule.makespan_s)}; times in {unit}")
+    for index, device in enumerate(problem.cluster.devices):
+        spans = [span for span in schedule.spans if span.device == index and not span.is_transfer]
+        sent = [span for span in schedule.spans if span.device == index and span.is_transfer]
+        print(
+            f"\n{index} {device.name}: busy {text.seconds(schedule.busy_s(index))},"
+            f" idle {text.seconds(schedule.idle_s(index))}, {text.plural(len(sent), 'transfer')} out"
+        )
+        for span in spans[:SHOWN_SPANS]:
+            name = problem.graph.operators[span.operator].name if span.operator >= 0 else ""
+            print(f"  {span.start_s / scale:12.3f} {span.end_s / scale:12.3f}  {span.action:<8} {name}".rstrip())
+        if len(spans) > SHOWN_SPANS:
+            print(f"  ... {len(spans) - SHOWN_SPANS:,} more (--json has all)")

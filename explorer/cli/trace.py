@@ -1,0 +1,57 @@
+"""``trace``: a model to a graph.json."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from explorer.cli.command import Commands, add_command, add_json, print_json
+from explorer.cli.flags import add_model, add_phase, wants_training
+
+
+def add(commands: Commands) -> None:
+    parser = add_command(
+        commands, "trace", run, "trace a model and write its operator graph", "placement-explorer trace gpt -o gpt.json"
+    )
+    add_model(parser)
+    add_phase(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write graph.json")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from explorer.loading import load
+    from explorer.view import text
+    from solvers.formats.graph_json import write_graph
+    from solvers.formats.op_graph_json import graph_hash
+
+    workload = load(args.model, training=wants_training(args), dtype=args.dtype)
+    if args.output:
+        Path(args.output).write_text(write_graph(workload), encoding="utf-8")
+    graph = workload.graph
+    if args.json:
+        print_json(
+            {
+                "model": workload.reference,
+                "operators": len(graph),
+                "tensors": len(graph.tensors),
+                "samples": graph.samples,
+                "parameters": workload.parameters,
+                "training": workload.training,
+                "graph_sha256": graph_hash(graph),
+                "output": args.output,
+                "notes": list(workload.notes),
+            }
+        )
+        return 0
+    parameters = "" if workload.parameters is None else f", {text.large(workload.parameters)} parameters"
+    print(
+        f"{workload.reference}: {text.plural(len(graph), 'operator')}, {text.plural(len(graph.tensors), 'tensor')}"
+        f"{parameters}, {'training' if workload.training else 'inference'}"
+    )
+    for note in workload.notes:
+        print(f"note: {note}")
+    if args.output:
+        print(f"written to {args.output}", file=sys.stderr)
+    return 0

@@ -1,0 +1,136 @@
+"""From what a person calls a model to its workload: a demo name, a file, or package.module:callable."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import zipfile
+from pathlib import Path
+
+from explorer.pins import closest
+from solvers.errors import InvalidProblem, PlacementError, TraceError
+from solvers.formats import graph_json, plan_json
+from solvers.formats.json_text import MAX_BYTES, parse_json
+from solvers.formats.msr2020 import looks_like_msr2020, read_msr2020
+from solvers.formats.workload import Workload
+
+READ_BYTES = 64
+"""How much of a file is looked at to tell what it is."""
+
+NOT_YET = {".onnx": "ONNX", ".txt": "PipeDream"}
+"""Formats known by their suffix that are not read yet."""
+
+EXPORT_HINT = "export the model with torch.export.save(torch.export.export(module, inputs), 'model.pt2')"
+
+
+def load(model: str, *, training: bool = True, dtype: str | None = None) -> Workload:
+    """The workload of ``model``. Files are recognised by content, read as data and never executed.
+
+    training and dtype ("bf16", "fp16", "fp32") are for models that are traced here: a file says
+    itself what it holds. Raises InvalidProblem or TraceError in one line.
+    """
+    from demo_models import MODELS
+
+    if model in MODELS:
+        from explorer.tracing import trace_demo
+
+        return trace_demo(model, training=training, dtype=dtype)
+    if _is_callable(model):
+        return load_callable(model, training=training, dtype=dtype)
+    if os.path.exists(model) or os.sep in model or Path(model).suffix:
+        return load_file(model)
+    raise InvalidProblem(
+        f"there is no demo model or file {model!r}{closest(model, MODELS)} (`placement-explorer models` lists them)"
+    )
+
+
+def load_callable(reference: str, *, training: bool = True, dtype: str | None = None) -> Workload:
+    """Trace what "package.module:callable" returns: (module, example inputs). This runs its code."""
+    from explorer.tracing import trace_module
+
+    module_name, _, attribute = reference.partition(":")
+    if os.getcwd() not in sys.path:  # a console script, unlike python -m, does not have it there
+        sys.path.insert(0, os.getcwd())
+    try:
+        made = getattr(importlib.import_module(module_name), attribute)()
+    except PlacementError:
+        raise
+    except Exception as error:
+        raise TraceError(f"{reference}: {type(error).__name__}: {_first_line(error)}") from error
+    if not isinstance(made, tuple) or len(made) != 2:
+        found = f"{len(made)} values" if isinstance(made, tuple) else type(made).__name__
+        raise TraceError(f"{reference}: expected it to return (module, example inputs), found {found}")
+    return trace_module(made[0], made[1], name=attribute, training=training, dtype=dtype, reference=reference)
+
+
+def load_file(path: str) -> Workload:
+    """The workload of a file. Raises InvalidProblem if it is of no kind that is read."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(READ_BYTES)
+    except OSError as error:
+        raise InvalidProblem(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    suffix = Path(path).suffix.lower()
+    if head.startswith(b"PK"):
+        return _load_zip(path)
+    if head.startswith(b"\x80"):
+        raise InvalidProblem(f"{path}: a pickle, which could run code and is never opened; {EXPORT_HINT}")
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
+        return read_workload(read_file(path), path)
+    if suffix in NOT_YET:
+        raise InvalidProblem(f"{path}: {NOT_YET[suffix]} files are not supported yet; {EXPORT_HINT}")
+    found = "an empty file" if not head else f"a file that begins with {head[:8]!r}"
+    raise InvalidProblem(f"{path}: expected graph.json, MSR 2020 .json or .pt2, found {found}")
+
+
+def read_file(path: str) -> bytes:
+    """The bytes of a JSON file. Raises InvalidProblem if it is too large or cannot be read."""
+    try:
+        size = os.path.getsize(path)
+        if size > MAX_BYTES:
+            raise InvalidProblem(f"{path}: {size:,} bytes, at most {MAX_BYTES:,} are read")
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise InvalidProblem(f"{path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def read_workload(data: bytes, where: str) -> Workload:
+    """The workload of a JSON text: our graph.json, or a file of the field. Raises InvalidProblem."""
+    value = parse_json(data, where)
+    kind = value.get("format") if isinstance(value, dict) else None
+    if kind == graph_json.FORMAT:
+        return graph_json.read_graph(value, where)
+    if kind == plan_json.FORMAT:
+        raise InvalidProblem(
+            f"{where}: this is a plan, not a model; look at it with `placement-explorer simulate` or `check`"
+        )
+    if looks_like_msr2020(value):
+        return read_msr2020(value, where)
+    if isinstance(value, dict) and {"nodes", "edges", "maxDevices"} <= value.keys():
+        raise InvalidProblem(f"{where}: Piper files are not supported yet")
+    raise InvalidProblem(f"{where}: neither a graph.json of ours nor an MSR 2020 workload (nodes, edges, maxFPGAs)")
+
+
+def _load_zip(path: str) -> Workload:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        raise InvalidProblem(f"{path}: a damaged zip archive ({_first_line(error)})") from None
+    if any(name.endswith("/data.pkl") and name.count("/") == 1 for name in names):
+        kind = "a TorchScript archive" if any("/code/" in name for name in names) else "a pickle made by torch.save"
+        raise InvalidProblem(f"{path}: {kind}, not an exported program, and never opened; {EXPORT_HINT}")
+    from explorer.tracing import load_pt2
+
+    return load_pt2(path)
+
+
+def _is_callable(model: str) -> bool:
+    module, separator, attribute = model.partition(":")
+    return bool(separator) and attribute.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or ["no message"])[0][:300]
