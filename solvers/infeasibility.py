@@ -43,7 +43,7 @@ def explain_infeasible(
     need = memory_need(problem)
     deadline = time.perf_counter() + time_limit_s
 
-    def fits(cap: float) -> float | None:
+    def peak_under(cap: float) -> float | None:
         """Peak bytes of a plan found under ``cap``, or None."""
         left = deadline - time.perf_counter()
         if left <= 0 or should_stop():
@@ -53,9 +53,9 @@ def explain_infeasible(
         if result.plan is None:
             return None
         peaks = simulate(capped, result.plan).peak_bytes()
-        return min(cap, max(peaks[d] for d in problem.cluster.accelerators))
+        return max(peaks[d] for d in problem.cluster.accelerators)
 
-    smallest = _smallest(fits, need.nbytes, _enough(problem))
+    smallest = _smallest(peak_under, need.nbytes, _enough(problem))
     names = tuple(problem.graph.operators[o].name for o in need.operators)
     return Infeasibility(names[:5], need.because, need.nbytes, smallest)
 
@@ -80,18 +80,20 @@ def _enough(problem: Problem) -> float:
     return static + live + sent
 
 
-def _smallest(fits: Callable[[float], float | None], low: float, high: float) -> float | None:
-    """Bisect between a cap that cannot do (or just does) and one that surely does."""
-    if low > 0 and (exact := fits(low)) is not None:
-        return exact
-    best = fits(high)
-    if best is None:
+def _smallest(peak_under: Callable[[float], float | None], low: float, high: float) -> float | None:
+    """The least cap tried at which a plan was found, between one that is (almost) too small and one
+    that surely does. After each success the plan's own peak is tried, then the middle."""
+    if low > 0 and peak_under(low) is not None:
+        return low
+    peak = peak_under(high)
+    if peak is None:
         return None
     while high - low > RESOLUTION * high:
         middle = math.sqrt(max(low, 1.0) * high) if high > 4 * max(low, 1.0) else (low + high) / 2
-        found = fits(middle)
-        if found is None:
-            low = middle
+        attempt = peak if peak is not None and low < peak < high else middle
+        peak = peak_under(attempt)
+        if peak is None:
+            low = attempt
         else:
-            best = high = min(high, found)
-    return best
+            high = attempt
+    return high
