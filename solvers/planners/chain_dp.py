@@ -21,6 +21,7 @@ from solvers.coarsen import Condensed, Contracted, Shape
 from solvers.errors import InvalidPlan
 from solvers.monitor import Monitor
 from solvers.problem import Objective, Problem
+from solvers.verify import verify
 
 MEMORY_SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
 """Shares of the memory caps to plan for, in turn, until a plan fits: what is counted from the simulated
@@ -50,13 +51,18 @@ def micro_batch_choices(problem: Problem) -> tuple[int, ...]:
 
 
 def offer_chain(problem: Problem, monitor: Monitor, contracted: Contracted, chain: Chain, micro_batches: int) -> float:
-    """Have a chain judged; its objective in seconds, inf if there is no chain or it does not fit."""
+    """Have a chain judged; its objective in seconds, inf if there is none, it does not fit or cannot run."""
     if not chain.parts:
         return np.inf
     try:
-        return monitor.offer(assemble(problem, placement_of(problem, contracted, chain), micro_batches))
-    except InvalidPlan:  # joining backward operators can close a cycle that the forward graph does not have
+        plan = assemble(problem, placement_of(problem, contracted, chain), micro_batches)
+    except InvalidPlan:
         return np.inf
+    # A chain is acyclic in the forward graph; backward tensors that do not mirror it may still make
+    # its stages wait for each other.
+    if not contracted.mirrored and verify(problem, plan):
+        return np.inf
+    return monitor.offer(plan)
 
 
 @dataclass(frozen=True)
