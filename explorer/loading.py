@@ -8,6 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+from demo_models import MODELS
 from explorer.pins import closest
 from solvers.errors import InvalidProblem, PlacementError, TraceError
 from solvers.formats import graph_json, plan_json
@@ -30,19 +31,23 @@ def load(model: str, *, training: bool = True, dtype: str | None = None) -> Work
     training and dtype ("bf16", "fp16", "fp32") are for models that are traced here: a file says
     itself what it holds. Raises InvalidProblem or TraceError in one line.
     """
-    from demo_models import MODELS
-
+    check_name(model)
     if model in MODELS:
         from explorer.tracing import trace_demo
 
         return trace_demo(model, training=training, dtype=dtype)
     if _is_callable(model):
         return load_callable(model, training=training, dtype=dtype)
-    if os.path.exists(model) or os.sep in model or Path(model).suffix:
-        return load_file(model)
-    raise InvalidProblem(
-        f"there is no demo model or file {model!r}{closest(model, MODELS)} (`placement-explorer models` lists them)"
-    )
+    return load_file(model)
+
+
+def check_name(model: str) -> None:
+    """Raises InvalidProblem, with the closest demo name, if ``model`` can be none of the three."""
+    is_path = os.path.exists(model) or os.sep in model or bool(Path(model).suffix)
+    if model not in MODELS and not _is_callable(model) and not is_path:
+        raise InvalidProblem(
+            f"there is no demo model or file {model!r}{closest(model, MODELS)} (`placement-explorer models` lists them)"
+        )
 
 
 def load_callable(reference: str, *, training: bool = True, dtype: str | None = None) -> Workload:

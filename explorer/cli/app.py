@@ -24,9 +24,13 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidProblem(f"--host {args.host}: the page is served to this machine only; use 127.0.0.1")
     if not 0 <= args.port < 65536:
         raise InvalidProblem(f"--port must be from 0 to 65535, found {args.port}")
+    if args.model:
+        from explorer.loading import check_name
+
+        check_name(args.model)
     try:
         from explorer.web import serve
     except ImportError as error:
         raise InvalidProblem(f"the page needs {error.name}: pip install 'placement-explorer[app]'") from None
-    serve(model=args.model, host=args.host, port=args.port, open_browser=not args.no_browser)
+    serve(args.model or None, host=args.host, port=args.port, open_browser=not args.no_browser)
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from solvers.formats.json_text import dump_json
@@ -28,6 +29,20 @@ def add_command(
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def add_output(parser: argparse.ArgumentParser, flag: str, *more: str, what: str) -> None:
+    """A file to write, in a folder that is there: found out before the work, not after."""
+    parser.add_argument(flag, *more, metavar="FILE", type=_writable, help=what)
+
+
+def _writable(path: str) -> str:
+    place = Path(path)
+    if place.is_dir():
+        raise argparse.ArgumentTypeError(f"{path}: is a folder, expected a file")
+    if not place.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{path}: there is no folder {str(place.parent)!r}")
+    return path
 
 
 def print_json(value: object) -> None:

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import Commands, add_command, add_json, print_json
+from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
 from explorer.cli.flags import add_model, add_phase, add_problem, settings_of, wants_training
 from solvers.errors import InvalidProblem
 from solvers.formats.plan_json import write_plan
@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
     search.add_argument("--seed", type=int, default=0, metavar="N")
     add_problem(parser)
     add_phase(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write plan.json")
+    add_output(parser, "-o", "--output", what="where to write plan.json")
     add_json(parser)
 
 

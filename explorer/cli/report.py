@@ -110,14 +110,12 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None) -
 
 def _print_plan(problem: Problem, plan: Plan) -> None:
     metrics = evaluate(problem, plan)
-    sizes = sorted({stage.micro_batch_size for stage in plan.stages})
-    size = "/".join(map(str, sizes))
     print(
         f"metrics    iteration {text.seconds(metrics.iteration_s)}, makespan {text.seconds(metrics.makespan_s)},"
-        f" max-load {text.seconds(metrics.max_load_s)}, {text.rate(metrics.throughput_per_s)} samples,"
+        f" max-load {text.seconds(metrics.max_load_s)}, {text.digits(metrics.throughput_per_s)} samples/s,"
         f" bubble {text.percent(metrics.bubble)}, cut {text.nbytes(metrics.cut_bytes)}"
     )
-    print(f"pipeline   {plan.pipeline}, mini-batch {problem.mini_batch} in micro-batches of {size}")
+    print(f"pipeline   {plan.pipeline}, {_batch_words(problem, plan)}")
     print()
     _print_devices(problem, plan, metrics)
     print()
@@ -158,6 +156,18 @@ def print_infeasibility(problem: Problem, why: Infeasibility) -> None:
             f"           a plan was found at {text.nbytes(why.smallest_cap_bytes)}"
             f" (--memory {math.ceil(why.smallest_cap_bytes)})"
         )
+
+
+def _batch_words(problem: Problem, plan: Plan) -> str:
+    sizes = sorted({stage.micro_batch_size for stage in plan.stages})
+    mini_batch = text.plural(problem.mini_batch, "sample")
+    if problem.objective is Objective.MAKESPAN:
+        return f"{mini_batch} unsplit"
+    splits = " or ".join(
+        f"{text.plural(problem.mini_batch // size, 'micro-batch').replace('batchs', 'batches')} of {size}"
+        for size in sizes
+    )
+    return f"{mini_batch} in {splits}"
 
 
 def _proof_words(result: Result) -> str:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import Commands, add_command, add_json, print_json
+from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
 from solvers.errors import InvalidPlan
 from solvers.formats.json_text import dump_json, finite_or_none
 
@@ -32,7 +32,7 @@ def add_simulate(commands: Commands) -> None:
         "placement-explorer simulate plan.json --chrome-trace trace.json",
     )
     parser.add_argument("plan", metavar="PLAN", help="a plan.json")
-    parser.add_argument("--chrome-trace", metavar="FILE", help="write a trace that ui.perfetto.dev opens")
+    add_output(parser, "--chrome-trace", what="write a trace that ui.perfetto.dev opens")
     add_json(parser)
 
 

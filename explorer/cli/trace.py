@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from explorer.cli.command import Commands, add_command, add_json, print_json
+from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
 from explorer.cli.flags import add_model, add_phase, wants_training
 
 
@@ -16,7 +16,7 @@ def add(commands: Commands) -> None:
     )
     add_model(parser)
     add_phase(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write graph.json")
+    add_output(parser, "-o", "--output", what="where to write graph.json")
     add_json(parser)
 
 

@@ -50,7 +50,7 @@ def read_cluster(field: Field) -> Cluster:
     parts = field.fields(("devices",), ("links",))
     devices = tuple(_read_device(item) for item in parts["devices"].items(MAX_DEVICES))
     links = tuple(_read_link(item) for item in parts["links"].items(MAX_LINKS)) if "links" in parts else ()
-    return Cluster(devices, links)
+    return field.located(lambda: Cluster(devices, links))
 
 
 def _read_device(field: Field) -> Device:
@@ -99,4 +99,4 @@ def read_compute(field: Field, operators: int) -> ComputeTable:
             for j, value in enumerate(row.items(MAX_BATCH_SIZES, exactly=len(samples))):
                 table[i, j] = value.number_or_infinity()
         seconds[kind] = table
-    return ComputeTable(samples, seconds)
+    return field.located(lambda: ComputeTable(samples, seconds))

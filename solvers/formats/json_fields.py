@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NoReturn, TypeVar
@@ -16,6 +16,7 @@ MAX_INTEGER = 2**53
 """Largest integer read: beyond it a float is no longer exact."""
 
 E = TypeVar("E", bound=StrEnum)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,13 @@ class Field:
 
     def refuse(self, expected: str) -> NoReturn:
         raise InvalidProblem(f"{self.where}: expected {expected}, found {_shown(self.value)}")
+
+    def located(self, make: Callable[[], T]) -> T:
+        """What ``make`` gives; the InvalidProblem it raises instead gets this field's place."""
+        try:
+            return make()
+        except InvalidProblem as error:
+            raise InvalidProblem(f"{self.where}: {error}") from None
 
     @property
     def is_null(self) -> bool:

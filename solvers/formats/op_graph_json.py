@@ -39,7 +39,8 @@ def read_op_graph(field: Field) -> OpGraph:
     parts = field.fields(("name", "samples", "operators", "tensors"))
     operators = tuple(_read_operator(item) for item in parts["operators"].items(MAX_OPERATORS))
     tensors = tuple(_read_tensor(item, len(operators)) for item in parts["tensors"].items(MAX_TENSORS))
-    return OpGraph(operators, tensors, parts["samples"].integer(1), parts["name"].text())
+    samples, name = parts["samples"].integer(1), parts["name"].text()
+    return field.located(lambda: OpGraph(operators, tensors, samples, name))
 
 
 def read_numbers(field: Field | None, count: int) -> tuple[float, ...] | None:

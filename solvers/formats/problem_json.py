@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from solvers.errors import InvalidProblem
 from solvers.formats.cluster_json import cluster_json, compute_json, read_cluster, read_compute
 from solvers.formats.json_fields import Field
 from solvers.formats.op_graph_json import read_numbers
@@ -41,29 +40,23 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
     """The problem of ``graph``. Raises InvalidProblem."""
     parts = field.fields(_REQUIRED, _OPTIONAL)
     micro_batches = parts["micro_batches"]
-    try:
-        return Problem(
-            graph,
-            read_cluster(parts["cluster"]),
-            read_compute(parts["compute"], len(graph)),
-            objective=parts["objective"].choice(Objective),
-            contiguity=parts["contiguity"].choice(Contiguity),
-            transfers=parts["transfers"].choice(Transfers),
-            execution=parts["execution"].choice(Execution),
-            pipeline=parts["pipeline"].choice(Pipeline),
-            transfer_s=read_numbers(parts.get("transfer_s"), len(graph.tensors)),
-            stated_bytes=read_numbers(parts.get("stated_bytes"), len(graph)),
-            mini_batch=parts["mini_batch"].integer(1),
-            micro_batches=None if micro_batches.is_null else micro_batches.integer(1),
-            training=parts["training"].flag(),
-            optimizer=parts["optimizer"].choice(Optimizer),
-            pins=_read_pins(parts["pins"], len(graph)) if "pins" in parts else {},
-            costs_from=parts["costs_from"].text() if "costs_from" in parts else "given",
-        )
-    except InvalidProblem as error:
-        if str(error).startswith(field.where):
-            raise
-        raise InvalidProblem(f"{field.where}: {error}") from None
+    given: dict[str, object] = {
+        "objective": parts["objective"].choice(Objective),
+        "contiguity": parts["contiguity"].choice(Contiguity),
+        "transfers": parts["transfers"].choice(Transfers),
+        "execution": parts["execution"].choice(Execution),
+        "pipeline": parts["pipeline"].choice(Pipeline),
+        "optimizer": parts["optimizer"].choice(Optimizer),
+        "training": parts["training"].flag(),
+        "mini_batch": parts["mini_batch"].integer(1),
+        "micro_batches": None if micro_batches.is_null else micro_batches.integer(1),
+        "transfer_s": read_numbers(parts.get("transfer_s"), len(graph.tensors)),
+        "stated_bytes": read_numbers(parts.get("stated_bytes"), len(graph)),
+        "pins": _read_pins(parts["pins"], len(graph)) if "pins" in parts else {},
+        "costs_from": parts["costs_from"].text() if "costs_from" in parts else "given",
+    }
+    cluster, compute = read_cluster(parts["cluster"]), read_compute(parts["compute"], len(graph))
+    return field.located(lambda: Problem(graph, cluster, compute, **given))  # type: ignore[arg-type]
 
 
 def _read_pins(field: Field, operators: int) -> dict[int, int]:

@@ -1,0 +1,81 @@
+"""plan.json holds all that a plan was judged by, and notices when that was changed."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from solvers.errors import InvalidPlan, InvalidProblem, PlacementError
+from solvers.formats.plan_json import read_plan, write_plan
+from solvers.plan import Action, Plan, Stage
+from solvers.problem import Problem
+from solvers.result import Result, Status, StopReason
+from tests.formats.graphs import planned
+from tests.instances import forward_graph
+from tests.instances import problem as make
+
+PROBLEM = make(forward_graph([(0, 1)], 2, nbytes=8), [1.0, 2.0])
+PLAN = Plan((Stage((0,), (0,)), Stage((1,), (1,))), ((Action(0, "F"),), (Action(1, "F"),)), "none")
+
+
+@settings(deadline=None, max_examples=40)
+@given(planned())
+def test_round_trip_loses_nothing(case: tuple[Problem, Plan]) -> None:
+    problem, plan = case
+    read = read_plan(write_plan(problem, plan, None, "somewhere"))
+    assert (read.plan, read.result, read.reference) == (plan, None, "somewhere")
+    for name in ("graph", "cluster", "objective", "contiguity", "transfers", "execution", "pipeline", "transfer_s",
+                 "stated_bytes", "mini_batch", "micro_batches", "training", "optimizer", "pins",
+                 "costs_from"):  # fmt: skip
+        assert getattr(read.problem, name) == getattr(problem, name)
+    for kind, table in problem.compute.seconds.items():
+        np.testing.assert_array_equal(read.problem.compute.seconds[kind], table)
+
+
+def test_keeps_the_result() -> None:
+    result = Result(
+        PROBLEM, PLAN, Status.FEASIBLE, StopReason.TIME_LIMIT, 3.0, 2.0, 0.5, "equal", {"a": 1, "b": math.inf}, 7,
+        notes=("said",),
+    )  # fmt: skip
+    read = read_plan(write_plan(PROBLEM, PLAN, result)).result
+    assert read is not None
+    assert (read.status, read.stop_reason, read.objective_s, read.bound_s) == ("FEASIBLE", "TIME_LIMIT", 3.0, 2.0)
+    assert (read.planner, read.planner_options, read.seed, read.notes) == ("equal", {"a": 1, "b": None}, 7, ("said",))
+
+
+def broken(change: str) -> dict:
+    value = json.loads(write_plan(PROBLEM, PLAN))
+    exec(change, {"value": value, "plan": value["plan"], "problem": value["problem"], "graph": value["graph"]})
+    return value
+
+
+def test_a_graph_that_does_not_fit_its_hash_is_refused() -> None:
+    with pytest.raises(InvalidProblem, match="graph_sha256: the embedded graph is not the one that was planned"):
+        read_plan(broken("graph['operators'][0].update(param_bytes=1)"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("value.update(version=99)", "this program reads version 1 of placement-explorer/plan, found 99"),
+        ("plan['stages'][0].update(operators=[5])", r"plan.stages\[0\].operators\[0\]: expected an integer"),
+        ("plan['stages'][0].update(devices=[5])", r"plan.stages\[0\].devices\[0\]: expected an integer from 0 to 1"),
+        ("plan['stages'][0].update(operators=[])", "plan: a stage has no operators"),
+        ("plan.update(order=[[]])", "plan.order: expected a list of 2, found a list of 1"),
+        ("plan.update(order=[['0X0'], []])", "'0X0' is not an action"),
+        ("plan.update(order=[['7F0'], []])", "7F0 names stage 7, but there are 2 stages"),
+        ("problem.update(mini_batch=0)", "problem.mini_batch: expected an integer >= 1"),
+        ("problem.update(micro_batches=3)", "problem: micro_batches must divide"),
+        ("problem.update(pins=[[0, 9]])", "there is no device 9"),
+        ("problem.update(objective='speed')", "problem.objective: expected one of max-load"),
+    ],
+)  # fmt: skip
+def test_refusal_says_where_and_what(change: str, message: str) -> None:
+    with pytest.raises((InvalidProblem, InvalidPlan), match=message) as caught:
+        read_plan(broken(change))
+    assert isinstance(caught.value, PlacementError)
+    assert "\n" not in str(caught.value)
