@@ -10,7 +10,7 @@ from explorer.tracing.fold import Folded, is_view
 from solvers.graph import Amount
 
 LOOKUPS = frozenset({"aten.embedding", "aten.embedding_bag", "aten.index_select", "aten.gather", "aten.index"})
-"""Operators that read only the rows they return, not the whole table."""
+"""Operators that read, of their first argument, only the rows they return and not the whole table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,13 @@ def _sizes(
         operations += flops(node, values)
         written += sum(values[output].nbytes for output in node.outputs)
         returned = sum(values[output].nbytes for output in node.outputs)
-        for _, name in node.tensors:
+        for argument, (_, name) in enumerate(node.tensors):
             part = captured.portion(name)
             root = captured.root(name)
             # A view that repeats (expand) reads no more than there is.
             size = float(min(values[name].nbytes, values[part].nbytes))
-            if node.target in LOOKUPS and size > returned:
-                size = returned
+            if node.target in LOOKUPS and argument == 0:
+                size = float(returned)
             if root in captured.parameters:
                 weights[root] = max(weights.get(root, 0.0), size)
             else:

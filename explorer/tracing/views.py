@@ -17,7 +17,7 @@ VIEWS = frozenset(
         "narrow", "numpy_T", "permute", "positive", "real", "select", "slice", "split", "split_with_sizes",
         "squeeze", "swapaxes", "swapdims", "t", "tensor_split", "hsplit", "vsplit", "dsplit", "transpose", "unbind",
         "unflatten", "unfold", "unsqueeze", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "view",
-        "view_as", "view_as_complex", "view_as_real", "T", "H",
+        "view_as", "view_as_complex", "view_as_real",
     )
 )  # fmt: skip
 """Calls that always return a view of their first argument."""

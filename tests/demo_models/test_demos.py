@@ -1,0 +1,61 @@
+"""The demonstration models: listed without torch, sized as published, trainable when small."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from demo_models import MODELS
+
+FAMILIES = ("gpt", "resnet50", "inception", "gnmt", "multimodal")
+SMALL = [f"{family}-small" for family in FAMILIES]
+
+
+def test_the_list_of_models_does_not_import_torch() -> None:
+    code = "import sys, demo_models; assert 'torch' not in sys.modules; print(*demo_models.MODELS)"
+    listed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert set(listed) == {*FAMILIES, *SMALL}
+
+
+def test_every_model_is_listed_under_its_own_name() -> None:
+    assert all(demo.name == name and demo.title and demo.description for name, demo in MODELS.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    # He et al. and Szegedy et al. as in torchvision's resnet50 and inception_v3 (aux_logits=False).
+    [("resnet50", 25_557_032), ("inception", 23_834_568)],
+)
+def test_a_published_network_has_its_published_number_of_parameters(name: str, parameters: int) -> None:
+    with torch.device("meta"):
+        module, _ = MODELS[name].build()
+    assert sum(p.numel() for p in module.parameters()) == parameters
+
+
+def test_gpt_has_about_a_billion_parameters() -> None:
+    with torch.device("meta"):
+        module, _ = MODELS["gpt"].build()
+    assert 0.9e9 < sum(p.numel() for p in module.parameters()) < 1.2e9
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_small_model_takes_one_training_step_and_its_loss_stays_finite(name: str) -> None:
+    torch.manual_seed(0)
+    module, inputs = MODELS[name].build()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+    module(*inputs).backward()
+    assert all(p.grad is not None for p in module.parameters())
+    optimizer.step()
+    loss = module(*inputs)
+    assert loss.shape == ()
+    assert torch.isfinite(loss)
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_the_first_dimension_of_every_input_is_the_batch(name: str) -> None:
+    with torch.device("meta"):
+        _, inputs = MODELS[name].build()
+    assert len({x.shape[0] for x in inputs}) == 1

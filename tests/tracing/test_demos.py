@@ -1,0 +1,72 @@
+"""What holds for every traced demonstration model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from demo_models import MODELS
+from solvers.graph import Phase
+from tests.tracing.models import demo, forward
+
+REAL = ("gpt", "resnet50", "inception", "gnmt", "multimodal")
+SMALL = tuple(f"{name}-small" for name in REAL)
+
+
+@pytest.mark.parametrize("name", REAL + SMALL)
+def test_every_parameter_is_counted_once(name: str) -> None:
+    with torch.device("meta"):
+        module, _ = MODELS[name].build()
+    expected = sum(p.numel() for p in module.parameters())
+    workload = demo(name)
+    assert workload.parameters == expected
+    assert sum(operator.param_bytes for operator in workload.graph.operators) == 4 * expected
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_names_are_unique_and_the_graph_is_acyclic(name: str) -> None:
+    graph = demo(name).graph
+    assert len(graph.index_of()) == len(graph) == len(graph.topological_order)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_inference_is_the_forward_alone(name: str) -> None:
+    assert {operator.phase for operator in demo(f"{name}-small", training=False).graph.operators} == {Phase.FORWARD}
+
+
+def test_resnet50_takes_the_published_operations_for_an_image() -> None:
+    # 4.1 billion multiply-adds in products and convolutions (torchvision states 4.09 GFLOPS).
+    heavy = ("aten.conv2d", "aten.linear")
+    flops = sum(o.flops.per_sample for o in forward(demo("resnet50")) if o.op_type in heavy)
+    assert flops == pytest.approx(2 * 4.09e9, rel=0.01)
+
+
+def test_inception_takes_the_published_operations_for_an_image() -> None:
+    heavy = ("aten.conv2d", "aten.linear")
+    flops = sum(o.flops.per_sample for o in forward(demo("inception")) if o.op_type in heavy)
+    assert flops == pytest.approx(2 * 5.71e9, rel=0.01)  # torchvision states 5.71 GFLOPS
+
+
+def test_gpt_takes_two_operations_for_a_parameter_and_token_beside_attention() -> None:
+    workload = demo("gpt")
+    linear = sum(o.flops.per_sample for o in forward(workload) if o.op_type == "aten.linear")
+    tables = (50304 + 1024) * 1792  # looked up, not multiplied
+    assert linear == pytest.approx(2 * 1024 * (workload.parameters - tables), rel=0.01)
+    attention = sum(o.flops.per_sample for o in forward(workload) if "attention" in o.op_type)
+    assert attention == 24 * 4 * 1024**2 * 1792  # every query with every key, twice
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_operators_are_named_after_their_module(name: str) -> None:
+    with torch.device("meta"):
+        module, _ = MODELS[name].build()
+    modules = dict(module.named_modules())
+    for operator in demo(name).graph.operators:
+        assert operator.module_path in modules
+        assert operator.name.startswith(operator.module_path)
+
+
+def test_positions_and_zero_states_may_be_copied_and_nothing_else() -> None:
+    assert [o.name for o in forward(demo("gpt-small")) if o.replicable] == ["arange"]
+    assert {o.op_type for o in forward(demo("gnmt-small")) if o.replicable} == {"aten.zeros"}
+    assert not [o for o in forward(demo("resnet50-small")) if o.replicable]

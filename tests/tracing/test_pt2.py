@@ -1,0 +1,159 @@
+"""A .pt2 file is read as a zip and JSON, gives what a live trace gives, and runs nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from demo_models import MODELS
+from explorer.tracing import archive, load_pt2
+from explorer.tracing.batching import NOTE
+from solvers.errors import InvalidProblem
+from solvers.graph import Phase
+from tests.tracing.models import Tied, demo
+
+SMALL = ["gpt-small", "resnet50-small", "inception-small", "gnmt-small", "multimodal-small"]
+
+
+def exported(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> bytes:
+    buffer = io.BytesIO()
+    torch.export.save(torch.export.export(module, inputs, strict=False), buffer)
+    return buffer.getvalue()
+
+
+def rezipped(data: bytes, changed: dict[str, bytes | None]) -> bytes:
+    """The archive with entries replaced (by the end of their name), or dropped."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as new:
+        for entry in old.namelist():
+            content = next((value for end, value in changed.items() if entry.endswith(end)), old.read(entry))
+            if content is not None:
+                new.writestr(entry, content)
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def gpt() -> bytes:
+    module, inputs = MODELS["gpt-small"].build()
+    return exported(module, inputs)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_file_gives_the_graph_of_a_live_trace(name: str, tmp_path: Path) -> None:
+    module, inputs = MODELS[name].build()
+    path = tmp_path / f"{name}.pt2"
+    path.write_bytes(exported(module, inputs))
+    found, live = load_pt2(path), demo(name)
+    assert NOTE in found.notes
+    assert found.parameters == live.parameters
+    assert found.graph.tensors == live.graph.tensors
+    for a, b in zip(found.graph.operators, live.graph.operators, strict=True):
+        assert (a.name, a.op_type, a.phase, a.module_path) == (b.name, b.op_type, b.phase, b.module_path)
+        assert (a.param_bytes, a.colocation, a.replicable) == (b.param_bytes, b.colocation, b.replicable)
+        assert a.flops == b.flops
+        for what in ("moved_bytes", "saved_bytes", "workspace_bytes"):
+            at = live.graph.samples
+            assert getattr(a, what).at(at) == pytest.approx(getattr(b, what).at(at), rel=0.02), (a.name, what)
+
+
+def test_reading_a_file_does_not_import_torch(gpt: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "gpt.pt2"
+    path.write_bytes(gpt)
+    code = "import sys; from explorer.tracing import load_pt2; load_pt2(sys.argv[1]); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True, cwd=Path(__file__).parents[2])
+
+
+class Trap:
+    """Unpickling this makes a directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.path),)
+
+
+def test_a_booby_trapped_archive_does_not_run(gpt: bytes, tmp_path: Path) -> None:
+    sprung = tmp_path / "sprung"
+    payload = pickle.dumps(Trap(sprung))
+    trapped = rezipped(gpt, {"sample_inputs/model.pt": payload, "weight_0": payload, "weights_config.json": payload})
+    assert len(load_pt2(trapped).graph) == len(load_pt2(gpt).graph)
+    (tmp_path / "trap.pt2").write_bytes(payload)
+    with pytest.raises(InvalidProblem, match=r"not a \.pt2 archive"):
+        load_pt2(tmp_path / "trap.pt2")
+    assert not sprung.exists()
+    pickle.loads(payload)
+    assert sprung.exists(), "the trap itself must work"
+
+
+def test_saved_weights_renamed_are_refused_with_the_way_to_export(tmp_path: Path) -> None:
+    torch.save(Tied().state_dict(), tmp_path / "weights.pt2")
+    with pytest.raises(InvalidProblem, match=r"pickle of weights.*torch\.export\.save"):
+        load_pt2(tmp_path / "weights.pt2")
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (b"{", "cannot be read"),
+        (b"[]", "must be an object"),
+        (b"{}", "not as expected"),
+        (b'{"graph_module": {"graph": 3, "signature": {"input_specs": []}}}', "not as expected"),
+        (b"[" * 100_000, "cannot be read|inflates"),
+    ],
+)
+def test_a_malformed_document_is_refused_in_one_line(gpt: bytes, document: bytes, message: str) -> None:
+    with pytest.raises(InvalidProblem, match=message) as raised:
+        load_pt2(rezipped(gpt, {"models/model.json": document}))
+    assert "\n" not in str(raised.value)
+
+
+def test_an_archive_without_a_model_or_with_a_bomb_is_refused(gpt: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidProblem, match=r"no models/\*\.json"):
+        load_pt2(rezipped(gpt, {"models/model.json": None}))
+    with pytest.raises(InvalidProblem, match="inflates to"):
+        load_pt2(rezipped(gpt, {"models/model.json": b" " * 20_000_000}))
+    monkeypatch.setattr(archive, "MAX_ENTRIES", 3)
+    with pytest.raises(InvalidProblem, match="entries"):
+        load_pt2(gpt)
+    monkeypatch.setattr(archive, "MAX_UPLOAD_BYTES", 10)
+    with pytest.raises(InvalidProblem, match="more than the limit"):
+        load_pt2(gpt)
+
+
+def test_an_expression_in_a_size_is_not_evaluated(gpt: bytes) -> None:
+    with zipfile.ZipFile(io.BytesIO(gpt)) as opened:
+        entry = next(name for name in opened.namelist() if name.endswith("models/model.json"))
+        document = json.loads(opened.read(entry))
+    values = document["graph_module"]["graph"]["tensor_values"]
+    values["linear"]["sizes"][0] = {"as_expr": {"expr_str": "__import__('os').abort()", "hint": {"as_int": 4}}}
+    assert len(load_pt2(rezipped(gpt, {"models/model.json": json.dumps(document).encode()})).graph)
+    values["linear"]["sizes"][0] = {"as_expr": {"expr_str": "s0", "hint": None}}
+    with pytest.raises(InvalidProblem, match="no example value"):
+        load_pt2(rezipped(gpt, {"models/model.json": json.dumps(document).encode()}))
+
+
+def test_a_file_that_is_not_there_is_an_error_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InvalidProblem, match="cannot be opened"):
+        load_pt2(tmp_path / "none.pt2")
+
+
+def test_a_program_with_nothing_to_train_gives_its_forward() -> None:
+    workload = load_pt2(exported(torch.nn.ReLU(), (torch.randn(2, 3),)))
+    assert not workload.training
+    assert {o.phase for o in workload.graph.operators} == {Phase.FORWARD}
+
+
+def test_a_tied_parameter_is_counted_once() -> None:
+    tied = Tied()
+    workload = load_pt2(exported(tied, (torch.zeros(2, dtype=torch.int64),)))
+    assert workload.parameters == sum(p.numel() for p in tied.parameters())
