@@ -5,6 +5,7 @@
   let socket = null;
   let waiting = [];
   let delay = 300;
+  let announced = "";
 
   ex.setProps = function (props) {
     for (const id of Object.keys(props)) window.dash_clientside.set_props(id, props[id]);
@@ -17,6 +18,11 @@
     box.querySelector(".what").textContent = what;
     box.querySelector(".more").textContent = more;
     box.title = more;
+    const announcer = document.getElementById("announcer");
+    if (announced !== state + what) {
+      announced = state + what;
+      announcer.textContent = state + ": " + what + " " + more;
+    }
     const busy = state === "solving" || state === "loading";
     window.dash_clientside.set_props("cancel", { disabled: !busy });
     for (const veil of document.querySelectorAll(".veil")) veil.textContent = state === "loading" ? what : "";

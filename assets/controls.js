@@ -88,7 +88,8 @@
     return true;
   }
 
-  ex.setCap = function (bytes) {
+  ex.setCap = function (exact) {
+    const bytes = Math.ceil(exact / 2 ** 20) * 2 ** 20;
     const position = Math.log2(bytes / GIB);
     const props = { value: position };
     if (position < 0) props.min = Math.floor(position);
@@ -204,6 +205,7 @@
     onClick("deeper", () => ex.send({ type: "depth", step: 1 }));
     onClick("graph-fit", () => ex.graph.fit());
     onClick("gantt-fit", () => ex.gantt.fit());
+    ex.split.listen();
     ex.graph.listen();
     ex.gantt.listen();
     ex.connect();

@@ -10,8 +10,8 @@
     getComputedStyle(document.documentElement).getPropertyValue("--d" + (device % 8)).trim();
 
   function spread(devices) {
-    if (devices.length <= 3) return devices.join(" ");
     const sorted = [...devices].sort((a, b) => a - b);
+    if (sorted.length <= 2) return sorted.join(" ");
     const run = sorted[sorted.length - 1] - sorted[0] + 1 === sorted.length;
     return run ? sorted[0] + "–" + sorted[sorted.length - 1] : sorted.slice(0, 2).join(" ") + " …";
   }

@@ -32,15 +32,15 @@ _ACTION = re.compile(r"^(\d+)([FBIWU])(\d*)")
 
 
 def bars(schedule: Schedule, limit: int = MAX_BARS) -> Bars:
-    """At most ``limit`` bars: neighbours of one device, stage and kind melt together as needed,
-    first those of one micro-batch, then any with a gap too small to see."""
+    """At most ``limit`` bars (or one a lane): neighbours melt together as needed, first those of one
+    micro-batch, then those of a stage and kind with a gap too small to see, then any on a device."""
     rows = [_row(span) for span in schedule.spans]
-    if len(rows) > limit:
-        rows = _merged(rows, 0.0, by_micro_batch=True)
     gap = schedule.makespan_s / 4000
-    while len(rows) > limit:
-        rows = _merged(rows, gap, by_micro_batch=False)
-        gap *= 2
+    for alike, widest in ((7, 0.0), (4, gap * 16), (1, schedule.makespan_s)):
+        width = 0.0 if widest == 0 else gap
+        while len(rows) > limit and width <= widest:
+            rows = _merged(rows, width, alike)
+            width = width * 2 or 1.0 + schedule.makespan_s
     rows.sort(key=lambda row: (row[0], row[1]))
     return {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)}
 
@@ -94,25 +94,29 @@ def _row(span: Any) -> list[Any]:
     return [span.device, span.start_s, span.end_s, kind, stage, micro_batch, span.to_device, span.nbytes, 1]
 
 
-def _merged(rows: list[list[Any]], gap: float, by_micro_batch: bool) -> list[list[Any]]:
-    last: dict[tuple[Any, ...], list[Any]] = {}
-    found: list[list[Any]] = []
+def _merged(rows: list[list[Any]], gap: float, alike: int) -> list[list[Any]]:
+    """Melt neighbours on a lane that are at most ``gap`` apart and agree in device, and if asked in
+    kind, stage, receiver (alike 4) and micro-batch (alike 7)."""
     latest: dict[tuple[int, bool], list[Any]] = {}
+    found: list[list[Any]] = []
     for row in sorted(rows, key=lambda r: r[1]):
-        device, start, end, kind, stage, micro_batch, to, moved, spans = row
-        key = (device, kind, stage, to, micro_batch if by_micro_batch else None)
-        lane = (device, kind == "T")
-        before = last.get(key)
-        if before is not None and start - before[2] <= gap and (kind == "T" or latest.get(lane) is before):
-            before[2] = max(before[2], end)
-            before[5] = before[5] if before[5] == micro_batch else -1
-            before[7] += moved
-            before[8] += spans
+        lane = (row[0], row[3] == "T")
+        before = latest.get(lane)
+        if before is not None and row[1] - before[2] <= gap and _traits(row, alike) == _traits(before, alike):
+            before[2] = max(before[2], row[2])
+            before[4] = before[4] if before[4] == row[4] else -1
+            before[5] = before[5] if before[5] == row[5] else -1
+            before[7] += row[7]
+            before[8] += row[8]
             continue
-        fresh = list(row)
-        last[key] = latest[lane] = fresh
-        found.append(fresh)
+        latest[lane] = list(row)
+        found.append(latest[lane])
     return found
+
+
+def _traits(row: list[Any], alike: int) -> tuple[Any, ...]:
+    _, _, _, kind, stage, micro_batch, to, _, _ = row
+    return (kind, stage, to, micro_batch) if alike == 7 else (kind, stage, to) if alike == 4 else ()
 
 
 def _trace(

@@ -58,9 +58,9 @@ def percent(share: float | None) -> str:
         return "< 0.1 %"
     if 99.9 < value < 100:
         return "> 99.9 %"
-    if abs(value) >= 100 or value == int(value):
+    if abs(value) >= 100:
         return f"{value:,.0f} %"
-    return f"{value:.1f} %"
+    return f"{value:.1f}".removesuffix(".0") + " %"
 
 
 def count(value: float | None) -> str:

@@ -1,5 +1,21 @@
-"""The page: a Dash app on FastAPI with a websocket of its own. Imports no torch."""
+"""The page: a Dash app on FastAPI with a websocket of its own. Imports no torch.
 
-from explorer.web.app import Config, create_app, serve
+Importing this package imports no Dash either: a worker unpickles `backend.SolveRequest` from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from explorer.web.app import Config, create_app, serve
 
 __all__ = ["Config", "create_app", "serve"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from explorer.web import app
+
+        return getattr(app, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -72,12 +72,11 @@ class Conversation:
         }
         act = acts.get(str(message.get("type")))
         if act is None:
-            self._status("failed", "not understood", str(message.get("type"))[:40])
             return
         try:
             act(message)
         except InvalidProblem as error:
-            self._status("failed", "not possible", str(error))
+            self._failed(str(error))
 
     def close(self) -> None:
         """The page is gone: its job is not needed any more."""
@@ -154,7 +153,6 @@ class Conversation:
         """Pass on an event of the job of ``turn``; those of earlier turns are dropped."""
         if turn != self.turn:
             return
-        planner = self.session.planner if self.session else ""
         match event["kind"]:
             case "loading":
                 self._status("loading", event["text"], "")
@@ -166,7 +164,7 @@ class Conversation:
                 self._result(event)
             case "failed":
                 self.job = None
-                self._status("failed", planner, event["message"])
+                self._failed(event["message"])
 
     def _model(self, event: Event) -> None:
         skeleton = event["skeleton"] or self.skeletons.get(event["hash"])
@@ -251,6 +249,10 @@ class Conversation:
 
     def _inspect(self) -> None:
         self.send({"type": "props", "props": self._inspector()})
+
+    def _failed(self, message: str) -> None:
+        self.send({"type": "banner", "children": panels.failure(message)})
+        self._status("failed", "failed", text.short(message, 60))
 
     def _status(self, state: str, what: str, more: str, query: str | None = None) -> None:
         message = {"type": "status", "state": state, "what": what, "more": more, "turn": self.turn}

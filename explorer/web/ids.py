@@ -7,6 +7,7 @@ CATALOGUE = "catalogue"
 # header
 CHIP = "model-chip"
 STATUS = "status"
+ANNOUNCER = "announcer"
 THEME = "theme-toggle"
 SHARE = "share"
 

@@ -162,7 +162,7 @@ def no_plan(event: Mapping[str, Any]) -> list[Component]:
     if told["blame"]:
         names = text.listing([f"{text.short(b['name'], 36)} ({b['text']})" for b in told["blame"]], 3)
         total = text.nbytes(told["total_bytes"])
-        parts.append(html.Span(f"Static memory is {total} in all; most is held by {names}."))
+        parts.append(html.Span(f"Static memory is {total} in all; the largest are {names}."))
     if told["bound_memory_bytes"]:
         parts.append(html.Span(f"Proved: at least {text.nbytes(told['bound_memory_bytes'])} a device is needed."))
     if told["fits_memory_bytes"]:
@@ -176,6 +176,11 @@ def no_plan(event: Mapping[str, Any]) -> list[Component]:
         )
     return parts
 
+
+
+def failure(message: str) -> list[Component]:
+    """The banner when a solve could not even begin, or broke."""
+    return [html.B("This could not be solved."), html.Span(message)]
 
 
 def log_lines(plan: Mapping[str, Any]) -> list[Component]:

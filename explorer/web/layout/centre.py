@@ -17,7 +17,7 @@ def centre(theme: Theme) -> Component:
         [
             html.Div(id=ids.KPIS, className="kpis"),
             html.Div(id=ids.BANNER, className="banner", hidden=True, role="alert"),
-            html.Div([_graph(theme), _gantt()], className="views"),
+            html.Div([_graph(theme), _split(), _gantt()], className="views"),
             _tabs(),
         ],
         className="centre",
@@ -67,6 +67,21 @@ def _graph(theme: Theme) -> Component:
             _twin("Graph as a table", ids.GRAPH_TABLE),
         ],
         className="card graph-card",
+    )
+
+
+def _split() -> Component:
+    return html.Div(
+        className="split",
+        role="separator",
+        tabIndex=0,
+        **{
+            "aria-orientation": "vertical",
+            "aria-label": "Width of the graph",
+            "aria-valuenow": "42",
+            "aria-valuemin": "20",
+            "aria-valuemax": "75",
+        },
     )
 
 

@@ -19,9 +19,9 @@ def header() -> Component:
                 [html.I(className="dot"), html.B("connecting", className="what"), html.Span("", className="more")],
                 id=ids.STATUS,
                 className="status",
-                role="status",
-                **{"aria-live": "polite", "data-state": "connecting"},
+                **{"data-state": "connecting"},
             ),
+            html.Div(id=ids.ANNOUNCER, className="sr", role="status", **{"aria-live": "polite"}),
             dmc.Button("Copy link", id=ids.SHARE, variant="default", size="compact-sm", n_clicks=0),
             dmc.Button(
                 html.Span(className="moon", **{"aria-hidden": "true"}),

@@ -10,7 +10,10 @@ from explorer.web import ids
 
 def right_rail() -> Component:
     return html.Aside(
-        [html.Div(id=ids.WHY), html.Div(id=ids.INSPECTOR)],
+        [
+            html.Div([html.H2("Why this plan"), html.P("There is no plan yet.", className="small quiet")], id=ids.WHY),
+            html.Div(id=ids.INSPECTOR),
+        ],
         className="rail right",
         **{"aria-label": "Why this plan, and the selection"},
     )

@@ -1,0 +1,104 @@
+"""Boxes for modules, edges for tensors, cuts for what crosses devices."""
+
+from explorer.view.elements import (
+    MAX_ELEMENTS,
+    assignment,
+    cytoscape_elements,
+    depths,
+    expanded_to,
+    graph_view,
+    readable_depth,
+    table,
+)
+from explorer.view.plan_view import plan_view
+from explorer.view.skeleton import skeleton
+from solvers.formats.workload import Workload
+from solvers.graph import Amount, Operator, OpGraph, Tensor
+from tests.view.small import MIB, chain_problem, chain_workload, even_plan
+
+CHAIN = skeleton(chain_workload())
+
+
+def test_equal_graphs_have_equal_hashes():
+    assert skeleton(chain_workload())["hash"] == CHAIN["hash"]
+
+
+def test_levels_go_from_top_modules_to_operators():
+    sizes = [len(graph_view(CHAIN, expanded_to(CHAIN, d)).boxes) for d in range(1, depths(CHAIN) + 1)]
+    assert sizes == [1, 8, 16, 96]
+    assert readable_depth(CHAIN) == 3
+
+
+def test_backward_operators_live_in_the_box_of_their_forward():
+    view = graph_view(CHAIN, expanded_to(CHAIN, 2))
+    assert all(len(members) == 24 for members in view.boxes.values())
+    assert len(view.edges) == 7
+
+
+def test_labels_are_the_shortest_tails_that_differ():
+    assert graph_view(CHAIN, expanded_to(CHAIN, 2)).labels["m:blocks.0"] == "blocks.0"
+    assert graph_view(CHAIN, expanded_to(CHAIN, 3)).labels["m:blocks.0.mlp"] == "0.mlp"
+
+
+def test_one_module_can_be_expanded_alone():
+    view = graph_view(CHAIN, expanded_to(CHAIN, 2) | {"blocks.3"})
+    assert {"m:blocks.3.attention", "m:blocks.3.mlp"} <= set(view.boxes)
+    assert len(view.boxes) == 9
+
+
+def test_cuts_are_told_where_neighbours_are_on_different_devices():
+    problem = chain_problem()
+    plan = plan_view(problem, even_plan(problem), planner="even", objective_s=1.0, bound_s=1.0)
+    view = graph_view(CHAIN, expanded_to(CHAIN, 2))
+    told = assignment(view, CHAIN, plan["placement"], plan["samples"])
+    assert told["nodes"]["m:blocks.0"] == [0]
+    assert told["nodes"]["m:blocks.7"] == [3]
+    assert list(told["cuts"].values()) == [["8 MiB", 8 * MIB]] * 3
+
+
+def test_a_tensor_counts_once_per_device_it_goes_to():
+    graph = OpGraph(
+        tuple(Operator(name) for name in "abcd"), (Tensor(0, (1, 2, 3), Amount(MIB)),), name="fan"
+    )
+    told = skeleton(Workload(graph, "fan"))
+    view = graph_view(told, frozenset())
+    cuts = assignment(view, told, [[0], [0], [1], [1]], 1)["cuts"]
+    assert sorted(cut[1] for cut in cuts.values()) == [MIB, MIB]
+
+
+def test_a_module_on_two_devices_lists_both_most_operators_first():
+    view = graph_view(CHAIN, frozenset())
+    placement = [[1] if i < 10 else [0] for i in range(CHAIN["operators"])]
+    assert assignment(view, CHAIN, placement, 1)["nodes"] == {"m:blocks": [0, 1]}
+
+
+def test_a_huge_graph_is_shut_until_it_can_be_drawn():
+    operators = tuple(Operator(f"m{i // 100}.op{i}", module_path=f"m{i // 100}") for i in range(3000))
+    tensors = tuple(Tensor(i, (i + 1,)) for i in range(2999))
+    told = skeleton(Workload(OpGraph(operators, tensors), "huge"))
+    view = graph_view(told, expanded_to(told, 2))
+    assert view.collapsed
+    assert view.size <= MAX_ELEMENTS
+
+
+def test_a_huge_graph_without_modules_is_cut_into_runs():
+    told = skeleton(Workload(OpGraph(tuple(Operator(f"op{i}") for i in range(2000)), ()), "flat"))
+    assert len(graph_view(told, frozenset()).boxes) == 50
+
+
+def test_every_edge_joins_boxes_that_are_there():
+    drawn = cytoscape_elements(graph_view(CHAIN, expanded_to(CHAIN, 4)))
+    boxes = {e["data"]["id"] for e in drawn if "source" not in e["data"]}
+    assert all({e["data"]["source"], e["data"]["target"]} <= boxes for e in drawn if "source" in e["data"])
+
+
+def test_the_table_twin_has_a_row_a_box():
+    view = graph_view(CHAIN, expanded_to(CHAIN, 2))
+    rows = table(view, CHAIN, {"m:blocks.0": [0]})
+    assert rows[0] == {
+        "name": "blocks.0",
+        "operators": "24",
+        "devices": "0",
+        "parameters": "96 MiB",
+        "feeds": "blocks.1",
+    }

@@ -1,0 +1,122 @@
+"""What the page shows of a plan is what evaluate and simulate say of it."""
+
+import json
+
+import pytest
+
+from explorer.view import charts, events, why
+from explorer.view.elements import expanded_to, graph_view
+from explorer.view.inspect import box_facts, device_facts
+from explorer.view.plan_view import plan_view
+from explorer.view.skeleton import skeleton
+from solvers.evaluate import evaluate
+from solvers.result import Result, Status, StopReason
+from tests.view.small import GIB, chain_problem, chain_workload, even_plan
+
+PROBLEM = chain_problem()
+PLAN = even_plan(PROBLEM)
+METRICS = evaluate(PROBLEM, PLAN)
+
+
+def view(problem=PROBLEM, status=Status.OPTIMAL, bound_share=1.0):
+    plan = even_plan(problem)
+    objective = evaluate(problem, plan).iteration_s
+    return plan_view(
+        problem, plan, planner="even", objective_s=objective, bound_s=objective * bound_share, status=status
+    )
+
+
+def test_a_view_is_json_without_infinities():
+    json.dumps(view(chain_problem(memory_bytes=float("inf"))), allow_nan=False)
+
+
+def test_the_schedule_drawn_ends_when_the_iteration_does():
+    assert view()["span_s"] == pytest.approx(METRICS.iteration_s)
+
+
+def test_the_breakdown_of_the_bottleneck_adds_up_to_the_step():
+    told = view()
+    assert sum(told["breakdown"].values()) == pytest.approx(told["span_s"])
+    assert told["breakdown"]["compute"] == pytest.approx(max(METRICS.busy_s))
+
+
+def test_the_breakdown_tells_transfers_from_waiting():
+    spans = [(0, -1, 1.0, 2.0), (1, 0, 2.0, 3.0), (0, -1, 4.0, 5.0)]
+    assert why.breakdown(spans, 0, 6.0) == {
+        "compute": 2.0,
+        "transfers": 1.0,
+        "warm_up": 1.0,
+        "drain": 1.0,
+        "waiting": 1.0,
+    }
+
+
+def test_a_device_without_work_only_waits_for_the_start():
+    assert why.breakdown([(0, -1, 0.0, 1.0)], 1, 1.0)["warm_up"] == 1.0
+
+
+def test_why_says_what_is_proved_for_which_contiguity():
+    proved = "Proved optimal for iteration time, over stages that form a chain of downsets."
+    assert why.explain(view())["proof"] == proved
+    told = why.explain(view(status=Status.FEASIBLE, bound_share=0.8))["proof"]
+    assert told.startswith("No plan can be more than 20 % faster")
+
+
+def test_why_names_memory_when_it_binds():
+    peak = max(METRICS.peak_memory_bytes)
+    assert why.explain(view(chain_problem(memory_bytes=peak * 1.01)))["binding"].startswith("Memory binds: GPU 0")
+    assert "Memory does not" in why.explain(view())["binding"]
+
+
+def test_memory_cards_share_one_scale_and_show_the_cap_when_it_is_near():
+    peak = max(METRICS.peak_memory_bytes)
+    near = charts.memory_cards(view(chain_problem(memory_bytes=peak * 1.5)))
+    assert near[0]["cap"] == 1.0
+    assert max(share for _, share in near[0]["points"]) == pytest.approx(1 / 1.5, rel=1e-3)
+    far = charts.memory_cards(view())
+    assert far[0]["cap"] is None
+    assert far[0]["limit"] == "16 GiB"
+
+
+def test_a_thinned_memory_curve_keeps_its_peak():
+    times = [i / 1000 for i in range(1000)]
+    values = [5.0 if i == 777 else 1.0 for i in range(1000)]
+    curve = charts.memory_curve(times, values, 1.0, 1.0)
+    assert len(curve["points"]) <= charts.POINTS
+    assert max(v for _, v in curve["points"]) == curve["peak_bytes"] == 5.0
+
+
+def test_device_rows_count_operators_and_name_devices():
+    rows = charts.device_rows(view())
+    assert [row["name"] for row in rows] == ["GPU 0", "GPU 1", "GPU 2", "GPU 3"]
+    assert {row["operators"] for row in rows} == {"48"}
+
+
+def test_facts_of_a_box_and_of_a_device():
+    told = skeleton(chain_workload())
+    boxes = graph_view(told, expanded_to(told, 2))
+    facts = box_facts("m:blocks.2", boxes, told, view())
+    assert facts.title == "blocks.2"
+    assert facts.tags == ("GPU 1",)
+    assert dict(facts.rows)["Receives"] == "8 MiB ← GPU 0"
+    assert [act for act, _, _ in facts.actions] == ["expand", "collapse"]
+    assert box_facts("m:nothing", boxes, told, None) is None
+    assert dict(device_facts(1, view()).rows)["Operators"] == "48"
+    assert device_facts(9, view()) is None
+
+
+def test_an_infeasible_result_blames_the_heaviest_operators():
+    problem = chain_problem(memory_bytes=0.1 * GIB)
+    none = Result(problem, None, Status.INFEASIBLE, StopReason.FINISHED, float("inf"), 0.0, 0.1, "auto")
+    told = events.result(none, fits_memory_bytes=GIB)["infeasible"]
+    assert told["proved"]
+    assert told["fits_memory_bytes"] == GIB
+    assert told["blame"][0]["text"] == "32 MiB"
+    json.dumps(told, allow_nan=False)
+
+
+def test_a_known_model_is_not_sent_again():
+    fresh = events.model(chain_workload(), frozenset())
+    again = events.model(chain_workload(), {fresh["hash"]})
+    assert fresh["skeleton"]["operators"] == 192
+    assert again == {"kind": "model", "hash": fresh["hash"], "skeleton": None}

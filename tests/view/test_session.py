@@ -1,0 +1,82 @@
+"""A session survives its query string, and nothing else gets in."""
+
+import pytest
+
+from explorer.settings import Settings
+from explorer.view.session import Choices, Session, parse, parse_query, solved_alike, to_dict, to_query
+from solvers.errors import InvalidProblem
+from solvers.problem import Objective, Pipeline
+
+CHOICES = Choices(("gpt", "bert-small"), ("auto", "pipedream"), ("V100-16GB", "H100-80GB"))
+FULL = Session(
+    "bert-small",
+    Settings(
+        devices=8,
+        device_kind="H100-80GB",
+        memory_bytes=2.0**34,
+        objective=Objective.MAX_LOAD,
+        pipeline=Pipeline.GPIPE,
+        training=False,
+        mini_batch=64,
+        micro_batches=16,
+    ),
+    "pipedream",
+    2.5,
+    "dark",
+)
+
+
+def test_a_session_survives_its_query_string():
+    assert parse_query(to_query(FULL), CHOICES) == FULL
+    assert parse_query("?" + to_query(FULL), CHOICES) == FULL
+
+
+def test_a_session_survives_json():
+    assert parse(to_dict(FULL), CHOICES) == FULL
+
+
+def test_an_empty_query_is_the_first_model_with_defaults():
+    assert parse_query("", CHOICES) == Session("gpt")
+    assert to_query(Session("gpt")) == "model=gpt"
+
+
+def test_auto_empty_and_unknown_keys_mean_the_default():
+    raw = {"micro_batches": "auto", "mini_batch": "", "devices": None, "colour": "red"}
+    assert parse(raw, CHOICES) == Session("gpt")
+
+
+def test_the_theme_does_not_change_the_plan():
+    assert solved_alike(FULL, parse(to_dict(FULL) | {"theme": "light"}, CHOICES))
+    assert not solved_alike(FULL, parse(to_dict(FULL) | {"devices": 4}, CHOICES))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("devices", 0),
+        ("devices", 33),
+        ("devices", 2.5),
+        ("devices", "many"),
+        ("devices", True),
+        ("devices", [4]),
+        ("memory", -1),
+        ("memory", "nan"),
+        ("memory", "inf"),
+        ("memory", 10**400),
+        ("mini_batch", 10**9),
+        ("time_limit", 1e9),
+        ("model", "os:system"),
+        ("model", "../../etc/passwd"),
+        ("model", {"a": 1}),
+        ("planner", "x" * 10_000),
+        ("device_kind", "TPU"),
+        ("objective", "fastest"),
+        ("pipeline", ["gpipe"]),
+        ("training", "maybe"),
+        ("theme", "neon"),
+    ],
+)
+def test_anything_else_is_refused_by_name(key, value):
+    with pytest.raises(InvalidProblem, match=key) as error:
+        parse({key: value}, CHOICES)
+    assert len(str(error.value)) < 400

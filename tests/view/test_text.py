@@ -1,0 +1,64 @@
+"""Numbers read the same everywhere."""
+
+import math
+
+import pytest
+
+from explorer.view import text
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "–"),
+        (math.inf, "–"),
+        (0.0, "0 s"),
+        (1.5e-7, "150 ns"),
+        (3.2e-5, "32 µs"),
+        (0.3071, "307 ms"),
+        (0.9996, "1 s"),
+        (12.345, "12.3 s"),
+        (4321.0, "4,321 s"),
+    ],
+)
+def test_seconds_have_three_digits_in_the_unit_that_fits(value, shown):
+    assert text.seconds(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "–"),
+        (0.0, "0 B"),
+        (512.0, "512 B"),
+        (8 * 2.0**20, "8 MiB"),
+        (17179869184, "16 GiB"),
+        (1023.9 * 2**20, "1 GiB"),
+    ],
+)
+def test_bytes_are_binary(value, shown):
+    assert text.nbytes(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"),
+    [(0.0, "0 %"), (0.0004, "< 0.1 %"), (0.123, "12.3 %"), (0.9996, "> 99.9 %"), (1.0, "100 %"), (math.inf, "–")],
+)
+def test_percent_never_rounds_to_nothing_or_all(share, shown):
+    assert text.percent(share) == shown
+
+
+def test_counts_rates_and_lists():
+    assert text.count(1284) == "1,284"
+    assert text.large(410e6) == "410 M"
+    assert text.rate(416.9) == "417 /s"
+    assert text.plural(1, "operator") == "1 operator"
+    assert text.plural(1284, "operator") == "1,284 operators"
+    assert text.listing(["a", "b", "c"]) == "a, b and c"
+    assert text.listing(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+
+
+def test_a_long_name_keeps_both_ends():
+    assert text.short("encoder.layers.11.attention", 15) == "encoder…tention"
+    assert len(text.short("encoder.layers.11.attention", 15)) == 15
+    assert text.short("short", 15) == "short"
