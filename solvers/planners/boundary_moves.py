@@ -16,12 +16,16 @@ from solvers.segments import Place
 RUNS = (1, 2, 4, 8, 16)
 """How many groups of operators one move takes along, so that a far optimum is reached quickly."""
 
+LEAST_GAIN = 1e-3
+"""A relative gain below this is not worth another round: people wait for the end of the descent."""
+
 
 def improve(problem: Problem, monitor: Monitor) -> None:
     """Descend from the monitor's best plan until no move helps; every gain is offered.
 
     A move takes the last (or first) groups of a stage, in topological order, to a neighbouring
-    stage's device. Each candidate is judged by the whole simulation.
+    stage's device. Each candidate is judged by the whole simulation; the descent goes on while a
+    move gains at least LEAST_GAIN.
     """
     groups = _Groups(problem.graph)
     while monitor.best is not None:
@@ -32,7 +36,7 @@ def improve(problem: Problem, monitor: Monitor) -> None:
                 monitor.offer(assemble(problem, placement, micro_batches))
             except InvalidPlan:
                 continue
-            if monitor.objective_s < before:
+            if monitor.objective_s < before * (1 - LEAST_GAIN):
                 break
         else:
             return
