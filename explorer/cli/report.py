@@ -103,6 +103,8 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None) -
         _print_plan(problem, plan)
     if why is not None:
         print_infeasibility(problem, why)
+    if result.status is Status.NO_PLAN:
+        print("hint       another planner (auto), a longer --time-limit or a larger --memory may find one")
     print(f"costs      {problem.costs_from}")
     for note in result.notes:
         print(f"note       {note}")

@@ -1,0 +1,221 @@
+"""Every broken input gives exit status 2 and one line that says what, where and what to do."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Command, workload, write
+
+
+def test_truncated_json(command: Command, tmp_path: Path) -> None:
+    path = write(tmp_path, json.dumps(workload())[:-40])
+    assert f"{path}: the JSON ends too early" in command.refused("plan", path)
+
+
+def test_a_cycle(command: Command, tmp_path: Path) -> None:
+    edges = [{"sourceId": i, "destId": j, "cost": 1.0} for i, j in ((0, 1), (1, 2), (2, 0))]
+    assert "cycle" in command.refused("plan", write(tmp_path, workload(edges=edges)))
+
+
+def test_a_negative_time(command: Command, tmp_path: Path) -> None:
+    broken = workload()
+    broken["nodes"][2]["fpgaLatency"] = -1.0
+    message = command.refused("plan", write(tmp_path, broken))
+    assert "fpgaLatency" in message
+    assert "-1" in message
+
+
+def test_a_time_that_is_not_a_number(command: Command, tmp_path: Path) -> None:
+    broken = workload()
+    broken["nodes"][2]["fpgaLatency"] = float("nan")
+    assert "NaN" in command.refused("plan", write(tmp_path, broken))
+
+
+def test_an_unknown_operator_in_a_pin_names_the_closest(command: Command, tmp_path: Path) -> None:
+    named = workload()
+    named["nodes"][1]["name"] = "attention"
+    message = command.refused("plan", write(tmp_path, named), "--pin", "atention=0")
+    assert message == "pin atention=0: there is no operator or module 'atention'; did you mean 'attention'?"
+
+
+def test_a_pin_on_a_device_that_is_not_there(command: Command, model: Path) -> None:
+    assert "there is no device 9" in command.refused("plan", model, "--pin", "a=9")
+
+
+def test_a_pin_without_a_device(command: Command, model: Path) -> None:
+    assert "expected a pin OPERATOR=DEVICE" in command.refused("plan", model, "--pin", "a")
+
+
+def test_zero_devices(command: Command, model: Path) -> None:
+    assert "--devices 0 leaves no device" in command.refused("plan", model, "--devices", 0)
+
+
+def test_a_pickle_renamed_pt2_is_not_opened(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "model.pt2"
+    path.write_bytes(pickle.dumps(Trap(tmp_path / "trapped")))
+    assert "a pickle, which could run code and is never opened" in command.refused("plan", path)
+    assert not (tmp_path / "trapped").exists()
+
+
+def test_a_torch_save_archive_renamed_pt2_is_not_opened(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "model.pt2"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps(Trap(tmp_path / "trapped")))
+        archive.writestr("archive/version", "3")
+    assert "a pickle made by torch.save" in command.refused("plan", path)
+    assert not (tmp_path / "trapped").exists()
+
+
+def test_a_damaged_archive(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "model.pt2"
+    path.write_bytes(b"PK\x03\x04 and then nothing")
+    assert "a damaged zip archive" in command.refused("plan", path)
+
+
+def test_an_unknown_planner_names_the_closest(command: Command, model: Path) -> None:
+    message = command.refused("plan", model, "--planner", "brute-farce")
+    assert message.startswith("there is no planner 'brute-farce'; did you mean 'brute-force'?")
+
+
+def test_an_unknown_option_of_a_planner(command: Command, model: Path) -> None:
+    message = command.refused("plan", model, "--planner", "brute-force:speed=9")
+    assert message.startswith("planner brute-force: there is no option 'speed'; its options: ")
+
+
+def test_an_option_of_the_wrong_type(command: Command, model: Path) -> None:
+    message = command.refused("plan", model, "--planner", "brute-force:placement_limit=many")
+    assert message == "planner brute-force: option placement_limit: expected a whole number, found 'many'"
+
+
+def test_an_unknown_model_names_the_closest(command: Command) -> None:
+    assert command.refused("plan", "resnet5").startswith("there is no demo model or file 'resnet5'; did you mean 'resn")
+
+
+def test_a_file_that_is_not_there(command: Command, tmp_path: Path) -> None:
+    assert command.refused("plan", tmp_path / "no.json") == f"{tmp_path / 'no.json'}: no such file or directory"
+
+
+def test_a_folder_in_place_of_a_file(command: Command, tmp_path: Path) -> None:
+    assert "is a directory" in command.refused("plan", tmp_path)
+
+
+def test_an_empty_file(command: Command, tmp_path: Path) -> None:
+    assert "found an empty file" in command.refused("plan", write(tmp_path, ""))
+
+
+def test_a_file_of_no_known_kind(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(b"\x00\x01\x02")
+    assert "expected graph.json, MSR 2020 .json or .pt2, found a file that begins" in command.refused("plan", path)
+
+
+def test_json_of_no_known_kind(command: Command, tmp_path: Path) -> None:
+    assert "neither a graph.json of ours nor an MSR 2020" in command.refused("plan", write(tmp_path, {"a": 1}))
+
+
+@pytest.mark.parametrize(("name", "kind"), [("m.onnx", "ONNX"), ("m.txt", "PipeDream")])
+def test_formats_that_are_not_read_yet_say_so(command: Command, tmp_path: Path, name: str, kind: str) -> None:
+    assert f"{kind} files are not supported yet" in command.refused("plan", write(tmp_path, "node1 -- x", name))
+
+
+def test_piper_files_are_not_read_yet(command: Command, tmp_path: Path) -> None:
+    path = write(tmp_path, {"maxDevices": 2, "nodes": [], "edges": []})
+    assert "Piper files are not supported yet" in command.refused("plan", path)
+
+
+def test_a_plan_where_a_model_is_expected(command: Command, plan_file: Path) -> None:
+    assert "this is a plan, not a model" in command.refused("plan", plan_file)
+
+
+def test_a_plan_whose_graph_was_changed(command: Command, plan_file: Path) -> None:
+    value = json.loads(plan_file.read_text())
+    value["graph"]["operators"][0]["name"] = "other"
+    plan_file.write_text(json.dumps(value))
+    for name in ("simulate", "check"):
+        assert "the embedded graph is not the one that was planned" in command.refused(name, plan_file)
+
+
+def test_a_truncated_plan(command: Command, plan_file: Path) -> None:
+    plan_file.write_text(plan_file.read_text()[:-100])
+    assert "the JSON ends too early" in command.refused("check", plan_file)
+
+
+def test_a_model_where_a_plan_is_expected(command: Command, model: Path) -> None:
+    assert 'expected "format": "placement-explorer/plan"' in command.refused("check", model)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "message"),
+    [
+        ("--memory", "16 GiBs", "expected a size such as 16GiB"),
+        ("--memory", "-1", "expected a size"),
+        ("--memory", "0", "more than 0"),
+        ("--memory", "nan", "expected a size"),
+        ("--bandwidth", "25Gb/s", "is in bits"),
+        ("--bandwidth", "25GB/h", "expected a bandwidth"),
+        ("--latency", "10 minutes", "expected a time such as 10us"),
+        ("--devices", "two", "invalid int value"),
+        ("--devices", "-1", "at least 0"),
+        ("--device-kind", "H100", "no device kind 'H100' with compute times in this workload"),
+        ("--devices-per-node", "0", "at least 1"),
+        ("--node-bandwidth", "1GB/s", "needs the number of devices per node"),
+        ("--objective", "speed", "invalid choice: 'speed'"),
+        ("--mini-batch", "0", "at least 1 sample"),
+        ("--micro-batches", "3", "must divide the mini-batch"),
+        ("--time-limit", "0", "more than 0 seconds"),
+        ("--time-limit", "nan", "more than 0 seconds"),
+        ("--gap", "2", "less than 1"),
+        ("--output", "/no/such/folder/plan.json", "there is no folder"),
+        ("--colour", "red", "unrecognized arguments"),
+    ],
+)
+def test_a_flag_that_makes_no_sense(command: Command, model: Path, flag: str, value: str, message: str) -> None:
+    assert message in command.refused("plan", model, f"{flag}={value}")
+
+
+def test_a_workload_cannot_be_turned_into_training(command: Command, model: Path) -> None:
+    assert "holds inference, so it cannot be planned for training" in command.refused("plan", model, "--training")
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("no_such_module_at_all:f", "ModuleNotFoundError: No module named 'no_such_module_at_all'"),
+        ("json:no_such_name", "AttributeError: module 'json' has no attribute"),
+        ("tests.cli.test_broken_input:fails", "RuntimeError: broken on purpose"),
+        ("tests.cli.test_broken_input:nothing", "expected it to return (module, example inputs), found NoneType"),
+    ],
+)
+def test_a_callable_that_gives_no_model(command: Command, reference: str, message: str) -> None:
+    assert message in command.refused("plan", reference)
+
+
+def test_no_command_at_all(command: Command) -> None:
+    assert "COMMAND" in command.refused()
+
+
+def test_the_page_is_for_this_machine_only(command: Command) -> None:
+    assert "served to this machine only" in command.refused("app", "--host", "0.0.0.0")
+
+
+def fails() -> None:
+    raise RuntimeError("broken on purpose\nwith a second line")
+
+
+def nothing() -> None:
+    return None
+
+
+class Trap:
+    """Unpickling one leaves a file behind."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> object:
+        return Path.touch, (self.path,)

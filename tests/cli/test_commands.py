@@ -1,0 +1,171 @@
+"""What each command prints, and its exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from demo_models import MODELS
+from explorer.costs.devices import DEVICES
+from solvers.planners import PLANNERS
+from tests.cli.command import Command, workload, write
+
+COMMANDS = ("app", "models", "planners", "devices", "trace", "plan", "simulate", "check")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_ends_with_an_example(command: Command, name: str) -> None:
+    ran = command(name, "--help")
+    assert ran.status == 0
+    assert f"example: placement-explorer {name}" in ran.out
+
+
+def test_help_lists_the_commands(command: Command) -> None:
+    assert all(name in command("--help").out for name in COMMANDS)
+
+
+@pytest.mark.parametrize(("name", "known"), [("models", MODELS), ("planners", PLANNERS), ("devices", DEVICES)])
+def test_lists_show_every_name(command: Command, name: str, known: dict[str, object]) -> None:
+    shown = [line.split()[0] for line in command(name).out.splitlines()[1:]]
+    assert shown == list(known)
+    assert [entry["name"] for entry in command(name, "--json").json] == list(known)
+
+
+def test_plan_prints_one_object_with_the_promised_keys(command: Command, model: Path) -> None:
+    ran = command("plan", model, "--planner", "brute-force", "--cpus", 0, "--json")
+    told = ran.json
+    assert ran.status == 0
+    assert {"model", "planner", "planner_options", "status", "stop_reason", "objective", "objective_s", "bound_s",
+            "gap", "runtime_s", "seed", "metrics", "placement", "stages"} <= told.keys()  # fmt: skip
+    assert {"max_load_s", "makespan_s", "iteration_s", "throughput_per_s", "bubble", "cut_bytes",
+            "peak_memory_bytes"} <= told["metrics"].keys()  # fmt: skip
+    assert (told["planner"], told["objective"], told["status"]) == ("brute-force", "max-load", "OPTIMAL")
+    # two operators of 4 ms each, and the transfer of 1 ms that blocks both devices
+    assert told["objective_s"] == pytest.approx(9e-3)
+    assert told["bound_s"] == pytest.approx(9e-3)
+    assert told["metrics"]["max_load_s"] == pytest.approx(told["objective_s"])
+    assert told["placement"] in ({"a": 0, "b": 0, "c": 1, "d": 1}, {"a": 1, "b": 1, "c": 0, "d": 0})
+    assert sorted(name for stage in told["stages"] for name in stage["operators"]) == list("abcd")
+    assert len(told["metrics"]["peak_memory_bytes"]) == 2
+
+
+def test_plan_reports_for_people(command: Command, model: Path) -> None:
+    ran = command("plan", model)
+    assert ran.status == 0
+    assert "status     OPTIMAL" in ran.out
+    assert "objective  9 ms" in ran.out
+    assert "peak memory" in ran.out
+    assert ran.err == ""
+
+
+def test_flags_override_the_file(command: Command, model: Path) -> None:
+    told = command("plan", model, "--devices", 4, "--memory", "10", "--cpus", 0, "--json").json
+    assert sorted(told["placement"].values()) == [0, 1, 2, 3]
+    assert told["metrics"]["peak_memory_bytes"] == [10, 10, 10, 10]
+
+
+def test_pins_hold(command: Command, model: Path) -> None:
+    told = command("plan", model, "--pin", "a=1", "--pin", "d=1", "--json").json
+    assert (told["placement"]["a"], told["placement"]["d"]) == (1, 1)
+
+
+def test_options_reach_the_planner(command: Command, model: Path) -> None:
+    told = command("plan", model, "--planner", "brute-force:placement-limit=5000", "--json").json
+    assert told["planner_options"]["placement_limit"] == 5000
+
+
+def test_infeasible_ends_with_3_and_says_what_would_fit(command: Command, model: Path) -> None:
+    ran = command("plan", model, "--memory", "15", "--cpus", 0, "--json")
+    told = ran.json
+    assert (ran.status, told["status"]) == (3, "INFEASIBLE")
+    assert (told["objective_s"], told["metrics"], told["placement"]) == (None, None, None)
+    why = told["infeasible"]
+    assert why["operators"]
+    assert why["cap_lower_bound_bytes"] == 20
+    assert why["smallest_cap_bytes"] == 20
+
+
+def test_infeasible_for_people(command: Command, model: Path) -> None:
+    ran = command("plan", model, "--memory", "15", "--cpus", 0)
+    assert ran.status == 3
+    assert "to blame" in ran.out
+    assert "proved: nothing fits below 20 B" in ran.out
+    assert "a plan was found at 20 B" in ran.out
+
+
+def test_no_plan_ends_with_4(command: Command, tmp_path: Path) -> None:
+    # 60 + 60 bytes do not fit in 100: an equal split fails, which proves nothing
+    heavy = workload(maxCPUs=0)
+    for node in heavy["nodes"][:3]:
+        node["size"] = 60.0
+    path = write(tmp_path, heavy)
+    ran = command("plan", path, "--planner", "equal", "--json")
+    assert (ran.status, ran.json["status"], ran.json["placement"]) == (4, "NO_PLAN", None)
+    assert "a larger --memory may find one" in command("plan", path, "--planner", "equal").out
+
+
+def test_a_plan_file_can_be_simulated_and_checked(command: Command, plan_file: Path) -> None:
+    checked = command("check", plan_file)
+    assert checked.status == 0
+    assert "valid; " in checked.out
+    assert command("check", plan_file, "--json").json["violations"] == []
+    shown = command("simulate", plan_file)
+    assert shown.status == 0
+    assert "0F0" in shown.out
+    told = command("simulate", plan_file, "--json").json
+    assert told["makespan_s"] == max(span["end_s"] for span in told["spans"])
+
+
+def test_simulate_writes_a_chrome_trace(command: Command, plan_file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    assert command("simulate", plan_file, "--chrome-trace", path).status == 0
+    events = json.loads(path.read_text())["traceEvents"]
+    assert {event["ph"] for event in events} >= {"M", "X"}
+
+
+def test_check_lists_the_rules_that_a_plan_breaks(command: Command, plan_file: Path) -> None:
+    value = json.loads(plan_file.read_text())
+    stages = value["plan"]["stages"]
+    stages[0]["operators"], stages[1]["operators"] = stages[0]["operators"][:1], stages[1]["operators"]
+    plan_file.write_text(json.dumps(value))
+    ran = command("check", plan_file)
+    assert ran.status == 2
+    assert "is in no stage" in ran.out
+    assert ran.err.startswith(f"placement-explorer: error: {plan_file}: the plan breaks a rule")
+    assert ran.err.count("\n") == 1
+    assert "is in no stage" in command.refused("simulate", plan_file)
+
+
+def test_check_notices_an_objective_that_is_not_the_plan_s(command: Command, plan_file: Path) -> None:
+    value = json.loads(plan_file.read_text())
+    value["result"].update(objective_s=1e-3, bound_s=0.0)
+    plan_file.write_text(json.dumps(value))
+    assert "the file says its objective is 0.001 s" in command("check", plan_file).out
+
+
+def test_trace_writes_a_graph_that_plans_alike(command: Command, model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "graph.json"
+    assert command("trace", model, "-o", path).status == 0
+    told = [command("plan", name, "--planner", "brute-force", "--json").json for name in (model, path)]
+    assert told[0]["objective_s"] == told[1]["objective_s"]
+    assert told[0]["placement"] == told[1]["placement"]
+
+
+def test_trace_describes_the_graph(command: Command, model: Path) -> None:
+    told = command("trace", model, "--json").json
+    assert (told["operators"], told["tensors"], told["training"]) == (4, 3, False)
+
+
+def test_a_demo_is_traced_and_planned(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    told = command("plan", "gpt-small", "--devices", 2, "--planner", "equal", "-o", path, "--json").json
+    assert told["status"] in ("FEASIBLE", "OPTIMAL")
+    assert set(told["placement"].values()) == {0, 1}
+    assert command("check", path).status == 0
+
+
+def test_one_error_of_the_planner_is_one_line(command: Command, model: Path) -> None:
+    message = command.refused("plan", model, "--planner", "brute-force:placement-limit=1")
+    assert "brute-force" in message

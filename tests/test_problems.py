@@ -1,0 +1,133 @@
+"""The problem that settings make of a workload: defaults, overrides and refusals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from explorer.costs.devices import DEVICES
+from explorer.problems import make_problem
+from explorer.settings import Settings
+from solvers.cluster import Device, uniform_cluster
+from solvers.errors import InvalidProblem
+from solvers.formats.workload import Workload
+from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem import ComputeTable, Execution, Objective, Transfers
+
+GRAPH = OpGraph(
+    (
+        Operator("embed", module_path="embed"),
+        Operator("up", module_path="blocks.1.mlp"),
+        Operator("down", module_path="blocks.1.mlp"),
+        Operator("head", module_path="blocks.10"),
+        Operator("head'", phase=Phase.BACKWARD_INPUT, forward_of=3, module_path="blocks.10"),
+    ),
+    (Tensor(0, (1,), Amount(0, 4)),),
+)
+TRACED = Workload(GRAPH, "demo")
+STATED = Workload(
+    GRAPH,
+    "file.json",
+    ComputeTable((1,), {"acc": np.ones((5, 1)), "cpu": np.full((5, 1), 9.0)}),
+    transfer_s=(1e-3,),
+    stated_bytes=(1.0,) * 5,
+    cluster=uniform_cluster(
+        (Device("FPGA 0", "acc", 100.0), Device("FPGA 1", "acc", 100.0), Device("CPU", "cpu")), 1e9
+    ),
+    objective=Objective.MAX_LOAD,
+    transfers=Transfers.BLOCKING,
+    execution=Execution.CALL,
+    costs_from="stated",
+)
+
+
+def test_a_traced_model_gets_four_h100s_and_sixteen_samples_each() -> None:
+    problem = make_problem(TRACED, Settings())
+    assert [device.kind for device in problem.cluster.devices] == ["H100-80GB"] * 4
+    assert {device.memory_bytes for device in problem.cluster.devices} == {DEVICES["H100-80GB"].memory_bytes}
+    assert (problem.objective, problem.transfers, problem.mini_batch) == (Objective.ITERATION, Transfers.LINKS, 64)
+    assert problem.micro_batches is None
+    assert problem.cluster.transfer_s(25e9, 0, 3) == pytest.approx(1 + 10e-6)
+    assert problem.costs_from.startswith("roofline estimate")
+
+
+def test_a_file_gives_its_own_cluster_and_one_sample_a_micro_batch() -> None:
+    problem = make_problem(STATED, Settings())
+    assert problem.cluster is STATED.cluster
+    assert problem.compute is STATED.compute
+    assert (problem.objective, problem.transfers, problem.execution) == ("max-load", "blocking", "call")
+    assert (problem.mini_batch, problem.micro_batches) == (8, 8)
+
+
+def test_latency_of_a_file_is_of_one_sample() -> None:
+    problem = make_problem(STATED, Settings(objective=Objective.MAKESPAN))
+    assert (problem.mini_batch, problem.micro_batches) == (1, 1)
+
+
+def test_settings_override_the_file() -> None:
+    problem = make_problem(STATED, Settings(devices=3, memory_bytes=50.0, cpus=2))
+    assert [device.name for device in problem.cluster.devices] == ["FPGA 0", "FPGA 1", "FPGA 2", "CPU", "CPU1"]
+    assert [device.memory_bytes for device in problem.cluster.devices] == [50.0] * 3 + [math.inf] * 2
+    assert problem.cluster.transfer_s(1e9, 0, 2) == pytest.approx(1.0)
+
+
+def test_devices_per_node_make_two_levels() -> None:
+    settings = Settings(devices=4, devices_per_node=2, bandwidth_bytes_per_s=10e9, latency_s=0.0)
+    cluster = make_problem(TRACED, settings).cluster
+    assert [device.node for device in cluster.devices] == [0, 0, 1, 1]
+    assert cluster.transfer_s(10e9, 0, 1) == pytest.approx(1.0)
+    assert cluster.transfer_s(12.5e9, 1, 2) == pytest.approx(1.0)
+
+
+def test_cpus_alone_are_a_cluster() -> None:
+    problem = make_problem(TRACED, Settings(devices=0, cpus=1))
+    assert [device.kind for device in problem.cluster.devices] == ["cpu"]
+
+
+def test_a_pin_on_a_module_pins_what_is_in_it() -> None:
+    assert make_problem(TRACED, Settings(pins={"blocks.1": 2})).pins == {1: 2, 2: 2}
+
+
+def test_a_pin_on_an_operator_wins_over_one_on_its_module() -> None:
+    assert make_problem(TRACED, Settings(pins={"up": 0, "blocks.1.mlp": 1, "blocks": 3})).pins == {
+        1: 0, 2: 1, 3: 3, 4: 3,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (Settings(devices=0), "leaves no device"),
+        (Settings(devices=-1), "devices must be at least 0, found -1"),
+        (Settings(device_kind="H100-80G"), "no device kind 'H100-80G'.*did you mean 'H100-80GB'"),
+        (Settings(device_kind="cpu"), "'cpu' is not an accelerator"),
+        (Settings(memory_bytes=0.0), "memory must be more than 0"),
+        (Settings(memory_bytes=math.nan), "memory must be more than 0"),
+        (Settings(bandwidth_bytes_per_s=-1.0), "bandwidth must be more than 0"),
+        (Settings(latency_s=-1.0), "latency must be >= 0"),
+        (Settings(devices_per_node=0), "devices per node must be at least 1"),
+        (Settings(training=False), "demo: holds training, so it cannot be planned for inference"),
+        (Settings(mini_batch=0), "mini_batch must be at least 1"),
+        (Settings(mini_batch=8, micro_batches=3), "must divide"),
+        (Settings(pins={"hed": 0}), "no operator or module 'hed'; did you mean 'head'"),
+        (Settings(pins={"head": 4}), "there is no device 4"),
+    ],
+)
+def test_refuses_what_makes_no_problem(settings: Settings, message: str) -> None:
+    with pytest.raises(InvalidProblem, match=message):
+        make_problem(TRACED, settings)
+
+
+def test_a_file_has_no_times_for_another_kind() -> None:
+    with pytest.raises(InvalidProblem, match="no device kind 'H100-80GB' with compute times in this workload"):
+        make_problem(STATED, Settings(device_kind="H100-80GB"))
+
+
+def test_a_file_without_cpu_times_has_no_cpus() -> None:
+    assert STATED.compute is not None
+    bare = replace(STATED, compute=ComputeTable((1,), {"acc": STATED.compute.seconds["acc"]}), cluster=None)
+    with pytest.raises(InvalidProblem, match=r"file\.json: has no compute times for device kind 'cpu'"):
+        make_problem(bare, Settings(cpus=1))
