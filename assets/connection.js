@@ -29,9 +29,11 @@
   };
 
   ex.send = function (message) {
-    if (socket && socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message));
+    if (ex.isOpen()) socket.send(JSON.stringify(message));
     else waiting = waiting.filter((m) => m.type !== message.type).concat(message);
   };
+
+  ex.isOpen = () => socket !== null && socket.readyState === WebSocket.OPEN;
 
   ex.connect = function () {
     const scheme = location.protocol === "https:" ? "wss://" : "ws://";

@@ -10,6 +10,7 @@
   let timer = null;
   let inFlight = 0;
   let restored = false;
+  let settling = true;
   let query = location.search;
 
   const nothing = () => window.dash_clientside.no_update;
@@ -35,7 +36,7 @@
   }
 
   function ask() {
-    if (!session) return;
+    if (!session || !ex.isOpen()) return;
     ex.askedAt = performance.now();
     performance.mark("explorer: asked");
     solved = JSON.stringify(session);
@@ -45,6 +46,11 @@
   }
 
   function changed() {
+    if (settling) { /* a link sets many controls: ask once, when they have come to rest */
+      clearTimeout(timer);
+      timer = setTimeout(function () { timer = null; settling = false; ask(); }, 150);
+      return;
+    }
     if (timer) return;
     const wait = inFlight ? Math.max(20, HOLD_MS - (performance.now() - inFlight)) : 20;
     timer = setTimeout(function () { timer = null; if (JSON.stringify(session) !== solved) ask(); }, wait);
@@ -61,7 +67,8 @@
   };
 
   ex.opened = function () {
-    if (session) ask();
+    solved = null;
+    if (session) changed();
     ex.tellOpen();
   };
 

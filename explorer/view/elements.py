@@ -14,7 +14,7 @@ from explorer.view.skeleton import Skeleton
 MAX_ELEMENTS = 1500
 READABLE = 60
 """Boxes that still read well at once: the first view shows the deepest level with at most these."""
-LABEL = 15
+LABEL = 13
 FORWARD = "forward"
 
 
@@ -201,7 +201,7 @@ def _edges(skeleton: Skeleton, owner: Sequence[str]) -> dict[tuple[str, str], li
 
 def _labels(skeleton: Skeleton, boxes: Sequence[str]) -> dict[str, str]:
     """The shortest tail of each name that no other box has; "layers.4" rather than a bare number."""
-    parts = {box: _parts(full_name(skeleton, box)) for box in boxes}
+    parts = {box: _parts(full_name(skeleton, box).replace("/", ".")) for box in boxes}
     found: dict[str, str] = {}
     todo = list(boxes)
     for length in range(1, max((len(p) for p in parts.values()), default=1) + 1):

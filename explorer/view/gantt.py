@@ -152,7 +152,7 @@ def _trace(
             "textposition": "inside",
             "insidetextanchor": "middle",
             "textangle": 0,
-            "constraintext": "inside",
+            "constraintext": "none",
             "textfont": {"size": 11, "color": paint.text if kind == "F" else paint.soft_text},
         }
     return trace
@@ -185,6 +185,7 @@ def _layout(lanes: Sequence[int], devices: Sequence[str], span: float, unit: str
         "barmode": "overlay",
         "bargap": 0,
         "showlegend": False,
+        "uniformtext": {"minsize": 8, "mode": "hide"},
         "hovermode": "closest",
         "dragmode": "pan",
         "margin": {"l": 80, "r": 12, "t": 26, "b": 6},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 from explorer.jobs import Jobs
@@ -10,6 +11,8 @@ from explorer.web.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry,
 from solvers.cluster import CPU_KIND
 
 FIRST_MODEL, FIRST_KIND, FIRST_PLANNER = "gpt", "A100-80GB", "auto"
+LOST = "ended unexpectedly"
+"""What `explorer.jobs` says of a job whose worker died under it."""
 
 
 class JobsBackend:
@@ -19,6 +22,8 @@ class JobsBackend:
     def __init__(self, model: str | None = None) -> None:
         self._model = model
         self._jobs = Jobs()
+        self._numbers = itertools.count(1)
+        self._running: dict[str, str] = {}
         self._jobs.warm()
 
     def catalogue(self) -> Catalogue:
@@ -39,10 +44,30 @@ class JobsBackend:
         )
 
     def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
-        return self._jobs.start("solve", request, on_event)
+        """A job that the end of another one's worker took along is started once more."""
+        name = f"solve{next(self._numbers)}"
+        again = True
+
+        def hear(event: Event) -> None:
+            nonlocal again
+            if again and event["kind"] == "failed" and LOST in event["message"] and name in self._running:
+                again = False
+                self._running[name] = self._jobs.start("solve", request, hear)
+                return
+            if event["kind"] in ("result", "failed"):
+                self._running.pop(name, None)
+            on_event(event)
+
+        self._running[name] = ""
+        job = self._jobs.start("solve", request, hear)
+        if name in self._running and not self._running[name]:
+            self._running[name] = job
+        return name
 
     def cancel(self, job: str) -> None:
-        self._jobs.cancel(job)
+        running = self._running.pop(job, None)
+        if running:
+            self._jobs.cancel(running)
 
     def close(self) -> None:
         self._jobs.close()

@@ -31,7 +31,7 @@ def stylesheet(theme: Theme) -> list[dict[str, Any]]:
                 "overlay-opacity": 0,
             },
         ),
-        _rule("node.operator", shape="cut-rectangle"),
+        _rule("node.operator", shape="rectangle"),
         _rule(
             "edge",
             width=1.2,

@@ -1,0 +1,8 @@
+"""Serve the page with the real engine: ``python -m tests.browser.serve_real PORT [MODEL]``."""
+
+import sys
+
+from explorer.web import serve
+
+if __name__ == "__main__":
+    serve(sys.argv[2] if len(sys.argv) > 2 else None, port=int(sys.argv[1]), open_browser=False)
