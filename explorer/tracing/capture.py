@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
@@ -31,6 +32,14 @@ def capture(module: nn.Module, inputs: Inputs, mode: FakeTensorMode, *, name: st
         program = _export(module, inputs, name)
         try:
             return _run(program, module, inputs, mode, name, training)
+        except TraceError as error:
+            # The interpreter adds its own lines to whatever passes through it.
+            raise TraceError(f"{name}: {first_line(error)}") from error
+        except (DataDependentOutputException, DynamicOutputShapeException) as error:
+            raise TraceError(
+                f"{name}: the shape or value of a result depends on the values of a tensor ({first_line(error)}),"
+                " so the operators have no fixed sizes"
+            ) from error
         except (RuntimeError, TypeError, NotImplementedError) as error:
             message = f"{name}: could not run the exported graph on fake tensors: {first_line(error)}"
             raise TraceError(message) from error

@@ -19,6 +19,8 @@ def fake_tensor(tensor: Tensor, mode: FakeTensorMode, dtype: torch.dtype | None 
     """The same shape and strides on a fake CPU (not on meta: there attention takes the math path and
     over-counts what is saved). A floating dtype is replaced by ``dtype`` if given."""
     target = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
+    if isinstance(tensor, (nn.UninitializedParameter, nn.UninitializedBuffer)):
+        raise TraceError("the module has lazy parameters without a shape yet; run it once, then trace it")
     if tensor.layout is not torch.strided:
         raise TraceError(f"sparse tensors are not supported: found one of layout {tensor.layout}")
     with mode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from explorer.tracing.captured import Captured, Node, Value
@@ -152,7 +153,21 @@ class Program:
             and call.target != "aten.detach"
             and any(self.values[name].requires_grad for _, name in call.tensors)
         )
-        self.values[output] = Value(output, value.shape, value.strides, value.dtype, carries, base)
+        self.values[output] = replace(value, requires_grad=carries, base=base)
+        if call.mutates and carries:
+            self._carry(output)
+
+    def _carry(self, written: str) -> None:
+        """Everything that shares the storage of ``written`` carries a gradient from here on."""
+        root = self._root(written)
+        for name, value in self.values.items():
+            if value.is_float and self._root(name) == root:
+                self.values[name] = replace(value, requires_grad=True)
+
+    def _root(self, name: str) -> str:
+        while (base := self.values[name].base) is not None:
+            name = base
+        return name
 
     def _block(self, node: Json, target: str, scope: dict[str, str], label: str, training: bool) -> None:
         arguments = [argument["arg"] for argument in node["inputs"]]

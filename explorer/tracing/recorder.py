@@ -1,9 +1,15 @@
 """Runs an exported graph on fake tensors and writes down what the export does not say: which outputs
-share storage, which carry gradients, and what autograd saves for the backward."""
+share storage, which carry gradients, and what autograd saves for the backward.
+
+Saved is what PyTorch saves on a CPU. A GPU differs in small things: it keeps one byte for an element
+of a dropout mask, where a CPU keeps one element of the input's dtype.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -25,6 +31,7 @@ class Tape:
         self._tensors: dict[str, Tensor] = {}
         self._names: dict[int, str] = {}
         self._owner: dict[int, str] = {}
+        self._sharing: dict[int, list[str]] = defaultdict(list)
         self._settled: set[int] = set()
         self._kept: list[Tensor] = []
         self._unnamed: list[tuple[int, int]] = []
@@ -52,6 +59,14 @@ class Tape:
         # An in-place operator returns its input: from then on the tensor goes by the new name.
         self._names[id(tensor)] = name
         self._owner.setdefault(_storage(tensor), name)
+        self._sharing[_storage(tensor)].append(name)
+
+    def _refresh(self, storage: int) -> None:
+        """Written into, a tensor and its views may carry a gradient that they did not carry before."""
+        for name in self._sharing[storage]:
+            carries = self._tensors[name].requires_grad
+            if self.values[name].requires_grad != carries:
+                self.values[name] = replace(self.values[name], requires_grad=carries)
 
     def pack(self, tensor: Tensor) -> Tensor:
         """The saved-tensor hook: the first operator to save a storage is charged with all of it."""
@@ -85,6 +100,8 @@ class Tape:
         outputs = [name if len(leaves) == 1 else f"{name}.{position}" for position in range(len(leaves))]
         for output, tensor in zip(outputs, leaves, strict=True):
             self._enter(output, tensor, read.get(_storage(tensor)))
+        for value in written:
+            self._refresh(_storage(self._tensors[value]))
         for position, storage in self._unnamed:
             saved = self.saved[position]
             self.saved[position] = Saved(saved.node, self._owner.get(storage), saved.nbytes)

@@ -100,7 +100,7 @@ class Line:
         per_sample = (at_more - value) / (self.more_samples - self.samples)
         fixed = value - per_sample * self.samples
         if per_sample <= 0:
-            return Amount(fixed=value)
+            return Amount(fixed=float(value))
         if fixed <= 1e-9 * value:
             return Amount(per_sample=value / self.samples)
         return Amount(fixed, per_sample)

@@ -66,6 +66,21 @@ def test_a_detached_path_has_no_backward() -> None:
     assert mirrored == {"sum/grad_input", "mul/grad_input", "relu/grad_input", "first/linear/grad_weight"}
 
 
+def test_a_gradient_flows_through_a_tensor_that_is_written_in_parts() -> None:
+    def assemble(h: Tensor) -> Tensor:
+        both = torch.zeros(h.shape[0], 2 * WIDTH)
+        both[:, :WIDTH] = h.relu()
+        both[:, WIDTH:] = h.sigmoid()
+        return both
+
+    workload = trace(Function(assemble))
+    assert names(workload) == ["first/linear", "zeros", "relu", "sigmoid", "sum"]
+    mirrored = {o.name for o in workload.graph.operators if o.phase in BACKWARD_PHASES}
+    assert mirrored == {
+        "sum/grad_input", "zeros/grad_input", "relu/grad_input", "sigmoid/grad_input", "first/linear/grad_weight"
+    }  # fmt: skip
+
+
 def test_integers_carry_no_gradient() -> None:
     workload = trace(Function(lambda h: h * (h > 0)))
     assert "gt" in names(workload)

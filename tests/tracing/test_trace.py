@@ -69,6 +69,16 @@ class DataDependent(nn.Module):
         return x.relu() if x.sum() > 0 else x.sigmoid()
 
 
+class Selecting(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x[x > 0].sum()
+
+
+class Branching(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+
 class Wrong(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x @ torch.zeros(3, 4)
@@ -78,7 +88,10 @@ class Wrong(nn.Module):
     ("module", "inputs", "message"),
     [
         (DataDependent(), X, "depends on the values of a tensor"),
+        (Selecting(), X, "depends on the values of a tensor"),
+        (Branching(), X, "control flow inside the graph"),
         (Wrong(), X, "could not trace it"),
+        (nn.LazyLinear(3), X, "run it once"),
         (Diamond(), (X, X, X), "could not trace it"),
         (Diamond(), (), "no tensor with a batch dimension"),
         (Diamond(), (torch.tensor(1.0),), "no tensor with a batch dimension"),
