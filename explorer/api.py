@@ -38,7 +38,7 @@ def trace(
     if isinstance(model, str):
         from explorer.loading import load
 
-        return load(model, training=training, dtype=dtype if dtype is None else str(dtype))
+        return load(model, training=training, dtype=dtype)
     from explorer.tracing import trace_module
 
     return trace_module(model, example_inputs, name=name or type(model).__name__, training=training, dtype=dtype)

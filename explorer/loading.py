@@ -7,6 +7,7 @@ import os
 import sys
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from demo_models import MODELS
 from explorer.pins import closest
@@ -15,6 +16,9 @@ from solvers.formats import graph_json, plan_json
 from solvers.formats.json_text import MAX_BYTES, parse_json
 from solvers.formats.msr2020 import looks_like_msr2020, read_msr2020
 from solvers.formats.workload import Workload
+
+if TYPE_CHECKING:
+    import torch
 
 READ_BYTES = 64
 """How much of a file is looked at to tell what it is."""
@@ -25,10 +29,10 @@ NOT_YET = {".onnx": "ONNX", ".txt": "PipeDream"}
 EXPORT_HINT = "export the model with torch.export.save(torch.export.export(module, inputs), 'model.pt2')"
 
 
-def load(model: str, *, training: bool = True, dtype: str | None = None) -> Workload:
+def load(model: str, *, training: bool = True, dtype: torch.dtype | str | None = None) -> Workload:
     """The workload of ``model``. Files are recognised by content, read as data and never executed.
 
-    training and dtype ("bf16", "fp16", "fp32") are for models that are traced here: a file says
+    training and dtype ("bf16", "fp16", "fp32", or torch's) are for models that are traced here: a file says
     itself what it holds. Raises InvalidProblem or TraceError in one line.
     """
     check_name(model)
@@ -50,7 +54,7 @@ def check_name(model: str) -> None:
         )
 
 
-def load_callable(reference: str, *, training: bool = True, dtype: str | None = None) -> Workload:
+def load_callable(reference: str, *, training: bool = True, dtype: torch.dtype | str | None = None) -> Workload:
     """Trace what "package.module:callable" returns: (module, example inputs). This runs its code."""
     from explorer.tracing import trace_module
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
 from explorer.cli.flags import add_model, add_phase, add_problem, settings_of, wants_training
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.plan_json import write_plan
 from solvers.result import Status
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 STATUS_OF = {Status.OPTIMAL: 0, Status.FEASIBLE: 0, Status.INFEASIBLE: 3, Status.NO_PLAN: 4}
 """Exit status of an outcome."""
+DEFECT = 1
+"""Exit status when a planner breaks a rule."""
 
 
 def add(commands: Commands) -> None:
@@ -57,7 +60,10 @@ def run(args: argparse.Namespace) -> int:
     planner = choose_planner(args.planner)  # before the model: a typo should not cost a trace
     workload = load(args.model, training=wants_training(args), dtype=args.dtype)
     problem = make_problem(workload, settings_of(args), dtype=args.dtype)
-    result = _solve(problem, planner, args)
+    try:
+        result = _solve(problem, planner, args)
+    except InvalidPlan as error:
+        return _defect(error)
     if args.output and result.plan is not None:
         text = write_plan(problem, result.plan, result, workload.reference)
         Path(args.output).write_text(text, encoding="utf-8")
@@ -89,3 +95,9 @@ def _solve(problem: Problem, planner: object, args: argparse.Namespace) -> Resul
             )
         finally:
             line.clear()
+
+
+def _defect(error: InvalidPlan) -> int:
+    """A planner broke a rule: not the user's doing, so neither the message nor the status says so."""
+    print(f"placement-explorer: internal error: {error} (please report it)", file=sys.stderr)
+    return DEFECT

@@ -33,7 +33,7 @@ def result_object(model: str, result: Result, why: Infeasibility | None = None) 
         "stop_reason": result.stop_reason.value,
         "objective": problem.objective.value,
         "objective_s": finite_or_none(result.objective_s),
-        "bound_s": finite_or_none(result.bound_s),
+        "bound_s": result.bound_s if math.isfinite(result.bound_s) else 0.0,
         "gap": finite_or_none(result.gap),
         "runtime_s": result.runtime_s,
         "seed": result.seed,

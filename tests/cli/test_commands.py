@@ -9,6 +9,7 @@ import pytest
 
 from demo_models import MODELS
 from explorer.costs.devices import DEVICES
+from solvers.errors import InvalidPlan
 from solvers.planners import PLANNERS
 from tests.cli.command import Command, workload, write
 
@@ -169,3 +170,15 @@ def test_a_demo_is_traced_and_planned(command: Command, tmp_path: Path) -> None:
 def test_one_error_of_the_planner_is_one_line(command: Command, model: Path) -> None:
     message = command.refused("plan", model, "--planner", "brute-force:placement-limit=1")
     assert "brute-force" in message
+
+
+def test_a_defect_of_a_planner_is_not_called_bad_input(
+    command: Command, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> bool:
+        raise InvalidPlan("a stage has no operators")
+
+    monkeypatch.setattr(PLANNERS["single"], "__call__", broken)
+    ran = command("plan", model, "--planner", "single")
+    assert (ran.status, ran.out) == (1, "")
+    assert ran.err == "placement-explorer: internal error: a stage has no operators (please report it)\n"
