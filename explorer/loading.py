@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,8 +33,8 @@ EXPORT_HINT = "export the model with torch.export.save(torch.export.export(modul
 def load(model: str, *, training: bool = True, dtype: torch.dtype | str | None = None) -> Workload:
     """The workload of ``model``. Files are recognised by content, read as data and never executed.
 
-    training and dtype ("bf16", "fp16", "fp32", or torch's) are for models that are traced here: a file says
-    itself what it holds. Raises InvalidProblem or TraceError in one line.
+    training and dtype ("bf16", "fp16", "fp32", or torch's) are for models that are traced here, and
+    training for .pt2 files: other files say themselves what they hold. Raises InvalidProblem or TraceError in one line.
     """
     check_name(model)
     if model in MODELS:
@@ -42,7 +43,7 @@ def load(model: str, *, training: bool = True, dtype: torch.dtype | str | None =
         return trace_demo(model, training=training, dtype=dtype)
     if _is_callable(model):
         return load_callable(model, training=training, dtype=dtype)
-    return load_file(model)
+    return load_file(model, training=training)
 
 
 def check_name(model: str) -> None:
@@ -73,8 +74,11 @@ def load_callable(reference: str, *, training: bool = True, dtype: torch.dtype |
     return trace_module(made[0], made[1], name=attribute, training=training, dtype=dtype, reference=reference)
 
 
-def load_file(path: str) -> Workload:
-    """The workload of a file. Raises InvalidProblem if it is of no kind that is read."""
+def load_file(path: str, *, training: bool = True) -> Workload:
+    """The workload of a file; training is for exported programs, which hold a forward only.
+
+    Raises InvalidProblem if it is of no kind that is read.
+    """
     try:
         with open(path, "rb") as file:
             head = file.read(READ_BYTES)
@@ -82,7 +86,7 @@ def load_file(path: str) -> Workload:
         raise InvalidProblem(f"{path}: {(error.strerror or str(error)).lower()}") from None
     suffix = Path(path).suffix.lower()
     if head.startswith(b"PK"):
-        return _load_zip(path)
+        return _load_zip(path, training)
     if head.startswith(b"\x80"):
         raise InvalidProblem(f"{path}: a pickle, which could run code and is never opened; {EXPORT_HINT}")
     if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
@@ -122,7 +126,7 @@ def read_workload(data: bytes, where: str) -> Workload:
     raise InvalidProblem(f"{where}: neither a graph.json of ours nor an MSR 2020 workload (nodes, edges, maxFPGAs)")
 
 
-def _load_zip(path: str) -> Workload:
+def _load_zip(path: str, training: bool) -> Workload:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -133,7 +137,7 @@ def _load_zip(path: str) -> Workload:
         raise InvalidProblem(f"{path}: {kind}, not an exported program, and never opened; {EXPORT_HINT}")
     from explorer.tracing import load_pt2
 
-    return load_pt2(path)
+    return replace(load_pt2(path, training=training), reference=path)
 
 
 def _is_callable(model: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import socket
 
 from explorer.cli.command import Commands, add_command
 from explorer.cli.flags import MODEL_HELP
@@ -28,9 +29,22 @@ def run(args: argparse.Namespace) -> int:
         from explorer.loading import check_name
 
         check_name(args.model)
+    _check_free(args.host, args.port)
     try:
         from explorer.web import serve
     except ImportError as error:
         raise InvalidProblem(f"the page needs {error.name}: pip install 'placement-explorer[app]'") from None
     serve(args.model or None, host=args.host, port=args.port, open_browser=not args.no_browser)
     return 0
+
+
+def _check_free(host: str, port: int) -> None:
+    """Raises InvalidProblem if somebody listens there: found out before the heavy imports."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise InvalidProblem(f"cannot listen on {host} port {port}: {reason}; try --port {port + 1}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import socket
 import zipfile
 from pathlib import Path
 
@@ -201,6 +202,13 @@ def test_no_command_at_all(command: Command) -> None:
 
 def test_the_page_is_for_this_machine_only(command: Command) -> None:
     assert "served to this machine only" in command.refused("app", "--host", "0.0.0.0")
+
+
+def test_a_port_that_is_taken(command: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        message = command.refused("app", "--port", port)
+    assert message == f"cannot listen on 127.0.0.1 port {port}: address already in use; try --port {port + 1}"
 
 
 def fails() -> None:
