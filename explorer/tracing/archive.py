@@ -10,7 +10,7 @@ import io
 import json
 import os
 import zipfile
-from typing import Any
+from typing import Any, BinaryIO
 
 from solvers.errors import InvalidProblem
 
@@ -19,7 +19,9 @@ MAX_ARCHIVE_BYTES = 64 * 2**30
 MAX_UPLOAD_BYTES = 512 * 2**20
 MAX_ENTRIES = 200_000
 """One entry a weight; the largest public models have some ten thousand."""
-MAX_JSON_BYTES = 256 * 2**20
+MAX_DIRECTORY_BYTES = 64 * 2**20
+"""Of the zip's list of entries, which is read before they can be counted."""
+MAX_JSON_BYTES = 64 * 2**20
 """Inflated. A graph of 9,000 nodes takes about 20 MB."""
 MAX_RATIO = 200
 """Inflated over stored; JSON of exports deflates by 10 to 30."""
@@ -37,8 +39,10 @@ def read_document(source: str | os.PathLike[str] | bytes) -> tuple[str, dict[str
             f"{name}: {size:,} bytes is more than the limit of {limit:,}; export it on the meta device"
         )
     try:
-        with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as archive:
-            text = _model_json(archive, name)
+        with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
+            _check_directory(file, name)
+            with zipfile.ZipFile(file) as archive:
+                text = _model_json(archive, name)
     except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, RuntimeError, ValueError) as error:
         if isinstance(error, InvalidProblem):
             raise
@@ -57,6 +61,13 @@ def _size_of(path: str | os.PathLike[str], name: str) -> int:
         return os.stat(path).st_size
     except OSError as error:
         raise InvalidProblem(f"{name}: cannot be opened: {error.strerror}") from error
+
+
+def _check_directory(file: BinaryIO, name: str) -> None:
+    # The function that ZipFile itself trusts, so that a crafted file cannot tell the two different sizes.
+    end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
+    if end is not None and end[zipfile._ECD_SIZE] > MAX_DIRECTORY_BYTES:  # type: ignore[attr-defined]
+        raise InvalidProblem(f"{name}: the archive's directory is larger than {MAX_DIRECTORY_BYTES:,} bytes")
 
 
 def _model_json(archive: zipfile.ZipFile, name: str) -> bytes:

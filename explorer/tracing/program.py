@@ -84,6 +84,8 @@ class Program:
         )
 
     def _enter(self, name: str, meta: Json, requires_grad: bool, base: str | None) -> None:
+        if name in self.values:  # views would then look into themselves
+            raise InvalidProblem(f"{self.name}: two tensors are named {name!r}")
         shape = tuple(self._size(size) for size in meta["sizes"])
         strides = tuple(self._size(stride) for stride in meta["strides"])
         dtype = DTYPES.get(meta["dtype"])

@@ -9,12 +9,12 @@ export reads a single one.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 from explorer.tracing.archive import read_document
 from explorer.tracing.batching import doubled
 from explorer.tracing.build import build
-from explorer.tracing.captured import Captured
 from explorer.tracing.program import Program
 from explorer.tracing.saved_rules import with_saved
 from solvers.errors import InvalidProblem, TraceError
@@ -28,29 +28,25 @@ def load_pt2(source: str | os.PathLike[str] | bytes, *, training: bool = True) -
     note. Raises InvalidProblem, in one line, for anything but a well-formed export within the limits.
     """
     name, document = read_document(source)
-    captured = _captured(name, document, training)
-    trained = training and _trains(captured)
+    try:
+        return _workload(name, document, training)
+    except TraceError as error:
+        raise InvalidProblem(str(error)) from error
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        if isinstance(error, InvalidProblem):
+            raise
+        # The document is a stranger's: whatever does not fit the schema ends here.
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InvalidProblem(f"{name}: the exported graph is not as expected ({what})") from error
+
+
+def _workload(name: str, document: dict[str, Any], training: bool) -> Workload:
+    captured = Program(name, document, training).captured()
+    trained = training and any(captured.values[output].requires_grad for output in captured.outputs)
     if training and not trained:
-        captured = _captured(name, document, False)
+        captured = Program(name, document, False).captured()
+        captured = replace(captured, notes=("no output depends on a trainable parameter: inference only",))
     small, large = doubled(captured)
     if trained:
         small, large = with_saved(small), with_saved(large)
-    try:
-        workload = build(small, large, reference=name, training=trained)
-    except TraceError as error:
-        raise InvalidProblem(str(error)) from error
-    return workload
-
-
-def _trains(captured: Captured) -> bool:
-    return any(captured.values[output].requires_grad for output in captured.outputs)
-
-
-def _captured(name: str, document: dict[str, Any], training: bool) -> Captured:
-    try:
-        return Program(name, document, training).captured()
-    except InvalidProblem:
-        raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration, RecursionError) as error:
-        what = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InvalidProblem(f"{name}: the exported graph is not as expected ({what})") from error
+    return build(small, large, reference=name, training=trained)

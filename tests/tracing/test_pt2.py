@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import pickle
+import random
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -39,6 +42,16 @@ def rezipped(data: bytes, changed: dict[str, bytes | None]) -> bytes:
             if content is not None:
                 new.writestr(entry, content)
     return buffer.getvalue()
+
+
+def document_of(data: bytes) -> dict[str, Any]:
+    with zipfile.ZipFile(io.BytesIO(data)) as opened:
+        entry = next(name for name in opened.namelist() if name.endswith("models/model.json"))
+        return json.loads(opened.read(entry))
+
+
+def with_document(data: bytes, document: dict[str, Any]) -> bytes:
+    return rezipped(data, {"models/model.json": json.dumps(document).encode()})
 
 
 @pytest.fixture(scope="module")
@@ -131,15 +144,39 @@ def test_an_archive_without_a_model_or_with_a_bomb_is_refused(gpt: bytes, monkey
 
 
 def test_an_expression_in_a_size_is_not_evaluated(gpt: bytes) -> None:
-    with zipfile.ZipFile(io.BytesIO(gpt)) as opened:
-        entry = next(name for name in opened.namelist() if name.endswith("models/model.json"))
-        document = json.loads(opened.read(entry))
+    document = document_of(gpt)
     values = document["graph_module"]["graph"]["tensor_values"]
     values["linear"]["sizes"][0] = {"as_expr": {"expr_str": "__import__('os').abort()", "hint": {"as_int": 4}}}
-    assert len(load_pt2(rezipped(gpt, {"models/model.json": json.dumps(document).encode()})).graph)
+    assert len(load_pt2(with_document(gpt, document)).graph)
     values["linear"]["sizes"][0] = {"as_expr": {"expr_str": "s0", "hint": None}}
     with pytest.raises(InvalidProblem, match="no example value"):
-        load_pt2(rezipped(gpt, {"models/model.json": json.dumps(document).encode()}))
+        load_pt2(with_document(gpt, document))
+
+
+def test_two_tensors_of_one_name_are_refused(gpt: bytes) -> None:
+    document = document_of(gpt)
+    view = next(n for n in document["graph_module"]["graph"]["nodes"] if n["target"].startswith("torch.ops.aten.view"))
+    view["outputs"][0]["as_tensor"]["name"] = view["inputs"][0]["arg"]["as_tensor"]["name"]
+    with pytest.raises(InvalidProblem, match="two tensors are named"):
+        load_pt2(with_document(gpt, document))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_damaged_document_is_read_or_refused_and_never_anything_else(gpt: bytes, seed: int) -> None:
+    rng = random.Random(seed)
+    document = document_of(gpt)
+    at: object = document["graph_module"]
+    while True:
+        keys = list(at) if isinstance(at, dict) else list(range(len(at)))  # type: ignore[arg-type, call-overload]
+        key = rng.choice(keys)
+        below = at[key]  # type: ignore[index]
+        if isinstance(below, (dict, list)) and below and rng.random() < 0.85:
+            at = below
+            continue
+        at[key] = rng.choice([None, -1, 0, 10**30, "x", [], {}, [{}], {"as_int": 2}])  # type: ignore[index]
+        break
+    with contextlib.suppress(InvalidProblem):
+        load_pt2(with_document(gpt, document))
 
 
 def test_a_file_that_is_not_there_is_an_error_in_one_line(tmp_path: Path) -> None:
