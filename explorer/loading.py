@@ -119,7 +119,7 @@ def read_workload(data: bytes, where: str) -> Workload:
         raise InvalidProblem(
             f"{where}: this is a plan, not a model; look at it with `placement-explorer simulate` or `check`"
         )
-    if looks_like_msr2020(value):
+    if isinstance(value, dict) and looks_like_msr2020(value):
         return read_msr2020(value, where)
     if isinstance(value, dict) and {"nodes", "edges", "maxDevices"} <= value.keys():
         raise InvalidProblem(f"{where}: Piper files are not supported yet")

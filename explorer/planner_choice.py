@@ -46,7 +46,7 @@ def choose_planner(text: str) -> Planner:
 def options_of(planner: type[Planner]) -> dict[str, tuple[object, object]]:
     """Option -> (type, default) of a planner's fields."""
     hints = typing.get_type_hints(planner)
-    fields = dataclasses.fields(planner)  # type: ignore[arg-type]
+    fields = dataclasses.fields(planner)
     return {field.name: (hints[field.name], _default(field)) for field in fields if field.init}
 
 
@@ -74,7 +74,7 @@ def _value(text: str, kind: object, where: str) -> object:
         expected = "true or false"
     elif kind in (int, float):
         try:
-            return kind(text)  # type: ignore[operator]
+            return kind(text)
         except ValueError:
             expected = "a whole number" if kind is int else "a number"
     elif isinstance(kind, type) and issubclass(kind, Enum):

@@ -15,6 +15,7 @@ from solvers.formats.plan_json import write_plan
 from solvers.result import Status
 
 if TYPE_CHECKING:
+    from solvers.planner import Planner
     from solvers.problem import Problem
     from solvers.result import Result
 
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     return STATUS_OF[result.status]
 
 
-def _solve(problem: Problem, planner: object, args: argparse.Namespace) -> Result:
+def _solve(problem: Problem, planner: Planner, args: argparse.Namespace) -> Result:
     from explorer.cli.progress import progress_line, stop_on_interrupt
     from solvers.solve import solve
 

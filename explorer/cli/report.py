@@ -127,8 +127,8 @@ def _print_devices(problem: Problem, plan: Plan, metrics: Metrics) -> None:
     rows = [["device", "operators", "load/sample", "compute", "peak memory", "of cap"]]
     held = [0] * len(problem.cluster)
     for devices in plan.placement().values():
-        for device in devices:
-            held[device] += 1
+        for index in devices:
+            held[index] += 1
     for index, device in enumerate(problem.cluster.devices):
         share = metrics.busy_s[index] / metrics.iteration_s if metrics.iteration_s > 0 else math.nan
         peak = metrics.peak_memory_bytes[index]
