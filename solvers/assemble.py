@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from solvers.contiguity import cycle_of_places
+from solvers.errors import InvalidPlan
 from solvers.orders import in_flight, pipeline_order, stage_successors
 from solvers.plan import Plan, Stage
-from solvers.problem import Pipeline, Problem
+from solvers.problem import Contiguity, Pipeline, Problem
 from solvers.segments import Place, stages_of_placement
 
 
@@ -15,8 +17,10 @@ def assemble(problem: Problem, placement: Sequence[Place], micro_batches: int) -
 
     placement: for every operator of the graph its devices (more than one: replicated).
     micro_batches must divide the problem's mini-batch. Raises InvalidPlan if the placement cannot
-    be cut into stages.
+    be cut into stages, or is not acyclic where the problem asks for that.
     """
+    if problem.contiguity is Contiguity.ACYCLIC and (cycle := cycle_of_places(problem.graph, placement)):
+        raise InvalidPlan(f"tensors flow round the devices {' -> '.join(str(list(place)) for place in cycle)}")
     sets = stages_of_placement(problem.graph, placement)
     after = stage_successors(problem, [operators for operators, _ in sets])
     flights = in_flight(problem, after, micro_batches)

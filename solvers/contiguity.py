@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from solvers.errors import InvalidPlan
 from solvers.graph import OpGraph, Phase, find_cycle, per_graph
 from solvers.plan import Plan
@@ -31,6 +33,18 @@ def forward_edges(graph: OpGraph) -> tuple[tuple[int, int], ...]:
             elif orphan(source) or orphan(target):
                 edges.append((target, source))
     return tuple(edges)
+
+
+def cycle_of_places(graph: OpGraph, placement: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Places that tensors flow round, the first repeated at the end; empty if the quotient is acyclic."""
+    numbers: dict[tuple[int, ...], int] = {}
+    place = [numbers.setdefault(devices, len(numbers)) for devices in placement]
+    after: list[set[int]] = [set() for _ in numbers]
+    for u, v in forward_edges(graph):
+        if place[u] != place[v]:
+            after[place[u]].add(place[v])
+    places = list(numbers)
+    return [places[p] for p in find_cycle([sorted(targets) for targets in after])]
 
 
 def broken_contiguity(problem: Problem, plan: Plan) -> str:

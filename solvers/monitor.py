@@ -101,7 +101,7 @@ class Monitor:
         self.infeasible = why
 
     def note(self, text: str) -> None:
-        """Say something worth reading beside the result (a fallback taken, a limit met)."""
+        """Say something worth reading beside the result (a fallback taken, a limit met), once."""
         if text not in self.notes:
             self.notes.append(text)
             self._tell(text)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from solvers.assemble import assemble
-from solvers.bounds import together
+from solvers.coarsen import Condensed
+from solvers.errors import InvalidPlan
 from solvers.graph import Phase
 from solvers.monitor import Monitor
 from solvers.problem import Problem
@@ -48,8 +49,8 @@ class SingleDevice:
 class EqualSplit:
     """The same number of operators on every accelerator, in topological order.
 
-    What a person writes down in a minute ("24 layers, 4 GPUs, 6 each"); co-located operators follow
-    the first of their group.
+    What a person writes down in a minute ("24 layers, 4 GPUs, 6 each"); co-located operators stay
+    together.
     """
 
     name: ClassVar[str] = "equal"
@@ -62,23 +63,21 @@ class EqualSplit:
         return None
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
-        graph = problem.graph
-        group_of = {o: group for group in together(graph) for o in group}
-        forward = [o for o in graph.topological_order if graph.operators[o].phase is Phase.FORWARD]
+        contracted = Condensed(problem).at(problem.mini_batch, merge_trivial=False)
+        operators = problem.graph.operators
+        sizes = [sum(operators[o].phase is Phase.FORWARD for o in group) for group in contracted.shape.members]
         accelerators = problem.cluster.accelerators
-        placement: list[Place] = [(accelerators[-1],)] * len(graph)
-        placed: set[int] = set()
-        for rank, operator in enumerate(forward):
-            device = accelerators[rank * len(accelerators) // len(forward)]
-            if operator not in placed:
-                for member in group_of[operator]:
-                    placement[member] = (device,)
-                    placed.add(member)
-        if problem.pins:
-            for operator, device in problem.pins.items():
-                for member in group_of[operator]:
-                    placement[member] = (device,)
+        placement: list[Place] = [(accelerators[-1],)] * len(problem.graph)
+        before = 0
+        for members, size in zip(contracted.shape.members, sizes, strict=True):
+            device = accelerators[min(before * len(accelerators) // max(sum(sizes), 1), len(accelerators) - 1)]
+            for operator in members:
+                placement[operator] = (problem.pins.get(operator, device),)
+            before += size
         for count in problem.micro_batch_choices():
             monitor.check()
-            monitor.offer(assemble(problem, placement, count))
+            try:
+                monitor.offer(assemble(problem, placement, count))
+            except InvalidPlan:  # a pin makes tensors flow round the devices
+                break
         return False

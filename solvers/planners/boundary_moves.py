@@ -23,9 +23,9 @@ LEAST_GAIN = 1e-3
 def improve(problem: Problem, monitor: Monitor) -> None:
     """Descend from the monitor's best plan until no move helps; every gain is offered.
 
-    A move takes the last (or first) groups of a stage, in topological order, to a neighbouring
-    stage's device. Each candidate is judged by the whole simulation; the descent goes on while a
-    move gains at least LEAST_GAIN.
+    A move takes the last (or first) groups of the busiest stage, in topological order, to a
+    neighbouring stage's device. Each candidate is judged by the whole simulation; the descent goes
+    on while a move gains at least LEAST_GAIN.
     """
     groups = _Groups(problem.graph)
     while monitor.best is not None:
@@ -65,17 +65,26 @@ def _neighbours(problem: Problem, plan: Plan, groups: _Groups) -> Iterator[tuple
         for operator in stage.operators:
             placement[operator] = stage.devices
     micro_batches = problem.mini_batch // plan.stages[0].micro_batch_size
-    load = [float(len(stage.operators)) for stage in plan.stages]
-    pairs = sorted(_touching(problem.graph, plan), key=lambda pair: -max(load[pair[0]], load[pair[1]]))
-    for a, b in pairs:
-        if plan.stages[a].devices == plan.stages[b].devices:
+    busiest = _busiest(problem, plan)
+    tail = groups.of_stage(plan.stages[busiest].operators)
+    for a, b in sorted(_touching(problem.graph, plan)):
+        other = b if a == busiest else a
+        if busiest not in (a, b) or plan.stages[other].devices == plan.stages[busiest].devices:
             continue
-        tail, head = groups.of_stage(plan.stages[a].operators), groups.of_stage(plan.stages[b].operators)
         for run in RUNS:
             if run < len(tail):
-                yield _moved(placement, groups, tail[-run:], plan.stages[b].devices), micro_batches
-            if run < len(head):
-                yield _moved(placement, groups, head[:run], plan.stages[a].devices), micro_batches
+                moved = tail[-run:] if a == busiest else tail[:run]
+                yield _moved(placement, groups, moved, plan.stages[other].devices), micro_batches
+
+
+def _busiest(problem: Problem, plan: Plan) -> int:
+    """The stage that computes longest per micro-batch."""
+    times = []
+    for stage in plan.stages:
+        kind = problem.cluster.devices[stage.devices[0]].kind
+        seconds = problem.compute.at(kind, stage.micro_batch_size / len(stage.devices))
+        times.append(float(seconds[list(stage.operators)].sum()))
+    return max(range(len(times)), key=times.__getitem__)
 
 
 def _touching(graph: OpGraph, plan: Plan) -> set[tuple[int, int]]:

@@ -20,7 +20,7 @@ from solvers.chains import (
 from solvers.coarsen import Condensed, Contracted, Shape
 from solvers.errors import InvalidPlan
 from solvers.monitor import Monitor
-from solvers.problem import Objective, Problem
+from solvers.problem import Objective, Problem, Transfers
 from solvers.verify import verify
 
 MEMORY_SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
@@ -113,9 +113,19 @@ class LinearStarts:
         shape = contracted.shape
         if shape not in self._orders:
             self._orders[shape] = topological_orders(shape, self.orders)
+        load_s = self._fit(contracted, micro_batches, overlapped=False)
+        if self.problem.objective is not Objective.MAX_LOAD and self.problem.transfers is not Transfers.BLOCKING:
+            self._fit(contracted, micro_batches, overlapped=True)
+        return load_s
+
+    def _fit(self, contracted: Contracted, micro_batches: int, *, overlapped: bool) -> float:
+        """Offer the best chain, with transfers added to a device's compute or beside it, that fits."""
+        shape = contracted.shape
         for share in memory_shares(self.problem):
             self.monitor.check()
             limits = limits_of(self.problem, contracted, micro_batches, share)
+            if overlapped:
+                limits = limits._replace(overlapped=True)
             chain = best_linear_chain(costs_of(contracted), limits, self._orders[shape])
             if offer_chain(self.problem, self.monitor, contracted, chain, micro_batches) < np.inf:
                 return chain.load_s

@@ -46,7 +46,8 @@ class Auto:
                     raise
             if covered or monitor.infeasible:
                 return covered
-        if self.improve:
+        if self.improve and monitor.best is not None:
+            monitor.note("moving operators across stage boundaries")
             improve(problem, monitor)
         return False
 
