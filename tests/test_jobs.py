@@ -1,0 +1,140 @@
+"""Jobs run in a warm process that can be cancelled, can die, and keeps torch out of this one."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import sys
+
+import pytest
+
+from explorer.job_kinds import SolveJob
+from explorer.jobs import Jobs
+from explorer.settings import Settings
+from solvers.problem import Contiguity
+
+WAIT_S = 120
+
+
+@pytest.fixture(scope="module")
+def jobs():
+    made = Jobs()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def workload(tmp_path):
+    """Eleven operators without edges on three accelerators: 177,147 placements to enumerate."""
+    nodes = [
+        {
+            "id": i, "name": f"n{i}", "supportedOnFpga": 1, "cpuLatency": 9.0, "fpgaLatency": 1.0 + i / 7,
+            "isBackwardNode": 0, "colorClass": i, "size": 1.0,
+        }
+        for i in range(11)
+    ]  # fmt: skip
+    path = tmp_path / "workload.json"
+    path.write_text(json.dumps({"maxFPGAs": 3, "maxCPUs": 0, "maxSizePerFPGA": 100.0, "nodes": nodes, "edges": []}))
+    return str(path)
+
+
+class Events:
+    """The events of one job, in order."""
+
+    def __init__(self) -> None:
+        self.queue: queue.Queue = queue.Queue()
+
+    def __call__(self, event) -> None:
+        self.queue.put(event)
+
+    def until(self, *kinds):
+        while True:
+            event = self.queue.get(timeout=WAIT_S)
+            if event["kind"] in kinds:
+                return event
+
+
+def test_a_solve_reports_the_model_and_then_its_result(jobs, workload):
+    events = Events()
+    jobs.start("solve", SolveJob(workload, Settings()), events)
+    assert events.until("model")["skeleton"]["operators"] == 11
+    result = events.until("result", "failed")
+    assert result["kind"] == "result"
+    assert len(result["plan"]["placement"]) == 11
+
+
+def test_a_known_skeleton_is_not_sent_again(jobs, workload):
+    events = Events()
+    jobs.start("solve", SolveJob(workload, Settings()), events)
+    known = frozenset({events.until("model")["hash"]})
+    again = Events()
+    jobs.start("solve", SolveJob(workload, Settings(), known=known), again)
+    assert again.until("model")["skeleton"] is None
+
+
+def test_a_cancelled_solve_still_gives_its_best_plan(jobs, workload):
+    events = Events()
+    job = jobs.start(
+        "solve",
+        SolveJob(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=100),
+        events,
+    )
+    events.until("progress")
+    jobs.cancel(job)
+    result = events.until("result", "failed")
+    assert result["kind"] == "result"
+    assert result["stop_reason"] == "CANCELLED"
+    assert result["plan"]["status"] == "FEASIBLE"
+
+
+def test_bad_input_fails_with_one_line(jobs, workload):
+    events = Events()
+    jobs.start("solve", SolveJob("no-such-model", Settings()), events)
+    message = events.until("result", "failed")["message"]
+    assert "no-such-model" in message
+    assert "\n" not in message
+
+
+def test_jobs_end_in_order_and_each_exactly_once(jobs, workload):
+    first, second = Events(), Events()
+    jobs.start("solve", SolveJob(workload, Settings()), first)
+    jobs.start("solve", SolveJob(workload, Settings(devices=2)), second)
+    second.until("result")
+    first.until("result")
+    assert first.queue.empty()
+    assert second.queue.empty()
+
+
+def test_a_job_cancelled_before_it_begins_never_runs(jobs, workload):
+    blocking, waiting = Events(), Events()
+    slow = SolveJob(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=100)
+    first = jobs.start("solve", slow, blocking)
+    blocking.until("progress")
+    second = jobs.start("solve", slow, waiting)
+    jobs.cancel(second)
+    jobs.cancel(first)
+    assert blocking.until("result", "failed")["kind"] == "result"
+    assert "cancelled" in waiting.until("result", "failed")["message"]
+
+
+def test_a_dead_worker_fails_its_job_and_is_replaced(workload):
+    jobs = Jobs()
+    try:
+        events = Events()
+        slow = SolveJob(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=100)
+        jobs.start("solve", slow, events)
+        events.until("progress")
+        jobs._process.kill()
+        assert "ended unexpectedly" in events.until("result", "failed")["message"]
+        again = Events()
+        jobs.start("solve", SolveJob(workload, Settings()), again)
+        assert again.until("result", "failed")["kind"] == "result"
+    finally:
+        jobs.close()
+
+
+def test_the_process_that_starts_jobs_imports_neither_torch_nor_a_solver_library():
+    code = "import sys, explorer.jobs, explorer.web; print([m for m in ('torch', 'numba') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_S, check=True)
+    assert done.stdout.strip() == "[]"
