@@ -57,6 +57,8 @@ def costs_of(contracted: Contracted, *, memory: str = "all") -> Costs:
         nothing if memory == "none" else contracted.workspace_bytes,
         shape.nets_of.start,
         shape.nets_of.items,
+        shape.net_pins.start,
+        shape.net_pins.items,
         shape.net_sizes,
         contracted.net_s,
     )

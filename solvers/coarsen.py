@@ -57,6 +57,7 @@ class Shape:
     predecessors: Rows = field(init=False)
     successors: Rows = field(init=False)
     nets_of: Rows = field(init=False)
+    net_pins: Rows = field(init=False)
     net_sizes: Ints = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,6 +74,7 @@ class Shape:
         set_field(self, "predecessors", Rows.of(before))
         set_field(self, "successors", Rows.of(after))
         set_field(self, "nets_of", Rows.of(on))
+        set_field(self, "net_pins", Rows.of(self.nets))
         set_field(self, "net_sizes", np.array([len(pins) for pins in self.nets], np.int64))
 
     def __len__(self) -> int:

@@ -26,6 +26,7 @@ from solvers.kernels.downset_walk import (
     Order,
     Walk,
     add_up,
+    cuts,
     expand,
     file_keys,
     walk,
@@ -78,7 +79,7 @@ def enumerate_downsets(order: Order, budget: int, check: Check) -> Downsets | No
             at = _enlarged(at, int(cursor[1]), int(cursor[2]), elements)
         if status == DONE:
             count, relations = int(cursor[1]), int(cursor[2])
-            up = Lattice(at.up_start[: count + 1], at.up_element[:relations], at.up_to[:relations])
+            up = Lattice(at.words[:count], at.up_start[: count + 1], at.up_element[:relations], at.up_to[:relations])
             return Downsets(at.words[:count], at.parent[:count], at.via[:count], up)
 
 
@@ -143,21 +144,25 @@ def best_chain(downsets: Downsets, costs: Costs, limits: Limits, below_s: float,
     the caps). Calls ``check`` several times a second.
     """
     elements = len(costs.acc_s)
-    work = np.where(costs.supported, costs.acc_s, 0.0)
-    done = add_up(downsets.parent, downsets.via, work)
+    done = add_up(downsets.parent, downsets.via, np.where(costs.supported, costs.acc_s, 0.0))
+    remaining_s = done[-1] - done
+    if limits.cpus == 0 and not limits.overlapped:
+        # An accelerator further on pays for every hyperedge that is split here; a CPU pays nothing.
+        remaining_s += cuts(downsets.words, downsets.parent, downsets.via, costs)
     at = Walk(
         best=np.full((len(downsets), states(limits)), np.inf),
         came_from=np.full((len(downsets), states(limits)), -1, np.int32),
-        remaining_s=done[-1] - done,
+        remaining_s=remaining_s,
         cursor=np.array([0, -1, 0, 0], np.int64),
         bound=np.array([min(below_s, 1e300)]),
         live=np.zeros(states(limits), np.int64),
         live_count=np.zeros(1, np.int64),
         inside=np.zeros(len(costs.net_size), np.int64),
+        behind=np.zeros(len(costs.net_size), np.bool_),
         path_at=np.zeros(elements + 2, np.int64),
         path_next=np.zeros(elements + 2, np.int64),
         path_element=np.zeros(elements + 2, np.int64),
-        path_sum=np.zeros((elements + 2, 6)),
+        path_sum=np.zeros((elements + 2, 7)),
     )
     at.best[0, 0] = 0.0
     check()

@@ -172,6 +172,7 @@ def add_up(parent: Ids, via: Ids, weight: Floats) -> Floats:
 class Lattice(NamedTuple):
     """What the dynamic programme reads of a finished lattice; ``Growing`` tells the fields."""
 
+    words: Words
     up_start: Ints
     up_element: Ids
     up_to: Ids
@@ -188,8 +189,35 @@ class Costs(NamedTuple):
     workspace_bytes: Floats
     nets_start: Ints
     nets: Ints
+    pins_start: Ints
+    pins: Ints
     net_size: Ints
     net_s: Floats
+
+
+@njit(cache=True)
+def _holds(words: Words, downset: int, element: int) -> bool:
+    return bool((words[downset, element >> 6] >> np.uint64(element & 63)) & np.uint64(1))
+
+
+@njit(cache=True)
+def cuts(words: Words, parent: Ids, via: Ids, costs: Costs) -> Floats:
+    """The seconds of all hyperedges that every downset splits."""
+    cut = np.zeros(len(parent))
+    for i in range(1, len(parent)):
+        v = via[i]
+        total = cut[parent[i]]
+        for q in range(costs.nets_start[v], costs.nets_start[v + 1]):
+            net = costs.nets[q]
+            number = 0
+            for p in range(costs.pins_start[net], costs.pins_start[net + 1]):
+                number += _holds(words, i, costs.pins[p])
+            if number == 1:
+                total += costs.net_s[net]
+            if number == costs.net_size[net]:
+                total -= costs.net_s[net]
+        cut[i] = total
+    return cut
 
 
 class Limits(NamedTuple):
@@ -212,11 +240,12 @@ class Walk(NamedTuple):
     """The state of `walk` between two calls.
 
     best, came_from: [downsets, states], state = cpus used * (accelerators + 1) + accelerators used;
-    came_from = 2 * downset before + (1 if the last part is on a CPU). cursor: [downset J, depth or
-    -1, memory was short (0 or 1), pairs seen]. bound: [1] only values below it are of interest.
+    came_from = 2 * downset before + (1 if the last part is on a CPU). remaining_s: [downsets] least
+    sum of loads of what is left, as accelerator time. cursor: [downset J, depth or -1, memory was
+    short (0 or 1), pairs seen]. bound: [1] only values below it are of interest.
     live, live_count: states of J that are worth going on from. inside: [nets] elements of the set on
-    each net. path_*: the walk's stack; path_sum columns: accelerator, CPU, transfers, static, saved,
-    workspace.
+    each net; behind: [nets] whether J is on it. path_*: the walk's stack; path_sum columns:
+    accelerator, CPU, transfers, static, saved, workspace, transfers with J.
     """
 
     best: Floats
@@ -227,6 +256,7 @@ class Walk(NamedTuple):
     live: Ints
     live_count: Ints
     inside: Ints
+    behind: Flags
     path_at: Ints
     path_next: Ints
     path_element: Ints
@@ -240,15 +270,17 @@ def walk(lattice: Lattice, costs: Costs, limits: Limits, at: Walk, quota: int) -
     best[I, s] is the least possible largest load when I is cut into a chain with exactly the devices
     of state s. From each J, smallest first, the lattice is walked upwards depth-first, adding elements
     in descending order, so that every I is met once (the numbering makes each step a downset); an
-    element updates the load of I minus J in the number of its hyperedges. Compute, CPU time and
-    memory only grow along the walk, so reaching ``bound`` in them ends a branch; transfers do not
-    grow, so they end nothing. Works on about ``quota`` pairs; returns DONE or PAUSED.
+    element updates the load of I minus J in the number of its hyperedges. Compute, CPU time,
+    memory and the transfers with J only grow along the walk, so reaching ``bound`` in them ends a
+    branch; transfers with what comes later may shrink, so they end nothing. Works on
+    about ``quota`` pairs; returns DONE or PAUSED.
     """
-    up_start, up_element, up_to = lattice
-    acc_of, cpu_of, supported, static_of, saved_of, workspace_of, nets_start, nets, net_size, net_s = costs
+    _, up_start, up_element, up_to = lattice
+    acc_of, cpu_of, supported, static_of, saved_of, workspace_of = costs[:6]
+    nets_start, nets, _, _, net_size, net_s = costs[6:]
     accelerators, cpus, acc_bytes, cpu_bytes, in_flight, overlapped, _ = limits
-    best, came_from, remaining_s, cursor, bounds, live, live_count, inside = at[:8]
-    path_at, path_next, path_element, sums = at[8:]
+    best, came_from, remaining_s, cursor, bounds, live, live_count, inside, behind = at[:9]
+    path_at, path_next, path_element, sums = at[9:]
     row = accelerators + 1
     full = len(best) - 1
     pairs = 0
@@ -258,6 +290,7 @@ def walk(lattice: Lattice, costs: Costs, limits: Limits, at: Walk, quota: int) -
             if not _open(source, limits, at):
                 source += 1
                 continue
+            _look_behind(source, lattice, costs, behind)
             depth = 0
             path_at[0] = source
             path_next[0] = up_start[source]
@@ -284,7 +317,11 @@ def walk(lattice: Lattice, costs: Costs, limits: Limits, at: Walk, quota: int) -
             saved = sums[depth, 4] + saved_of[v]
             workspace = max(sums[depth, 5], workspace_of[v])
             nbytes = static + kept * saved + workspace
-            on_acc = acc_most >= 0 and acc_s < bound
+            settled = sums[depth, 6]
+            for q in range(nets_start[v], nets_start[v + 1]):
+                if behind[nets[q]] and inside[nets[q]] == 0:
+                    settled += net_s[nets[q]]
+            on_acc = acc_most >= 0 and (max(acc_s, settled) if overlapped else acc_s + settled) < bound
             on_cpu = cpu_most >= 0 and cpu_s < bound
             if on_acc and nbytes > acc_bytes:
                 on_acc = False
@@ -314,6 +351,7 @@ def walk(lattice: Lattice, costs: Costs, limits: Limits, at: Walk, quota: int) -
             sums[depth, 3] = static
             sums[depth, 4] = saved
             sums[depth, 5] = workspace
+            sums[depth, 6] = settled
             remaining = remaining_s[target]
             for on_a_cpu in range(2):
                 if on_a_cpu:
@@ -373,6 +411,17 @@ def _open(source: int, limits: Limits, at: Walk) -> bool:
                 count += 1
     at.live_count[0] = count
     return count > 0
+
+
+@njit(cache=True)
+def _look_behind(source: int, lattice: Lattice, costs: Costs, behind: Flags) -> None:
+    """Note which hyperedges ``source`` is on."""
+    for net in range(len(behind)):
+        behind[net] = False
+        for p in range(costs.pins_start[net], costs.pins_start[net + 1]):
+            if _holds(lattice.words, source, costs.pins[p]):
+                behind[net] = True
+                break
 
 
 @njit(cache=True)

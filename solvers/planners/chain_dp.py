@@ -95,6 +95,8 @@ class LinearStarts:
 
     def __init__(self, problem: Problem, monitor: Monitor, condensed: Condensed, orders: int) -> None:
         self.problem, self.monitor, self.condensed, self.orders = problem, monitor, condensed, orders
+        self.judged_s: dict[int, float] = {}
+        """Objective of the plan found for each number of micro-batches; inf without one."""
         self._orders: dict[Shape, list[NDArray[np.int64]]] = {}
 
     def offer(self, micro_batches: int) -> float:
@@ -102,6 +104,7 @@ class LinearStarts:
 
         Merging trivial operators can cost memory, so the unmerged graph is tried if nothing fits.
         """
+        self.judged_s[micro_batches] = np.inf
         samples = self.problem.mini_batch // micro_batches
         merged = self.condensed.at(samples)
         load_s = self._offer(merged, micro_batches)
@@ -127,6 +130,8 @@ class LinearStarts:
             if overlapped:
                 limits = limits._replace(overlapped=True)
             chain = best_linear_chain(costs_of(contracted), limits, self._orders[shape])
-            if offer_chain(self.problem, self.monitor, contracted, chain, micro_batches) < np.inf:
+            judged_s = offer_chain(self.problem, self.monitor, contracted, chain, micro_batches)
+            if judged_s < np.inf:
+                self.judged_s[micro_batches] = judged_s
                 return chain.load_s
         return np.inf
