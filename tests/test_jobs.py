@@ -134,7 +134,7 @@ def test_a_dead_worker_fails_its_job_and_is_replaced(workload):
         jobs.close()
 
 
-def test_the_process_that_starts_jobs_imports_neither_torch_nor_a_solver_library():
-    code = "import sys, explorer.jobs, explorer.web; print([m for m in ('torch', 'numba') if m in sys.modules])"
+def test_the_process_that_starts_jobs_never_imports_torch():
+    code = "import sys, explorer.jobs, explorer.web; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_S, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.strip() == "False"
