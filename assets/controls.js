@@ -9,6 +9,7 @@
   let live = true;
   let timer = null;
   let inFlight = 0;
+  let changedAt = 0;
   let restored = false;
   let settling = true;
   let query = location.search;
@@ -37,24 +38,27 @@
 
   function ask() {
     if (!session || !ex.isOpen()) return;
-    ex.askedAt = performance.now();
-    performance.mark("explorer: asked");
+    ex.askedAt = changedAt || performance.now();
+    changedAt = 0;
     solved = JSON.stringify(session);
-    inFlight = ex.askedAt;
+    inFlight = performance.now();
     document.body.classList.remove("stale");
     ex.send({ type: "solve", session: session, aspect: aspect() });
   }
 
   function changed() {
+    changedAt = changedAt || performance.now();
     if (settling) { /* a link sets many controls: ask once, when they have come to rest */
       clearTimeout(timer);
       timer = setTimeout(function () { timer = null; settling = false; ask(); }, 150);
       return;
     }
     if (timer) return;
-    const wait = inFlight ? Math.max(20, HOLD_MS - (performance.now() - inFlight)) : 20;
+    const wait = inFlight ? Math.max(10, HOLD_MS - (performance.now() - inFlight)) : 10;
     timer = setTimeout(function () { timer = null; if (JSON.stringify(session) !== solved) ask(); }, wait);
   }
+
+  ex.busy = () => timer !== null || inFlight > 0;
 
   ex.settled = function (message) {
     if (message.query !== undefined) {

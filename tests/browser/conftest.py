@@ -1,0 +1,140 @@
+"""The real app in a subprocess, driven in headless Chromium as a person would.
+
+Every test fails on any console error and on any request that leaves this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.browser.page import Page
+
+webdriver = pytest.importorskip("selenium.webdriver")
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--force-device-scale-factor=1",
+)
+HARMLESS = ("custom wheel sensitivity",)
+"""Said by cytoscape because dash-cytoscape always passes the option, with its default."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def serve(module: str, *arguments: str) -> Iterator[str]:
+    """The address of a server in a subprocess, once it answers."""
+    port = free_port()
+    command = [sys.executable, "-m", module, str(port), *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+        lines: list[str] = []
+        up = threading.Event()
+
+        def listen() -> None:
+            for line in server.stdout:
+                lines.append(line)
+                if "http://" in line:
+                    up.set()
+            up.set()
+
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
+        try:
+            assert up.wait(90), "the server did not answer in 90 s"
+            assert server.poll() is None, "".join(lines)
+            yield f"http://127.0.0.1:{port}/"
+        finally:
+            server.terminate()
+            try:
+                server.wait(15)
+            except subprocess.TimeoutExpired:
+                server.kill()
+            listener.join(5)
+    assert not [line for line in lines if "Traceback" in line], "".join(lines)
+
+
+@pytest.fixture(scope="session")
+def fake_server() -> Iterator[str]:
+    yield from serve("tests.browser.serve_fake")
+
+
+@pytest.fixture(scope="session")
+def real_server() -> Iterator[str]:
+    yield from serve("tests.browser.serve_real", "gpt-small")
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.skip("chromium and chromedriver are not installed (tests/browser/install.sh)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for flag in (*FLAGS, "--window-size=1440,900", f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    browser = webdriver.Chrome(options=options, service=Service(driver))
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def fake(chromium: webdriver.Chrome, fake_server: str) -> Iterator[Page]:
+    """A page on hand-made plans."""
+    yield from watched(chromium, fake_server)
+
+
+@pytest.fixture
+def real(chromium: webdriver.Chrome, real_server: str) -> Iterator[Page]:
+    """A page on the real engine."""
+    yield from watched(chromium, real_server)
+
+
+def watched(browser: webdriver.Chrome, address: str) -> Iterator[Page]:
+    browser.get_log("browser")
+    browser.get_log("performance")
+    yield Page(browser, address)
+    complaints = [
+        entry["message"]
+        for entry in browser.get_log("browser")
+        if entry["level"] in ("WARNING", "SEVERE") and not any(known in entry["message"] for known in HARMLESS)
+    ]
+    abroad = [url for url in requests(browser) if urlsplit(url).hostname not in ("127.0.0.1", None)]
+    browser.get("about:blank")
+    assert complaints == []
+    assert abroad == []
+
+
+def requests(browser: webdriver.Chrome) -> list[str]:
+    """Every address asked for, websockets included."""
+    found = []
+    for entry in browser.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            found.append(message["params"]["request"]["url"])
+        elif message["method"] == "Network.webSocketCreated":
+            found.append(message["params"]["url"])
+    return [url for url in found if not url.startswith(("data:", "blob:", "chrome:", "about:"))]
