@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.graph import OpGraph, Phase, per_graph
+from solvers.graph import OpGraph, Phase, per_graph, topological_order
 from solvers.memory import saved_bytes
 from solvers.problem import Contiguity, Execution, Objective, Problem
 
@@ -40,11 +40,22 @@ def _bound_with(problem: Problem, micro_batches: int) -> float:
     largest = float(np.bincount(group_of, whole).max())
     if problem.objective is Objective.MAX_LOAD:
         return max(average, largest) / problem.mini_batch
-    path = critical_path_s(problem.graph, np.where(update, once, each))
+    head, tail = heads_and_tails_s(problem.graph, np.where(update, once, each))
+    path = float((head + np.where(update, once, each) + tail).max())
     if problem.objective is Objective.MAKESPAN:
         return max(average, path)
-    slowest = float(np.bincount(group_of, per_micro_batch).max())
-    return max(average, largest, path + (micro_batches - 1) * slowest if _one_by_one(problem) else path)
+    if not _one_by_one(problem):
+        return max(average, path)
+    # All micro-batches of a group run one after the other on its device; before the first of them
+    # at least one of its operators must be reached, after the last one at least one be followed up.
+    counts = ~update
+    first = np.full(len(groups := together(problem.graph)), np.inf)
+    last = np.full(len(groups), np.inf)
+    np.minimum.at(first, group_of[counts], head[counts])
+    np.minimum.at(last, group_of[counts], tail[counts])
+    work = np.bincount(group_of, per_micro_batch, len(groups)) * micro_batches
+    serial = np.where(np.isfinite(first), first + work + last, 0.0)
+    return max(average, largest, path, float(serial.max()))
 
 
 def _one_by_one(problem: Problem) -> bool:
@@ -80,20 +91,32 @@ def _balanced(problem: Problem, samples: int, micro_batches: int) -> Floats:
     return np.asarray(base.sum() / speed if speed > 0 else 0.0)
 
 
-def critical_path_s(graph: OpGraph, seconds: Floats) -> float:
-    """The longest path through the graph by operator time, a mirror after its forward operator."""
-    end = [0.0] * len(graph)
+def heads_and_tails_s(graph: OpGraph, seconds: Floats) -> tuple[Floats, Floats]:
+    """Longest path by operator time before and after every operator, itself excluded, [operators].
+
+    A mirror comes after its forward operator.
+    """
+    after, order = _with_mirrors(graph)
     took = seconds.tolist()
-    for operator in graph.topological_order:
-        start = 0.0
-        for before in graph.predecessors[operator]:
-            if end[before] > start:
-                start = end[before]
-        forward = graph.operators[operator].forward_of
-        if forward is not None and end[forward] > start:
-            start = end[forward]
-        end[operator] = start + took[operator]
-    return max(end)
+    head, tail = [0.0] * len(graph), [0.0] * len(graph)
+    for operator in order:
+        end = head[operator] + took[operator]
+        for target in after[operator]:
+            if end > head[target]:
+                head[target] = end
+    for operator in reversed(order):
+        tail[operator] = max((took[target] + tail[target] for target in after[operator]), default=0.0)
+    return np.array(head), np.array(tail)
+
+
+@per_graph
+def _with_mirrors(graph: OpGraph) -> tuple[list[list[int]], tuple[int, ...]]:
+    """Successors, mirrors after their forward operator among them, and a topological order of that."""
+    after = [list(targets) for targets in graph.successors]
+    for operator, spec in enumerate(graph.operators):
+        if spec.forward_of is not None:
+            after[spec.forward_of].append(operator)
+    return after, topological_order(after)
 
 
 @per_graph

@@ -15,6 +15,7 @@ from solvers.errors import InvalidPlan
 from solvers.evaluate import evaluate, judge
 from solvers.problem import Contiguity, Objective
 from solvers.simulate import simulate
+from solvers.solve import solve
 from solvers.verify import verify
 from tests.random_problems import random_placement, random_problem
 
@@ -45,6 +46,14 @@ def test_no_plan_beats_the_lower_bound(seed):
         if judged.feasible:
             assert proved_infeasible(p) is None
             assert lower_bound_s(p) <= judged.objective_s * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", [103, 1052, *range(40)])
+@pytest.mark.parametrize("objective", list(Objective))
+def test_the_lower_bound_is_below_the_best_of_all_placements(seed, objective):
+    p = random_problem(seed, largest=4, objective=objective, contiguity=Contiguity.NONE)
+    best = solve(p, "brute-force")
+    assert lower_bound_s(p) <= best.objective_s * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("seed", range(60))
