@@ -152,7 +152,7 @@ def _trace(
             "textposition": "inside",
             "insidetextanchor": "middle",
             "textangle": 0,
-            "constraintext": "none",
+            "constraintext": "inside",
             "textfont": {"size": 11, "color": paint.text if kind == "F" else paint.soft_text},
         }
     return trace

@@ -54,7 +54,7 @@ def explain(plan: Mapping[str, Any]) -> dict[str, Any]:
         "bound": text.seconds(plan["bound_s"]),
         "objective": text.seconds(plan["objective_s"]),
         "bound_share": _ratio(plan["bound_s"], plan["objective_s"]),
-        "notes": list(plan["notes"]),
+        "notes": [note[:1].upper() + note[1:] for note in plan["notes"]],
     }
 
 

@@ -175,7 +175,9 @@ class Conversation:
             self.skeletons.pop(next(iter(self.skeletons)))
         self.skeleton, self.plan = skeleton, None
         self._arrange(expanded_to(skeleton, readable_depth(skeleton)))
-        self.send({"type": "props", "props": {ids.CHIP: {"children": panels.chip(skeleton)}}})
+        least = drawing.least_cap(skeleton, self.session.settings.memory_bytes if self.session else None)
+        props = {ids.CHIP: {"children": panels.chip(skeleton)}, ids.MEMORY: {"min": least}}
+        self.send({"type": "props", "props": props})
 
     def _progress(self, event: Event) -> None:
         if event["plan"] is not None:
@@ -243,7 +245,7 @@ class Conversation:
             kind, which = self.selected
             if kind == "box":
                 facts = box_facts(which, self.view, self.skeleton, self.plan)
-            elif self.plan is not None and which.isdigit():
+            elif self.plan is not None and which.isdecimal():
                 facts = device_facts(int(which), self.plan)
         return {ids.INSPECTOR: {"children": panels.inspector(facts)}}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,13 @@ def graph_message(view: GraphView, skeleton: Skeleton) -> Message:
             ids.GRAPH_DEPTH: {"children": f"level {view.depth}"},
         },
     }
+
+
+def least_cap(skeleton: Skeleton, cap_bytes: float | None) -> int:
+    """Where the memory slider begins, as log2 GiB: 1 GiB, or less for a model that needs less."""
+    needed = sum(skeleton["params"]) * 4 / 64
+    least = min(text.GIB, max(needed, 2**20), cap_bytes or text.GIB)
+    return math.floor(math.log2(least / text.GIB))
 
 
 def overlay_message(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]) -> Message:

@@ -25,7 +25,7 @@ def test_a_traced_model_is_planned_and_replanned(real):
 
 
 def test_a_cap_too_small_for_the_model_is_infeasible_until_the_offered_cap_is_set(real):
-    real.open("model=gpt-small&devices=2&memory=1048576")
+    real.open("model=gpt&devices=2&memory=1073741824&time_limit=3")
     assert real.state == "infeasible"
     assert "No plan fits" in real.text("banner")
     real.change(lambda: real.click("[data-act=cap]"))

@@ -1,0 +1,137 @@
+"""What one page is told, message by message, without sockets."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from explorer.view import events
+from explorer.view.session import Choices
+from explorer.web.conversation import REMEMBERED, Conversation
+from explorer.web.live import encode
+from solvers.result import Result, Status, StopReason
+from tests.view.small import chain_problem, chain_workload, even_plan
+
+CHOICES = Choices(("chain", "other"), ("auto",), ("toy",))
+
+
+class Recorder:
+    """A backend that only remembers what it was asked."""
+
+    def __init__(self):
+        self.asked, self.cancelled = [], []
+
+    def start(self, request, on_event):
+        self.asked.append((request, on_event))
+        return f"job{len(self.asked)}"
+
+    def cancel(self, job):
+        self.cancelled.append(job)
+
+
+@pytest.fixture
+def talk():
+    sent = []
+    talk = Conversation(Recorder(), CHOICES, {}, sent.append, lambda turn, event: talk.on_event(turn, event))
+    talk.sent = sent
+    return talk
+
+
+def solve(talk, **session):
+    talk.receive({"type": "solve", "session": session})
+    return talk.backend.asked[-1][1]
+
+
+def result():
+    problem = chain_problem()
+    plan = even_plan(problem)
+    from solvers.evaluate import evaluate
+
+    objective = evaluate(problem, plan).iteration_s
+    return events.result(
+        Result(problem, plan, Status.OPTIMAL, StopReason.FINISHED, objective, objective, 0.1, "auto")
+    )
+
+
+def kinds(talk):
+    return [m["type"] if m["type"] != "status" else m["state"] for m in talk.sent]
+
+
+def test_a_question_is_answered_by_graph_and_plan(talk):
+    tell = solve(talk, devices=4)
+    tell(events.model(chain_workload(), frozenset()))
+    tell(result())
+    assert kinds(talk) == ["solving", "graph", "props", "plan", "optimal"]
+    for message in talk.sent:
+        json.loads(encode(message))
+
+
+def test_the_graph_is_sent_once_per_model(talk):
+    for _ in range(2):
+        tell = solve(talk, devices=4)
+        tell(events.model(chain_workload(), talk.backend.asked[-1][0].known))
+        tell(result())
+    assert kinds(talk).count("graph") == 1
+    assert len(talk.backend.asked[-1][0].known) == 1
+
+
+def test_a_newer_question_cancels_the_older_and_mutes_it(talk):
+    older = solve(talk, devices=2)
+    solve(talk, devices=3)
+    assert talk.backend.cancelled == ["job1"]
+    talk.sent.clear()
+    older(result())
+    assert talk.sent == []
+
+
+def test_a_closed_page_cancels_its_job(talk):
+    solve(talk)
+    talk.close()
+    assert talk.backend.cancelled == ["job1"]
+
+
+@pytest.mark.parametrize("session", [{"devices": 1000}, {"model": "os.system"}, {"planner": ["x"]}])
+def test_what_does_not_parse_never_reaches_the_backend(talk, session):
+    talk.receive({"type": "solve", "session": session})
+    assert talk.backend.asked == []
+    assert kinds(talk) == ["banner", "failed"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {},
+        {"type": "nonsense"},
+        {"type": "expand", "element": {"a": 1}},
+        {"type": "collapse"},
+        {"type": "select", "kind": "box", "id": "m:none"},
+        {"type": "select", "kind": "device", "id": "²"},
+        {"type": "open", "shown": [1, {"b": 2}]},
+        {"type": "depth", "step": "up"},
+        {"type": "theme", "theme": 7},
+    ],
+)
+def test_odd_messages_do_no_harm(talk, message):
+    tell = solve(talk)
+    tell(events.model(chain_workload(), frozenset()))
+    tell(result())
+    talk.receive(message)
+
+
+def test_the_change_against_the_plan_before_is_told(talk):
+    tell = solve(talk, devices=4)
+    tell(events.model(chain_workload(), frozenset()))
+    tell(result())
+    talk.shown_s *= 2
+    tell = solve(talk, devices=5)
+    tell(result())
+    assert "−50 %" in encode([m for m in talk.sent if m["type"] == "plan"][-1]).encode().decode("unicode_escape")
+
+
+def test_only_so_many_models_are_remembered(talk):
+    for i in range(REMEMBERED + 3):
+        talk.skeletons[str(i)] = {}
+    tell = solve(talk)
+    tell(events.model(chain_workload(), frozenset()))
+    assert len(talk.skeletons) == REMEMBERED
