@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.contiguity import broken_contiguity
+from solvers.crossings import messages_between_stages
 from solvers.errors import InvalidPlan
 from solvers.load import loads
 from solvers.memory import static_bytes_per_device
@@ -149,7 +150,7 @@ def cut_bytes(problem: Problem, plan: Plan) -> float:
             where.setdefault(operator, []).append((stage.devices, stage.micro_batch_size))
     tensors = problem.graph.tensors
     total = 0.0
-    for group in problem.graph.messages:
+    for group in messages_between_stages(problem.graph, plan.stages):
         pairs = set()
         for t in group:
             copies = where.get(tensors[t].producer)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.crossings import messages_between_stages
 from solvers.graph import Phase
 from solvers.plan import Plan, Stage
 from solvers.problem import Problem, Transfers
@@ -45,7 +46,7 @@ def loads(problem: Problem, plan: Plan) -> Loads:
     _compute(problem, plan, compute)
     homes = _homes(plan)
     cpu = [device.is_cpu for device in problem.cluster.devices]
-    for group in problem.graph.messages:
+    for group in messages_between_stages(problem.graph, plan.stages):
         for (src, dst), seconds in _crossings(problem, plan, homes, group).items():
             for device, total in ((src, sent), (dst, received)):
                 if device >= 0 and not cpu[device]:

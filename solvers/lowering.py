@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.crossings import messages_between_stages
 from solvers.errors import InvalidPlan
 from solvers.graph import Phase
 from solvers.plan import Action, Plan
@@ -121,13 +122,19 @@ class _Lowering:
         self._order_inside_stages()
         bundles: dict[tuple[frozenset[int], tuple[tuple[Place, frozenset[int]], ...]], _Bundle] = {}
         local: set[tuple[int, int]] = set()
-        for group in self.problem.graph.messages:
+        for group in self._messages():
             self._route(group, bundles, local)
         for source, target in sorted(local):
             self._wait_locally(source, target)
         for (sources, targets), bundle in bundles.items():
             self._send(sorted(sources), targets, bundle)
         self._synchronise_replicas()
+
+    def _messages(self) -> Sequence[tuple[int, ...]]:
+        """Messages that may need routing: a stage that runs as a whole sees to those inside it."""
+        if any(unit.operator >= 0 for unit in self.units):
+            return self.problem.graph.messages
+        return messages_between_stages(self.problem.graph, self.plan.stages)
 
     def _order_inside_stages(self) -> None:
         """Forward before backward before update, per micro-batch; an operator before its mirror."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.errors import InvalidPlan
-from solvers.kernels.list_schedule import list_schedule
+from solvers.kernels.list_schedule import Floats, Ints, list_schedule
 from solvers.lowering import TaskGraph, lower
 from solvers.memory import memory_curves
 from solvers.plan import Plan
@@ -22,7 +22,7 @@ def simulate(problem: Problem, plan: Plan, objective: Objective | None = None) -
     device is stuck), misses an action or needs a link that is not there.
     """
     lowered = lower(problem, plan, objective or problem.objective)
-    start, end, cause, done = _run(lowered)
+    start, end, cause, done = list_schedule(*arrays_of(lowered))
     if done < len(lowered.tasks):
         raise InvalidPlan(_deadlock(lowered, start))
     starts, ends = start.tolist(), end.tolist()
@@ -38,7 +38,8 @@ def simulate(problem: Problem, plan: Plan, objective: Objective | None = None) -
     return Schedule(spans, curves, critical, lowered.shared)
 
 
-def _run(lowered: TaskGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+def arrays_of(lowered: TaskGraph) -> tuple[Floats, Ints, int, Ints, Ints, Ints, Floats]:
+    """The arguments of `kernels.list_schedule.list_schedule` for a task graph."""
     count = len(lowered.tasks)
     names: dict[str, int] = {}
     resource = np.empty(count, np.int64)
@@ -53,7 +54,7 @@ def _run(lowered: TaskGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         stuck = lowered.tasks[int(np.argmax(~np.isfinite(duration)))]
         raise InvalidPlan(f"{stuck.label} cannot run on device {stuck.device}")
     priority = np.array([task.priority for task in lowered.tasks], np.float64)
-    return list_schedule(duration, resource, len(names), successor_start, successor, predecessors, priority)
+    return duration, resource, len(names), successor_start, successor, predecessors, priority
 
 
 def _critical(ends: list[float], cause: list[int]) -> list[int]:
