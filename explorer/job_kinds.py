@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -47,6 +48,7 @@ def workload_of(model: str, training: bool, emit: Emit) -> Workload:
         return _workloads[key]
     emit(events.loading(f"tracing {model}"))
     _workloads[key] = load(model, training=training)
+    gc.freeze()  # torch and the graph: hundreds of thousands of objects that stay
     while len(_workloads) > KEPT:
         _workloads.popitem(last=False)
     return _workloads[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import queue
 import threading
@@ -29,6 +30,7 @@ def main(connection: Connection) -> None:
     from explorer.job_kinds import KINDS, warm_up
 
     warm_up()
+    gc.freeze()  # what lives as long as the process need not be looked through at every collection
     while (job := waiting.get()) is not None:
         identifier, kind, request = job
 

@@ -49,7 +49,7 @@ class TaskGraph:
     """Tasks and their dependencies; ``after[i]`` are the tasks that wait for task i."""
 
     tasks: list[Task]
-    after: list[set[int]]
+    after: list[list[int]]
     units: tuple[Unit, ...]
     shared: frozenset[str]
 
@@ -69,7 +69,7 @@ class _Lowering:
         self.problem, self.plan, self.units = problem, plan, unrolled.units
         self.cluster = problem.cluster
         self.tasks: list[Task] = []
-        self.after: list[set[int]] = []
+        self.after: list[list[int]] = []
         self.task_of: dict[tuple[int, int, int], int] = {}
         self.shared = _shared_resources(problem, unrolled)
         self.durations: dict[tuple[int, int], float] = {}
@@ -83,7 +83,7 @@ class _Lowering:
 
     def add(self, task: Task) -> int:
         self.tasks.append(task)
-        self.after.append(set())
+        self.after.append([])
         return len(self.tasks) - 1
 
     def _compute_tasks(self, device: int, order: tuple[tuple[int, int], ...]) -> None:
@@ -98,7 +98,7 @@ class _Lowering:
             )  # fmt: skip
             self.task_of[u, micro_batch, unit.devices.index(device)] = task
             if ordered and previous >= 0:
-                self.after[previous].add(task)
+                self.after[previous].append(task)
             previous = task
 
     def _compute_s(self, u: int, device: int) -> float:
@@ -205,7 +205,7 @@ class _Lowering:
         for i in range(a.count):
             for j in _overlapping(a, b, i):
                 for device in set(a.devices) & set(b.devices):
-                    self.after[self.task_of[source, i, a.devices.index(device)]].add(
+                    self.after[self.task_of[source, i, a.devices.index(device)]].append(
                         self.task_of[target, j, b.devices.index(device)]
                     )
 
@@ -244,7 +244,7 @@ class _Lowering:
                         dst = devices[q]
                         if dst == src or free:
                             for producer in producers:
-                                self.after[producer].update(waiting)
+                                self.after[producer].extend(waiting)
                             continue
                         self._arrive(producers, departure, src, dst, waiting, bundle, samples)
 
@@ -263,7 +263,7 @@ class _Lowering:
                  to_device=src, nbytes=nbytes, holds_from=producers)
         )  # fmt: skip
         for producer in producers:
-            self.after[producer].add(task)
+            self.after[producer].append(task)
         return task
 
     def _arrive(
@@ -291,7 +291,7 @@ class _Lowering:
                 self.tasks[consumer].duration_s += seconds
         if folded or costs_nothing:
             for task in before:
-                self.after[task].update(consumers)
+                self.after[task].extend(consumers)
             return
         if mode is Transfers.LINKS:
             link = self.cluster.link(src, dst)
@@ -303,8 +303,8 @@ class _Lowering:
                  arrives=True, holds_from=producers, feeds=list(consumers))
         )  # fmt: skip
         for task in before:
-            self.after[task].add(arrival)
-        self.after[arrival].update(consumers)
+            self.after[task].append(arrival)
+        self.after[arrival].extend(consumers)
 
     def _synchronise_replicas(self) -> None:
         """Ring all-reduce of the gradients of replicated stages: 2(r-1)/r of the bytes per link."""
@@ -333,8 +333,8 @@ class _Lowering:
                          nbytes=moved)
                 )  # fmt: skip
                 for t in before:
-                    self.after[t].add(task)
-                self.after[task].update(later)
+                    self.after[t].append(task)
+                self.after[task].extend(later)
 
 
 def lower(problem: Problem, plan: Plan, objective: Objective) -> TaskGraph:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from solvers.errors import InvalidPlan
@@ -47,7 +49,7 @@ def arrays_of(lowered: TaskGraph) -> tuple[Floats, Ints, int, Ints, Ints, Ints, 
         resource[i] = -1 if task.resource in lowered.shared else names.setdefault(task.resource, len(names))
     successor_start = np.zeros(count + 1, np.int64)
     np.cumsum([len(after) for after in lowered.after], out=successor_start[1:])
-    successor = np.fromiter((b for after in lowered.after for b in sorted(after)), np.int64, int(successor_start[-1]))
+    successor = np.fromiter(itertools.chain.from_iterable(lowered.after), np.int64, int(successor_start[-1]))
     predecessors = np.bincount(successor, minlength=count).astype(np.int64)
     duration = np.array([task.duration_s for task in lowered.tasks], np.float64)
     if not np.isfinite(duration).all():
