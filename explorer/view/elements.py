@@ -208,7 +208,7 @@ def _labels(skeleton: Skeleton, boxes: Sequence[str]) -> dict[str, str]:
         tails = {box: ".".join(parts[box][-length:]) for box in todo}
         times = Counter(tails.values())
         found.update(tails)
-        todo = [b for b in todo if times[tails[b]] > 1 or tails[b].isdigit()]
+        todo = [b for b in todo if times[tails[b]] > 1 or tails[b].replace(".", "").isdigit()]
         if not todo:
             break
     return found

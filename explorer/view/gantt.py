@@ -142,7 +142,7 @@ def _trace(
         "customdata": members,
         "hovertext": [_hover(found, i, devices) for i in members],
         "hoverinfo": "text",
-        "marker": _marker(device, kind, theme),
+        "marker": _marker(device, kind, theme, 0.6 if labelled else 0.0),
     }
     if labelled and not transfer:
         paint = swatch(device, theme)
@@ -158,11 +158,11 @@ def _trace(
     return trace
 
 
-def _marker(device: int, kind: str, theme: Theme) -> dict[str, Any]:
+def _marker(device: int, kind: str, theme: Theme, edge_width: float) -> dict[str, Any]:
     paint, surface = swatch(device, theme), SURFACES[theme]
     if kind == "T":
         return {"color": surface.quiet, "line": {"width": 0}}
-    edge = {"width": 0.6, "color": surface.background}
+    edge = {"width": edge_width, "color": surface.background}
     if kind == "F":
         marker: dict[str, Any] = {"color": paint.fill, "line": edge}
         if paint.pattern:

@@ -158,7 +158,8 @@ def no_plan(event: Mapping[str, Any]) -> list[Component]:
     else:
         title = f"No plan was found in {text.seconds(event['runtime_s'])}."
     parts: list[Component] = [html.B(title)]
-    parts += [html.Span(note) for note in told["notes"][:2]]
+    if not told["bound_memory_bytes"]:
+        parts += [html.Span(note[:1].upper() + note[1:] + ".") for note in told["notes"][:2]]
     if told["blame"]:
         names = text.listing([f"{text.short(b['name'], 36)} ({b['text']})" for b in told["blame"]], 3)
         total = text.nbytes(told["total_bytes"])

@@ -38,7 +38,7 @@ class FakeBackend:
     def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
         job = f"job{next(self._numbers)}"
         stop = self._stops[job] = threading.Event()
-        threading.Thread(target=self._run, args=(request, on_event, stop), daemon=True).start()
+        threading.Thread(target=self._guarded, args=(request, on_event, stop), daemon=True).start()
         return job
 
     def cancel(self, job: str) -> None:
@@ -48,6 +48,13 @@ class FakeBackend:
     def close(self) -> None:
         for stop in self._stops.values():
             stop.set()
+
+    def _guarded(self, request: SolveRequest, tell: Callable[[Event], None], stop: threading.Event) -> None:
+        try:
+            self._run(request, tell, stop)
+        except Exception as error:
+            tell(events.failed(f"{type(error).__name__}: {error}"))
+            raise
 
     def _run(self, request: SolveRequest, tell: Callable[[Event], None], stop: threading.Event) -> None:
         if request.model == "broken":

@@ -9,6 +9,9 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from tests.browser.conftest import serve
+from tests.browser.page import Page
+
 pytestmark = pytest.mark.browser
 
 
@@ -203,6 +206,15 @@ def test_everything_is_reached_by_keyboard(fake):
         active = "const e = document.activeElement; return e.id || e.closest('[id]')?.id || e.className"
         seen.add(fake.js(active))
     assert {"share", "theme-toggle", "model", "kind", "planner", "solve", "deeper", "memory-cards"} <= seen
+
+
+def test_a_lost_connection_is_said(chromium):
+    server = serve("tests.browser.serve_fake")
+    page = Page(chromium, next(server)).open()
+    server.close()
+    page.until(lambda: page.state == "lost")
+    assert "connection lost" in page.text("status")
+    chromium.get("about:blank")
 
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 700), (1920, 1080)])

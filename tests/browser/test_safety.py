@@ -68,7 +68,7 @@ def test_a_message_that_is_too_long_or_no_object_ends_the_conversation(fake_serv
             opcode, _ = socket.recv_data()
             assert opcode == websocket.ABNF.OPCODE_CLOSE
         finally:
-            socket.close()
+            socket.shutdown()
 
 
 def test_no_page_that_loads_from_elsewhere_is_offered(fake_server):

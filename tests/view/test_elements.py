@@ -40,6 +40,13 @@ def test_labels_are_the_shortest_tails_that_differ():
     assert graph_view(CHAIN, expanded_to(CHAIN, 3)).labels["m:blocks.0.mlp"] == "0.mlp"
 
 
+def test_a_label_is_never_only_numbers():
+    operators = tuple(Operator(f"stages.{i}.{j}.op", module_path=f"stages.{i}.{j}") for i in range(2) for j in range(2))
+    told = skeleton(Workload(OpGraph(operators, ()), "numbers"))
+    view = graph_view(told, expanded_to(told, 3))
+    assert set(view.labels.values()) == {"stages.0.0", "stages.0.1", "stages.1.0", "stages.1.1"}
+
+
 def test_one_module_can_be_expanded_alone():
     view = graph_view(CHAIN, expanded_to(CHAIN, 2) | {"blocks.3"})
     assert {"m:blocks.3.attention", "m:blocks.3.mlp"} <= set(view.boxes)
