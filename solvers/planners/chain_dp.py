@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from solvers.assemble import assemble
 from solvers.chains import (
     Chain,
+    Part,
     best_linear_chain,
     costs_of,
     limits_of,
@@ -98,6 +99,7 @@ class LinearStarts:
         self.judged_s: dict[int, float] = {}
         """Objective of the plan found for each number of micro-batches; inf without one."""
         self._orders: dict[Shape, list[NDArray[np.int64]]] = {}
+        self._offered: dict[tuple[int, tuple[Part, ...]], float] = {}
 
     def offer(self, micro_batches: int) -> float:
         """The load of the best linear chain that fits, in seconds per sample; inf without one.
@@ -116,10 +118,18 @@ class LinearStarts:
         shape = contracted.shape
         if shape not in self._orders:
             self._orders[shape] = topological_orders(shape, self.orders)
-        load_s = self._fit(contracted, micro_batches, overlapped=False)
         if self.problem.objective is not Objective.MAX_LOAD and self.problem.transfers is not Transfers.BLOCKING:
-            self._fit(contracted, micro_batches, overlapped=True)
-        return load_s
+            load_s = self._fit(contracted, micro_batches, overlapped=True)
+            if self._hopeless(load_s):
+                return load_s
+        return self._fit(contracted, micro_batches, overlapped=False)
+
+    def _hopeless(self, load_s: float) -> bool:
+        """Whether the steady state alone, at this load, takes longer than a whole iteration known."""
+        return (
+            self.problem.objective is Objective.ITERATION
+            and load_s * self.problem.mini_batch >= self.monitor.objective_s
+        )
 
     def _fit(self, contracted: Contracted, micro_batches: int, *, overlapped: bool) -> float:
         """Offer the best chain, with transfers added to a device's compute or beside it, that fits."""
@@ -130,7 +140,12 @@ class LinearStarts:
             if overlapped:
                 limits = limits._replace(overlapped=True)
             chain = best_linear_chain(costs_of(contracted), limits, self._orders[shape])
-            judged_s = offer_chain(self.problem, self.monitor, contracted, chain, micro_batches)
+            if overlapped and self._hopeless(chain.load_s):
+                return chain.load_s
+            key = (micro_batches, chain.parts)
+            if key not in self._offered:
+                self._offered[key] = offer_chain(self.problem, self.monitor, contracted, chain, micro_batches)
+            judged_s = self._offered[key]
             if judged_s < np.inf:
                 self.judged_s[micro_batches] = judged_s
                 return chain.load_s
