@@ -106,6 +106,10 @@ class Monitor:
             self.notes.append(text)
             self._tell(text)
 
+    def begin(self, text: str) -> None:
+        """Say what the search turns to next; shown while it lasts, not kept with the result."""
+        self._tell(text)
+
     def _tell(self, text: str) -> None:
         step = Progress(self.elapsed_s, self.objective_s, self.bound_s, text)
         self.trace.append(step)

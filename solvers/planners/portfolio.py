@@ -47,7 +47,7 @@ class Auto:
             if covered or monitor.infeasible:
                 return covered
         if self.improve and monitor.best is not None:
-            monitor.note("moving operators across stage boundaries")
+            monitor.begin("moving operators across stage boundaries")
             improve(problem, monitor)
         return False
 
