@@ -6,6 +6,9 @@
   let waiting = [];
   let delay = 300;
   let announced = "";
+  let held = null;
+  let newest = null;
+  const INCUMBENT_HOLD_MS = 80;
 
   ex.setProps = function (props) {
     for (const id of Object.keys(props)) window.dash_clientside.set_props(id, props[id]);
@@ -50,7 +53,7 @@
       const message = JSON.parse(event.data);
       const handler = ex.on[message.type];
       if (handler) handler(message, received);
-      if (message.props) ex.setProps(message.props);
+      if (message.props && message.type !== "plan") ex.setProps(message.props);
     };
     socket.onclose = function () {
       ex.status("lost", "connection lost", "trying again");
@@ -65,18 +68,38 @@
       ex.settled(message);
     },
     props: function () {},
-    graph: function (message) { ex.graph.draw(message); },
+    graph: function (message) {
+      release(); /* its incumbent belongs to the graph before */
+      ex.graph.draw(message);
+    },
     overlay: function (message) { ex.graph.overlay(message); },
     banner: function (message) {
       ex.setProps({ banner: { children: message.children, hidden: false } });
     },
+    /* An incumbent waits a moment: when the search ends at once, only its result is drawn. */
     plan: function (message, received) {
-      ex.setProps({ banner: { children: [], hidden: true } });
-      ex.graph.overlay(message);
-      ex.memory.draw(message.memory);
-      ex.gantt.draw(message, function () { ex.timing(message, received); });
+      if (message.reason !== "incumbent") {
+        release();
+        draw(message, received);
+        return;
+      }
+      newest = [message, received];
+      if (held === null) held = setTimeout(function () { const last = newest; release(); draw(...last); }, INCUMBENT_HOLD_MS);
     },
   };
+
+  function release() {
+    clearTimeout(held);
+    held = newest = null;
+  }
+
+  function draw(message, received) {
+    ex.setProps({ banner: { children: [], hidden: true } });
+    ex.graph.overlay(message);
+    ex.memory.draw(message.memory);
+    ex.gantt.draw(message, function () { ex.timing(message, received); });
+    ex.setProps(message.props);
+  }
 
   /* Where the time of a change went, for people who measure: newest last. */
   window.__pe_timing = [];

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,8 @@ from explorer.view.palette import SURFACES, Theme, swatch
 from solvers.schedule import Schedule
 
 MAX_BARS = 5000
-LABELLED = 900
-"""More bars than this are drawn without their micro-batch number: it could not be read."""
+LABELLED = 40
+"""With more bars than this in a lane, none has its micro-batch number: it could not be read."""
 BAR, LINK_BAR, LINK_OFFSET = 0.6, 0.085, 0.40
 
 Bars = dict[str, list[Any]]
@@ -63,7 +64,8 @@ def figure(
     for i, (device, kind) in enumerate(zip(found["device"], found["kind"], strict=True)):
         if device in row_of:
             groups.setdefault((device, kind), []).append(i)
-    labelled = sum(len(g) for (_, kind), g in groups.items() if kind != "T") <= LABELLED
+    crowd = Counter(d for d, kind in zip(found["device"], found["kind"], strict=True) if kind != "T")
+    labelled = max(crowd.values(), default=0) <= LABELLED
     data = [
         _trace(found, members, device, kind, row_of[device], scale, devices, theme, labelled)
         for (device, kind), members in sorted(groups.items())

@@ -36,7 +36,7 @@ def layered_layout(count: int, edges: Sequence[tuple[int, int]], aspect: float =
         return Layout((), 0.0, 0.0, 2.0, {})
     after, before = _acyclic(count, edges)
     layers = _ordered(_layers(count, after, before), after, before)
-    rows = _rows_per_column(layers, aspect)
+    layers, rows = _fitted(layers, aspect)
     positions: list[tuple[float, float]] = [(0.0, 0.0)] * count
     column_of = [0] * count
     left = 0.0
@@ -151,8 +151,26 @@ def _number(layer: list[int], place: dict[int, float]) -> None:
         place[node] = i - middle
 
 
-def _rows_per_column(layers: list[list[int]], aspect: float) -> int:
-    """Rows a column so that the drawing, fitted to the canvas, is as large as it can be."""
+def _fitted(layers: list[list[int]], aspect: float) -> tuple[list[list[int]], int]:
+    """The rows to draw, and how many go in a column, so that the drawing fills the canvas best.
+
+    A layer is broken into several rows only where that makes the drawing a quarter larger.
+    """
+    best = layers
+    rows, best_scale = _rows_per_column(layers, aspect)
+    widest = max(map(len, layers))
+    for limit in (12, 8, 6, 5, 4, 3):
+        if limit >= widest:
+            continue
+        broken = [layer[i : i + limit] for layer in layers for i in range(0, len(layer), limit)]
+        found, scale = _rows_per_column(broken, aspect)
+        if scale > best_scale * 1.25:
+            best, rows, best_scale = broken, found, scale
+    return best, rows
+
+
+def _rows_per_column(layers: list[list[int]], aspect: float) -> tuple[int, float]:
+    """Rows a column for the largest drawing, and the scale it has when it fits the canvas."""
     best, best_scale = len(layers), 0.0
     for columns in range(1, min(len(layers), 40) + 1):
         rows = math.ceil(len(layers) / columns)
@@ -162,7 +180,7 @@ def _rows_per_column(layers: list[list[int]], aspect: float) -> int:
         scale = min(aspect / width, 1.0 / height)
         if scale > best_scale * 1.02:
             best, best_scale = rows, scale
-    return best
+    return best, best_scale
 
 
 def _spread(part: list[list[int]], before: list[list[int]], width: float) -> dict[int, float]:

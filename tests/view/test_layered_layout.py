@@ -39,6 +39,13 @@ def test_parallel_branches_stay_in_their_columns():
         assert len({layout.positions[4 * r + branch][0] for r in range(6)}) == 1
 
 
+def test_a_very_wide_layer_is_broken_into_rows():
+    layout = layered_layout(42, [(0, i) for i in range(1, 41)] + [(i, 41) for i in range(1, 41)], aspect=1.0)
+    assert len({y for _, y in layout.positions}) > 3
+    assert layout.width < 12 * NODE_WIDTH
+    assert not overlaps(layout)
+
+
 def test_cycles_and_loose_nodes_are_drawn_too():
     layout = layered_layout(5, [(0, 1), (1, 2), (2, 0), (3, 3)])
     assert len(layout.positions) == 5
