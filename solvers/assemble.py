@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from solvers.contiguity import cycle_of_places
 from solvers.errors import InvalidPlan
-from solvers.orders import in_flight, pipeline_order, stage_successors
+from solvers.orders import in_flight, pipeline_order, stage_successors, stage_waits
 from solvers.plan import Plan, Stage
 from solvers.problem import Contiguity, Pipeline, Problem
 from solvers.segments import Place, stages_of_placement
@@ -22,11 +22,14 @@ def assemble(problem: Problem, placement: Sequence[Place], micro_batches: int) -
     if problem.contiguity is Contiguity.ACYCLIC and (cycle := cycle_of_places(problem.graph, placement)):
         raise InvalidPlan(f"tensors flow round the devices {' -> '.join(str(list(place)) for place in cycle)}")
     sets = stages_of_placement(problem.graph, placement)
-    after = stage_successors(problem, [operators for operators, _ in sets])
-    flights = in_flight(problem, after, micro_batches)
+    if problem.contiguity is Contiguity.ACYCLIC and len(sets) > len(set(placement)):
+        raise InvalidPlan("backward tensors flow round the devices, though forward ones do not")
+    members = [operators for operators, _ in sets]
+    waits = stage_waits(problem.graph, members)
+    flights = in_flight(problem, stage_successors(problem, members), micro_batches)
     size = problem.mini_batch // micro_batches
     stages = tuple(
         Stage(operators, devices, size, flight) for (operators, devices), flight in zip(sets, flights, strict=True)
     )
     pipeline = Pipeline.ONE_F_ONE_B if problem.pipeline is Pipeline.PLANNER else problem.pipeline
-    return Plan(stages, pipeline_order(problem, stages, after, micro_batches), pipeline.value)
+    return Plan(stages, pipeline_order(problem, stages, waits, micro_batches), pipeline.value)

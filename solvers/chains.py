@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -133,10 +133,16 @@ def _spans(start: NDArray[np.int64]) -> list[tuple[int, int]]:
     return list(itertools.pairwise(bounds))
 
 
-def best_linear_chain(costs: Costs, limits: Limits, orders: Sequence[NDArray[np.int64]]) -> Chain:
-    """The best chain whose parts are consecutive in one of ``orders``; NO_CHAIN if there is none."""
+def best_linear_chain(
+    costs: Costs, limits: Limits, orders: Sequence[NDArray[np.int64]], check: Callable[[], None]
+) -> Chain:
+    """The best chain whose parts are consecutive in one of ``orders``; NO_CHAIN if there is none.
+
+    Calls ``check`` before every order.
+    """
     found = NO_CHAIN
     for order in orders:
+        check()
         best, came_from = cut_order(order, costs, limits, min(found.load_s, 1e300))
         state = int(np.argmin(best[-1]))
         if best[-1, state] < found.load_s:

@@ -91,7 +91,6 @@ class Contracted:
     the time; saved_bytes once per micro-batch in flight; workspace_bytes while one of its members
     runs. core_bytes: static_bytes without the trivial operators that were merged in: what this
     super-operator needs wherever they go. merged: how many trivial super-operators were merged in.
-    mirrored: every backward tensor runs against a forward edge, so that any chain's stages can run.
     """
 
     shape: Shape
@@ -105,7 +104,6 @@ class Contracted:
     workspace_bytes: Floats
     net_s: Floats
     merged: int
-    mirrored: bool
 
     def __len__(self) -> int:
         return len(self.shape)
@@ -150,7 +148,6 @@ class Condensed:
         self._net_of_message, self.nets = self._hyperedges()
         self._update: Bools = np.array([o.phase is Phase.UPDATE for o in graph.operators])
         self._feeds_backward = self._feeding_backward()
-        self._mirrored = self._is_mirrored()
         self._shapes: dict[tuple[int, ...], tuple[Shape, Ints, Ints]] = {}
         nbytes = [graph.tensors[t].nbytes for t in self._messages]
         self._fixed: Floats = np.array([amount.fixed for amount in nbytes])
@@ -192,7 +189,6 @@ class Condensed:
             workspace,
             _sums(net_to, net_s, len(shape.nets)),
             self.count - len(shape),
-            self._mirrored,
         )
 
     def _sum(self, values: Floats) -> Floats:
@@ -250,16 +246,6 @@ class Condensed:
             ):
                 feeds[self.node_of[tensor.producer]] = True
         return feeds
-
-    def _is_mirrored(self) -> bool:
-        graph, node_of = self.problem.graph, self.node_of
-        return all(
-            node_of[consumer] == node_of[tensor.producer]
-            or (int(node_of[consumer]), int(node_of[tensor.producer])) in self.edges
-            for tensor in graph.tensors
-            if graph.operators[tensor.producer].phase is not Phase.FORWARD
-            for consumer in tensor.consumers
-        )
 
     def _trivial(self, acc: Floats, cpu: Floats) -> Bools:
         """Super-operators without work on any kind of device and without an edge into the backward pass."""

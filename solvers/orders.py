@@ -4,24 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from solvers.contiguity import forward_edges
-from solvers.graph import Phase, topological_order
+from solvers.errors import InvalidPlan
+from solvers.graph import OpGraph, Phase, find_cycle, per_graph, topological_order
 from solvers.plan import Action, Stage
 from solvers.problem import Pipeline, Problem
-from solvers.segments import home_operators
 from solvers.units import PHASES_OF
+
+Ints = NDArray[np.int64]
+
+KINDS = "FBU"
+"""The actions an order is made of."""
 
 
 def stage_successors(problem: Problem, sets: Sequence[Sequence[int]]) -> list[set[int]]:
     """The DAG of stages: which stages read forward tensors of which."""
-    home = home_operators(problem.graph)
-    stage_of: dict[int, int] = {o: i for i, members in enumerate(sets) for o in members}
+    stage_of = {o: i for i, members in enumerate(sets) for o in members}
     after: list[set[int]] = [set() for _ in sets]
     for u, v in forward_edges(problem.graph):
-        a, b = stage_of[home[u]], stage_of[home[v]]
-        if a != b:
-            after[a].add(b)
+        if stage_of[u] != stage_of[v]:
+            after[stage_of[u]].add(stage_of[v])
     return after
+
+
+Waits = dict[tuple[str, str], list[set[int]]]
+"""(kind of the producer, kind of the reader) -> for each stage those whose tensors it reads."""
+
+
+def stage_waits(graph: OpGraph, sets: Sequence[Sequence[int]]) -> Waits:
+    """What the actions of every stage wait for in other stages.
+
+    Raises InvalidPlan if stages wait for each other in one phase: then no order can run them.
+    """
+    stage_of = np.empty(len(graph), np.int64)
+    for number, members in enumerate(sets):
+        stage_of[list(members)] = number
+    producer, reader, pair = _reads(graph)
+    source, target = stage_of[producer], stage_of[reader]
+    crosses = source != target
+    waits: Waits = {(a, b): [set() for _ in sets] for a in KINDS for b in KINDS}
+    for a, b, kinds in set(
+        zip(source[crosses].tolist(), target[crosses].tolist(), pair[crosses].tolist(), strict=True)
+    ):
+        waits[KINDS[kinds // len(KINDS)], KINDS[kinds % len(KINDS)]][b].add(a)
+    for kind, phase in zip(KINDS, ("forward", "backward", "update"), strict=True):
+        cycle = find_cycle([sorted(sources) for sources in waits[kind, kind]])
+        if cycle:
+            names = " and ".join(repr(graph.operators[sets[stage][0]].name) for stage in cycle[:2])
+            raise InvalidPlan(
+                f"the stages of {names} wait for each other's {phase} tensors; put their operators on one device"
+            )
+    return waits
+
+
+@per_graph
+def _reads(graph: OpGraph) -> tuple[Ints, Ints, Ints]:
+    """Producer and reader of every tensor, reader by reader, and the pair of their kinds as a number."""
+    kind = [next(i for i, k in enumerate(KINDS) if o.phase in PHASES_OF[k]) for o in graph.operators]
+    reads = [(t.producer, r, len(KINDS) * kind[t.producer] + kind[r]) for t in graph.tensors for r in t.consumers]
+    producer, reader, pair = np.array(reads, np.int64).reshape(-1, 3).T
+    return producer, reader, pair
 
 
 def in_flight(problem: Problem, after: Sequence[set[int]], micro_batches: int) -> list[int]:
@@ -38,7 +83,7 @@ def in_flight(problem: Problem, after: Sequence[set[int]], micro_batches: int) -
 
 
 def pipeline_order(
-    problem: Problem, stages: Sequence[Stage], after: Sequence[set[int]], micro_batches: int
+    problem: Problem, stages: Sequence[Stage], waits: Waits, micro_batches: int
 ) -> tuple[tuple[Action, ...], ...]:
     """Per device, F and B of every micro-batch and U at the end.
 
@@ -57,17 +102,21 @@ def pipeline_order(
             for device in stage.devices:
                 orders[device] = list(pattern)
     else:
-        orders = _greedy(problem, stages, after, kinds, micro_batches)
-    for index, stage in enumerate(stages):
+        orders = _greedy(problem, stages, waits, kinds, micro_batches)
+    readers: list[list[int]] = [[] for _ in stages]
+    for index, sources in enumerate(waits["U", "U"]):
+        for source in sources:
+            readers[source].append(index)
+    for index in topological_order(readers):
         if "U" in kinds[index]:
-            for device in stage.devices:
+            for device in stages[index].devices:
                 orders[device].append(Action(index, "U"))
     return tuple(map(tuple, orders))
 
 
 def _kinds(problem: Problem, stage: Stage) -> str:
     phases = {problem.graph.operators[o].phase for o in stage.operators}
-    return "".join(kind for kind in "FBU" if phases & set(PHASES_OF[kind]))
+    return "".join(kind for kind in KINDS if phases & set(PHASES_OF[kind]))
 
 
 def _pattern(stage: int, kinds: str, in_flight: int, micro_batches: int) -> list[Action]:
@@ -83,13 +132,9 @@ def _pattern(stage: int, kinds: str, in_flight: int, micro_batches: int) -> list
 
 
 def _greedy(
-    problem: Problem, stages: Sequence[Stage], after: Sequence[set[int]], kinds: Sequence[str], micro_batches: int
+    problem: Problem, stages: Sequence[Stage], waits: Waits, kinds: Sequence[str], micro_batches: int
 ) -> list[list[Action]]:
     seconds = [_durations(problem, stage) for stage in stages]
-    before: list[set[int]] = [set() for _ in stages]
-    for a, targets in enumerate(after):
-        for b in targets:
-            before[b].add(a)
     ended: dict[Action, float] = {}
     next_forward, next_backward = [0] * len(stages), [0] * len(stages)
     free_s = [0.0] * len(problem.cluster)
@@ -98,17 +143,15 @@ def _greedy(
     def ready_s(action: Action) -> float | None:
         stage, j = action.stage, action.micro_batch
         if action.kind == "F":
-            waits = [Action(s, "F", j) for s in before[stage] if "F" in kinds[s]]
             held = next_forward[stage] - next_backward[stage]
             if "B" in kinds[stage] and held >= stages[stage].in_flight:
                 return None
-        else:
-            waits = [Action(s, "B", j) for s in after[stage] if "B" in kinds[s]]
-            if "F" in kinds[stage]:
-                waits.append(Action(stage, "F", j))
-        if any(wait not in ended for wait in waits):
+        sources = [Action(s, kind, j) for kind in "FB" for s in waits[kind, action.kind][stage]]
+        if action.kind == "B" and "F" in kinds[stage]:
+            sources.append(Action(stage, "F", j))
+        if any(source not in ended for source in sources):
             return None
-        return max((ended[wait] for wait in waits), default=0.0)
+        return max((ended[source] for source in sources), default=0.0)
 
     left = sum(micro_batches for k in kinds for kind in "FB" if kind in k)
     backward_first = problem.pipeline is not Pipeline.GPIPE

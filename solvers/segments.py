@@ -17,75 +17,82 @@ from solvers.graph import OpGraph, Phase, per_graph, topological_order
 Place = tuple[int, ...]
 
 
+Edges = tuple[tuple[int, int], ...]
+
+
 @per_graph
-def home_operators(graph: OpGraph) -> tuple[int, ...]:
-    """For each operator the one that decides its stage: its forward operator, else a forward
-    operator of its co-location group, else the first of the group, else itself."""
-    home = list(range(len(graph)))
-    first: dict[str, int] = {}
-    for position, operator in enumerate(graph.operators):
-        group = operator.colocation
-        if group is None:
-            continue
-        known = first.get(group)
-        if known is None or (operator.phase is Phase.FORWARD and graph.operators[known].phase is not Phase.FORWARD):
-            first[group] = position
-    for position, operator in enumerate(graph.operators):
-        if operator.forward_of is not None:
-            home[position] = operator.forward_of
-        elif operator.phase is not Phase.FORWARD and operator.colocation is not None:
-            home[position] = first[operator.colocation]
-    return tuple(home)
+def _edges(graph: OpGraph) -> tuple[Edges, Edges]:
+    """The edges that stages must respect, forward ones and those of later phases mirrored, each between
+    operators that have no forward operator: the others go where that goes."""
+    operators = graph.operators
+    home = [i if o.forward_of is None else o.forward_of for i, o in enumerate(operators)]
+    forward = {(home[u], home[v]) for u, v in forward_edges(graph) if home[u] != home[v]}
+    mirrored = {
+        (home[reader], home[tensor.producer])
+        for tensor in graph.tensors
+        if operators[tensor.producer].phase is not Phase.FORWARD
+        for reader in tensor.consumers
+        if home[reader] != home[tensor.producer]
+    }
+    return tuple(sorted(forward)), tuple(sorted(mirrored))
 
 
 def stages_of_placement(graph: OpGraph, placement: Sequence[Place]) -> list[tuple[tuple[int, ...], Place]]:
     """Sets of operators that run as a unit, with their devices, in topological order.
 
-    placement: the devices of every operator. Places whose quotient is acyclic become one stage
-    each; the others are cut greedily by longest-path level (a level ends where a tensor changes
-    place). Operators inside a stage are in topological order. Deterministic.
+    placement: the devices of every operator. Places whose quotients, of forward and of backward
+    tensors, are acyclic become one stage each; the others are cut greedily by longest-path level (a
+    level ends where a tensor changes place). Operators inside a stage are in topological order.
+    Deterministic. Raises InvalidPlan if the placement has another length than the graph, or cannot be cut.
     """
     if len(placement) != len(graph):
         raise InvalidPlan(f"a placement needs {len(graph)} entries, found {len(placement)}")
-    home = home_operators(graph)
-    edges = [(home[u], home[v]) for u, v in forward_edges(graph) if home[u] != home[v]]
+    forward, mirrored = _edges(graph)
     places = sorted(set(placement))
     number = {place: i for i, place in enumerate(places)}
-    quotient = nx.DiGraph()
-    quotient.add_nodes_from(range(len(places)))
-    quotient.add_edges_from(
-        (number[placement[u]], number[placement[v]]) for u, v in edges if placement[u] != placement[v]
-    )
-    tangled = {p for component in nx.strongly_connected_components(quotient) if len(component) > 1 for p in component}
-    level = _levels(graph, edges, placement, {places[p] for p in tangled}) if tangled else [0] * len(graph)
-    key_of = [(number[placement[h]], level[h]) for h in home]
-    position = {operator: i for i, operator in enumerate(graph.topological_order)}
+    place = [number[devices] for devices in placement]
+    tangled = _tangled(forward, place) | _tangled(mirrored, place)
+    level = _levels(graph, place, tangled) if tangled else [0] * len(graph)
     members: dict[tuple[int, int], list[int]] = {}
     for operator in graph.topological_order:
-        members.setdefault(key_of[operator], []).append(operator)
-    keys = sorted(members, key=lambda key: position[members[key][0]])
-    rank = {key: i for i, key in enumerate(keys)}
+        home = graph.operators[operator].forward_of
+        members.setdefault((place[operator], level[operator if home is None else home]), []).append(operator)
+    keys = list(members)
+    rank = {operator: i for i, key in enumerate(keys) for operator in members[key]}
     after: list[set[int]] = [set() for _ in keys]
-    for u, v in edges:
-        if key_of[u] != key_of[v]:
-            after[rank[key_of[u]]].add(rank[key_of[v]])
+    for u, v in forward:
+        if rank[u] != rank[v]:
+            after[rank[u]].add(rank[v])
     order = topological_order([sorted(targets) for targets in after])
     if len(order) < len(keys):
         raise InvalidPlan(
-            "the placement cannot be cut into stages: co-located operators depend on each other cyclically"
+            "the placement cannot be cut into stages: backward operators without a forward operator make a cycle"
+            " with forward ones; give them the co-location group of their forward operator"
         )
     return [(tuple(members[keys[i]]), places[keys[i][0]]) for i in order]
 
 
-def _levels(
-    graph: OpGraph, edges: Sequence[tuple[int, int]], placement: Sequence[Place], tangled: set[Place]
-) -> list[int]:
-    """Longest-path level, counting edges that change place; 0 for operators of untangled places."""
-    after: list[set[int]] = [set() for _ in range(len(graph))]
-    for u, v in edges:
-        after[u].add(v)
+def _tangled(edges: Edges, place: Sequence[int]) -> set[int]:
+    """Places on a cycle of the quotient."""
+    quotient = nx.DiGraph({(place[u], place[v]) for u, v in edges if place[u] != place[v]})
+    return {p for component in nx.strongly_connected_components(quotient) if len(component) > 1 for p in component}
+
+
+def _levels(graph: OpGraph, place: Sequence[int], tangled: set[int]) -> list[int]:
+    """Longest-path level, counting edges that change place; 0 for operators of untangled places.
+
+    Where the backward does not mirror the forward, so that they make a cycle, only forward edges count.
+    """
+    forward, mirrored = _edges(graph)
+    for edges in (forward + mirrored, forward):
+        after: list[list[int]] = [[] for _ in range(len(graph))]
+        for u, v in edges:
+            after[u].append(v)
+        order = topological_order(after)
+        if len(order) == len(graph):
+            break
     level = [0] * len(graph)
-    for u in topological_order([sorted(targets) for targets in after]):
+    for u in order:
         for v in after[u]:
-            level[v] = max(level[v], level[u] + (placement[u] != placement[v]))
-    return [depth if placement[o] in tangled else 0 for o, depth in enumerate(level)]
+            level[v] = max(level[v], level[u] + (place[u] != place[v]))
+    return [depth if p in tangled else 0 for depth, p in zip(level, place, strict=True)]

@@ -13,7 +13,7 @@ from itertools import pairwise
 import networkx as nx
 
 from solvers.errors import PlacementError
-from solvers.graph import Phase
+from solvers.graph import Operator, Phase
 from solvers.plan import Plan
 from solvers.problem import Contiguity, Execution, Objective, Problem, Transfers
 from solvers.schedule import Schedule, Span
@@ -89,10 +89,14 @@ def _contiguity(problem: Problem, plan: Plan) -> list[str]:
     graph = nx.DiGraph()
     operators = problem.graph.operators
     place = {o: stage.devices for stage in plan.stages for o in stage.operators if not operators[o].replicable}
+    groups = {o.colocation for o in operators if o.phase is Phase.FORWARD}
     for tensor in problem.graph.tensors:
         for reader in tensor.consumers:
-            if operators[tensor.producer].phase is Phase.FORWARD and operators[reader].phase is Phase.FORWARD:
+            pair = (operators[tensor.producer], operators[reader])
+            if all(o.phase is Phase.FORWARD for o in pair):
                 graph.add_edge(tensor.producer, reader)
+            elif pair[0].phase is not Phase.FORWARD and any(_without_forward(o, groups) for o in pair):
+                graph.add_edge(reader, tensor.producer)  # its artificial forward operator's, the other way
     if problem.contiguity is Contiguity.ACYCLIC:
         quotient = nx.DiGraph()
         for a, b in graph.edges:
@@ -108,6 +112,11 @@ def _contiguity(problem: Problem, plan: Plan) -> list[str]:
         if reached & inside:
             return [f"the operators of {list(group)} are not convex"]
     return []
+
+
+def _without_forward(operator: Operator, groups: set[str | None]) -> bool:
+    """Whether nothing in the forward graph stands for an operator."""
+    return operator.forward_of is None and (operator.colocation is None or operator.colocation not in groups)
 
 
 def verify_schedule(problem: Problem, plan: Plan, schedule: Schedule, objective: Objective) -> list[str]:

@@ -52,6 +52,26 @@ def random_graph(rng: random.Random, count: int, training: bool) -> OpGraph:
     return OpGraph(tuple(operators), tuple(tensors))
 
 
+def colour_class_graph(rng: random.Random, count: int) -> OpGraph:
+    """As MSR 2020 files have it: only co-location ties a backward operator to a forward one; some
+    groups hold several forward operators, some backward operators have none or are missing."""
+    edges = random_edges(rng, count)
+    group = [rng.choice(["x", "y", f"g{i}", f"g{i}"]) for i in range(count)]
+    operators = [Operator(f"o{i}", colocation=group[i], saved_bytes=Amount(0.0, 1.0)) for i in range(count)]
+    backward: dict[int, int] = {}
+    for i in range(count):
+        if rng.random() < 0.9:
+            backward[i] = len(operators)
+            tie = rng.choice([group[i]] * 8 + [None, "z"])
+            operators.append(Operator(f"o{i}'", phase=Phase.BACKWARD_INPUT, colocation=tie))
+    tensors = [Tensor(u, (v,), Amount(0.0, 1.0)) for u, v in edges]
+    tensors += [
+        Tensor(backward[v], (backward[u],), Amount(0.0, 1.0)) for u, v in edges if u in backward and v in backward
+    ]
+    tensors += [Tensor(i, (b,)) for i, b in backward.items()]
+    return OpGraph(tuple(operators), tuple(tensors))
+
+
 def random_problem(seed: int, largest: int = 5, **options: object) -> Problem:
     """A problem drawn from ``seed``; ``options`` fix what the test is about."""
     rng = random.Random(seed)

@@ -22,7 +22,6 @@ from solvers.coarsen import Condensed, Contracted, Shape
 from solvers.errors import InvalidPlan
 from solvers.monitor import Monitor
 from solvers.problem import Objective, Problem, Transfers
-from solvers.verify import verify
 
 MEMORY_SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
 """Shares of the memory caps to plan for, in turn, until a plan fits: what is counted from the simulated
@@ -57,11 +56,7 @@ def offer_chain(problem: Problem, monitor: Monitor, contracted: Contracted, chai
         return np.inf
     try:
         plan = assemble(problem, placement_of(problem, contracted, chain), micro_batches)
-    except InvalidPlan:
-        return np.inf
-    # A chain is acyclic in the forward graph; backward tensors that do not mirror it may still make
-    # its stages wait for each other.
-    if not contracted.mirrored and verify(problem, plan):
+    except InvalidPlan:  # backward tensors that do not mirror forward ones flow round its stages
         return np.inf
     return monitor.offer(plan)
 
@@ -135,11 +130,10 @@ class LinearStarts:
         """Offer the best chain, with transfers added to a device's compute or beside it, that fits."""
         shape = contracted.shape
         for share in memory_shares(self.problem):
-            self.monitor.check()
             limits = limits_of(self.problem, contracted, micro_batches, share)
             if overlapped:
                 limits = limits._replace(overlapped=True)
-            chain = best_linear_chain(costs_of(contracted), limits, self._orders[shape])
+            chain = best_linear_chain(costs_of(contracted), limits, self._orders[shape], self.monitor.check)
             if overlapped and self._hopeless(chain.load_s):
                 return chain.load_s
             key = (micro_batches, chain.parts)

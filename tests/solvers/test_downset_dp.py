@@ -172,7 +172,7 @@ def test_a_stop_signal_ends_the_search_with_the_plan_so_far():
     def stop_later() -> bool:
         nonlocal asked
         asked += 1
-        return asked > 4
+        return asked > 12
 
     graph = forward_graph([], 14)
     p = problem(graph, [1.5] * 14, 3, objective=Objective.MAX_LOAD, training=False)
