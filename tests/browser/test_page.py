@@ -70,7 +70,8 @@ def test_a_cap_that_nothing_fits_tells_whom_to_blame_and_offers_one_that_fits(fa
 def test_a_search_shows_incumbents_and_stops_when_cancelled(fake):
     fake.browser.get(fake.address + "?planner=slow&time_limit=30")
     fake.until(lambda: fake.state == "solving" and "gap 20 %" in fake.text("status"))
-    assert devices(fake) == {"d0", "d1", "d2", "d3"}
+    fake.until(lambda: devices(fake) == {"d0", "d1", "d2", "d3"})
+    assert fake.state == "solving"
     fake.until(lambda: fake.find("#cancel").is_enabled())
     fake.click("#cancel")
     fake.settle()
