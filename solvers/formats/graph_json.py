@@ -81,5 +81,7 @@ def read_header(
         raise InvalidProblem(f'{field.where} expected "format": "{expected}", found {str(found)[:80]!r}')
     number = value.get("version") if isinstance(value, dict) else None
     if number != version or isinstance(number, bool):
-        raise InvalidProblem(f"{field.where} this program reads version {version} of {expected}, found {str(number)[:80]}")
+        raise InvalidProblem(
+            f"{field.where} this program reads version {version} of {expected}, found {str(number)[:80]}"
+        )
     return field.fields(("format", "version", *required), optional)
