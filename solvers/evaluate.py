@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solvers.bounds import together
 from solvers.contiguity import broken_contiguity
 from solvers.crossings import messages_between_stages
-from solvers.errors import InvalidPlan
+from solvers.errors import InvalidPlan, NoLink
 from solvers.load import loads
 from solvers.memory import static_bytes_per_device
 from solvers.plan import Plan
@@ -64,16 +65,22 @@ class Metrics:
 
 
 def judge(problem: Problem, plan: Plan) -> Judged:
-    """The objective asked for, and the first rule the plan breaks: a pin, a device that cannot run
-    an operator, contiguity, the memory cap (on the peak of the simulated schedule)."""
+    """The objective asked for, and the first rule the plan breaks: a pin, a co-location, a device that
+    cannot run an operator, contiguity, a link that is not there, the memory cap (on the peak of the
+    simulated schedule)."""
     violation = _misplaced(problem, plan) or broken_contiguity(problem, plan)
     if violation:
         return Judged(math.inf, violation)
     if problem.objective is Objective.MAX_LOAD and problem.stated_bytes is not None:
         peak: Iterable[float] = static_bytes_per_device(problem, plan)
         objective = float(loads(problem, plan).total_s().max())
+        if math.isinf(objective):
+            return Judged(math.inf, "the plan sends tensors between devices that no link joins")
     else:
-        schedule = simulate(problem, plan)
+        try:
+            schedule = simulate(problem, plan)
+        except NoLink as missing:
+            return Judged(math.inf, str(missing))
         peak = schedule.peak_bytes()
         if problem.objective is Objective.MAX_LOAD:
             objective = float(loads(problem, plan).total_s().max())
@@ -101,8 +108,13 @@ def _misplaced(problem: Problem, plan: Plan) -> str:
             if blocked.any():
                 name = problem.graph.operators[stage.operators[int(np.argmax(blocked))]].name
                 return f"operator {name!r} cannot run on device {device}"
+    placement = plan.placement()
+    for group in together(problem.graph):
+        if len({placement[operator] for operator in group if operator in placement}) > 1:
+            other = next(o for o in group if placement[o] != placement[group[0]])
+            a, b = (problem.graph.operators[o].name for o in (group[0], other))
+            return f"operators {a!r} and {b!r} must share a device"
     if problem.pins:
-        placement = plan.placement()
         for operator, device in problem.pins.items():
             if placement[operator] != (device,):
                 name = problem.graph.operators[operator].name
@@ -112,6 +124,11 @@ def _misplaced(problem: Problem, plan: Plan) -> str:
 
 def evaluate(problem: Problem, plan: Plan) -> Metrics:
     """All metrics of a plan. Raises InvalidPlan if it cannot be simulated."""
+    return examine(problem, plan)[0]
+
+
+def examine(problem: Problem, plan: Plan) -> tuple[Metrics, Schedule]:
+    """All metrics of a plan, and the schedule that `simulate` gives for the objective asked for."""
     iteration = simulate(problem, plan, Objective.ITERATION)
     single = simulate(problem, plan, Objective.MAKESPAN)
     own = single if problem.objective is Objective.MAKESPAN else iteration
@@ -120,7 +137,7 @@ def evaluate(problem: Problem, plan: Plan) -> Metrics:
     used = plan.devices_used()
     span = iteration.makespan_s
     bubble = 1.0 - sum(busy[d] for d in used) / (span * len(used)) if span > 0 else 0.0
-    return Metrics(
+    metrics = Metrics(
         max_load_s=float(total.max()),
         makespan_s=single.makespan_s,
         iteration_s=span,
@@ -132,6 +149,7 @@ def evaluate(problem: Problem, plan: Plan) -> Metrics:
         peak_memory_bytes=own.peak_bytes(),
         static_bytes=tuple(static_bytes_per_device(problem, plan).tolist()),
     )
+    return metrics, own
 
 
 def _busy(schedule: Schedule, devices: int) -> list[float]:

@@ -9,12 +9,11 @@ from typing import Any
 from explorer.view import gantt
 from explorer.view.charts import memory_curve
 from explorer.view.why import breakdown
-from solvers.evaluate import evaluate
+from solvers.evaluate import examine
 from solvers.plan import Plan
 from solvers.problem import Objective, Problem
 from solvers.result import Progress, Result, Status
 from solvers.schedule import Schedule
-from solvers.simulate import simulate
 
 PlanView = dict[str, Any]
 """JSON. See `plan_view`."""
@@ -39,8 +38,7 @@ def plan_view(
     `gantt.bars`; span_s: the end of the schedule drawn; seconds: per operator its compute time for
     one micro-batch; bottleneck: the device that decides the objective.
     """
-    schedule = simulate(problem, plan)
-    metrics = evaluate(problem, plan)
+    metrics, schedule = examine(problem, plan)
     span_s = schedule.makespan_s
     busy = _busy(schedule, len(problem.cluster))
     loads = metrics.load_s if problem.objective is Objective.MAX_LOAD else busy
