@@ -50,10 +50,22 @@
     return box;
   }
 
+  /* As many columns as fit, but rows of the same length. */
+  function columns(place) {
+    const count = place.children.length;
+    const fit = Math.max(1, Math.floor(place.clientWidth / 190));
+    if (count) place.style.setProperty("--columns", Math.ceil(count / Math.ceil(count / fit)));
+  }
+
+  let watched = false;
   ex.memory = {
     draw: function (cards) {
       const place = document.getElementById("memory-cards");
-      if (place) place.replaceChildren(...cards.map(card));
+      if (!place) return;
+      place.replaceChildren(...cards.map(card));
+      columns(place);
+      if (!watched) new ResizeObserver(() => columns(place)).observe(place);
+      watched = true;
     },
   };
 })();
