@@ -207,10 +207,21 @@ def _cpu_can_run(problem: Problem, group: Sequence[int]) -> bool:
 
 def proved_infeasible(problem: Problem) -> str | None:
     """One sentence that proves no plan exists, or None (which proves nothing)."""
-    kinds = {device.kind for device in problem.cluster.devices}
+    able = {device.kind: problem.compute.at(device.kind, 1) for device in problem.cluster.devices}
     for position, operator in enumerate(problem.graph.operators):
-        if all(np.isinf(problem.compute.at(kind, 1)[position]) for kind in kinds):
+        if all(np.isinf(times[position]) for times in able.values()):
             return f"operator {operator.name!r} can run on none of the devices"
+    for group in together(problem.graph):
+        pinned = {problem.pins[o]: o for o in group if o in problem.pins}
+        if len(pinned) > 1:
+            (a, x), (b, y) = list(pinned.items())[:2]
+            names = problem.graph.operators[x].name, problem.graph.operators[y].name
+            return f"operators {names[0]!r} and {names[1]!r} must share a device, but are pinned to {a} and {b}"
+        allowed = pinned or range(len(problem.cluster))
+        if all(np.isinf(able[problem.cluster.devices[d].kind][list(group)]).any() for d in allowed):
+            name = problem.graph.operators[group[0]].name
+            where = f"device {next(iter(pinned))}, where it is pinned," if pinned else "any one device"
+            return f"operator {name!r} and those that must share its device cannot all run on {where}"
     need = memory_need(problem)
     caps = [problem.cluster.devices[d].memory_bytes for d in problem.cluster.accelerators]
     if caps and need.nbytes > max(caps) * (1 + 1e-9):

@@ -19,6 +19,10 @@ class InvalidPlan(PlacementError):
     """A plan breaks a rule: from a file, bad input; from a planner, a defect of the planner."""
 
 
+class NoLink(InvalidPlan):
+    """A plan sends tensors between devices that no link joins: it does not fit the cluster."""
+
+
 class TraceError(PlacementError):
     """A model could not be turned into an operator graph."""
 

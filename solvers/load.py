@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -121,7 +122,8 @@ def _synchronisation(problem: Problem, plan: Plan, sent: Floats) -> None:
             continue
         for q, src in enumerate(stage.devices):
             link = problem.cluster.link(src, stage.devices[(q + 1) % replicas])
+            seconds = math.inf
             if link is not None:
                 moved = 2 * (replicas - 1) / replicas * gradient
                 seconds = 2 * (replicas - 1) * link.latency_s + moved / link.bandwidth_bytes_per_s
-                sent[src] += seconds / problem.mini_batch
+            sent[src] += seconds / problem.mini_batch

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.crossings import messages_between_stages
-from solvers.errors import InvalidPlan
+from solvers.errors import NoLink
 from solvers.graph import Phase
 from solvers.plan import Action, Plan
 from solvers.problem import Execution, Objective, Problem, Transfers
@@ -218,7 +218,7 @@ class _Lowering:
             return 0.0
         link = self.cluster.link(src, dst)
         if link is None:
-            raise InvalidPlan(f"there is no link from device {src} to device {dst}, yet the plan sends tensors over it")
+            raise NoLink(f"there is no link from device {src} to device {dst}, yet the plan sends tensors over it")
         moved = bundle.fixed + bundle.per_sample * samples
         return bundle.tensors * link.latency_s + moved / link.bandwidth_bytes_per_s
 
@@ -325,7 +325,7 @@ class _Lowering:
                 dst = stage.devices[(q + 1) % replicas]
                 link = self.cluster.link(src, dst)
                 if link is None:
-                    raise InvalidPlan(f"there is no link from device {src} to device {dst}, replicas of stage {index}")
+                    raise NoLink(f"there is no link from device {src} to device {dst}, replicas of stage {index}")
                 moved = 2 * (replicas - 1) / replicas * gradient
                 seconds = 2 * (replicas - 1) * link.latency_s + moved / link.bandwidth_bytes_per_s
                 task = self.add(

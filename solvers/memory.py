@@ -14,8 +14,8 @@ from solvers.problem import Problem
 from solvers.schedule import MemoryCurve
 from solvers.units import Unit
 
-Events = list[tuple[float, float]]
-"""(time in s, change in bytes)."""
+Holds = list[tuple[float, float, float]]
+"""(from when, until when in s, bytes)."""
 
 
 def static_bytes_per_device(problem: Problem, plan: Plan) -> NDArray[np.float64]:
@@ -40,12 +40,12 @@ def memory_curves(
     last transfer ends; workspace while its task runs. Sizes a workload states are held throughout.
     """
     held = static_bytes_per_device(problem, plan)
-    events: list[Events] = [[] for _ in held]
+    holds: list[Holds] = [[] for _ in held]
     if problem.stated_bytes is None:
         released = _release_times(problem, lowered, end_s)
-        _activations(problem, lowered, start_s, end_s, released, events)
-        _buffers(lowered, start_s, end_s, released, events)
-    return tuple(_curve(float(static), changes) for static, changes in zip(held, events, strict=True))
+        _activations(problem, lowered, start_s, end_s, released, holds)
+        _buffers(lowered, start_s, end_s, released, holds)
+    return tuple(_curve(float(static), mine) for static, mine in zip(held, holds, strict=True))
 
 
 def _release_times(problem: Problem, lowered: TaskGraph, end_s: Sequence[float]) -> list[float]:
@@ -80,7 +80,7 @@ def _activations(
     start_s: Sequence[float],
     end_s: Sequence[float],
     released: Sequence[float],
-    events: list[Events],
+    holds: list[Holds],
 ) -> None:
     keeps = problem.has_backward()
     saved: dict[int, float] = {}
@@ -94,9 +94,9 @@ def _activations(
             saved[task.unit] = saved_bytes(problem, unit.operators, samples) if keeps and unit.kind == "F" else 0.0
             working[task.unit] = workspace_bytes(problem, unit.operators, samples)
         if saved[task.unit]:
-            events[task.device] += [(start_s[index], saved[task.unit]), (released[index], -saved[task.unit])]
+            holds[task.device].append((start_s[index], released[index], saved[task.unit]))
         if working[task.unit]:
-            events[task.device] += [(start_s[index], working[task.unit]), (end_s[index], -working[task.unit])]
+            holds[task.device].append((start_s[index], end_s[index], working[task.unit]))
 
 
 def saved_bytes(problem: Problem, operators: Iterable[int], samples: float) -> float:
@@ -145,7 +145,7 @@ def _buffers(
     start_s: Sequence[float],
     end_s: Sequence[float],
     released: Sequence[float],
-    events: list[Events],
+    holds: list[Holds],
 ) -> None:
     sending: dict[tuple[tuple[int, ...], str], tuple[float, float]] = {}
     for index, task in enumerate(lowered.tasks):
@@ -153,16 +153,13 @@ def _buffers(
             continue
         if task.arrives:
             until = max(_reader_done(lowered, released, end_s, t) for t in task.feeds)
-            events[task.to_device] += [(start_s[index], task.nbytes), (until, -task.nbytes)]
+            holds[task.to_device].append((start_s[index], until, task.nbytes))
         key = (task.holds_from, task.label.split(">")[0])
         nbytes, until = sending.get(key, (0.0, 0.0))
         sending[key] = (max(nbytes, task.nbytes), max(until, end_s[index]))
-    totals: dict[int, Events] = defaultdict(list)
     for (sources, _), (nbytes, until) in sending.items():
         ready = min(end_s[s] for s in sources)
-        totals[lowered.tasks[sources[0]].device] += [(ready, nbytes), (until, -nbytes)]
-    for device, changes in totals.items():
-        events[device] += changes
+        holds[lowered.tasks[sources[0]].device].append((ready, until, nbytes))
 
 
 def _reader_done(lowered: TaskGraph, released: Sequence[float], end_s: Sequence[float], task: int) -> float:
@@ -173,15 +170,28 @@ def _reader_done(lowered: TaskGraph, released: Sequence[float], end_s: Sequence[
     return end_s[task]
 
 
-def _curve(static: float, events: Events) -> MemoryCurve:
-    """Sum the changes; what is freed at an instant is freed before anything new is held."""
-    times, nbytes = [0.0], [static]
-    level = static
-    for time, change in sorted(events):
-        level += change
-        if time == times[-1]:
-            nbytes[-1] = level
+def _curve(static: float, holds: Holds) -> MemoryCurve:
+    """Sum what is held; what is freed at an instant is freed before anything new is held.
+
+    What is held for no time at all (by operators that take none) is a peak between the two.
+    """
+    taken: dict[float, float] = defaultdict(float)
+    freed: dict[float, float] = defaultdict(float)
+    spike: dict[float, float] = defaultdict(float)
+    for start, until, nbytes in holds:
+        if until > start:
+            taken[start] += nbytes
+            freed[until] += nbytes
         else:
+            spike[start] = max(spike[start], nbytes)
+    times, curve = [], []
+    level = static
+    for time in sorted({0.0, *taken, *freed, *spike}):
+        least = level - freed.get(time, 0.0)
+        level = least + taken.get(time, 0.0)
+        if least + spike.get(time, 0.0) > level:
             times.append(time)
-            nbytes.append(level)
-    return MemoryCurve(tuple(times), tuple(nbytes), static)
+            curve.append(least + spike[time])
+        times.append(time)
+        curve.append(level)
+    return MemoryCurve(tuple(times), tuple(curve), static)

@@ -166,6 +166,12 @@ class Problem:
                 raise InvalidProblem(f"compute times for {kind!r}: expected {operators} operators, found {found}")
         if self.transfer_s is not None:
             self._check_list("transfer_s", self.transfer_s, len(self.graph.tensors))
+            for group in self.graph.messages:
+                if len({self.transfer_s[t] for t in group}) > 1:
+                    raise InvalidProblem(
+                        f"transfer_s: tensors {', '.join(map(str, group))} are one sum group and travel as one"
+                        " message, so they must take the same time"
+                    )
         if self.stated_bytes is not None:
             self._check_list("stated_bytes", self.stated_bytes, operators)
         if self.mini_batch < 1:

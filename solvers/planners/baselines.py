@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from solvers.assemble import assemble
+from solvers.bounds import together
 from solvers.coarsen import Condensed
 from solvers.errors import InvalidPlan
 from solvers.graph import Phase
@@ -73,8 +74,12 @@ class EqualSplit:
         for members, size in zip(contracted.shape.members, sizes, strict=True):
             device = accelerators[min(before * len(accelerators) // max(sum(sizes), 1), len(accelerators) - 1)]
             for operator in members:
-                placement[operator] = (problem.pins.get(operator, device),)
+                placement[operator] = (device,)
             before += size
+        for group in together(problem.graph):  # a pin takes along what must share its device
+            for device in {problem.pins[o] for o in group if o in problem.pins}:
+                for operator in group:
+                    placement[operator] = (device,)
         for count in problem.micro_batch_choices():
             monitor.check()
             try:
