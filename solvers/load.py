@@ -40,7 +40,7 @@ def loads(problem: Problem, plan: Plan) -> Loads:
 
     A tensor occupies its sender once, whatever the number of receivers, and each receiver once;
     CPUs pay nothing. Partial gradients of one tensor mirror that. Replicas share every micro-batch
-    equally and add 2(r-1)/r of their gradient bytes per mini-batch.
+    equally and add 2(r-1)/r of their gradient bytes per mini-batch. Without a link a load is inf.
     """
     devices = len(problem.cluster)
     compute, sent, received = np.zeros(devices), np.zeros(devices), np.zeros(devices)
@@ -50,7 +50,7 @@ def loads(problem: Problem, plan: Plan) -> Loads:
     for group in messages_between_stages(problem.graph, plan.stages):
         for (src, dst), seconds in _crossings(problem, plan, homes, group).items():
             for device, total in ((src, sent), (dst, received)):
-                if device >= 0 and not cpu[device]:
+                if device >= 0 and (not cpu[device] or math.isinf(seconds)):
                     total[device] += seconds
     _synchronisation(problem, plan, sent)
     return Loads(compute, sent, received, problem.transfers)

@@ -35,6 +35,13 @@ def test_a_plan_that_needs_a_missing_link_does_not_fit(objective, stated):
     assert judge(p, assemble(p, [(1,), (0,)], 1)).feasible
 
 
+def test_cpus_need_a_link_too():
+    graph = forward_graph([(0, 1)], 2, nbytes=1.0)
+    p = problem(graph, [3, 3], 0, cpus=2, training=False, objective=Objective.MAX_LOAD, stated_bytes=(1.0, 1.0))
+    p = replace(p, cluster=Cluster(p.cluster.devices, ()))
+    assert "link" in judge(p, assemble(p, [(0,), (1,)], 1)).violation
+
+
 @pytest.mark.parametrize("name", list(PLANNERS))
 def test_no_planner_raises_when_links_are_missing(name):
     assert solve(one_way(), name).status is not Status.INFEASIBLE
