@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+from explorer.clusters import DEFAULT_KIND
 from explorer.jobs import Jobs
 from explorer.view.events import Event
 from explorer.web.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, SolveRequest
 from solvers.cluster import CPU_KIND
 
-FIRST_MODEL, FIRST_KIND, FIRST_PLANNER = "gpt", "A100-80GB", "auto"
+FIRST_MODEL, FIRST_PLANNER = "gpt", "auto"
 LOST = "ended unexpectedly"
 """What `explorer.jobs` says of a job whose worker died under it."""
 
@@ -40,7 +41,7 @@ class JobsBackend:
         return Catalogue(
             tuple(sorted(models, key=lambda m: m.name != first)),
             tuple(sorted(planners, key=lambda p: p.name != FIRST_PLANNER)),
-            tuple(sorted(kinds, key=lambda k: k.name != FIRST_KIND)),
+            tuple(sorted(kinds, key=lambda k: k.name != DEFAULT_KIND)),
         )
 
     def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
