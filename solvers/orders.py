@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 
 import numpy as np
@@ -135,16 +136,22 @@ def _greedy(
     problem: Problem, stages: Sequence[Stage], waits: Waits, kinds: Sequence[str], micro_batches: int
 ) -> list[list[Action]]:
     seconds = [_durations(problem, stage) for stage in stages]
+    readers: dict[tuple[int, str], list[tuple[int, str]]] = {}
+    for (source_kind, kind), sources_of in waits.items():
+        for index, sources in enumerate(sources_of):
+            for source in sources:
+                readers.setdefault((source, source_kind), []).append((index, kind))
     ended: dict[Action, float] = {}
-    next_forward, next_backward = [0] * len(stages), [0] * len(stages)
+    following = {(index, kind): 0 for index in range(len(stages)) for kind in "FB" if kind in kinds[index]}
     free_s = [0.0] * len(problem.cluster)
     orders: list[list[Action]] = [[] for _ in free_s]
+    backward_first = problem.pipeline is not Pipeline.GPIPE
 
     def ready_s(action: Action) -> float | None:
         stage, j = action.stage, action.micro_batch
-        if action.kind == "F":
-            held = next_forward[stage] - next_backward[stage]
-            if "B" in kinds[stage] and held >= stages[stage].in_flight:
+        if action.kind == "F" and "B" in kinds[stage]:
+            held = following[stage, "F"] - following[stage, "B"]
+            if held >= stages[stage].in_flight:
                 return None
         sources = [Action(s, kind, j) for kind in "FB" for s in waits[kind, action.kind][stage]]
         if action.kind == "B" and "F" in kinds[stage]:
@@ -153,37 +160,43 @@ def _greedy(
             return None
         return max((ended[source] for source in sources), default=0.0)
 
-    left = sum(micro_batches for k in kinds for kind in "FB" if kind in k)
-    backward_first = problem.pipeline is not Pipeline.GPIPE
+    # The ready actions, by when they could start. Devices only get busier, so an entry is at most too
+    # early: the first one whose time still holds is the next to run.
+    heap: list[tuple[float, bool, int, int, str, float]] = []
+    waiting = set(following)
+
+    def push(index: int, kind: str, ready: float) -> None:
+        start = max(ready, *(free_s[d] for d in stages[index].devices))
+        tie = -index if kind == "F" else index
+        heapq.heappush(heap, (start, (kind == "B") != backward_first, following[index, kind], tie, kind, ready))
+
+    def look_at(index: int, kind: str) -> None:
+        if (index, kind) not in waiting or following[index, kind] == micro_batches:
+            return
+        ready = ready_s(Action(index, kind, following[index, kind]))
+        if ready is not None:
+            waiting.discard((index, kind))
+            push(index, kind, ready)
+
+    for index, kind in following:
+        look_at(index, kind)
+    left = micro_batches * len(following)
     while left:
-        best: tuple[tuple[float, bool, int, int], Action, float] | None = None
-        for index, stage in enumerate(stages):
-            for kind, following in (("F", next_forward), ("B", next_backward)):
-                j = following[index]
-                if kind not in kinds[index] or j == micro_batches:
-                    continue
-                action = Action(index, kind, j)
-                ready = ready_s(action)
-                if ready is None:
-                    continue
-                start = max(ready, *(free_s[d] for d in stage.devices))
-                preference = (start, (kind == "B") != backward_first, j, -index if kind == "F" else index)
-                if best is None or preference < best[0]:
-                    best = (preference, action, start)
-        if best is None:
-            raise AssertionError("a pipeline with room for one micro-batch per stage always has a ready action")
-        _, action, start = best
-        stage = stages[action.stage]
-        end = start + seconds[action.stage][action.kind]
-        ended[action] = end
-        for device in stage.devices:
-            free_s[device] = end
+        start, _, j, tie, kind, ready = heapq.heappop(heap)
+        index = -tie if kind == "F" else tie
+        if any(free_s[d] > start for d in stages[index].devices):
+            push(index, kind, ready)
+            continue
+        action = Action(index, kind, j)
+        ended[action] = start + seconds[index][kind]
+        for device in stages[index].devices:
+            free_s[device] = ended[action]
             orders[device].append(action)
-        if action.kind == "F":
-            next_forward[action.stage] += 1
-        else:
-            next_backward[action.stage] += 1
+        following[index, kind] += 1
+        waiting.add((index, kind))
         left -= 1
+        for reader in ((index, "F"), (index, "B"), *readers.get((index, kind), ())):
+            look_at(*reader)
     return orders
 
 

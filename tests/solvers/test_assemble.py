@@ -10,8 +10,9 @@ from solvers.assemble import assemble
 from solvers.errors import InvalidPlan
 from solvers.evaluate import evaluate
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.plan import Action
 from solvers.problem import Contiguity, Execution, Objective, Pipeline
-from tests.instances import problem
+from tests.instances import problem, training_graph
 from tests.random_problems import colour_class_graph, random_placement
 
 
@@ -60,3 +61,23 @@ def test_every_assembled_plan_runs_under_every_objective(seed):
         except InvalidPlan:
             continue
         evaluate(p, plan)
+
+
+def test_the_order_of_a_placement_with_many_stages_needs_few_looks(monkeypatch):
+    """60 operators dealt out to 2 devices: an action is looked at when something it waits for has ended."""
+    looks = 0
+
+    class Counting(Action):
+        def __hash__(self):
+            nonlocal looks
+            looks += 1
+            return super().__hash__()
+
+    monkeypatch.setattr("solvers.orders.Action", Counting)
+    count, micro_batches = 60, 16
+    g = training_graph([(i, i + 1) for i in range(count - 1)], count)
+    p = problem(
+        g, [1] * 2 * count, 2, contiguity=Contiguity.NONE, mini_batch=micro_batches, micro_batches=micro_batches
+    )
+    assemble(p, [(i % 2,) for i in range(count)] * 2, micro_batches)
+    assert looks < 20 * 2 * count * micro_batches
