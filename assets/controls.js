@@ -88,7 +88,7 @@
       window.dash_clientside.set_props("memory", { max: top, value: top });
       put("kind", kind);
     }
-    for (const [id, key] of [["model", "model"], ["phase", "training"], ["micro-batches", "micro_batches"],
+    for (const [id, key] of [["model", "model"], ["phase", "training"], ["dtype", "dtype"], ["micro-batches", "micro_batches"],
       ["pipeline", "pipeline"], ["objective", "objective"], ["planner", "planner"]]) {
       if (given.get(key)) put(id, given.get(key));
     }
@@ -110,8 +110,8 @@
 
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.explorer = {
-    controls: function (model, phase, devices, memory, kind, mini, micro, pipeline, objective, planner, limit, onChange,
-      catalogue, top) {
+    controls: function (model, phase, dtype, devices, memory, kind, mini, micro, pipeline, objective, planner, limit,
+      onChange, catalogue, top) {
       if (!restored) {
         restored = true;
         if (restore(catalogue)) {
@@ -126,7 +126,7 @@
       if (ex.exactCap && Math.abs(ex.exactCap.position - memory) < 1e-6) cap = ex.exactCap.bytes;
       if (cap !== null && cap >= own) cap = null;
       const next = {
-        model: model, training: phase === "true", devices: devices, device_kind: kind, memory: cap,
+        model: model, training: phase === "true", dtype: dtype === "auto" ? null : dtype, devices: devices, device_kind: kind, memory: cap,
         mini_batch: number(mini), micro_batches: micro === "auto" ? null : +micro, pipeline: pipeline,
         objective: objective, planner: planner, time_limit: number(limit) || 10,
         theme: document.documentElement.dataset.mantineColorScheme || "light",

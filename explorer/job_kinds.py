@@ -26,7 +26,7 @@ the last one always arrives with the result."""
 KEPT = 8
 """Traced models a worker keeps."""
 
-_workloads: OrderedDict[tuple[str, bool], Workload] = OrderedDict()
+_workloads: OrderedDict[tuple[str, bool, str | None], Workload] = OrderedDict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class SolveJob:
     known: frozenset[str] = frozenset()
 
 
-def workload_of(model: str, training: bool, emit: Emit) -> Workload:
+def workload_of(model: str, training: bool, dtype: str | None, emit: Emit) -> Workload:
     """The traced model, from memory if it was asked for before."""
-    key = (model, training)
+    key = (model, training, dtype)
     if key in _workloads:
         _workloads.move_to_end(key)
         return _workloads[key]
     emit(events.loading(f"tracing {model}"))
-    _workloads[key] = load(model, training=training)
+    _workloads[key] = load(model, training=training, dtype=dtype)
     gc.freeze()  # torch and the graph: hundreds of thousands of objects that stay
     while len(_workloads) > KEPT:
         _workloads.popitem(last=False)
@@ -56,7 +56,7 @@ def workload_of(model: str, training: bool, emit: Emit) -> Workload:
 
 def solve_job(request: SolveJob, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Trace or fetch the model, solve, and emit model, progress and result events."""
-    workload = workload_of(request.model, request.settings.training is not False, emit)
+    workload = workload_of(request.model, request.settings.training is not False, request.settings.dtype, emit)
     problem = make_problem(workload, request.settings)
     emit(events.model(workload, request.known))
     drawn = time.perf_counter()

@@ -12,7 +12,7 @@ from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipelin
 class Settings:
     """One state of the command line's flags or of the page's left rail. None: the default.
 
-    devices counts accelerators. memory_bytes caps each accelerator (None: the kind's own memory).
+    devices counts accelerators. dtype: "bf16", "fp16" or "fp32", what a model is traced in (None: its own). memory_bytes caps each accelerator (None: the kind's own memory).
     pins: operator name (or a module path, for all of its operators) -> device index.
     """
 
@@ -30,6 +30,7 @@ class Settings:
     execution: Execution | None = None
     pipeline: Pipeline = Pipeline.ONE_F_ONE_B
     training: bool | None = None
+    dtype: str | None = None
     optimizer: Optimizer = Optimizer.ADAM
     mini_batch: int | None = None
     micro_batches: int | None = None

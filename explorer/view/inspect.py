@@ -80,9 +80,7 @@ def _times(members: Sequence[int], skeleton: Skeleton, plan: Mapping[str, Any]) 
     return f"{text.seconds(forward)} / {text.seconds(backward) if backward else text.NOTHING}"
 
 
-def _exchanged(
-    element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]
-) -> list[tuple[str, str]]:
+def _exchanged(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Forward bytes per micro-batch that come from, or go to, other devices."""
     received: dict[int, float] = {}
     sent: dict[int, float] = {}

@@ -19,6 +19,7 @@ MAX_BATCH = 65536
 MIN_MEMORY, MAX_MEMORY = 2**20, 2**50
 MAX_TIME_LIMIT_S = 600.0
 MAX_NAME = 200
+DTYPES = ("fp32", "bf16", "fp16")
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -56,6 +57,7 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         objective=_enum(raw, "objective", Objective),
         pipeline=_enum(raw, "pipeline", Pipeline) or Pipeline.ONE_F_ONE_B,
         training=_boolean(raw, "training"),
+        dtype=_one_of(raw, "dtype", DTYPES),
         mini_batch=_integer(raw, "mini_batch", 1, MAX_BATCH),
         micro_batches=_integer(raw, "micro_batches", 1, MAX_BATCH),
     )
@@ -88,6 +90,7 @@ def to_dict(session: Session) -> dict[str, Any]:
         "objective": settings.objective.value if settings.objective else None,
         "pipeline": settings.pipeline.value if settings.pipeline is not Pipeline.ONE_F_ONE_B else None,
         "training": settings.training,
+        "dtype": settings.dtype,
         "mini_batch": settings.mini_batch,
         "micro_batches": settings.micro_batches,
         "planner": session.planner if session.planner != "auto" else None,
@@ -156,9 +159,7 @@ def _boolean(raw: Mapping[str, Any], key: str) -> bool | None:
     raise InvalidProblem(f"{key}: expected true or false, found {_shown(value)}")
 
 
-def _one_of(
-    raw: Mapping[str, Any], key: str, allowed: tuple[str, ...], default: str | None = None
-) -> str | None:
+def _one_of(raw: Mapping[str, Any], key: str, allowed: tuple[str, ...], default: str | None = None) -> str | None:
     value = _given(raw, key)
     if value is None:
         return default

@@ -72,8 +72,13 @@ def create_app(config: Config) -> dash.Dash:
     app.backend.websocket_capability = False  # its callbacks' socket is not used: see live.py
     app.layout = page(catalogue, _session(config.query, choices))
     register(app)
-    app.enable_dev_tools(debug=False, dev_tools_ui=False, dev_tools_hot_reload=False, dev_tools_props_check=False,
-                         dev_tools_disable_version_check=True)
+    app.enable_dev_tools(
+        debug=False,
+        dev_tools_ui=False,
+        dev_tools_hot_reload=False,
+        dev_tools_props_check=False,
+        dev_tools_disable_version_check=True,
+    )
     hosts = LOCAL_HOSTS | {name for name in map(hostname, config.hosts) if name}
     server.add_middleware(Guard, hosts=hosts, policy=content_security_policy(app.csp_hashes()))
     return app
@@ -104,8 +109,14 @@ def serve(
     app = create_app(Config(backend, query, (host, *hosts)))
     shown = "127.0.0.1" if host == "0.0.0.0" else f"[{host}]" if ":" in host else host
     settings = uvicorn.Config(
-        app.server, host=host, port=port, log_level=log_level, ws_max_size=65_536, ws_per_message_deflate=False,
-        server_header=False, timeout_graceful_shutdown=2,
+        app.server,
+        host=host,
+        port=port,
+        log_level=log_level,
+        ws_max_size=65_536,
+        ws_per_message_deflate=False,
+        server_header=False,
+        timeout_graceful_shutdown=2,
     )
     server = _Announcing(settings, f"http://{shown}:{port}/", open_browser)
     try:

@@ -18,6 +18,7 @@ def register(app: Dash) -> None:
         Output(ids.GUARANTEE, "children"),
         Input(ids.MODEL, "value"),
         Input(ids.PHASE, "value"),
+        Input(ids.DTYPE, "value"),
         Input(ids.DEVICES, "value"),
         Input(ids.MEMORY, "value"),
         Input(ids.KIND, "value"),
@@ -54,7 +55,9 @@ def register(app: Dash) -> None:
         State(ids.PROVIDER, "forceColorScheme"),
     )
     app.clientside_callback(
-        ClientsideFunction("explorer", "share"), Output(ids.SHARE, "children"), Input(ids.SHARE, "n_clicks"),
+        ClientsideFunction("explorer", "share"),
+        Output(ids.SHARE, "children"),
+        Input(ids.SHARE, "n_clicks"),
         prevent_initial_call=True,
     )
     app.clientside_callback(ClientsideFunction("explorer", "tab"), Input(ids.TABS, "value"))

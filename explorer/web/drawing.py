@@ -88,8 +88,11 @@ def tables(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any], shown: 
     if ids.GRAPH_TABLE in shown:
         nodes = elements.assignment(view, skeleton, plan["placement"], plan["samples"])["nodes"]
         columns = [
-            ("name", "Module or operator"), ("devices", "Device"), ("operators", "Operators"),
-            ("parameters", "Parameters"), ("feeds", "Feeds"),
+            ("name", "Module or operator"),
+            ("devices", "Device"),
+            ("operators", "Operators"),
+            ("parameters", "Parameters"),
+            ("feeds", "Feeds"),
         ]
         rows = elements.table(view, skeleton, nodes)
         props[ids.GRAPH_TABLE] = {"children": panels.table(columns, rows, "Graph", text_columns=1)}
@@ -105,7 +108,5 @@ def _overlay(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]) -> di
             edge: [label, round(2.0 + 3.0 * (size / largest if largest else 0.0), 2)]
             for edge, (label, size) in found["cuts"].items()
         },
-        "stages": {
-            name: sorted({plan["stage_of"][i] for i in members}) for name, members in view.boxes.items()
-        },
+        "stages": {name: sorted({plan["stage_of"][i] for i in members}) for name, members in view.boxes.items()},
     }

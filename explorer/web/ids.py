@@ -14,6 +14,7 @@ SHARE = "share"
 # left rail
 MODEL = "model"
 PHASE = "phase"
+DTYPE = "dtype"
 DEVICES = "devices"
 DEVICES_VALUE = "devices-value"
 MEMORY = "memory"

@@ -31,9 +31,12 @@ def kpis(plan: Mapping[str, Any], before_s: float | None) -> list[Component]:
         _kpi("Throughput", text.rate(metrics["throughput_per_s"]), f"mini-batch {plan['mini_batch']:,}"),
         _kpi("Bubble", text.percent(metrics["bubble"]), f"micro-batches {_micro_batches(plan)}"),
         _kpi("Peak memory", text.nbytes(peak), f"{text.percent(max(caps))} of cap" if caps else "no cap"),
-        _kpi("Lower bound", text.seconds(plan["bound_s"]) if plan["bound_s"] else text.NOTHING,
-             "proved optimal" if optimal else f"gap {text.percent(gap)}" if plan["bound_s"] else "none proved",
-             "good" if optimal else ""),
+        _kpi(
+            "Lower bound",
+            text.seconds(plan["bound_s"]) if plan["bound_s"] else text.NOTHING,
+            "proved optimal" if optimal else f"gap {text.percent(gap)}" if plan["bound_s"] else "none proved",
+            "good" if optimal else "",
+        ),
     ]
 
 
@@ -52,9 +55,7 @@ def _change(now: float, before: float | None) -> tuple[str, str]:
 
 
 def _kpi(name: str, value: str, note: str = "", tone: str = "") -> Component:
-    return html.Div(
-        [html.Span(name), html.B(value), html.Em(note or "\u00a0", className=tone)], className="kpi"
-    )
+    return html.Div([html.Span(name), html.B(value), html.Em(note or "\u00a0", className=tone)], className="kpi")
 
 
 def chip(skeleton: Mapping[str, Any]) -> list[Any]:
@@ -77,10 +78,7 @@ def why_panel(plan: Mapping[str, Any]) -> list[Component]:
             **{"aria-hidden": "true"},
         ),
         html.Ul(
-            [
-                html.Li([html.I(className=f"part {p['key']}"), p["name"], html.B(p["text"])])
-                for p in told["parts"]
-            ],
+            [html.Li([html.I(className=f"part {p['key']}"), p["name"], html.B(p["text"])]) for p in told["parts"]],
             className="parts",
         ),
         html.Div(told["binding"], className="bind"),
@@ -126,8 +124,15 @@ def _tag(label: str) -> Component:
 
 def device_table(plan: Mapping[str, Any]) -> Component:
     columns = [
-        ("name", "Device"), ("kind", "Kind"), ("stages", "Stages"), ("operators", "Operators"), ("busy", "Busy"),
-        ("compute", "Compute"), ("load", "Load per sample"), ("parameters", "Static memory"), ("peak", "Peak memory"),
+        ("name", "Device"),
+        ("kind", "Kind"),
+        ("stages", "Stages"),
+        ("operators", "Operators"),
+        ("busy", "Busy"),
+        ("compute", "Compute"),
+        ("load", "Load per sample"),
+        ("parameters", "Static memory"),
+        ("peak", "Peak memory"),
         ("of_cap", "Of cap"),
     ]
     return table(columns, charts.device_rows(plan), "Devices", text_columns=2)
@@ -176,7 +181,6 @@ def no_plan(event: Mapping[str, Any]) -> list[Component]:
             )
         )
     return parts
-
 
 
 def failure(message: str) -> list[Component]:

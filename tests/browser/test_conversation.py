@@ -49,9 +49,7 @@ def result():
     from solvers.evaluate import evaluate
 
     objective = evaluate(problem, plan).iteration_s
-    return events.result(
-        Result(problem, plan, Status.OPTIMAL, StopReason.FINISHED, objective, objective, 0.1, "auto")
-    )
+    return events.result(Result(problem, plan, Status.OPTIMAL, StopReason.FINISHED, objective, objective, 0.1, "auto"))
 
 
 def kinds(talk):

@@ -37,6 +37,14 @@ def test_inference_has_no_backward(real):
     assert not [name for name, _ in real.bars if "backward" in name]
 
 
+def test_another_precision_is_traced_anew(real):
+    real.open("model=gpt-small&devices=2")
+    before = real.text("kpis")
+    real.open("model=gpt-small&devices=2&dtype=bf16")
+    assert real.state in ("optimal", "feasible")
+    assert real.text("kpis") != before
+
+
 def test_the_web_process_does_not_import_torch():
     import subprocess
     import sys

@@ -64,9 +64,7 @@ def test_cuts_are_told_where_neighbours_are_on_different_devices():
 
 
 def test_a_tensor_counts_once_per_device_it_goes_to():
-    graph = OpGraph(
-        tuple(Operator(name) for name in "abcd"), (Tensor(0, (1, 2, 3), Amount(MIB)),), name="fan"
-    )
+    graph = OpGraph(tuple(Operator(name) for name in "abcd"), (Tensor(0, (1, 2, 3), Amount(MIB)),), name="fan")
     told = skeleton(Workload(graph, "fan"))
     view = graph_view(told, frozenset())
     cuts = assignment(view, told, [[0], [0], [1], [1]], 1)["cuts"]

@@ -17,6 +17,7 @@ FULL = Session(
         objective=Objective.MAX_LOAD,
         pipeline=Pipeline.GPIPE,
         training=False,
+        dtype="bf16",
         mini_batch=64,
         micro_batches=16,
     ),
@@ -73,6 +74,7 @@ def test_the_theme_does_not_change_the_plan():
         ("objective", "fastest"),
         ("pipeline", ["gpipe"]),
         ("training", "maybe"),
+        ("dtype", "int4"),
         ("theme", "neon"),
     ],
 )

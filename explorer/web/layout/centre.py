@@ -61,8 +61,10 @@ def _graph(theme: Theme) -> Component:
                 className="canvas",
                 tabIndex=0,
                 role="img",
-                **{"aria-label": "Operators grouped by module, coloured by device. Arrow keys move between boxes, "
-                   "Enter expands, Escape clears. The same as a table is below."},
+                **{
+                    "aria-label": "Operators grouped by module, coloured by device. Arrow keys move between boxes, "
+                    "Enter expands, Escape clears. The same as a table is below."
+                },
             ),
             _twin("Graph as a table", ids.GRAPH_TABLE),
         ],
@@ -108,8 +110,10 @@ def _gantt() -> Component:
                 className="canvas",
                 tabIndex=0,
                 role="img",
-                **{"aria-label": "Schedule: a lane a device, a bar a stage and micro-batch. Plus and minus zoom, "
-                   "arrow keys move, 0 shows all. The same as a table is below."},
+                **{
+                    "aria-label": "Schedule: a lane a device, a bar a stage and micro-batch. Plus and minus zoom, "
+                    "arrow keys move, 0 shows all. The same as a table is below."
+                },
             ),
             _twin("Schedule as a table", ids.GANTT_TABLE),
         ],

@@ -9,7 +9,7 @@ import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.view.session import Session
+from explorer.view.session import DTYPES, Session
 from explorer.view.text import GIB
 from explorer.web import ids
 from explorer.web.backend import Catalogue
@@ -41,7 +41,11 @@ def left_rail(catalogue: Catalogue, session: Session) -> Component:
                         className="run",
                     ),
                     dmc.Switch(
-                        id=ids.LIVE, label="Solve on change", labelPosition="left", checked=True, size="xs",
+                        id=ids.LIVE,
+                        label="Solve on change",
+                        labelPosition="left",
+                        checked=True,
+                        size="xs",
                         className="spread",
                     ),
                 ],
@@ -76,6 +80,14 @@ def _model(catalogue: Catalogue, session: Session) -> Component:
                 size="xs",
                 fullWidth=True,
             ),
+            dmc.SegmentedControl(
+                id=ids.DTYPE,
+                data=[{"value": "auto", "label": "as built"}, *({"value": name, "label": name} for name in DTYPES)],
+                value=session.settings.dtype or "auto",
+                size="xs",
+                fullWidth=True,
+                className="dense",
+            ),
         ],
     )
 
@@ -90,10 +102,26 @@ def _cluster(catalogue: Catalogue, session: Session) -> Component:
     return _section(
         "Cluster",
         [
-            _slider("GPUs", ids.DEVICES_VALUE, str(devices), id=ids.DEVICES, min=1, max=max(SLIDER_DEVICES, devices),
-                    step=1, value=devices),
-            _slider("Memory per GPU", ids.MEMORY_VALUE, "", id=ids.MEMORY, min=min(0.0, math.floor(cap)), max=top,
-                    step=0.0625, value=cap),
+            _slider(
+                "GPUs",
+                ids.DEVICES_VALUE,
+                str(devices),
+                id=ids.DEVICES,
+                min=1,
+                max=max(SLIDER_DEVICES, devices),
+                step=1,
+                value=devices,
+            ),
+            _slider(
+                "Memory per GPU",
+                ids.MEMORY_VALUE,
+                "",
+                id=ids.MEMORY,
+                min=min(0.0, math.floor(cap)),
+                max=top,
+                step=0.0625,
+                value=cap,
+            ),
             dmc.Select(
                 id=ids.KIND,
                 data=[k.name for k in catalogue.kinds],
@@ -116,8 +144,17 @@ def _pipeline(session: Session) -> Component:
             _row(
                 "Mini-batch",
                 dmc.NumberInput(
-                    id=ids.MINI_BATCH, value=settings.mini_batch or "", min=1, max=65536, allowDecimal=False,
-                    allowNegative=False, placeholder="auto", size="xs", w=84, hideControls=True, debounce=350,
+                    id=ids.MINI_BATCH,
+                    value=settings.mini_batch or "",
+                    min=1,
+                    max=65536,
+                    allowDecimal=False,
+                    allowNegative=False,
+                    placeholder="auto",
+                    size="xs",
+                    w=84,
+                    hideControls=True,
+                    debounce=350,
                     **{"aria-label": "Mini-batch, samples"},
                 ),
             ),
@@ -175,8 +212,16 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
             _row(
                 "Time limit",
                 dmc.NumberInput(
-                    id=ids.TIME_LIMIT, value=session.time_limit_s, min=0.1, max=600, suffix=" s", size="xs", w=84,
-                    hideControls=True, debounce=350, **{"aria-label": "Time limit, seconds"},
+                    id=ids.TIME_LIMIT,
+                    value=session.time_limit_s,
+                    min=0.1,
+                    max=600,
+                    suffix=" s",
+                    size="xs",
+                    w=84,
+                    hideControls=True,
+                    debounce=350,
+                    **{"aria-label": "Time limit, seconds"},
                 ),
             ),
         ],
