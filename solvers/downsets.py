@@ -33,7 +33,7 @@ from solvers.kernels.downset_walk import (
 )
 
 PAIRS_A_CALL = 1_000_000
-"""Pairs or relations per kernel call: a few hundredths of a second."""
+"""Pairs, or words of relations, per kernel call: a few hundredths of a second."""
 TABLE_BYTES = 4 * 2**30
 """Memory the dynamic programme's table may take."""
 
@@ -68,11 +68,12 @@ def enumerate_downsets(order: Order, budget: int, check: Check) -> Downsets | No
     element_key = np.random.default_rng(0).integers(1, 2**63, elements, dtype=np.uint64)
     at = _room((elements + 63) // 64, 4 * elements + 1024, 8 * elements + 4096)
     at.parent[0] = at.via[0] = -1
+    quota = PAIRS_A_CALL // at.words.shape[1]  # a relation costs a look at every word
     cursor = np.array([0, 1, 0], np.int64)
     file_keys(at.table, at.key, 1)
     while True:
         check()
-        status = expand(order, element_key, at, cursor, budget, PAIRS_A_CALL)
+        status = expand(order, element_key, at, cursor, budget, quota)
         if status == OVER_BUDGET:
             return None
         if status == NEEDS_ROOM:
