@@ -72,6 +72,8 @@ def _assignments(problem: Problem, groups: int) -> Iterator[Sequence[int]]:
                 twins[device] = earlier
                 break
     chosen = [0] * groups
+    if len(specs) == 1:  # any number of groups: too deep for the recursion
+        return iter([chosen])
 
     def extend(position: int, used: frozenset[int]) -> Iterator[Sequence[int]]:
         if position == groups:

@@ -106,3 +106,12 @@ def test_a_backward_operator_without_a_forward_one_counts_for_convexity():
     for placement in ([(0,), (0,), (0,), (0,), (1,)], [(0,)] * 5, [(0,), (1,), (0,), (1,), (1,)]):
         plan = assemble(p, placement, 1)
         assert judge(p, plan).feasible == (not verify(p, plan))
+
+
+@pytest.mark.parametrize("name", list(PLANNERS))
+@pytest.mark.parametrize(("gpus", "cpus"), [(1, 0), (0, 1)])
+def test_one_device_takes_any_number_of_operators(name, gpus, cpus):
+    graph = OpGraph(tuple(Operator(f"o{i}") for i in range(1100)), ())
+    p = problem(graph, [1.0] * 1100, gpus, cpus=cpus, training=False, objective=Objective.MAX_LOAD)
+    if PLANNERS[name]().unsupported(p) is None:
+        assert solve(p, name).objective_s == 1100.0
