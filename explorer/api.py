@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from explorer.planner_choice import choose_planner
 from explorer.problems import make_problem
@@ -26,12 +26,14 @@ def trace(
     model: torch.nn.Module | str,
     example_inputs: object = None,
     *,
+    example_kwargs: dict[str, Any] | None = None,
     name: str | None = None,
     training: bool = True,
     dtype: torch.dtype | str | None = None,
 ) -> Workload:
-    """The operator graph of a module, given example inputs (only shapes and dtypes matter; the
-    first dimension is the batch); or of whatever the command line takes for a MODEL.
+    """The operator graph of a module, given example inputs (a tensor, a tuple of arguments or a dict by
+    name, and example_kwargs more by name; only shapes and dtypes matter, and the first dimension is the
+    batch), in the module's own dtype unless ``dtype`` says another; or of whatever the command line takes for a MODEL.
 
     Raises TraceError or InvalidProblem.
     """
@@ -41,7 +43,14 @@ def trace(
         return load(model, training=training, dtype=dtype)
     from explorer.tracing import trace_module
 
-    return trace_module(model, example_inputs, name=name or type(model).__name__, training=training, dtype=dtype)
+    return trace_module(
+        model,
+        example_inputs,
+        example_kwargs=example_kwargs,
+        name=name or type(model).__name__,
+        training=training,
+        dtype=dtype,
+    )
 
 
 def plan(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
 import zipfile
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +36,8 @@ def load(model: str, *, training: bool = True, dtype: torch.dtype | str | None =
     """The workload of ``model``. Files are recognised by content, read as data and never executed.
 
     training and dtype ("bf16", "fp16", "fp32", or torch's) are for models that are traced here, and
-    training for .pt2 files: other files say themselves what they hold. Raises InvalidProblem or TraceError in one line.
+    training for .pt2 files: other files say themselves what they hold, and another dtype is refused.
+    Raises InvalidProblem or TraceError in one line.
     """
     check_name(model)
     if model in MODELS:
@@ -43,7 +46,19 @@ def load(model: str, *, training: bool = True, dtype: torch.dtype | str | None =
         return trace_demo(model, training=training, dtype=dtype)
     if _is_callable(model):
         return load_callable(model, training=training, dtype=dtype)
-    return load_file(model, training=training)
+    workload = load_file(model, training=training)
+    if isinstance(dtype, str):
+        _check_dtype(workload, model, dtype)
+    return workload
+
+
+def _check_dtype(workload: Workload, path: str, asked: str) -> None:
+    from explorer.costs.roofline import dtype_of
+
+    if workload.compute is not None:
+        raise InvalidProblem(f"{path}: states its own compute times; --dtype is for models that are traced here")
+    if asked != (found := dtype_of(workload.graph)):
+        raise InvalidProblem(f"{path}: its tensors are {found}; to plan it in {asked}, export or trace it in {asked}")
 
 
 def check_name(model: str) -> None:
@@ -51,27 +66,52 @@ def check_name(model: str) -> None:
     is_path = os.path.exists(model) or os.sep in model or bool(Path(model).suffix)
     if model not in MODELS and not _is_callable(model) and not is_path:
         raise InvalidProblem(
-            f"there is no demo model or file {model!r}{closest(model, MODELS)} (`placement-explorer models` lists them)"
+            f"there is no demo model or file {model!r}{closest(model, MODELS)} (`placement-explorer models` lists"
+            " them; a module of yours is package.module:callable)"
         )
 
 
 def load_callable(reference: str, *, training: bool = True, dtype: torch.dtype | str | None = None) -> Workload:
-    """Trace what "package.module:callable" returns: (module, example inputs). This runs its code."""
+    """Trace what "package.module:callable" returns: (module, example inputs), or (module, args, kwargs).
+
+    This runs its code; what that prints goes to stderr, and an exit is an error.
+    """
     from explorer.tracing import trace_module
 
     module_name, _, attribute = reference.partition(":")
     if os.getcwd() not in sys.path:  # a console script, unlike python -m, does not have it there
         sys.path.insert(0, os.getcwd())
     try:
-        made = getattr(importlib.import_module(module_name), attribute)()
+        with redirect_stdout(sys.stderr):
+            made = getattr(importlib.import_module(module_name), attribute)()
     except PlacementError:
         raise
-    except Exception as error:
-        raise TraceError(f"{reference}: {type(error).__name__}: {_first_line(error)}") from error
-    if not isinstance(made, tuple) or len(made) != 2:
+    except (Exception, SystemExit) as error:
+        where = _place(error)
+        raise TraceError(f"{reference}: {type(error).__name__}: {_first_line(error)}{where}") from error
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or (len(made) == 3 and not isinstance(made[2], dict)):
         found = f"{len(made)} values" if isinstance(made, tuple) else type(made).__name__
-        raise TraceError(f"{reference}: expected it to return (module, example inputs), found {found}")
-    return trace_module(made[0], made[1], name=attribute, training=training, dtype=dtype, reference=reference)
+        raise TraceError(
+            f"{reference}: expected it to return (module, example inputs), found {found}"
+            " (arguments by name: a dict of inputs, or (module, args, kwargs))"
+        )
+    with redirect_stdout(sys.stderr):
+        return trace_module(
+            made[0],
+            made[1],
+            example_kwargs=made[2] if len(made) == 3 else None,
+            name=attribute,
+            training=training,
+            dtype=dtype,
+            reference=reference,
+        )
+
+
+def _place(error: BaseException) -> str:
+    """Where the code that was called failed: " (model.py, line 12)"; "" if it was never reached."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__ and f.filename[:1] != "<"]
+    inside = [f for f in frames if f.filename != importlib.__file__]
+    return f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})" if inside else ""
 
 
 def load_file(path: str, *, training: bool = True) -> Workload:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explorer.tracing.flops import PRODUCTS
+from explorer.tracing.flops import PRODUCTS, RECURRENT
 from explorer.tracing.forward import Forward
 from explorer.tracing.sizes import LOOKUPS
 from solvers.graph import NOTHING, Amount, Operator, Phase, Tensor
@@ -58,7 +58,7 @@ def training(forward: Forward) -> Mirrored:
             operators.append(_input_gradient(forward, group))
         if forward.weights[group]:
             weight_gradient[group] = len(operators)
-            operators.append(_weight_gradient(forward, group))
+            operators.append(_weight_gradient(forward, group, alone=group not in receives))
     trained = {owner for group in weight_gradient for owner in forward.weights[group]}
     for group in sorted(trained):
         update[group] = len(operators)
@@ -131,8 +131,11 @@ def _input_factor(forward: Forward, group: int) -> float:
     return 1.0
 
 
-def _weight_gradient(forward: Forward, group: int) -> Operator:
-    """d loss / d parameters. Reads the output's gradient and the input, writes a parameter's gradient."""
+def _weight_gradient(forward: Forward, group: int, *, alone: bool) -> Operator:
+    """d loss / d parameters. Reads the output's gradient and the input, writes a parameter's gradient.
+
+    alone: there is no input gradient. A recurrent layer then still sends gradients back through time.
+    """
     operator = forward.operators[group]
     written = Amount(fixed=float(sum(forward.weights[group].values())))
     inputs = _amount(forward, group, "read_bytes")
@@ -144,7 +147,7 @@ def _weight_gradient(forward: Forward, group: int) -> Operator:
         op_type=operator.op_type,
         phase=Phase.BACKWARD_WEIGHT,
         module_path=operator.module_path,
-        flops=operator.flops,
+        flops=_times(operator.flops, 2.0 if alone and operator.op_type in RECURRENT else 1.0),
         moved_bytes=_amount(forward, group, "written_bytes") + inputs + written,
         colocation=operator.colocation,
         forward_of=group,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import re
+import traceback
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +20,9 @@ from torch._subclasses import FakeTensorMode
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
+from torch.nn.modules import transformer
 from torch.utils import _pytree as pytree
+from torch.utils import checkpoint
 
 from explorer.tracing.captured import Captured
 from explorer.tracing.fake import Inputs, batch_of, first_line
@@ -25,47 +32,116 @@ from solvers.errors import TraceError
 DATA_DEPENDENT = ("data-dependent", "data dependent", "DataDependent", "Could not guard", "unbacked")
 """How torch says that control flow or a shape depends on the values of a tensor."""
 
+CHECKPOINTED = (
+    "activation checkpointing is left out: saved activations are those of a run without it, and nothing is recomputed"
+)
+FIXED_SIZES = "give each result a fixed size (a mask, or a fixed number of samples for each expert)"
+"""What to do about a shape that depends on values."""
+
+USER_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
+TORCH = str(Path(torch.__file__).parent)
+
 
 def capture(module: nn.Module, inputs: Inputs, mode: FakeTensorMode, *, name: str, training: bool) -> Captured:
     """``module`` and ``inputs`` are fake (see `fake`). Raises TraceError in one line."""
     with quiet():
-        program = _export(module, inputs, name)
+        program, notes = _export(module, inputs, name)
         try:
-            return _run(program, module, inputs, mode, name, training)
+            return _run(program, module, inputs, mode, name, training, notes)
         except TraceError as error:
             # The interpreter adds its own lines to whatever passes through it.
             raise TraceError(f"{name}: {first_line(error)}") from error
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
             raise TraceError(
-                f"{name}: the shape or value of a result depends on the values of a tensor ({first_line(error)}),"
-                " so the operators have no fixed sizes"
+                f"{name}: the shape or value of a result depends on the values of a tensor"
+                f" ({_told_where(error)}), so the operators have no fixed sizes; {FIXED_SIZES}"
             ) from error
         except (RuntimeError, TypeError, NotImplementedError) as error:
             message = f"{name}: could not run the exported graph on fake tensors: {first_line(error)}"
             raise TraceError(message) from error
 
 
-def _export(module: nn.Module, inputs: Inputs, name: str) -> ExportedProgram:
+def _export(module: nn.Module, inputs: Inputs, name: str) -> tuple[ExportedProgram, tuple[str, ...]]:
+    """The program, and notes on what it leaves out."""
     args, kwargs = inputs
     try:
-        return torch.export.export(module, args, kwargs, strict=False)
+        # nn.Transformer looks whether a mask happens to be causal: the mask is taken as any other.
+        with _noticing_checkpoints() as seen, patch.object(transformer, "_detect_is_causal_mask", _stated_causal):
+            program = torch.export.export(module, args, kwargs, strict=False)
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
+        where = _users_line(said)
         if any(words in said for words in DATA_DEPENDENT):
             raise TraceError(
                 f"{name}: the forward depends on the values of a tensor (an `if` or a shape), which has no"
-                f" fixed operator graph; torch.export said: {first_line(error)}"
+                f" fixed operator graph{where}; torch.export said: {first_line(error)}"
             ) from error
-        raise TraceError(f"{name}: torch.export could not trace it: {first_line(error)}") from error
+        raise TraceError(
+            f"{name}: torch.export could not trace it: {first_line(error)}{where or _frame_of(error)}"
+        ) from error
+    return program, (CHECKPOINTED,) if seen else ()
+
+
+@contextmanager
+def _noticing_checkpoints() -> Iterator[list[bool]]:
+    """An export sees through torch.utils.checkpoint: the list is not empty if the forward called it."""
+    seen: list[bool] = []
+    inner = checkpoint._checkpoint_without_reentrant_generator  # type: ignore[attr-defined]
+
+    def noticed(*args: Any, **kwargs: Any) -> Any:
+        seen.append(True)
+        return inner(*args, **kwargs)
+
+    class Reentrant:
+        """This variant cannot be exported; what it runs can."""
+
+        @staticmethod
+        def apply(function: Any, preserve_random_state: bool, *args: Any) -> Any:
+            seen.append(True)
+            return function(*args)
+
+    with (
+        patch.object(checkpoint, "_checkpoint_without_reentrant_generator", noticed),
+        patch.object(checkpoint, "CheckpointFunction", Reentrant),
+    ):
+        yield seen
+
+
+def _stated_causal(mask: Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
+    return bool(is_causal)
+
+
+def _users_line(said: str) -> str:
+    """The innermost line outside torch of the frames in a message: " (model.py, line 12, in forward)", or ""."""
+    frames = [frame for frame in USER_FRAME.finditer(said) if not frame["file"].startswith(TORCH)]
+    if not frames:
+        return ""
+    return f" ({Path(frames[-1]['file']).name}, line {frames[-1]['line']}, in {frames[-1]['function']})"
+
+
+def _frame_of(error: BaseException) -> str:
+    """The same from the traceback: the innermost line that is neither torch's nor this package's."""
+    own = str(Path(__file__).parent)
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith((TORCH, own, "<"))
+    ]
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno}, in {frames[-1].name})" if frames else ""
+
+
+def _told_where(error: BaseException) -> str:
+    """The operator and the module it was called in."""
+    where = getattr(error, "module_path", "")
+    return f"{first_line(error)} in {where}" if where else first_line(error)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Export warns and logs about matters that do not change the graph."""
+    """Export warns and logs about matters that do not change the graph, and prints a half-made graph
+    to stderr where it fails."""
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -73,7 +149,13 @@ def quiet() -> Iterator[None]:
 
 
 def _run(
-    program: ExportedProgram, module: nn.Module, inputs: Inputs, mode: FakeTensorMode, name: str, training: bool
+    program: ExportedProgram,
+    module: nn.Module,
+    inputs: Inputs,
+    mode: FakeTensorMode,
+    name: str,
+    training: bool,
+    notes: tuple[str, ...],
 ) -> Captured:
     tape = Tape()
     parameters: dict[str, str] = {}
@@ -102,7 +184,8 @@ def _run(
         else:
             buffers.append(label)
     hooks = torch.autograd.graph.saved_tensors_hooks(tape.pack, tape.unpack)
-    with mode, torch.set_grad_enabled(training), hooks:
+    # oneDNN's fused LSTM does not tell a fake run how much it saves; the kernels that all builds have do.
+    with mode, torch.set_grad_enabled(training), hooks, torch.backends.mkldnn.flags(enabled=False):
         results = Recorder(program.graph_module, tape).run(*arguments, enable_io_processing=False)
     specs = program.graph_signature.output_specs
     user_outputs = {spec.arg.name for spec in specs if spec.kind.name == "USER_OUTPUT"}
@@ -121,6 +204,7 @@ def _run(
         inputs=tuple(given),
         outputs=tuple(dict.fromkeys(returned)),
         saved=tuple(tape.saved),
+        notes=notes if training else (),
     )
 
 

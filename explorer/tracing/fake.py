@@ -49,8 +49,11 @@ def fake_module(module: nn.Module, mode: FakeTensorMode, *, training: bool, dtyp
     return twin.train() if training else twin.eval()
 
 
-def fake_inputs(example_inputs: object, mode: FakeTensorMode, dtype: torch.dtype | None) -> Inputs:
-    """(args, kwargs) on the fake CPU, from a tensor, a sequence of arguments or a dict by name.
+def fake_inputs(
+    example_inputs: object, mode: FakeTensorMode, dtype: torch.dtype | None, by_name: dict[str, Any] | None = None
+) -> Inputs:
+    """(args, kwargs) on the fake CPU, from a tensor, a sequence of arguments or a dict by name; by_name
+    adds arguments by name.
 
     Raises TraceError if there is no tensor, or none with a batch dimension.
     """
@@ -63,6 +66,7 @@ def fake_inputs(example_inputs: object, mode: FakeTensorMode, dtype: torch.dtype
     else:
         found = type(example_inputs).__name__
         raise TraceError(f"example inputs must be a tensor, a tuple of arguments or a dict by name, found {found}")
+    given = (given[0], {**given[1], **(by_name or {})})
     if not any(isinstance(x, Tensor) and x.dim() > 0 for x in pytree.tree_leaves(given)):
         raise TraceError("example inputs hold no tensor with a batch dimension (the first one is the batch)")
     return pytree.tree_map_only(Tensor, lambda x: fake_tensor(x, mode, dtype), given)

@@ -119,9 +119,14 @@ FORMULAS: dict[str, Callable[[Node, Values], float]] = {
     "aten.rnn_relu_cell": _cell(gates=1),
     "aten.lstm": _recurrent,
     "aten.gru": _recurrent,
+    "aten.rnn_tanh": _recurrent,
+    "aten.rnn_relu": _recurrent,
     "aten.einsum": _einsum,
 }
 """Operators that arithmetic may bound."""
+
+RECURRENT = frozenset({"aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu"})
+"""Layers that hold a chain of products over time."""
 
 PRODUCTS = frozenset(FORMULAS)
 """Operators that are products of matrices, or convolutions, or attention."""

@@ -72,13 +72,20 @@ def _notes(captured: Captured, readers: Mapping[str, list[int]]) -> list[str]:
         elif len(groups) > 1:
             reused.append(name)
     if reused:
-        such = ", ".join(reused[:2])
-        notes.append(f"{len(reused)} parameters are read by several operators each, which share a device ({such}, ...)")
+        are = "parameter is read" if len(reused) == 1 else "parameters are each read"
+        notes.append(f"{len(reused)} {are} by several operators, which share a device ({_some(reused)})")
     unused = [captured.parameters[parameter] for parameter in captured.parameters if parameter not in readers]
     if unused:
-        notes.append(f"{len(unused)} parameters are read by no operator and counted nowhere ({unused[0]}, ...)")
+        are = "parameter is" if len(unused) == 1 else "parameters are"
+        notes.append(f"{len(unused)} {are} read by no operator and counted nowhere ({_some(unused)})")
     trainable = [captured.values[parameter].requires_grad for parameter in captured.parameters]
     if any(trainable) and not all(trainable):
         frozen = len(trainable) - sum(trainable)
-        notes.append(f"{frozen} parameters are frozen; memory counts gradients and optimizer states for them too")
+        are = "parameter is" if frozen == 1 else "parameters are"
+        notes.append(f"{frozen} {are} frozen; memory counts gradients and optimizer states for them too")
     return notes
+
+
+def _some(names: list[str]) -> str:
+    """The first two."""
+    return ", ".join(names[:2]) + (", ..." if len(names) > 2 else "")

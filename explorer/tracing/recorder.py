@@ -1,8 +1,9 @@
 """Runs an exported graph on fake tensors and writes down what the export does not say: which outputs
 share storage, which carry gradients, and what autograd saves for the backward.
 
-Saved is what PyTorch saves on a CPU. A GPU differs in small things: it keeps one byte for an element
-of a dropout mask, where a CPU keeps one element of the input's dtype.
+Saved is what PyTorch saves on a CPU, except that attention with dropout is taken to be fused, as it is
+on a GPU. A GPU differs in small things: it keeps one byte for an element of a dropout mask, where a CPU
+keeps one element of the input's dtype.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from torch.utils import _pytree as pytree
 
 from explorer.tracing.captured import Node, Saved, Value
 from solvers.errors import TraceError
+
+DROPOUT = 4
+"""Position of dropout_p among attention's arguments."""
 
 
 class Tape:
@@ -125,7 +129,11 @@ class Recorder(fx.Interpreter):
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         if isinstance(n.target, torch._ops.HigherOrderOperator):
             return self._block(n, args)
-        result = n.target(*args, **kwargs)
+        try:
+            result = _run_as_on_a_gpu(n.target, args, kwargs)
+        except Exception as error:
+            error.module_path = module_path(n)  # type: ignore[attr-defined]
+            raise
         self.tape.record(f"{self.prefix}{n.name}", n, args, kwargs, result)
         return result
 
@@ -143,6 +151,14 @@ class Recorder(fx.Interpreter):
             raise TraceError(f"in {where}: {kind} (control flow inside the graph) is not supported")
         with context:
             return Recorder(block, self.tape, f"{self.prefix}{n.name}.").run(*rest, enable_io_processing=False)
+
+
+def _run_as_on_a_gpu(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    """Fused attention keeps a seed for its dropout; a CPU has no such kernel and would keep all scores."""
+    if target is torch.ops.aten.scaled_dot_product_attention.default:
+        args = (*args[:DROPOUT], *((0.0,) if len(args) > DROPOUT else ()), *args[DROPOUT + 1 :])
+        kwargs = {name: value for name, value in kwargs.items() if name != "dropout_p"}
+    return target(*args, **kwargs)
 
 
 def _arguments(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any, bool]]:

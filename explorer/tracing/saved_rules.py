@@ -58,6 +58,18 @@ def _gates(node: Node, values: Values) -> float:
     return 5.0 * values[node.outputs[0]].nbytes
 
 
+def _steps(kept: float) -> Callable[[Node, Values], float]:
+    """A whole recurrent layer: so many rows of its width for every step, layer and direction."""
+
+    def extra(node: Node, values: Values) -> float:
+        rows = values[node.outputs[0]].nbytes / (2 if node.constants.get("bidirectional") else 1)
+        hidden = [name for argument, name in node.tensors if argument == "params"]
+        matrices = [values[name] for name in hidden if len(values[name].shape) == 2]
+        return kept * rows * len(matrices) / 2
+
+    return extra
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """inputs: the arguments saved. output: whether the result is. extra: bytes made inside."""
@@ -104,6 +116,11 @@ RULES: dict[str, Rule] = {
     "aten.index_select": Rule(("index",)),
     "aten.index": Rule(("indices",)),
     "aten.lstm_cell": Rule(("input", "hx"), extra=_gates),
+    # Gates, states and what the products of each layer read.
+    "aten.lstm": Rule(("input", "hx"), extra=_steps(8.0)),
+    "aten.gru": Rule(("input", "hx"), extra=_steps(8.0)),
+    "aten.rnn_tanh": Rule(("input", "hx"), extra=_steps(2.0)),
+    "aten.rnn_relu": Rule(("input", "hx"), extra=_steps(2.0)),
 }  # fmt: skip
 
 PARTNERS = frozenset(

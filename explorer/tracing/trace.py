@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 from torch._subclasses import FakeTensorMode
@@ -26,12 +28,13 @@ def trace_module(
     training: bool = True,
     dtype: torch.dtype | str | None = None,
     reference: str | None = None,
+    example_kwargs: dict[str, Any] | None = None,
 ) -> Workload:
     """The operator graph of ``module``: no weight is read, copied or changed, and nothing is computed.
 
-    example_inputs: a tensor, a tuple of arguments or a dict by name; only shapes and dtypes matter,
-    and the first dimension of the first tensor is the batch (every tensor input with the same first
-    dimension scales with it). dtype replaces every floating dtype ("bf16", "fp16", "fp32", a
+    example_inputs: a tensor, a tuple of arguments or a dict by name; example_kwargs: more by name. Only
+    shapes and dtypes matter, and the first dimension of the first tensor is the batch (every tensor input
+    with the same first dimension scales with it). dtype replaces every floating dtype ("bf16", "fp16", "fp32", a
     torch.dtype, or None: as the module is). training puts the module in train or eval mode and adds
     backward and update. reference defaults to ``name``.
 
@@ -46,7 +49,7 @@ def trace_module(
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     target = _dtype(dtype)
     twin = fake_module(module, mode, training=training, dtype=target)
-    inputs = fake_inputs(example_inputs, mode, target)
+    inputs = fake_inputs(example_inputs, mode, target, example_kwargs)
     small = capture(twin, inputs, mode, name=name, training=training)
     try:
         more = at_batch(inputs, 2 * batch_of(inputs), mode)

@@ -1,0 +1,146 @@
+"""Modules as people write them: masks, checkpoints, recurrent layers, attention with dropout, odd inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from explorer.tracing import load_pt2, trace_module
+from explorer.tracing.capture import quiet
+from solvers.errors import TraceError
+from solvers.formats.workload import Workload
+from solvers.graph import Phase
+from tests.tracing.models import BATCH, WIDTH, Function, trace
+
+STEPS = 6
+
+
+def saved(workload: Workload) -> float:
+    return sum(operator.saved_bytes.at(workload.graph.samples) for operator in workload.graph.operators)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind: type[nn.RNNBase], layers: int = 1) -> None:
+        super().__init__()
+        self.layer = kind(WIDTH, WIDTH, layers, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x)[0].sum()
+
+
+def test_a_fused_lstm_saves_its_gates_and_states() -> None:
+    """Four gates, the cell state and the hidden state of each step at the least."""
+    rows = BATCH * STEPS * WIDTH * 4
+    workload = trace(Recurrent(nn.LSTM, 2), torch.randn(BATCH, STEPS, WIDTH))
+    assert 2 * 6 * rows <= saved(workload) <= 2 * 10 * rows
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_recurrent_layer_in_a_file_saves_about_what_a_live_one_does(kind: type[nn.RNNBase], tmp_path: Path) -> None:
+    module, x = Recurrent(kind, 2), torch.randn(BATCH, STEPS, WIDTH)
+    with quiet():
+        torch.export.save(torch.export.export(module, (x,)), tmp_path / "m.pt2")
+    assert saved(load_pt2(tmp_path / "m.pt2")) == pytest.approx(saved(trace(module, x)), rel=0.25)
+
+
+def test_a_recurrent_layer_sends_gradients_back_through_time_even_from_the_first_layer() -> None:
+    graph = trace(Recurrent(nn.GRU), torch.randn(BATCH, STEPS, WIDTH)).graph
+    of = {o.phase: o.flops.at(BATCH) for o in graph.operators if o.op_type == "aten.gru"}
+    assert of[Phase.BACKWARD_WEIGHT] == 2 * of[Phase.FORWARD] > 0
+    assert Phase.BACKWARD_INPUT not in of
+
+
+def test_attention_with_dropout_does_not_save_its_scores() -> None:
+    """As fused kernels on a GPU: bytes grow with the tokens, not with their square."""
+
+    def at(tokens: int) -> float:
+        def attend(h: Tensor) -> Tensor:
+            return F.scaled_dot_product_attention(h, h, h, dropout_p=0.1)
+
+        return saved(trace(Function(attend), torch.randn(BATCH, 1, tokens, WIDTH)))
+
+    assert at(128) == pytest.approx(2 * at(64))
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpointed_blocks_are_traced_and_a_note_says_that_nothing_is_recomputed(reentrant: bool) -> None:
+    inner = nn.Linear(WIDTH, WIDTH)
+
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.inner = nn.Linear(WIDTH, WIDTH), inner
+
+        def forward(self, x: Tensor) -> Tensor:
+            return checkpoint(self.inner, self.first(x), use_reentrant=reentrant).sum()
+
+    workload = trace(Checkpointed())
+    assert workload.notes == (
+        "activation checkpointing is left out: saved activations are those of a run without it,"
+        " and nothing is recomputed",
+    )
+
+
+def test_a_transformer_takes_any_mask() -> None:
+    class Masked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Transformer(WIDTH, 2, 1, 1, WIDTH, batch_first=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+            return self.layer(x, x, tgt_mask=mask).sum()
+
+    assert len(trace(Masked(), torch.randn(BATCH, STEPS, WIDTH)).graph) > 20
+
+
+class ByName(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor, *, mask: Tensor, scale: float = 1.0) -> Tensor:
+        return (self.layer(x).masked_fill(mask, 0.0) * scale).sum()
+
+
+def test_arguments_may_be_given_by_position_and_by_name() -> None:
+    x, mask = torch.randn(BATCH, WIDTH), torch.zeros(BATCH, WIDTH, dtype=torch.bool)
+    both = trace_module(ByName(), (x,), example_kwargs={"mask": mask, "scale": 2.0}, name="tiny")
+    named = trace_module(ByName(), {"x": x, "mask": mask, "scale": 2.0}, name="tiny")
+    assert both.graph == named.graph
+
+
+def test_a_file_may_hold_arguments_that_are_no_tensors(tmp_path: Path) -> None:
+    x, mask = torch.randn(BATCH, WIDTH), torch.zeros(BATCH, WIDTH, dtype=torch.bool)
+    torch.export.save(torch.export.export(ByName(), (x,), {"mask": mask, "scale": 2.0}), tmp_path / "m.pt2")
+    assert load_pt2(tmp_path / "m.pt2").graph.samples == BATCH
+
+
+class Deciding(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.relu() if x.sum() > 0 else x.sigmoid()
+
+
+def test_a_failed_trace_names_the_line_and_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(TraceError, match=r"\(test_newcomers.py, line \d+, in forward\)"):
+        trace(Deciding())
+    assert capfd.readouterr() == ("", "")
+
+
+class Routed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.expert = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.expert(x[torch.where(x[:, 0] > 0)[0]]).sum()
+
+
+def test_a_routing_whose_sizes_depend_on_values_is_told_what_to_do() -> None:
+    with pytest.raises(TraceError, match="give each result a fixed size"):
+        trace(Routed())
