@@ -12,6 +12,8 @@ from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 
 DEFAULT_DEVICES = 4
+MAX_DEVICES = 1024
+"""Every pair has a link, and every planner looks at all of them."""
 DEFAULT_KIND = "H100-80GB"
 DEFAULT_BANDWIDTH = 25e9
 """Bytes per second and direction, between devices of one host: PCIe 4.0 x16 as measured, about."""
@@ -50,6 +52,8 @@ def _check(settings: Settings) -> None:
     ):
         if count is not None and count < least:
             raise InvalidProblem(f"the number of {what} must be at least {least}, found {count}")
+        if count is not None and count > MAX_DEVICES:
+            raise InvalidProblem(f"the number of {what} must be at most {MAX_DEVICES:,}, found {count:,}")
     for what, value in (
         ("memory", settings.memory_bytes),
         ("bandwidth", settings.bandwidth_bytes_per_s),

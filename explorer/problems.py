@@ -12,6 +12,10 @@ from solvers.problem import ComputeTable, Objective, Problem
 
 SAMPLES_PER_DEVICE = 16
 """Default mini-batch of a traced model, per device."""
+MAX_MINI_BATCH = 2**24
+"""Samples. Beyond it is a typing error, and times no longer add up to the last digit."""
+MAX_MICRO_BATCHES = 4096
+"""Every one is an action of every stage in the schedule."""
 MICRO_BATCHES_PER_DEVICE = 4
 """Default micro-batches of a workload that states times per sample, per device: enough that the
 pipeline's filling and draining do not hide what differs between plans."""
@@ -59,9 +63,18 @@ def _batches(settings: Settings, objective: Objective, cluster: Cluster, per_sam
     single = objective is Objective.MAKESPAN
     default = 1 if per_sample and single else devices * (MICRO_BATCHES_PER_DEVICE if per_sample else SAMPLES_PER_DEVICE)
     mini_batch = default if settings.mini_batch is None else settings.mini_batch
+    if mini_batch > MAX_MINI_BATCH:
+        raise InvalidProblem(f"the mini-batch must be at most {MAX_MINI_BATCH:,} samples, found {mini_batch:,}")
     if settings.micro_batches is not None or single:
-        return mini_batch, settings.micro_batches or 1
-    return mini_batch, mini_batch if per_sample else None
+        micro_batches: int | None = settings.micro_batches or 1
+    else:
+        micro_batches = mini_batch if per_sample else None
+    if micro_batches is not None and micro_batches > MAX_MICRO_BATCHES:
+        raise InvalidProblem(
+            f"at most {MAX_MICRO_BATCHES:,} micro-batches can be scheduled, found {micro_batches:,};"
+            " give fewer (--micro-batches)"
+        )
+    return mini_batch, micro_batches
 
 
 def _compute(workload: Workload, cluster: Cluster, dtype: str | None) -> tuple[ComputeTable, str]:

@@ -91,6 +91,24 @@ def test_a_pin_on_a_module_pins_what_is_in_it() -> None:
     assert make_problem(TRACED, Settings(pins={"blocks.1": 2})).pins == {1: 2, 2: 2}
 
 
+def test_a_pin_on_an_operator_takes_its_backward_along() -> None:
+    problem = make_problem(TRACED, Settings(pins={"blocks": 2, "head": 1}))
+    assert problem.pins == {1: 2, 2: 2, 3: 1, 4: 1}
+
+
+@pytest.mark.parametrize(
+    ("pins", "message"),
+    [
+        ({"head": 1, "head'": 0}, "'head' on device 1 and \"head'\" on device 0, which must share one"),
+        ({"embed": 1, "up": 0}, "they share table"),
+    ],
+)
+def test_pins_that_tear_apart_what_shares_a_device_are_refused(pins: dict[str, int], message: str) -> None:
+    tied = tuple(replace(o, colocation="table") if o.name in ("embed", "up") else o for o in GRAPH.operators)
+    with pytest.raises(InvalidProblem, match=message):
+        make_problem(replace(TRACED, graph=replace(GRAPH, operators=tied)), Settings(pins=pins))
+
+
 def test_a_pin_on_an_operator_wins_over_one_on_its_module() -> None:
     assert make_problem(TRACED, Settings(pins={"up": 0, "blocks.1.mlp": 1, "blocks": 3})).pins == {
         1: 0, 2: 1, 3: 3, 4: 3,

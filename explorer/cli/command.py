@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,11 +39,23 @@ def add_output(parser: argparse.ArgumentParser, flag: str, *more: str, what: str
 
 def _writable(path: str) -> str:
     place = Path(path)
+    if not path:
+        raise argparse.ArgumentTypeError("expected a file name, found nothing")
     if place.is_dir():
         raise argparse.ArgumentTypeError(f"{path}: is a folder, expected a file")
     if not place.parent.is_dir():
         raise argparse.ArgumentTypeError(f"{path}: there is no folder {str(place.parent)!r}")
+    if not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{path}: cannot be written; choose another file or folder")
     return path
+
+
+def write_text(path: str, text: str) -> None:
+    """Raises OSError that names the file, which a full disk does not do by itself."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OSError(error.errno, f"cannot be written: {(error.strerror or str(error)).lower()}", path) from None
 
 
 def print_json(value: object) -> None:

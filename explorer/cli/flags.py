@@ -26,7 +26,12 @@ def add_phase(parser: argparse.ArgumentParser) -> None:
     phase = parser.add_mutually_exclusive_group()
     phase.add_argument("--training", action="store_true", default=None, help="plan for training (default)")
     phase.add_argument("--inference", action="store_true", help="plan for inference")
-    parser.add_argument("--dtype", choices=("bf16", "fp16", "fp32"), help="trace in this dtype (default: the model's)")
+    parser.add_argument(
+        "--dtype",
+        choices=("bf16", "fp16", "fp32"),
+        help="trace in this dtype instead of the model's own, which is fp32 for the demos and for most modules as"
+        " they are built; training on A100 or newer is usually bf16",
+    )
 
 
 def wants_training(args: argparse.Namespace) -> bool:
@@ -85,8 +90,16 @@ def settings_of(args: argparse.Namespace) -> Settings:
         optimizer=Optimizer(args.optimizer),
         mini_batch=args.mini_batch,
         micro_batches=args.micro_batches,
-        pins=dict(args.pin),
+        pins=_pins(args.pin),
     )
+
+
+def _pins(given: list[tuple[str, int]]) -> dict[str, int]:
+    pins: dict[str, int] = {}
+    for name, device in given:
+        if pins.setdefault(name, device) != device:
+            raise InvalidProblem(f"--pin {name} is given twice, for devices {pins[name]} and {device}; keep one")
+    return pins
 
 
 def _values(kind: type[Objective | Contiguity | Transfers | Execution | Pipeline | Optimizer]) -> list[str]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
+from explorer.cli.command import Commands, add_command, add_json, add_output, print_json, write_text
 from explorer.cli.flags import add_model, add_phase, add_problem, settings_of, wants_training
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.plan_json import write_plan
@@ -52,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidProblem(f"--time-limit must be more than 0 seconds, found {args.time_limit:g}")
     if not (0 <= args.gap < 1 and math.isfinite(args.gap)):
         raise InvalidProblem(f"--gap must be at least 0 and less than 1, found {args.gap:g}")
+    from explorer.cli.progress import working
     from explorer.cli.report import print_report, result_object
     from explorer.loading import load
     from explorer.planner_choice import choose_planner
@@ -59,21 +59,23 @@ def run(args: argparse.Namespace) -> int:
     from solvers.infeasibility import explain_infeasible
 
     planner = choose_planner(args.planner)  # before the model: a typo should not cost a trace
-    workload = load(args.model, training=wants_training(args), dtype=args.dtype)
-    problem = make_problem(workload, settings_of(args), dtype=args.dtype)
+    settings = settings_of(args)
+    with working(f"tracing {args.model}"):
+        workload = load(args.model, training=wants_training(args), dtype=args.dtype)
+    problem = make_problem(workload, settings)
     try:
         result = _solve(problem, planner, args)
     except InvalidPlan as error:
         return _defect(error)
-    if args.output and result.plan is not None:
-        text = write_plan(problem, result.plan, result, workload.reference)
-        Path(args.output).write_text(text, encoding="utf-8")
     why = explain_infeasible(problem) if result.status is Status.INFEASIBLE else None
     if args.json:
         print_json(result_object(workload.reference, result, why))
     else:
         print_report(workload.reference, result, why)
-        if args.output and result.plan is not None:
+    if args.output and result.plan is not None:  # after the report: a full disk must not cost the plan
+        sys.stdout.flush()
+        write_text(args.output, write_plan(problem, result.plan, result, workload.reference))
+        if not args.json:
             print(f"written    {args.output}")
     return STATUS_OF[result.status]
 

@@ -17,6 +17,7 @@ from solvers.plan import Plan
 from solvers.result import Progress
 
 REDRAW_S = 0.1
+REDRAW_WORK_S = 0.5
 
 
 @dataclass
@@ -46,6 +47,34 @@ class ProgressLine:
             self.stream.write("\r" + " " * self.width + "\r")
             self.stream.flush()
             self.width = 0
+
+
+@contextmanager
+def working(what: str, stream: TextIO | None = None) -> Iterator[None]:
+    """On a terminal: ``what`` and the seconds it has taken, until it is done."""
+    stream = sys.stderr if stream is None else stream
+    if not stream.isatty():
+        yield
+        return
+    done = threading.Event()
+    began = time.perf_counter()
+
+    def tell() -> None:
+        while True:
+            stream.write(f"\r{what} ... {time.perf_counter() - began:.0f} s")
+            stream.flush()
+            if done.wait(REDRAW_WORK_S):
+                return
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
+        stream.write("\r" + " " * (len(what) + 16) + "\r")
+        stream.flush()
 
 
 @contextmanager

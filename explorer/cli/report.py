@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from explorer.cli.command import print_table
+from explorer.costs.roofline import stated_dtype
 from explorer.view import text
 from solvers.evaluate import Metrics, evaluate
 from solvers.formats.json_text import finite_or_none
@@ -42,6 +43,7 @@ def result_object(model: str, result: Result, why: Infeasibility | None = None) 
         "stages": None if plan is None else stages_object(problem, plan),
         "pipeline": None if plan is None else plan.pipeline,
         "mini_batch": problem.mini_batch,
+        "dtype": stated_dtype(problem.graph),
         "costs_from": problem.costs_from,
         "notes": list(result.notes),
     }
@@ -105,6 +107,9 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None) -
         print_infeasibility(problem, why)
     if result.status is Status.NO_PLAN:
         print("hint       another planner (auto), a longer --time-limit or a larger --memory may find one")
+    if (dtype := stated_dtype(graph)) is not None:
+        others = [name for name in ("bf16", "fp16", "fp32") if name != dtype]
+        print(f"dtype      {dtype}, as traced; another with --dtype {' or '.join(others)} when tracing")
     print(f"costs      {problem.costs_from}")
     for note in result.notes:
         print(f"note       {note}")

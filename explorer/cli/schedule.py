@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
+from explorer.cli.command import Commands, add_command, add_json, add_output, print_json, write_text
 from solvers.errors import InvalidPlan
 from solvers.formats.json_text import dump_json, finite_or_none
 
@@ -56,7 +55,7 @@ def simulate_plan(args: argparse.Namespace) -> int:
     schedule = simulate(file.problem, file.plan)
     if args.chrome_trace:
         trace = chrome_trace(schedule, file.problem.graph, file.problem.cluster)
-        Path(args.chrome_trace).write_text(dump_json(trace), encoding="utf-8")
+        write_text(args.chrome_trace, dump_json(trace))
     if args.json:
         print_json(_schedule_object(file, schedule))
     else:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
+from explorer.cli.command import Commands, add_command, add_json, add_output, print_json, write_text
 from explorer.cli.flags import add_model, add_phase, wants_training
 
 
@@ -21,15 +20,19 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from explorer.cli.progress import working
+    from explorer.costs.roofline import stated_dtype
     from explorer.loading import load
     from explorer.view import text
     from solvers.formats.graph_json import write_graph
     from solvers.formats.op_graph_json import graph_hash
 
-    workload = load(args.model, training=wants_training(args), dtype=args.dtype)
+    with working(f"tracing {args.model}"):
+        workload = load(args.model, training=wants_training(args), dtype=args.dtype)
     if args.output:
-        Path(args.output).write_text(write_graph(workload), encoding="utf-8")
+        write_text(args.output, write_graph(workload))
     graph = workload.graph
+    dtype = stated_dtype(graph)
     if args.json:
         print_json(
             {
@@ -37,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
                 "operators": len(graph),
                 "tensors": len(graph.tensors),
                 "samples": graph.samples,
+                "dtype": dtype,
                 "parameters": workload.parameters,
                 "training": workload.training,
                 "graph_sha256": graph_hash(graph),
@@ -48,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
     parameters = "" if workload.parameters is None else f", {text.large(workload.parameters)} parameters"
     print(
         f"{workload.reference}: {text.plural(len(graph), 'operator')}, {text.plural(len(graph.tensors), 'tensor')}"
-        f"{parameters}, {'training' if workload.training else 'inference'}"
+        f"{parameters}{'' if dtype is None else f', {dtype}'}, traced at {text.plural(graph.samples, 'sample')}"
+        f" for {'training' if workload.training else 'inference'}"
     )
     for note in workload.notes:
         print(f"note: {note}")

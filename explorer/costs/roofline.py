@@ -57,13 +57,22 @@ DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "
 
 def dtype_of(graph: OpGraph) -> str:
     """The dtype most floating tensors of the graph have: "bf16", "fp16" or "fp32"."""
+    return stated_dtype(graph) or "fp32"
+
+
+def stated_dtype(graph: OpGraph) -> str | None:
+    """The same, None for a graph that does not say (that of a workload file)."""
     found = Counter(DTYPES[tensor.dtype] for tensor in graph.tensors if tensor.dtype in DTYPES)
-    return found.most_common(1)[0][0] if found else "fp32"
+    return found.most_common(1)[0][0] if found else None
 
 
 def label(kinds: Sequence[str], dtype: str) -> str:
-    """For `Problem.costs_from`: "roofline estimate, H100-80GB, bf16"."""
-    return f"roofline estimate, {', '.join(kinds)}, {dtype}"
+    """For `Problem.costs_from`: "roofline estimate, H100-80GB, bf16"; a device that has no products in
+    the dtype is named with the rate it is given."""
+    rates = [DEVICES[kind].peak_flops_per_s for kind in kinds]
+    lacking = [kind for kind, rate in zip(kinds, rates, strict=True) if dtype != "fp32" and rate[dtype] == rate["fp32"]]
+    told = f" ({', '.join(lacking)}: no {dtype} products, at the fp32 rate)" if lacking else ""
+    return f"roofline estimate, {', '.join(kinds)}, {dtype}{told}"
 
 
 def estimate(graph: OpGraph, kinds: Sequence[str], dtype: str | None = None) -> ComputeTable:
