@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NODE_WIDTH, NODE_HEIGHT = 112.0, 26.0
-GAP_X, GAP_Y, COLUMN_GAP = 12.0, 14.0, 28.0
+NODE_WIDTH, NODE_HEIGHT = 124.0, 26.0
+GAP_X, GAP_Y, COLUMN_GAP = 10.0, 13.0, 26.0
 SWEEPS = 4
 EXTENT_TIMES_ZOOM = 30_000.0
 """cytoscape.js 3.28 draws nothing when the drawing's extent times the zoom exceeds about this."""

@@ -62,22 +62,28 @@ def _headline(plan: Mapping[str, Any]) -> str:
     device = plan["bottleneck"]
     name = plan["devices"][device]["name"]
     held = [module for i, module in enumerate(plan["modules"]) if device in plan["placement"][i]]
-    what = _span_of(held)
+    other = [module for i, module in enumerate(plan["modules"]) if device not in plan["placement"][i]]
+    what = _span_of(held, other)
     used = sum(1 for busy in plan["busy_s"] if busy > 0)
     if used <= 1:
         return f"{name} does all the work{what}."
     return f"{name} is the bottleneck of {used} devices{what}."
 
 
-def _span_of(modules: Sequence[str]) -> str:
-    """Which modules a device holds, at the depth that names it briefly."""
-    held = [m for m in dict.fromkeys(modules) if m]
-    if not held:
+def _span_of(held: Sequence[str], other: Sequence[str]) -> str:
+    """Which modules a device holds, each by the shortest name that no other device shares."""
+    elsewhere = {".".join(m.split(".")[:depth]) for m in set(other) for depth in range(1, m.count(".") + 2)}
+
+    def briefly(module: str) -> str:
+        parts = module.split(".")
+        for depth in range(1, len(parts)):
+            if ".".join(parts[:depth]) not in elsewhere:
+                return ".".join(parts[:depth])
+        return module
+
+    tops = list(dict.fromkeys(briefly(m) for m in dict.fromkeys(held) if m))
+    if not tops:
         return ""
-    for depth in range(1, 4):
-        tops = list(dict.fromkeys(".".join(m.split(".")[:depth]) for m in held))
-        if len(tops) > 1 or depth == 3:
-            break
     if len(tops) == 1:
         return f": it holds {tops[0]}"
     if len(tops) == 2:
