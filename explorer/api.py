@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from explorer.planner_choice import choose_planner
 from explorer.problems import make_problem
 from explorer.quantities import parse_bandwidth, parse_bytes, parse_seconds
 from explorer.settings import Settings
+from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.graph import BACKWARD_PHASES, OpGraph
 from solvers.monitor import never
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     import torch
 
     from solvers.planner import Planner
+
+E = TypeVar("E", bound=Enum)
 
 
 def trace(
@@ -41,11 +45,13 @@ def trace(
         from explorer.loading import load
 
         return load(model, training=training, dtype=dtype)
+    if example_inputs is None and example_kwargs is None:
+        raise InvalidProblem("trace needs example inputs: explorer.trace(module, (tensor, ...))")
     from explorer.tracing import trace_module
 
     return trace_module(
         model,
-        example_inputs,
+        () if example_inputs is None else example_inputs,
         example_kwargs=example_kwargs,
         name=name or type(model).__name__,
         training=training,
@@ -82,6 +88,22 @@ def plan(
 
     Raises InvalidProblem or UnsupportedProblem. That nothing fits is a status of the result.
     """
+    if not isinstance(model, (Workload, OpGraph)):
+        raise InvalidProblem(
+            f"expected what explorer.trace returns, found {type(model).__name__};"
+            " trace it first: explorer.plan(explorer.trace(module, example_inputs), ...)"
+        )
+    for what, count in (
+        ("devices", devices),
+        ("cpus", cpus),
+        ("devices_per_node", devices_per_node),
+        ("mini_batch", mini_batch),
+        ("micro_batches", micro_batches),
+    ):
+        if count is not None and not isinstance(count, int):
+            raise InvalidProblem(f"{what} must be a whole number, found {count!r}")
+    if not time_limit_s > 0:
+        raise InvalidProblem(f"time_limit_s must be more than 0 seconds, found {time_limit_s:g}")
     workload = model if isinstance(model, Workload) else _workload_of(model)
     settings = Settings(
         devices=devices,
@@ -92,10 +114,10 @@ def plan(
         latency_s=_number(latency, parse_seconds),
         devices_per_node=devices_per_node,
         node_bandwidth_bytes_per_s=_number(node_bandwidth, parse_bandwidth),
-        objective=None if objective is None else Objective(objective),
-        contiguity=Contiguity(contiguity),
-        pipeline=Pipeline(pipeline),
-        optimizer=Optimizer(optimizer),
+        objective=None if objective is None else _choice(Objective, objective),
+        contiguity=_choice(Contiguity, contiguity),
+        pipeline=_choice(Pipeline, pipeline),
+        optimizer=_choice(Optimizer, optimizer),
         mini_batch=mini_batch,
         micro_batches=micro_batches,
         pins=pins or {},
@@ -113,6 +135,14 @@ def plan(
 def _workload_of(graph: OpGraph) -> Workload:
     training = any(operator.phase in BACKWARD_PHASES for operator in graph.operators)
     return Workload(graph, graph.name, training=training)
+
+
+def _choice(kind: type[E], value: str) -> E:
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(member.value for member in kind)
+        raise InvalidProblem(f"no {kind.__name__.lower()} {value!r}; there are: {known}") from None
 
 
 def _number(value: str | float | None, parse: Callable[[str], float]) -> float | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+import explorer
 from explorer.costs.devices import DEVICES
 from explorer.problems import make_problem
 from explorer.settings import Settings
@@ -149,3 +151,24 @@ def test_a_file_without_cpu_times_has_no_cpus() -> None:
     bare = replace(STATED, compute=ComputeTable((1,), {"acc": STATED.compute.seconds["acc"]}), cluster=None)
     with pytest.raises(InvalidProblem, match=r"file\.json: has no compute times for device kind 'cpu'"):
         make_problem(bare, Settings(cpus=1))
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "message"),
+    [
+        (TRACED, {"objective": "speed"}, "no objective 'speed'; there are: max-load, makespan, iteration"),
+        (TRACED, {"pipeline": "x"}, "no pipeline 'x'"),
+        (TRACED, {"devices": "2"}, "devices must be a whole number, found '2'"),
+        (TRACED, {"devices": 2.5}, "devices must be a whole number, found 2.5"),
+        (TRACED, {"time_limit_s": -1.0}, "more than 0 seconds"),
+        ("gpt", {}, "expected what explorer.trace returns, found str; trace it first"),
+    ],
+)
+def test_plan_refuses_in_one_line_what_the_command_line_refuses(model: Any, given: Any, message: str) -> None:
+    with pytest.raises(InvalidProblem, match=message):
+        explorer.plan(model, **given)
+
+
+def test_trace_asks_for_example_inputs() -> None:
+    with pytest.raises(InvalidProblem, match="needs example inputs"):
+        explorer.trace(object())  # type: ignore[arg-type]
