@@ -4,6 +4,7 @@ VENV   ?= .venv
 MODEL  ?= gpt
 BIN    := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+WARM    = @echo "Compiling the kernels, once ..."; $(BIN)/python -m solvers.warm
 
 .PHONY: app test lint format benchmark clean
 
@@ -33,11 +34,13 @@ $(BIN)/python:
 $(VENV)/.app: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing (a few minutes the first time; PyTorch is large) ..."
 	$(INSTALL) --editable '.[app,torch]'
+	$(WARM)
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing (a few minutes the first time; PyTorch is large) ..."
 	$(INSTALL) --editable '.[all]'
+	$(WARM)
 	@touch $@ $(VENV)/.app
 
 clean:

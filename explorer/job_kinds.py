@@ -16,7 +16,6 @@ from explorer.worker import Emit, Work
 from solvers.formats.workload import Workload
 from solvers.infeasibility import explain_infeasible
 from solvers.plan import Plan
-from solvers.problem import Problem
 from solvers.result import Progress, Status
 from solvers.solve import solve
 
@@ -81,23 +80,6 @@ def solve_job(request: SolveJob, emit: Emit, should_stop: Callable[[], bool]) ->
         found = explain_infeasible(problem, should_stop=should_stop)
         fits, bound = found.smallest_cap_bytes, found.cap_lower_bound_bytes
     emit(events.result(outcome, fits, bound))
-
-
-def warm_up() -> None:
-    """Compile (or load from the cache) the kernels on a two-operator problem."""
-    solve(_tiny(), time_limit_s=60.0)
-
-
-def _tiny() -> Problem:
-    import numpy as np
-
-    from solvers.cluster import Device, uniform_cluster
-    from solvers.graph import Operator, OpGraph, Tensor
-    from solvers.problem import ComputeTable
-
-    graph = OpGraph((Operator("a"), Operator("b")), (Tensor(0, (1,)),))
-    cluster = uniform_cluster((Device("0", "gpu"), Device("1", "gpu")), 1e9)
-    return Problem(graph, cluster, ComputeTable((1,), {"gpu": np.ones((2, 1))}))
 
 
 KINDS: dict[str, Work] = {"solve": solve_job}

@@ -27,9 +27,10 @@ def main(connection: Connection) -> None:
     waiting: queue.Queue[tuple[str, str, Any] | None] = queue.Queue()
     cancelled: set[str] = set()
     threading.Thread(target=_listen, args=(connection, waiting, cancelled), daemon=True).start()
-    from explorer.job_kinds import KINDS, warm_up
+    from explorer.job_kinds import KINDS
+    from solvers.warm import warm
 
-    warm_up()
+    warm()
     gc.freeze()  # what lives as long as the process need not be looked through at every collection
     while (job := waiting.get()) is not None:
         identifier, kind, request = job

@@ -1,0 +1,23 @@
+"""Warming leaves nothing to compile for the first person who solves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCRIPT = """
+import importlib, pkgutil
+from numba.core.dispatcher import Dispatcher
+import solvers.kernels
+from solvers.warm import warm
+warm()
+for module in pkgutil.iter_modules(solvers.kernels.__path__, "solvers.kernels."):
+    for name, kernel in vars(importlib.import_module(module.name)).items():
+        if isinstance(kernel, Dispatcher) and not name.startswith("_") and not kernel.signatures:
+            print(module.name, name)
+"""
+
+
+def test_warming_compiles_every_kernel():
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=280)
+    assert done.stdout == ""
