@@ -133,7 +133,7 @@ def examine(problem: Problem, plan: Plan) -> tuple[Metrics, Schedule]:
     single = simulate(problem, plan, Objective.MAKESPAN)
     own = single if problem.objective is Objective.MAKESPAN else iteration
     total = loads(problem, plan).total_s()
-    busy = _busy(iteration, len(problem.cluster))
+    busy = iteration.busy_per_device_s()
     used = plan.devices_used()
     span = iteration.makespan_s
     bubble = 1.0 - sum(busy[d] for d in used) / (span * len(used)) if span > 0 else 0.0
@@ -145,19 +145,11 @@ def examine(problem: Problem, plan: Plan) -> tuple[Metrics, Schedule]:
         bubble=max(0.0, bubble),
         cut_bytes=cut_bytes(problem, plan),
         load_s=tuple(total.tolist()),
-        busy_s=tuple(busy),
+        busy_s=busy,
         peak_memory_bytes=own.peak_bytes(),
         static_bytes=tuple(static_bytes_per_device(problem, plan).tolist()),
     )
     return metrics, own
-
-
-def _busy(schedule: Schedule, devices: int) -> list[float]:
-    busy = [0.0] * devices
-    for span in schedule.spans:
-        if not span.is_transfer:
-            busy[span.device] += span.end_s - span.start_s
-    return busy
 
 
 def cut_bytes(problem: Problem, plan: Plan) -> float:

@@ -78,9 +78,17 @@ class Schedule:
     def makespan_s(self) -> float:
         return max((span.end_s for span in self.spans), default=0.0)
 
+    def busy_per_device_s(self) -> tuple[float, ...]:
+        """Seconds each device computes, [devices]."""
+        busy = [0.0] * len(self.memory)
+        for span in self.spans:
+            if not span.is_transfer:
+                busy[span.device] += span.end_s - span.start_s
+        return tuple(busy)
+
     def busy_s(self, device: int) -> float:
         """Seconds a device computes."""
-        return sum(s.end_s - s.start_s for s in self.spans if s.device == device and not s.is_transfer)
+        return self.busy_per_device_s()[device]
 
     def idle_s(self, device: int) -> float:
         return self.makespan_s - self.busy_s(device)

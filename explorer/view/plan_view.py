@@ -13,7 +13,6 @@ from solvers.evaluate import examine
 from solvers.plan import Plan
 from solvers.problem import Objective, Problem
 from solvers.result import Progress, Result, Status
-from solvers.schedule import Schedule
 
 PlanView = dict[str, Any]
 """JSON. See `plan_view`."""
@@ -40,7 +39,7 @@ def plan_view(
     """
     metrics, schedule = examine(problem, plan)
     span_s = schedule.makespan_s
-    busy = _busy(schedule, len(problem.cluster))
+    busy = schedule.busy_per_device_s()
     loads = metrics.load_s if problem.objective is Objective.MAX_LOAD else busy
     bottleneck = max(range(len(loads)), key=lambda d: loads[d])
     moves = [(s.device, s.to_device, s.start_s, s.end_s) for s in schedule.spans]
@@ -77,7 +76,7 @@ def plan_view(
         "bars": gantt.bars(schedule),
         "spans": len(schedule.spans),
         "span_s": span_s,
-        "busy_s": busy,
+        "busy_s": list(busy),
         "bottleneck": bottleneck,
         "breakdown": breakdown(moves, bottleneck, span_s),
         "memory": [memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s) for c in schedule.memory],
@@ -140,14 +139,6 @@ def _placement(problem: Problem, plan: Plan) -> tuple[list[list[int]], list[int]
             placement[operator] += [d for d in stage.devices if d not in placement[operator]]
             stage_of[operator] = index
     return placement, stage_of
-
-
-def _busy(schedule: Schedule, count: int) -> list[float]:
-    busy = [0.0] * count
-    for span in schedule.spans:
-        if not span.is_transfer:
-            busy[span.device] += span.end_s - span.start_s
-    return busy
 
 
 def _seconds(problem: Problem, placement: list[list[int]], samples: int) -> list[float]:
