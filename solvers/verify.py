@@ -48,6 +48,7 @@ def _structure(problem: Problem, plan: Plan) -> list[str]:
         return [f"the order has {len(plan.order)} devices, the cluster {len(devices)}"]
     times: dict[int, int] = defaultdict(int)
     places: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+    seconds = {kind: problem.compute.at(kind, 1).tolist() for kind in {device.kind for device in devices}}
     for index, stage in enumerate(plan.stages):
         for device in stage.devices:
             if not 0 <= device < len(devices):
@@ -59,7 +60,7 @@ def _structure(problem: Problem, plan: Plan) -> list[str]:
             places[number].append(stage.devices)
             for device in stage.devices:
                 kind = devices[device].kind
-                if math.isinf(problem.compute.at(kind, 1)[number]):
+                if math.isinf(seconds[kind][number]):
                     found.append(f"operator {operators[number].name!r} cannot run on device {device} ({kind})")
     for position, operator in enumerate(operators):
         if times[position] == 0:
@@ -177,14 +178,22 @@ def _samples(problem: Problem, plan: Plan, stage: int, letter: str, objective: O
 def _durations(problem: Problem, plan: Plan, compute: dict[Key, Span], objective: Objective) -> list[str]:
     found = []
     call = problem.execution is Execution.CALL and objective is Objective.MAKESPAN
+    known: dict[tuple[int, str, int, int], float] = {}
+    tables: dict[tuple[str, float], list[float]] = {}
     for (stage, letter, _, device, operator), span in compute.items():
-        samples = _samples(problem, plan, stage, letter, objective) / len(plan.stages[stage].devices)
-        seconds = problem.compute.at(problem.cluster.devices[device].kind, samples)
-        members = [operator] if operator >= 0 else plan.stages[stage].operators
-        expected = 0.0
-        for member in members:
-            if _runs_in(problem.graph.operators[member].phase, letter):
-                expected += float(seconds[member])
+        same = (stage, letter, device, operator)
+        if same not in known:
+            samples = _samples(problem, plan, stage, letter, objective) / len(plan.stages[stage].devices)
+            kind = problem.cluster.devices[device].kind
+            if (kind, samples) not in tables:
+                tables[kind, samples] = problem.compute.at(kind, samples).tolist()
+            seconds = tables[kind, samples]
+            members = [operator] if operator >= 0 else plan.stages[stage].operators
+            phases = [problem.graph.operators[member].phase for member in members]
+            known[same] = math.fsum(
+                seconds[m] for m, phase in zip(members, phases, strict=True) if _runs_in(phase, letter)
+            )
+        expected = known[same]
         took = span.end_s - span.start_s
         if took < expected * (1 - SLACK) - 1e-12 or (not call and took > expected * (1 + SLACK) + 1e-12):
             found.append(f"{span.action} takes {took} s on device {device}, expected {expected} s")
@@ -280,14 +289,15 @@ def _least_memory(problem: Problem, plan: Plan, compute: dict[Key, Span], device
     if problem.stated_bytes is not None or not problem.has_backward():
         return total
     changes: list[tuple[float, float]] = []
+    known: dict[int, float] = {}
     for (stage, letter, j, at, operator), span in compute.items():
         if letter != "F" or at != device or operator >= 0:
             continue
-        samples = _samples(problem, plan, stage, letter, objective) / len(plan.stages[stage].devices)
-        held = sum(
-            problem.graph.operators[o].saved_bytes.fixed + problem.graph.operators[o].saved_bytes.per_sample * samples
-            for o in plan.stages[stage].operators
-        )
+        if stage not in known:
+            samples = _samples(problem, plan, stage, letter, objective) / len(plan.stages[stage].devices)
+            amounts = [problem.graph.operators[o].saved_bytes for o in plan.stages[stage].operators]
+            known[stage] = sum(amount.fixed + amount.per_sample * samples for amount in amounts)
+        held = known[stage]
         ends = [s.end_s for kind in "BIW" if (s := compute.get((stage, kind, j, at, -1))) is not None]
         changes += [(span.start_s, held), (max(ends, default=span.end_s), -held)]
     peak = level = 0.0
