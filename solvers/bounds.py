@@ -22,10 +22,11 @@ def lower_bound_s(problem: Problem) -> float:
     the largest indivisible group of operators, and the critical path (without transfers).
     """
     choices = (1,) if problem.objective is Objective.MAKESPAN else problem.micro_batch_choices()
-    return min(_bound_with(problem, count) for count in choices)
+    return min(bound_with_s(problem, count) for count in choices)
 
 
-def _bound_with(problem: Problem, micro_batches: int) -> float:
+def bound_with_s(problem: Problem, micro_batches: int) -> float:
+    """`lower_bound_s` for plans with this number of micro-batches."""
     samples = problem.mini_batch // micro_batches
     each, once = _fastest(problem, samples), _fastest(problem, problem.mini_batch)
     update = np.array([o.phase is Phase.UPDATE for o in problem.graph.operators])

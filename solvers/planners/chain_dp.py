@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.assemble import assemble
+from solvers.bounds import bound_with_s
 from solvers.chains import (
     Chain,
     Part,
@@ -81,8 +82,10 @@ class LinearDP:
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         condensed = Condensed(problem)
         starts = LinearStarts(problem, monitor, condensed, self.orders)
-        for count in micro_batch_choices(problem):
-            starts.offer(count)
+        bounds = {count: bound_with_s(problem, count) for count in micro_batch_choices(problem)}
+        for count in sorted(bounds, key=bounds.__getitem__):
+            if bounds[count] < monitor.objective_s:
+                starts.offer(count)
         return False
 
 
