@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from solvers.assemble import assemble
 from solvers.bounds import together
 from solvers.errors import InvalidPlan
 from solvers.graph import OpGraph, Phase
 from solvers.monitor import Monitor
-from solvers.plan import Plan
+from solvers.plan import Plan, Stage
 from solvers.problem import Problem
 from solvers.segments import Place
 
@@ -24,8 +27,8 @@ def improve(problem: Problem, monitor: Monitor) -> None:
     """Descend from the monitor's best plan until no move helps; every gain is offered.
 
     A move takes the last (or first) groups of the busiest stage, in topological order, to a
-    neighbouring stage's device. Each candidate is judged by the whole simulation; the descent goes
-    on while a move gains at least LEAST_GAIN.
+    neighbouring stage's device, as long as that stays less busy. Each candidate is judged by the
+    whole simulation; the descent goes on while a move gains at least LEAST_GAIN.
     """
     groups = _Groups(problem.graph)
     while monitor.best is not None:
@@ -65,26 +68,28 @@ def _neighbours(problem: Problem, plan: Plan, groups: _Groups) -> Iterator[tuple
         for operator in stage.operators:
             placement[operator] = stage.devices
     micro_batches = problem.mini_batch // plan.stages[0].micro_batch_size
-    busiest = _busiest(problem, plan)
+    load = [float(_seconds(problem, stage)[list(stage.operators)].sum()) for stage in plan.stages]
+    busiest = max(range(len(load)), key=load.__getitem__)
     tail = groups.of_stage(plan.stages[busiest].operators)
     for a, b in sorted(_touching(problem.graph, plan)):
         other = b if a == busiest else a
         if busiest not in (a, b) or plan.stages[other].devices == plan.stages[busiest].devices:
             continue
+        there = _seconds(problem, plan.stages[other])
         for run in RUNS:
-            if run < len(tail):
-                moved = tail[-run:] if a == busiest else tail[:run]
-                yield _moved(placement, groups, moved, plan.stages[other].devices), micro_batches
+            if run >= len(tail):
+                break
+            moved = tail[-run:] if a == busiest else tail[:run]
+            added = sum(float(there[list(groups.members[number])].sum()) for number in moved)
+            if load[other] + added >= load[busiest]:
+                break  # the neighbour would become as busy
+            yield _moved(placement, groups, moved, plan.stages[other].devices), micro_batches
 
 
-def _busiest(problem: Problem, plan: Plan) -> int:
-    """The stage that computes longest per micro-batch."""
-    times = []
-    for stage in plan.stages:
-        kind = problem.cluster.devices[stage.devices[0]].kind
-        seconds = problem.compute.at(kind, stage.micro_batch_size / len(stage.devices))
-        times.append(float(seconds[list(stage.operators)].sum()))
-    return max(range(len(times)), key=times.__getitem__)
+def _seconds(problem: Problem, stage: Stage) -> NDArray[np.float64]:
+    """Time of every operator per micro-batch where ``stage`` runs, [operators]."""
+    kind = problem.cluster.devices[stage.devices[0]].kind
+    return problem.compute.at(kind, stage.micro_batch_size / len(stage.devices))
 
 
 def _touching(graph: OpGraph, plan: Plan) -> set[tuple[int, int]]:
