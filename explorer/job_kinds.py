@@ -20,8 +20,9 @@ from solvers.result import Progress, Status
 from solvers.solve import solve
 
 REDRAW_S = 0.25
-"""Incumbents are drawn at most this often, and when the planner says that it begins something new;
-the last one always arrives with the result."""
+"""Incumbents are drawn at most this often; the last one always arrives with the result."""
+SOON_S = 0.2
+"""Before this, what a planner turns to next is likely over before its incumbent is drawn."""
 KEPT = 8
 """Traced models a worker keeps."""
 
@@ -63,7 +64,7 @@ def solve_job(request: SolveJob, emit: Emit, should_stop: Callable[[], bool]) ->
     def on_progress(step: Progress, plan: Plan | None) -> None:
         nonlocal drawn
         now = time.perf_counter()
-        if step.note or now - drawn >= REDRAW_S:
+        if now - drawn >= REDRAW_S or (step.note and step.elapsed_s >= SOON_S):
             drawn = now
             emit(events.progress(problem, request.planner, step, plan))
 
