@@ -12,8 +12,9 @@ from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipelin
 class Settings:
     """One state of the command line's flags or of the page's left rail. None: the default.
 
-    devices counts accelerators. dtype: "bf16", "fp16" or "fp32", what a model is traced in (None: its own). memory_bytes caps each accelerator (None: the kind's own memory).
-    pins: operator name (or a module path, for all of its operators) -> device index.
+    devices counts accelerators. dtype: "bf16", "fp16" or "fp32", what a model is traced in (None:
+    its own). memory_bytes caps each accelerator (None: the kind's own memory). pins: operator name
+    (or a module path, for all of its operators) -> device index.
     """
 
     devices: int | None = None
