@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 import traceback
@@ -41,6 +42,7 @@ def load(model: str, *, training: bool = True, dtype: torch.dtype | str | None =
     """
     check_name(model)
     if model in MODELS:
+        _need_torch(model)
         from explorer.tracing import trace_demo
 
         return trace_demo(model, training=training, dtype=dtype)
@@ -50,6 +52,12 @@ def load(model: str, *, training: bool = True, dtype: torch.dtype | str | None =
     if isinstance(dtype, str):
         _check_dtype(workload, model, dtype)
     return workload
+
+
+def _need_torch(model: str) -> None:
+    """Files are planned without PyTorch; modules are traced with it."""
+    if importlib.util.find_spec("torch") is None:
+        raise TraceError(f"{model}: tracing a module needs PyTorch; pip install 'placement-explorer[torch]'")
 
 
 def _check_dtype(workload: Workload, path: str, asked: str) -> None:
@@ -76,6 +84,7 @@ def load_callable(reference: str, *, training: bool = True, dtype: torch.dtype |
 
     This runs its code; what that prints goes to stderr, and an exit is an error.
     """
+    _need_torch(reference)
     from explorer.tracing import trace_module
 
     module_name, _, attribute = reference.partition(":")

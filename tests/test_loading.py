@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
 import pytest
 
 from explorer import loading
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidProblem, TraceError
 from solvers.formats.graph_json import write_graph
 from tests.cli.command import workload
 
@@ -51,3 +52,11 @@ def small() -> object:
     from torch import nn
 
     return nn.Linear(4, 2), (torch.zeros(3, 4),)
+
+
+@pytest.mark.parametrize("model", ["gpt-small", "demo_models:MODELS"])
+def test_without_torch_a_module_is_refused_with_what_to_install(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "torch" else found(name, *a))
+    with pytest.raises(TraceError, match=r"placement-explorer\[torch\]"):
+        loading.load(model)
