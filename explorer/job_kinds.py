@@ -6,7 +6,7 @@ import gc
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explorer.loading import load
 from explorer.problems import make_problem
@@ -54,10 +54,19 @@ def workload_of(model: str, training: bool, dtype: str | None, emit: Emit) -> Wo
     return _workloads[key]
 
 
+def applicable(settings: Settings, workload: Workload) -> Settings:
+    """The settings that mean something for this workload: the page always sends all of them.
+
+    A file is for training or not, and one that states its own times knows no device kinds of ours.
+    """
+    kind = None if workload.compute is not None else settings.device_kind
+    return replace(settings, training=None, device_kind=kind)
+
+
 def solve_job(request: SolveJob, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Trace or fetch the model, solve, and emit model, progress and result events."""
     workload = workload_of(request.model, request.settings.training is not False, request.settings.dtype, emit)
-    problem = make_problem(workload, request.settings)
+    problem = make_problem(workload, applicable(request.settings, workload))
     emit(events.model(workload, request.known))
     drawn = time.perf_counter()
 

@@ -64,6 +64,15 @@ def test_a_solve_reports_the_model_and_then_its_result(jobs, workload):
     assert len(result["plan"]["placement"]) == 11
 
 
+def test_what_the_page_always_sends_does_not_stand_in_a_files_way(jobs, workload):
+    events = Events()
+    settings = Settings(devices=2, device_kind="H100-80GB", training=True)
+    jobs.start("solve", SolveJob(workload, settings), events)
+    result = events.until("result", "failed")
+    assert result["kind"] == "result", result
+    assert len(result["plan"]["devices"]) == 2
+
+
 def test_a_known_skeleton_is_not_sent_again(jobs, workload):
     events = Events()
     jobs.start("solve", SolveJob(workload, Settings()), events)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import socket
 
 from explorer.cli.command import Commands, add_command
@@ -25,17 +26,28 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidProblem(f"--host {args.host}: the page is served to this machine only; use 127.0.0.1")
     if not 0 <= args.port < 65536:
         raise InvalidProblem(f"--port must be from 0 to 65535, found {args.port}")
-    if args.model:
-        from explorer.loading import check_name
-
-        check_name(args.model)
+    query = _first_question(args.model) if args.model else ""
     _check_free(args.host, args.port)
     try:
         from explorer.web import serve
     except ImportError as error:
         raise InvalidProblem(f"the page needs {error.name}: pip install 'placement-explorer[app]'") from None
-    serve(args.model or None, host=args.host, port=args.port, open_browser=not args.no_browser)
+    serve(args.model or None, host=args.host, port=args.port, open_browser=not args.no_browser, query=query)
     return 0
+
+
+def _first_question(model: str) -> str:
+    """The page's first state: a file that states its cluster is planned for as many devices.
+
+    Raises InvalidProblem for what cannot be opened, before anything is served.
+    """
+    from explorer.loading import check_name, load_file
+
+    check_name(model)
+    if not os.path.isfile(model):
+        return ""
+    cluster = load_file(model).cluster
+    return f"devices={len(cluster.accelerators)}" if cluster is not None and cluster.accelerators else ""
 
 
 def _check_free(host: str, port: int) -> None:

@@ -60,7 +60,11 @@ def _kpi(name: str, value: str, note: str = "", tone: str = "") -> Component:
 
 def chip(skeleton: Mapping[str, Any]) -> list[Any]:
     parameters = skeleton["parameters"]
-    parts: list[Any] = [html.B(skeleton["reference"]), f" · {text.plural(skeleton['operators'], 'operator')}"]
+    name = skeleton["reference"].rsplit("/", 1)[-1]
+    parts: list[Any] = [
+        html.B(name, title=skeleton["reference"]),
+        f" · {text.plural(skeleton['operators'], 'operator')}",
+    ]
     if parameters:
         parts.append(f" · {text.large(parameters)} parameters")
     return [*parts, html.Span([" · costs ", html.B(skeleton["costs_from"])], className="wide")]

@@ -227,3 +227,9 @@ class Trap:
 
     def __reduce__(self) -> object:
         return Path.touch, (self.path,)
+
+
+def test_the_page_is_not_served_for_a_file_that_cannot_be_read(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    path.write_text('{"nodes": [')
+    assert "ends too early" in command.refused("app", str(path), "--no-browser")

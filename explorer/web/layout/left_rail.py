@@ -64,7 +64,7 @@ def _model(catalogue: Catalogue, session: Session) -> Component:
         [
             dmc.Select(
                 id=ids.MODEL,
-                data=[{"value": m.name, "label": m.name} for m in catalogue.models],
+                data=[{"value": m.name, "label": m.name.rsplit("/", 1)[-1]} for m in catalogue.models],
                 value=session.model,
                 searchable=True,
                 allowDeselect=False,
