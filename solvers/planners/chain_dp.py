@@ -62,6 +62,23 @@ def offer_chain(problem: Problem, monitor: Monitor, contracted: Contracted, chai
     return monitor.offer(plan)
 
 
+def iteration_floor_s(problem: Problem, contracted: Contracted, chain: Chain) -> float:
+    """Seconds the iteration of a chain takes at least: every part has all micro-batches to compute,
+    and where each part reads from the one before, one micro-batch must pass all parts before it."""
+    part_of = np.zeros(len(contracted), np.int64)
+    for number, part in enumerate(chain.parts):
+        part_of[list(part.nodes)] = number
+    steps = {(part_of[u], part_of[v]) for u, v in contracted.shape.edges}
+    in_sequence = all((number - 1, number) in steps for number in range(1, len(chain.parts)))
+    floor_s = before_s = 0.0
+    for part in chain.parts:
+        seconds = contracted.cpu_s if part.on_cpu else contracted.acc_s
+        load_s = float(seconds[list(part.nodes)].sum())
+        floor_s = max(floor_s, load_s * problem.mini_batch + before_s * contracted.samples)
+        before_s += load_s if in_sequence else 0.0
+    return floor_s
+
+
 @dataclass(frozen=True)
 class LinearDP:
     """Linearised dynamic programme: fast, and often optimal for a chain of stages.
@@ -83,7 +100,8 @@ class LinearDP:
         condensed = Condensed(problem)
         starts = LinearStarts(problem, monitor, condensed, self.orders)
         bounds = {count: bound_with_s(problem, count) for count in micro_batch_choices(problem)}
-        for count in sorted(bounds, key=bounds.__getitem__):
+        spread = len(problem.cluster) - 1
+        for count in sorted(bounds, key=lambda c: bounds[c] * (c + spread) / c):  # with the time to fill and drain
             if bounds[count] < monitor.objective_s:
                 starts.offer(count)
         return False
@@ -117,17 +135,14 @@ class LinearStarts:
         if shape not in self._orders:
             self._orders[shape] = topological_orders(shape, self.orders)
         if self.problem.objective is not Objective.MAX_LOAD and self.problem.transfers is not Transfers.BLOCKING:
-            load_s = self._fit(contracted, micro_batches, overlapped=True)
-            if self._hopeless(load_s):
-                return load_s
+            self._fit(contracted, micro_batches, overlapped=True)
         return self._fit(contracted, micro_batches, overlapped=False)
 
-    def _hopeless(self, load_s: float) -> bool:
-        """Whether the steady state alone, at this load, takes longer than a whole iteration known."""
-        return (
-            self.problem.objective is Objective.ITERATION
-            and load_s * self.problem.mini_batch >= self.monitor.objective_s
-        )
+    def _hopeless(self, contracted: Contracted, chain: Chain) -> bool:
+        """Whether the chain's iteration, transfers and bubbles left out, takes longer than one known."""
+        if self.problem.objective is not Objective.ITERATION or not chain.parts:
+            return False
+        return iteration_floor_s(self.problem, contracted, chain) >= self.monitor.objective_s
 
     def _fit(self, contracted: Contracted, micro_batches: int, *, overlapped: bool) -> float:
         """Offer the best chain, with transfers added to a device's compute or beside it, that fits."""
@@ -137,7 +152,7 @@ class LinearStarts:
             if overlapped:
                 limits = limits._replace(overlapped=True)
             chain = best_linear_chain(costs_of(contracted), limits, self._orders[shape], self.monitor.check)
-            if overlapped and self._hopeless(chain.load_s):
+            if self._hopeless(contracted, chain):
                 return chain.load_s
             key = (micro_batches, chain.parts)
             if key not in self._offered:
