@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ from solvers.coarsen import Condensed
 from solvers.errors import InvalidPlan
 from solvers.graph import Phase
 from solvers.monitor import Monitor
-from solvers.problem import Problem
+from solvers.problem import Objective, Problem
 from solvers.segments import Place
 
 
@@ -19,6 +20,21 @@ def runs_on(problem: Problem, operators: tuple[int, ...], device: int) -> bool:
     """Whether every one of ``operators`` can run on ``device``."""
     times = problem.compute.at(problem.cluster.devices[device].kind, 1)
     return bool((times[list(operators)] < float("inf")).all())
+
+
+def busiest_s(problem: Problem, placement: Sequence[Place], micro_batches: int) -> float:
+    """Seconds the busiest device of an unreplicated placement computes per mini-batch: no iteration is shorter."""
+    samples = problem.mini_batch // micro_batches
+    kinds = [device.kind for device in problem.cluster.devices]
+    each = {kind: problem.compute.at(kind, samples).tolist() for kind in set(kinds)}
+    once = {kind: problem.compute.at(kind, problem.mini_batch).tolist() for kind in set(kinds)}
+    busy = [0.0] * len(kinds)
+    for position, operator in enumerate(problem.graph.operators):
+        (device,) = placement[position]
+        kind = kinds[device]
+        update = operator.phase is Phase.UPDATE
+        busy[device] += once[kind][position] if update else each[kind][position] * micro_batches
+    return max(busy)
 
 
 @dataclass(frozen=True)
@@ -82,6 +98,8 @@ class EqualSplit:
                     placement[operator] = (device,)
         for count in problem.micro_batch_choices():
             monitor.check()
+            if problem.objective is Objective.ITERATION and busiest_s(problem, placement, count) >= monitor.objective_s:
+                continue
             try:
                 monitor.offer(assemble(problem, placement, count))
             except InvalidPlan:  # a pin makes tensors flow round the devices

@@ -20,8 +20,8 @@ class Auto:
     """Exact where it can be, otherwise the best of the quick planners and then boundary moves.
 
     MAX_LOAD: the exact downset DP, unless its downsets exceed downset_budget. Other objectives:
-    linearised DP and one device (equal split where those give nothing), judged by the objective
-    asked for; then moves of operators across stage boundaries until none helps.
+    linearised DP, one device and equal split, judged by the objective asked for; then moves of
+    operators across stage boundaries until none helps.
     """
 
     name: ClassVar[str] = "auto"
@@ -37,7 +37,7 @@ class Auto:
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         covered = False
         for planner in self._members(problem):
-            if planner.unsupported(problem) or (isinstance(planner, EqualSplit) and monitor.best is not None):
+            if planner.unsupported(problem):
                 continue
             try:
                 covered = planner(problem, monitor) or covered

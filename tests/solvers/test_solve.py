@@ -176,7 +176,7 @@ def test_the_oracle_is_never_beaten_and_no_bound_exceeds_it(seed):
 def test_the_default_planner_is_never_worse_than_its_members(seed):
     p = random_problem(seed, objective=Objective.ITERATION)
     best = solve(p, "auto")
-    for name in ("linear-dp", "single"):
+    for name in ("linear-dp", "equal", "single"):
         if supported(name, p):
             assert best.objective_s <= solve(p, name).objective_s * (1 + 1e-12)
 
