@@ -166,3 +166,20 @@ def placement_of(problem: Problem, contracted: Contracted, chain: Chain) -> tupl
             for operator in contracted.shape.members[node]:
                 placement[operator] = (device,)
     return tuple(placement)
+
+
+def iteration_floor_s(problem: Problem, contracted: Contracted, chain: Chain) -> float:
+    """Seconds the iteration of a chain takes at least: every part has all micro-batches to compute,
+    and where each part reads from the one before, one micro-batch must pass all parts before it."""
+    part_of = np.zeros(len(contracted), np.int64)
+    for number, part in enumerate(chain.parts):
+        part_of[list(part.nodes)] = number
+    steps = {(part_of[u], part_of[v]) for u, v in contracted.shape.edges}
+    in_sequence = all((number - 1, number) in steps for number in range(1, len(chain.parts)))
+    floor_s = before_s = 0.0
+    for part in chain.parts:
+        seconds = contracted.cpu_s if part.on_cpu else contracted.acc_s
+        load_s = float(seconds[list(part.nodes)].sum())
+        floor_s = max(floor_s, load_s * problem.mini_batch + before_s * contracted.samples)
+        before_s += load_s if in_sequence else 0.0
+    return floor_s

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from solvers.assemble import assemble
 from solvers.bounds import together
+from solvers.chains import Chain, Part, iteration_floor_s
 from solvers.coarsen import Condensed
 from solvers.errors import InvalidPlan
 from solvers.graph import Phase
@@ -20,21 +22,6 @@ def runs_on(problem: Problem, operators: tuple[int, ...], device: int) -> bool:
     """Whether every one of ``operators`` can run on ``device``."""
     times = problem.compute.at(problem.cluster.devices[device].kind, 1)
     return bool((times[list(operators)] < float("inf")).all())
-
-
-def busiest_s(problem: Problem, placement: Sequence[Place], micro_batches: int) -> float:
-    """Seconds the busiest device of an unreplicated placement computes per mini-batch: no iteration is shorter."""
-    samples = problem.mini_batch // micro_batches
-    kinds = [device.kind for device in problem.cluster.devices]
-    each = {kind: problem.compute.at(kind, samples).tolist() for kind in set(kinds)}
-    once = {kind: problem.compute.at(kind, problem.mini_batch).tolist() for kind in set(kinds)}
-    busy = [0.0] * len(kinds)
-    for position, operator in enumerate(problem.graph.operators):
-        (device,) = placement[position]
-        kind = kinds[device]
-        update = operator.phase is Phase.UPDATE
-        busy[device] += once[kind][position] if update else each[kind][position] * micro_batches
-    return max(busy)
 
 
 @dataclass(frozen=True)
@@ -72,7 +59,7 @@ class EqualSplit:
     """
 
     name: ClassVar[str] = "equal"
-    source: ClassVar[str] = "baseline: GPipe's default partition by layer count (Huang et al., NeurIPS 2019, section 2)"
+    source: ClassVar[str] = "baseline: the split by layer count that people write by hand"
     guarantee: ClassVar[str] = "heuristic"
 
     def unsupported(self, problem: Problem) -> str | None:
@@ -81,27 +68,39 @@ class EqualSplit:
         return None
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
-        contracted = Condensed(problem).at(problem.mini_batch, merge_trivial=False)
-        operators = problem.graph.operators
-        sizes = [sum(operators[o].phase is Phase.FORWARD for o in group) for group in contracted.shape.members]
-        accelerators = problem.cluster.accelerators
-        placement: list[Place] = [(accelerators[-1],)] * len(problem.graph)
-        before = 0
-        for members, size in zip(contracted.shape.members, sizes, strict=True):
-            device = accelerators[min(before * len(accelerators) // max(sum(sizes), 1), len(accelerators) - 1)]
-            for operator in members:
+        condensed = Condensed(problem)
+        members = condensed.at(problem.mini_batch, merge_trivial=False).shape.members
+        parts = _equal_parts(problem, members)
+        placement: list[Place] = [()] * len(problem.graph)
+        for device, part in zip(problem.cluster.accelerators, parts, strict=True):
+            for operator in (o for node in part for o in members[node]):
                 placement[operator] = (device,)
-            before += size
+        chain = Chain(math.nan, tuple(Part(False, tuple(part)) for part in parts))
         for group in together(problem.graph):  # a pin takes along what must share its device
             for device in {problem.pins[o] for o in group if o in problem.pins}:
                 for operator in group:
                     placement[operator] = (device,)
         for count in problem.micro_batch_choices():
             monitor.check()
-            if problem.objective is Objective.ITERATION and busiest_s(problem, placement, count) >= monitor.objective_s:
-                continue
+            if problem.objective is Objective.ITERATION and not problem.pins:
+                contracted = condensed.at(problem.mini_batch // count, merge_trivial=False)
+                if iteration_floor_s(problem, contracted, chain) >= monitor.objective_s:
+                    continue
             try:
                 monitor.offer(assemble(problem, placement, count))
             except InvalidPlan:  # a pin makes tensors flow round the devices
                 break
         return False
+
+
+def _equal_parts(problem: Problem, members: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Consecutive super-operators per accelerator, so that each has the same number of forward operators."""
+    operators = problem.graph.operators
+    sizes = [sum(operators[o].phase is Phase.FORWARD for o in group) for group in members]
+    count = len(problem.cluster.accelerators)
+    parts: list[list[int]] = [[] for _ in range(count)]
+    before = 0
+    for node, size in enumerate(sizes):
+        parts[min(before * count // max(sum(sizes), 1), count - 1)].append(node)
+        before += size
+    return parts

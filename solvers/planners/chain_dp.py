@@ -15,6 +15,7 @@ from solvers.chains import (
     Part,
     best_linear_chain,
     costs_of,
+    iteration_floor_s,
     limits_of,
     placement_of,
     topological_orders,
@@ -60,23 +61,6 @@ def offer_chain(problem: Problem, monitor: Monitor, contracted: Contracted, chai
     except InvalidPlan:  # backward tensors that do not mirror forward ones flow round its stages
         return np.inf
     return monitor.offer(plan)
-
-
-def iteration_floor_s(problem: Problem, contracted: Contracted, chain: Chain) -> float:
-    """Seconds the iteration of a chain takes at least: every part has all micro-batches to compute,
-    and where each part reads from the one before, one micro-batch must pass all parts before it."""
-    part_of = np.zeros(len(contracted), np.int64)
-    for number, part in enumerate(chain.parts):
-        part_of[list(part.nodes)] = number
-    steps = {(part_of[u], part_of[v]) for u, v in contracted.shape.edges}
-    in_sequence = all((number - 1, number) in steps for number in range(1, len(chain.parts)))
-    floor_s = before_s = 0.0
-    for part in chain.parts:
-        seconds = contracted.cpu_s if part.on_cpu else contracted.acc_s
-        load_s = float(seconds[list(part.nodes)].sum())
-        floor_s = max(floor_s, load_s * problem.mini_batch + before_s * contracted.samples)
-        before_s += load_s if in_sequence else 0.0
-    return floor_s
 
 
 @dataclass(frozen=True)
