@@ -14,7 +14,8 @@ CHUNK = 40
 FLAT_LIMIT = 600
 
 Skeleton = dict[str, Any]
-"""JSON. hash, name, reference, operators (their number), parameters, costs_from, samples, training,
+"""JSON. hash, name, reference, operators (their number), parameters, costs_from, stated (whether the
+source brings its own times), samples, training,
 notes; and per operator: names, types, modules, phases, anchors (the forward operator that stands
 for it on screen), params (bytes), saved ([fixed, per sample] bytes); tensors: [producer,
 [consumers], fixed bytes, bytes per sample]."""
@@ -29,6 +30,7 @@ def skeleton(workload: Workload) -> Skeleton:
         "operators": len(graph),
         "parameters": workload.parameters,
         "costs_from": workload.costs_from,
+        "stated": workload.compute is not None,
         "samples": graph.samples,
         "training": workload.training,
         "objective": str(workload.objective),

@@ -177,6 +177,8 @@ class Conversation:
         self._arrange(expanded_to(skeleton, readable_depth(skeleton)))
         least = drawing.least_cap(skeleton, self.session.settings.memory_bytes if self.session else None)
         props = {ids.CHIP: {"children": panels.chip(skeleton)}, ids.MEMORY: {"min": least}}
+        for control in (ids.PHASE, ids.DTYPE, ids.KIND):  # what a file that brings its own times has settled
+            props[control] = {"disabled": skeleton["stated"]}
         self.send({"type": "props", "props": props})
 
     def _progress(self, event: Event) -> None:

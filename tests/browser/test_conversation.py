@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -63,6 +64,15 @@ def test_a_question_is_answered_by_graph_and_plan(talk):
     assert kinds(talk) == ["solving", "graph", "props", "plan", "optimal"]
     for message in talk.sent:
         json.loads(encode(message))
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_what_a_file_settles_cannot_be_set(talk, stated):
+    tell = solve(talk, devices=4)
+    given = chain_workload()
+    tell(events.model(replace(given, compute=chain_problem().compute if stated else None), frozenset()))
+    props = next(m["props"] for m in talk.sent if m["type"] == "props")
+    assert [props[i]["disabled"] for i in ("phase", "dtype", "kind")] == [stated] * 3
 
 
 def test_the_graph_is_sent_once_per_model(talk):
