@@ -25,7 +25,8 @@ class Task:
     """One span to be: compute of (unit, micro-batch) on a device, or a transfer.
 
     A transfer has to_device >= 0; ``holds_from`` and ``feeds`` are the tasks it carries data from
-    and to (for memory), nbytes what it moves. priority orders ready tasks of one resource.
+    and to (for memory), nbytes what it moves, bundle and held_bytes what the sender keeps until the
+    last transfer of the bundle ends. priority orders ready tasks of one resource.
     """
 
     label: str
@@ -42,6 +43,8 @@ class Task:
     """True for the transfer that fills the receiver's buffer."""
     holds_from: tuple[int, ...] = ()
     feeds: list[int] = field(default_factory=list)
+    bundle: int = -1
+    held_bytes: float = 0.0
 
 
 @dataclass(slots=True)
@@ -58,10 +61,15 @@ class TaskGraph:
 class _Bundle:
     """Tensors that leave the same units for the same units: they travel together."""
 
+    number: int
     fixed: float = 0.0
     per_sample: float = 0.0
     stated_s: float = 0.0
     tensors: int = 0
+
+    def at(self, samples: float) -> float:
+        """Bytes of ``samples``."""
+        return self.fixed + self.per_sample * samples
 
 
 class _Lowering:
@@ -191,7 +199,7 @@ class _Lowering:
                 frozenset(sources[place]),
                 tuple(sorted((there, frozenset(units)) for there, units in targets.items())),
             )
-            bundle = bundles.setdefault(key, _Bundle())
+            bundle = bundles.setdefault(key, _Bundle(len(bundles)))
             bundle.fixed += first.nbytes.fixed
             bundle.per_sample += first.nbytes.per_sample
             if self.problem.transfer_s is not None:
@@ -219,8 +227,7 @@ class _Lowering:
         link = self.cluster.link(src, dst)
         if link is None:
             raise NoLink(f"there is no link from device {src} to device {dst}, yet the plan sends tensors over it")
-        moved = bundle.fixed + bundle.per_sample * samples
-        return bundle.tensors * link.latency_s + moved / link.bandwidth_bytes_per_s
+        return bundle.tensors * link.latency_s + bundle.at(samples) / link.bandwidth_bytes_per_s
 
     def _send(self, sources: list[int], targets: tuple[tuple[Place, frozenset[int]], ...], bundle: _Bundle) -> None:
         """The tasks that carry one bundle from one place to all others, every micro-batch."""
@@ -236,7 +243,7 @@ class _Lowering:
                     farthest = max(
                         self._seconds(bundle, share, src, dst) for (devices, _), _ in targets for dst in devices
                     )
-                    departure = self._leave(producers, src, farthest, bundle.fixed + bundle.per_sample * share)
+                    departure = self._leave(producers, src, farthest, bundle, share)
                 for (devices, _), consumers in targets:
                     sample = self.units[next(iter(consumers))]
                     for j, q, samples in _shares(origin, i, p, sample):
@@ -246,9 +253,9 @@ class _Lowering:
                             for producer in producers:
                                 self.after[producer].extend(waiting)
                             continue
-                        self._arrive(producers, departure, src, dst, waiting, bundle, samples)
+                        self._arrive(producers, departure, src, dst, waiting, bundle, samples, share)
 
-    def _leave(self, producers: tuple[int, ...], src: int, seconds: float, nbytes: float) -> int:
+    def _leave(self, producers: tuple[int, ...], src: int, seconds: float, bundle: _Bundle, share: float) -> int:
         """The sender's half of a transfer under BLOCKING, LANE and DUPLEX; -1 if it costs nothing."""
         unit = self.units[self.tasks[producers[0]].unit]
         if self.cluster.devices[src].is_cpu:
@@ -260,7 +267,8 @@ class _Lowering:
         last = self.tasks[producers[-1]]
         task = self.add(
             Task(f"{last.label}>", f"{resource[self.problem.transfers]} {src}", src, seconds, last.priority + 0.25,
-                 to_device=src, nbytes=nbytes, holds_from=producers)
+                 to_device=src, nbytes=bundle.at(share), holds_from=producers, bundle=bundle.number,
+                 held_bytes=bundle.at(share))
         )  # fmt: skip
         for producer in producers:
             self.after[producer].append(task)
@@ -275,11 +283,11 @@ class _Lowering:
         consumers: list[int],
         bundle: _Bundle,
         samples: float,
+        share: float,
     ) -> None:
         """The receiver's half of a transfer, or all of it under LINKS."""
         mode = self.problem.transfers
         seconds = self._seconds(bundle, samples, src, dst)
-        nbytes = bundle.fixed + bundle.per_sample * samples
         before = (departure,) if departure >= 0 else producers
         label = f"{self.tasks[producers[-1]].label}>{dst}"
         first = min(consumers, key=lambda c: self.tasks[c].priority)
@@ -299,8 +307,9 @@ class _Lowering:
         else:
             resource = {Transfers.BLOCKING: "device", Transfers.LANE: "lane", Transfers.DUPLEX: "in"}[mode] + f" {dst}"
         arrival = self.add(
-            Task(label, resource, src, seconds, self.tasks[first].priority - 0.25, to_device=dst, nbytes=nbytes,
-                 arrives=True, holds_from=producers, feeds=list(consumers))
+            Task(label, resource, src, seconds, self.tasks[first].priority - 0.25, to_device=dst,
+                 nbytes=bundle.at(samples), arrives=True, holds_from=producers, feeds=list(consumers),
+                 bundle=bundle.number, held_bytes=bundle.at(share))
         )  # fmt: skip
         for task in before:
             self.after[task].append(arrival)

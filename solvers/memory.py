@@ -147,16 +147,16 @@ def _buffers(
     released: Sequence[float],
     holds: list[Holds],
 ) -> None:
-    sending: dict[tuple[tuple[int, ...], str], tuple[float, float]] = {}
+    sending: dict[tuple[tuple[int, ...], int], tuple[float, float]] = {}
     for index, task in enumerate(lowered.tasks):
         if task.unit >= 0 or not task.holds_from:
             continue
         if task.arrives:
             until = max(_reader_done(lowered, released, end_s, t) for t in task.feeds)
             holds[task.to_device].append((start_s[index], until, task.nbytes))
-        key = (task.holds_from, task.label.split(">")[0])
-        nbytes, until = sending.get(key, (0.0, 0.0))
-        sending[key] = (max(nbytes, task.nbytes), max(until, end_s[index]))
+        key = (task.holds_from, task.bundle)
+        _, until = sending.get(key, (0.0, 0.0))
+        sending[key] = (task.held_bytes, max(until, end_s[index]))
     for (sources, _), (nbytes, until) in sending.items():
         ready = min(end_s[s] for s in sources)
         holds[lowered.tasks[sources[0]].device].append((ready, until, nbytes))

@@ -180,6 +180,18 @@ def test_replicas_share_a_micro_batch_and_synchronise_their_gradients():
     assert verify(p, plan) == ()
 
 
+def test_tensors_on_their_way_to_different_devices_are_all_held_by_the_sender():
+    """a's tensors for b on 1 (3 bytes, 3 s) and for c on 2 (5 bytes, 5 s): 0 holds 8 bytes, then 5."""
+    from solvers.graph import Amount, OpGraph, Operator, Tensor
+
+    operators = (Operator("a"), Operator("b"), Operator("c"))
+    g = OpGraph(operators, (Tensor(0, (1,), Amount(0, 3.0)), Tensor(0, (2,), Amount(0, 5.0))))
+    p = problem(g, [1, 1, 1], 3, training=False)
+    curve = simulate(p, assemble(p, [(0,), (1,), (2,)], 1)).memory[0]
+    held = dict(zip(curve.times_s, curve.nbytes, strict=True))
+    assert (held[1.0], held[4.0], held[6.0]) == (8.0, 5.0, 0.0)
+
+
 def test_a_replicated_stage_hands_each_reader_its_share():
     """a on 0 and 1 (1 sample each of 2), b on 2: two half transfers arrive on separate links."""
     g = forward_graph([(0, 1)], 2, nbytes=1.0)
