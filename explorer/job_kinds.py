@@ -6,8 +6,9 @@ import gc
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from explorer.jobs import SolveRequest
 from explorer.loading import load
 from explorer.problems import make_problem
 from explorer.settings import Settings
@@ -27,17 +28,6 @@ KEPT = 8
 """Traced models a worker keeps."""
 
 _workloads: OrderedDict[tuple[str, bool, str | None], Workload] = OrderedDict()
-
-
-@dataclass(frozen=True, slots=True)
-class SolveJob:
-    """Plan ``model`` under ``settings``. known: hashes of skeletons the page already has."""
-
-    model: str
-    settings: Settings
-    planner: str = "auto"
-    time_limit_s: float = 10.0
-    known: frozenset[str] = frozenset()
 
 
 def workload_of(model: str, training: bool, dtype: str | None, emit: Emit) -> Workload:
@@ -63,7 +53,7 @@ def applicable(settings: Settings, workload: Workload) -> Settings:
     return replace(settings, training=None, device_kind=kind)
 
 
-def solve_job(request: SolveJob, emit: Emit, should_stop: Callable[[], bool]) -> None:
+def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Trace or fetch the model, solve, and emit model, progress and result events."""
     workload = workload_of(request.model, request.settings.training is not False, request.settings.dtype, emit)
     problem = make_problem(workload, applicable(request.settings, workload))

@@ -1,7 +1,7 @@
 """Trace and solve as one kind of job in a warm worker process: start, progress, cancel, result.
 
 The process that starts jobs never imports torch. A worker that dies, or does not heed a cancel, is
-replaced; its job ends with a ``failed`` event.
+replaced; the job it was at ends with a ``failed`` event, those that had not begun go to the next one.
 """
 
 from __future__ import annotations
@@ -10,24 +10,46 @@ import itertools
 import multiprocessing
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from explorer import worker
+from explorer.settings import Settings
 from explorer.view import events
 
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
 
+MOST_TRIES = 2
+"""How often a job that never began is given to a worker."""
 HEED_S = 2.0
 """A worker that has not ended a cancelled job after this long is killed."""
 
 
+@dataclass(frozen=True, slots=True)
+class SolveRequest:
+    """Plan ``model`` under ``settings``. known: hashes of skeletons that need not be sent again."""
+
+    model: str
+    settings: Settings
+    planner: str = "auto"
+    time_limit_s: float = 10.0
+    known: frozenset[str] = frozenset()
+
+
 @dataclass(slots=True)
 class _Job:
+    kind: str
+    request: Any
     on_event: OnEvent
+    sent_to: Connection | None = None
+    tries: int = 0
+    heard: bool = False
+    """True once the worker told something of it: it has begun."""
+    cancelled: bool = False
     over: bool = False
     """True once a ``result`` or ``failed`` event was passed on."""
 
@@ -51,16 +73,19 @@ class Jobs:
         """Queue a job; returns its id. kind is a name of `explorer.job_kinds.KINDS`."""
         with self._lock:
             identifier = f"job{next(self._numbers)}"
-            self._jobs[identifier] = _Job(on_event)
-            self._send(("start", identifier, kind, request))
+            self._jobs[identifier] = _Job(kind, request, on_event)
+            self._dispatch(identifier)
         return identifier
 
     def cancel(self, identifier: str) -> None:
         """Ask a job to stop; it still reports its best plan. Unknown ids are ignored."""
         with self._lock:
-            if identifier not in self._jobs or self._connection is None:
+            job = self._jobs.get(identifier)
+            if job is None or job.sent_to is None:
                 return
-            self._send(("cancel", identifier))
+            job.cancelled = True
+            with suppress(OSError):  # a worker that is gone: its reader sees to the job
+                job.sent_to.send(("cancel", identifier))
             killer = threading.Timer(HEED_S, self._kill_if_running, (identifier, self._process))
             killer.daemon = True
             killer.start()
@@ -83,15 +108,13 @@ class Jobs:
             process.join(5)
         self._fail_all("the server is shutting down")
 
-    def _send(self, message: tuple[Any, ...]) -> None:
+    def _dispatch(self, identifier: str) -> None:
         self._ensure_worker()
+        job = self._jobs[identifier]
+        job.sent_to, job.tries = self._connection, job.tries + 1
         assert self._connection is not None
-        try:
-            self._connection.send(message)
-        except (BrokenPipeError, OSError):
-            self._lost(self._connection)
-            self._ensure_worker()
-            self._connection.send(message)
+        with suppress(OSError):  # a worker that is gone: its reader sees to the job
+            self._connection.send(("start", identifier, job.kind, job.request))
 
     def _ensure_worker(self) -> None:
         if self._closed:
@@ -119,6 +142,7 @@ class Jobs:
             job = self._jobs.get(identifier)
             if job is None:
                 return
+            job.heard = True
             if event is None:
                 del self._jobs[identifier]
                 event = None if job.over else events.failed("the job was cancelled before it began")
@@ -128,27 +152,42 @@ class Jobs:
             job.on_event(event)
 
     def _lost(self, connection: Connection) -> None:
-        """The worker is gone: its jobs fail, the next one gets a new worker."""
+        """A worker is gone: what it had begun fails, a new worker takes the rest."""
         with self._lock:
-            if connection is not self._connection:
-                return
-            self._connection = None
-            process, self._process = self._process, None
+            process = None
+            if connection is self._connection:
+                process, self._process, self._connection = self._process, None, None
         if process is not None:
             process.join(5)
         code = process.exitcode if process is not None else None
-        self._fail_all(f"the solving process ended unexpectedly (exit code {code}); a new one takes the next request")
+        failed = []
+        with self._lock:
+            for identifier, job in list(self._jobs.items()):
+                if job.sent_to is not connection:
+                    continue
+                if self._closed or job.heard or job.cancelled or job.tries >= MOST_TRIES:
+                    failed.append(self._jobs.pop(identifier))
+                else:
+                    self._dispatch(identifier)
+        for job in failed:
+            self._fail(job, f"the solving process ended unexpectedly (exit code {code})")
 
     def _fail_all(self, message: str) -> None:
         with self._lock:
             jobs, self._jobs = list(self._jobs.values()), {}
         for job in jobs:
-            if not job.over:
-                job.over = True
-                job.on_event(events.failed(message))
+            self._fail(job, message)
+
+    @staticmethod
+    def _fail(job: _Job, message: str) -> None:
+        if not job.over:
+            job.over = True
+            job.on_event(events.failed(message))
 
     def _kill_if_running(self, identifier: str, process: BaseProcess | None) -> None:
+        """A job still waiting is left to be skipped: another one is running."""
         with self._lock:
-            running = identifier in self._jobs and process is self._process
+            job = self._jobs.get(identifier)
+            running = job is not None and job.heard and process is self._process
         if running and process is not None:
             process.kill()

@@ -99,16 +99,12 @@ def _crossings(
         b = stage.micro_batch_size
         for reader in lacking - {place}:
             for src in place:
-                seconds = max(_seconds(problem, group[0], b / len(place), src, dst) for dst in reader if dst != src)
+                seconds = max(problem.tensor_s(group[0], b / len(place), src, dst) for dst in reader if dst != src)
                 cost[src, -1] = max(cost.get((src, -1), 0.0), seconds / b)
             for dst in reader:
-                seconds = max(_seconds(problem, group[0], b / len(reader), src, dst) for src in place if dst != src)
+                seconds = max(problem.tensor_s(group[0], b / len(reader), src, dst) for src in place if dst != src)
                 cost[-1, dst] = max(cost.get((-1, dst), 0.0), seconds / b)
     return cost
-
-
-def _seconds(problem: Problem, tensor: int, samples: float, src: int, dst: int) -> float:
-    return problem.tensor_s(tensor, samples, src, dst)
 
 
 def _synchronisation(problem: Problem, plan: Plan, sent: Floats) -> None:

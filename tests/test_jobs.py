@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from explorer.job_kinds import SolveJob
-from explorer.jobs import Jobs
+from explorer.jobs import Jobs, SolveRequest
 from explorer.settings import Settings
 from solvers.problem import Contiguity
 
@@ -57,7 +56,7 @@ class Events:
 
 def test_a_solve_reports_the_model_and_then_its_result(jobs, workload):
     events = Events()
-    jobs.start("solve", SolveJob(workload, Settings()), events)
+    jobs.start("solve", SolveRequest(workload, Settings()), events)
     assert events.until("model")["skeleton"]["operators"] == 11
     result = events.until("result", "failed")
     assert result["kind"] == "result"
@@ -67,7 +66,7 @@ def test_a_solve_reports_the_model_and_then_its_result(jobs, workload):
 def test_what_the_page_always_sends_does_not_stand_in_a_files_way(jobs, workload):
     events = Events()
     settings = Settings(devices=2, device_kind="H100-80GB", training=True)
-    jobs.start("solve", SolveJob(workload, settings), events)
+    jobs.start("solve", SolveRequest(workload, settings), events)
     result = events.until("result", "failed")
     assert result["kind"] == "result", result
     assert len(result["plan"]["devices"]) == 2
@@ -75,10 +74,10 @@ def test_what_the_page_always_sends_does_not_stand_in_a_files_way(jobs, workload
 
 def test_a_known_skeleton_is_not_sent_again(jobs, workload):
     events = Events()
-    jobs.start("solve", SolveJob(workload, Settings()), events)
+    jobs.start("solve", SolveRequest(workload, Settings()), events)
     known = frozenset({events.until("model")["hash"]})
     again = Events()
-    jobs.start("solve", SolveJob(workload, Settings(), known=known), again)
+    jobs.start("solve", SolveRequest(workload, Settings(), known=known), again)
     assert again.until("model")["skeleton"] is None
 
 
@@ -86,7 +85,7 @@ def test_a_cancelled_solve_still_gives_its_best_plan(jobs, workload):
     events = Events()
     job = jobs.start(
         "solve",
-        SolveJob(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=100),
+        SolveRequest(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=100),
         events,
     )
     events.until("progress")
@@ -99,7 +98,7 @@ def test_a_cancelled_solve_still_gives_its_best_plan(jobs, workload):
 
 def test_bad_input_fails_with_one_line(jobs, workload):
     events = Events()
-    jobs.start("solve", SolveJob("no-such-model", Settings()), events)
+    jobs.start("solve", SolveRequest("no-such-model", Settings()), events)
     message = events.until("result", "failed")["message"]
     assert "no-such-model" in message
     assert "\n" not in message
@@ -107,8 +106,8 @@ def test_bad_input_fails_with_one_line(jobs, workload):
 
 def test_jobs_end_in_order_and_each_exactly_once(jobs, workload):
     first, second = Events(), Events()
-    jobs.start("solve", SolveJob(workload, Settings()), first)
-    jobs.start("solve", SolveJob(workload, Settings(devices=2)), second)
+    jobs.start("solve", SolveRequest(workload, Settings()), first)
+    jobs.start("solve", SolveRequest(workload, Settings(devices=2)), second)
     second.until("result")
     first.until("result")
     assert first.queue.empty()
@@ -117,7 +116,7 @@ def test_jobs_end_in_order_and_each_exactly_once(jobs, workload):
 
 def test_a_job_cancelled_before_it_begins_never_runs(jobs, workload):
     blocking, waiting = Events(), Events()
-    slow = SolveJob(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=100)
+    slow = SolveRequest(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=100)
     first = jobs.start("solve", slow, blocking)
     blocking.until("progress")
     second = jobs.start("solve", slow, waiting)
@@ -131,14 +130,40 @@ def test_a_dead_worker_fails_its_job_and_is_replaced(workload):
     jobs = Jobs()
     try:
         events = Events()
-        slow = SolveJob(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=100)
+        slow = SolveRequest(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=100)
         jobs.start("solve", slow, events)
         events.until("progress")
         jobs._process.kill()
         assert "ended unexpectedly" in events.until("result", "failed")["message"]
         again = Events()
-        jobs.start("solve", SolveJob(workload, Settings()), again)
+        jobs.start("solve", SolveRequest(workload, Settings()), again)
         assert again.until("result", "failed")["kind"] == "result"
+    finally:
+        jobs.close()
+
+
+def test_a_cancel_of_a_waiting_job_leaves_the_running_one_alone(jobs, workload, monkeypatch):
+    monkeypatch.setattr("explorer.jobs.HEED_S", 0.05)
+    running, waiting = Events(), Events()
+    slow = SolveRequest(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=1.0)
+    jobs.start("solve", slow, running)
+    running.until("model")
+    jobs.cancel(jobs.start("solve", slow, waiting))
+    assert running.until("result", "failed")["stop_reason"] == "TIME_LIMIT"
+    assert "cancelled" in waiting.until("result", "failed")["message"]
+
+
+def test_a_job_that_waits_behind_one_whose_worker_dies_is_done_by_the_next_worker(workload):
+    jobs = Jobs()
+    try:
+        first, second = Events(), Events()
+        slow = SolveRequest(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=100)
+        jobs.start("solve", slow, first)
+        first.until("progress")
+        jobs.start("solve", SolveRequest(workload, Settings()), second)
+        jobs._process.kill()
+        assert "ended unexpectedly" in first.until("result", "failed")["message"]
+        assert second.until("result", "failed")["kind"] == "result"
     finally:
         jobs.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode
@@ -103,16 +103,6 @@ def to_dict(session: Session) -> dict[str, Any]:
 def to_query(session: Session) -> str:
     """The session as a query string, without the "?"."""
     return urlencode({key: _plain(value) for key, value in to_dict(session).items()})
-
-
-def solved_alike(a: Session, b: Session) -> bool:
-    """Whether the two ask for the same plan (the theme is only paint)."""
-    return replace(a, theme="light") == replace(b, theme="light")
-
-
-def settings_dict(settings: Settings) -> dict[str, Any]:
-    """Settings as plain values, for the way to a worker."""
-    return {f.name: getattr(settings, f.name) for f in fields(settings)}
 
 
 def _plain(value: object) -> str:

@@ -1,6 +1,6 @@
 """The page: a Dash app on FastAPI with a websocket of its own. Imports no torch.
 
-Importing this package imports no Dash either: a worker unpickles `backend.SolveRequest` from it.
+Importing this package imports no Dash either: the command line names `serve` before it needs it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from explorer.settings import Settings
+from explorer.jobs import SolveRequest
 from explorer.view.events import Event
 
 
@@ -42,17 +42,6 @@ class Catalogue:
     models: tuple[ModelEntry, ...]
     planners: tuple[PlannerEntry, ...]
     kinds: tuple[KindEntry, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SolveRequest:
-    """One question. known: hashes of skeletons that need not be sent again."""
-
-    model: str
-    settings: Settings
-    planner: str
-    time_limit_s: float
-    known: frozenset[str] = frozenset()
 
 
 class Backend(Protocol):

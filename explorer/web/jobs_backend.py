@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 from explorer.clusters import DEFAULT_KIND
@@ -12,8 +11,6 @@ from explorer.web.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry,
 from solvers.cluster import CPU_KIND
 
 FIRST_MODEL, FIRST_PLANNER = "gpt", "auto"
-LOST = "ended unexpectedly"
-"""What `explorer.jobs` says of a job whose worker died under it."""
 
 
 class JobsBackend:
@@ -23,8 +20,6 @@ class JobsBackend:
     def __init__(self, model: str | None = None) -> None:
         self._model = model
         self._jobs = Jobs()
-        self._numbers = itertools.count(1)
-        self._running: dict[str, str] = {}
         self._jobs.warm()
 
     def catalogue(self) -> Catalogue:
@@ -45,30 +40,10 @@ class JobsBackend:
         )
 
     def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
-        """A job that the end of another one's worker took along is started once more."""
-        name = f"solve{next(self._numbers)}"
-        again = True
-
-        def hear(event: Event) -> None:
-            nonlocal again
-            if again and event["kind"] == "failed" and LOST in event["message"] and name in self._running:
-                again = False
-                self._running[name] = self._jobs.start("solve", request, hear)
-                return
-            if event["kind"] in ("result", "failed"):
-                self._running.pop(name, None)
-            on_event(event)
-
-        self._running[name] = ""
-        job = self._jobs.start("solve", request, hear)
-        if name in self._running and not self._running[name]:
-            self._running[name] = job
-        return name
+        return self._jobs.start("solve", request, on_event)
 
     def cancel(self, job: str) -> None:
-        running = self._running.pop(job, None)
-        if running:
-            self._jobs.cancel(running)
+        self._jobs.cancel(job)
 
     def close(self) -> None:
         self._jobs.close()

@@ -182,7 +182,7 @@ def test_replicas_share_a_micro_batch_and_synchronise_their_gradients():
 
 def test_tensors_on_their_way_to_different_devices_are_all_held_by_the_sender():
     """a's tensors for b on 1 (3 bytes, 3 s) and for c on 2 (5 bytes, 5 s): 0 holds 8 bytes, then 5."""
-    from solvers.graph import Amount, OpGraph, Operator, Tensor
+    from solvers.graph import Amount, Operator, OpGraph, Tensor
 
     operators = (Operator("a"), Operator("b"), Operator("c"))
     g = OpGraph(operators, (Tensor(0, (1,), Amount(0, 3.0)), Tensor(0, (2,), Amount(0, 5.0))))

@@ -3,7 +3,7 @@
 import pytest
 
 from explorer.settings import Settings
-from explorer.view.session import Choices, Session, parse, parse_query, solved_alike, to_dict, to_query
+from explorer.view.session import Choices, Session, parse, parse_query, to_dict, to_query
 from solvers.errors import InvalidProblem
 from solvers.problem import Objective, Pipeline
 
@@ -44,11 +44,6 @@ def test_an_empty_query_is_the_first_model_with_defaults():
 def test_auto_empty_and_unknown_keys_mean_the_default():
     raw = {"micro_batches": "auto", "mini_batch": "", "devices": None, "colour": "red"}
     assert parse(raw, CHOICES) == Session("gpt")
-
-
-def test_the_theme_does_not_change_the_plan():
-    assert solved_alike(FULL, parse(to_dict(FULL) | {"theme": "light"}, CHOICES))
-    assert not solved_alike(FULL, parse(to_dict(FULL) | {"devices": 4}, CHOICES))
 
 
 @pytest.mark.parametrize(
