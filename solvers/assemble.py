@@ -19,10 +19,11 @@ def assemble(problem: Problem, placement: Sequence[Place], micro_batches: int) -
     micro_batches must divide the problem's mini-batch. Raises InvalidPlan if the placement cannot
     be cut into stages, or is not acyclic where the problem asks for that.
     """
-    if problem.contiguity is Contiguity.ACYCLIC and (cycle := cycle_of_places(problem.graph, placement)):
+    acyclic = problem.contiguity is Contiguity.ACYCLIC and not problem.is_latency
+    if acyclic and (cycle := cycle_of_places(problem.graph, placement)):
         raise InvalidPlan(f"tensors flow round the devices {' -> '.join(str(list(place)) for place in cycle)}")
     sets = stages_of_placement(problem.graph, placement)
-    if problem.contiguity is Contiguity.ACYCLIC and len(sets) > len(set(placement)):
+    if acyclic and len(sets) > len(set(placement)):
         raise InvalidPlan("backward tensors flow round the devices, though forward ones do not")
     members = [operators for operators, _ in sets]
     waits = stage_waits(problem.graph, members)

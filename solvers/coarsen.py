@@ -16,7 +16,8 @@ from solvers.bounds import together
 from solvers.contiguity import forward_edges
 from solvers.errors import InvalidProblem
 from solvers.graph import Phase, topological_order
-from solvers.problem import Problem
+from solvers.problem import Contiguity, Problem
+from solvers.traffic import Rows, Traffic, gather
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -29,31 +30,18 @@ TRIVIAL_SHARE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """A list of integer lists as two arrays: row i is ``items[start[i]:start[i + 1]]``."""
-
-    start: Ints
-    items: Ints
-
-    @staticmethod
-    def of(rows: Sequence[Iterable[int]]) -> Rows:
-        lists = [list(row) for row in rows]
-        start = np.zeros(len(lists) + 1, np.int64)
-        np.cumsum([len(row) for row in lists], out=start[1:])
-        return Rows(start, np.array([item for row in lists for item in row], np.int64))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Shape:
     """Which operators are one super-operator, their order, and which of them share a hyperedge.
 
-    Super-operators are numbered in a topological order of the forward graph. members: positions in
-    the operator graph. nets: the super-operators on each hyperedge (two or more, ascending).
+    Super-operators are numbered in a topological order of the forward graph (as far as it has one,
+    where contiguity is not asked for). members: positions in the operator graph. nets: the
+    super-operators on each hyperedge (two or more, ascending). traffic: the same, directed.
     """
 
     members: tuple[tuple[int, ...], ...]
     edges: tuple[tuple[int, int], ...]
     nets: tuple[tuple[int, ...], ...]
+    traffic: Traffic
     predecessors: Rows = field(init=False)
     successors: Rows = field(init=False)
     nets_of: Rows = field(init=False)
@@ -86,11 +74,14 @@ class Contracted:
     """Super-operators with their costs at one micro-batch size.
 
     acc_s, cpu_s: seconds per sample on an accelerator (0 where not ``supported``) and on a CPU (inf
-    where it cannot run), forward, backward and update together; [super-operators]. net_s: seconds
-    per sample a device pays for a hyperedge that its set splits; [nets]. static_bytes are held all
+    where it cannot run), forward, backward and update together; [super-operators]. acc_pass_s,
+    cpu_pass_s: the same by pass, forward and backward (with updates); [2, super-operators]. net_s:
+    seconds per sample a device pays for a hyperedge that its set splits; [nets]. message_s: for a
+    directed message of ``traffic`` that it sends or receives; [messages]. static_bytes are held all
     the time; saved_bytes once per micro-batch in flight; workspace_bytes while one of its members
     runs. core_bytes: static_bytes without the trivial operators that were merged in: what this
-    super-operator needs wherever they go. merged: how many trivial super-operators were merged in.
+    super-operator needs wherever they go. param_bytes: parameters, whose gradients replicas add up.
+    merged: how many trivial super-operators were merged in.
     """
 
     shape: Shape
@@ -103,10 +94,18 @@ class Contracted:
     saved_bytes: Floats
     workspace_bytes: Floats
     net_s: Floats
+    message_s: Floats
+    acc_pass_s: Floats
+    cpu_pass_s: Floats
+    param_bytes: Floats
     merged: int
 
     def __len__(self) -> int:
         return len(self.shape)
+
+    @property
+    def traffic(self) -> Traffic:
+        return self.shape.traffic
 
     @property
     def has_merged(self) -> bool:
@@ -129,8 +128,8 @@ def contract(problem: Problem, samples_per_micro_batch: int, *, merge_trivial: b
 class Condensed:
     """A problem's co-location groups, ready to be costed at several micro-batch sizes.
 
-    Groups on a cycle of the forward graph (possible once co-location joins operators) are fused.
-    Raises InvalidProblem if a backward or update operator feeds a forward one.
+    Groups on a cycle of the forward graph (possible once co-location joins operators) are fused,
+    unless contiguity is NONE. Raises InvalidProblem if a backward or update operator feeds a forward one.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -140,15 +139,18 @@ class Condensed:
         groups = together(graph)
         group_of = _labels(groups, len(graph))
         edges = {(int(group_of[u]), int(group_of[v])) for u, v in forward_edges(graph)}
-        component = _components(len(groups), edges)
+        loose = problem.contiguity is Contiguity.NONE
+        component = np.arange(len(groups)) if loose else _components(len(groups), edges)
         self.node_of: Ints = component[group_of]
         self.count = int(component.max()) + 1
         self.edges = {(int(component[u]), int(component[v])) for u, v in edges if component[u] != component[v]}
         self._messages: Ints = np.array([message[0] for message in graph.messages], np.int64)
         self._net_of_message, self.nets = self._hyperedges()
         self._update: Bools = np.array([o.phase is Phase.UPDATE for o in graph.operators])
+        self._forward: Bools = np.array([o.phase is Phase.FORWARD for o in graph.operators])
+        self._ends = self._message_ends()
         self._feeds_backward = self._feeding_backward()
-        self._shapes: dict[tuple[int, ...], tuple[Shape, Ints, Ints]] = {}
+        self._shapes: dict[tuple[int, ...], tuple[Shape, Ints, Ints, Ints]] = {}
         nbytes = [graph.tensors[t].nbytes for t in self._messages]
         self._fixed: Floats = np.array([amount.fixed for amount in nbytes])
         self._per_sample: Floats = np.array([amount.per_sample for amount in nbytes])
@@ -157,16 +159,20 @@ class Condensed:
         """The super-operators when micro-batches have ``samples`` samples."""
         problem, operators = self.problem, self.problem.graph.operators
         acc, cpu = self._seconds(samples, cpu=False), self._seconds(samples, cpu=True)
-        net_s = _sums(self._net_of_message, self._message_s(samples), len(self.nets))
+        each_s = self._message_s(samples)
+        net_s = _sums(self._net_of_message, each_s, len(self.nets))
         into = np.arange(self.count)
         if merge_trivial:
             trivial = self._trivial(acc, cpu)
             into = _merge_leaves(self.edges, self.nets, net_s, trivial, np.isfinite(self._sum(acc)))
-        shape, position, net_to = self._shape(into)
+        shape, position, net_to, message_to = self._shape(into)
         final = position[into[self.node_of]]
 
         def total(values: Floats) -> Floats:
             return _sums(final, values, len(shape))
+
+        def by_pass(values: Floats) -> Floats:
+            return np.array([total(np.where(row, values, 0.0)) for row in (self._forward, ~self._forward)])
 
         static = problem.static_bytes()
         stays = into[self.node_of] == self.node_of
@@ -188,6 +194,10 @@ class Condensed:
             total(saved),
             workspace,
             _sums(net_to, net_s, len(shape.nets)),
+            _sums(message_to, each_s, len(shape.traffic)),
+            np.where(supported, by_pass(acc), 0.0),
+            by_pass(cpu),
+            total(np.array([o.param_bytes if o.phase is Phase.FORWARD else 0.0 for o in operators])),
             self.count - len(shape),
         )
 
@@ -237,6 +247,19 @@ class Condensed:
             of.append(number[key])
         return np.array([len(found) if net < 0 else net for net in of], np.int64), found
 
+    def _message_ends(self) -> list[tuple[list[int], list[int], bool]]:
+        """Super-operators that make and that read every message, and whether it is of the backward pass."""
+        graph, node_of = self.problem.graph, self.node_of.tolist()
+        tensors, forward = graph.tensors, self._forward.tolist()
+        return [
+            (
+                [node_of[tensors[t].producer] for t in message],
+                [node_of[consumer] for consumer in tensors[message[0]].consumers],
+                not forward[tensors[message[0]].producer],
+            )
+            for message in graph.messages
+        ]
+
     def _feeding_backward(self) -> Bools:
         feeds = np.zeros(self.count, bool)
         operators = self.problem.graph.operators
@@ -257,8 +280,9 @@ class Condensed:
                 total = max(total, float(seconds[np.isfinite(seconds)].sum()))
         return np.asarray((work <= min(TRIVIAL_S, TRIVIAL_SHARE * total)) & ~self._feeds_backward)
 
-    def _shape(self, into: Ints) -> tuple[Shape, Ints, Ints]:
-        """The shape after merging node i into ``into[i]``; node -> super-operator; net -> net of the shape."""
+    def _shape(self, into: Ints) -> tuple[Shape, Ints, Ints, Ints]:
+        """The shape after merging node i into ``into[i]``; node -> super-operator; net -> net of the
+        shape; message -> message of its traffic."""
         key = tuple(into.tolist())
         if key not in self._shapes:
             kept = [node for node in range(self.count) if key[node] == node]
@@ -267,7 +291,7 @@ class Condensed:
                 if key[u] != key[v]:
                     after[key[u]].add(key[v])
             dense = {node: i for i, node in enumerate(kept)}
-            order = topological_order([sorted(dense[v] for v in after[node]) for node in kept])
+            order = _order([sorted(dense[v] for v in after[node]) for node in kept])
             position = np.zeros(self.count, np.int64)
             for rank, i in enumerate(order):
                 position[kept[i]] = rank
@@ -282,8 +306,17 @@ class Condensed:
                 now = tuple(sorted({int(final[pin]) for pin in pins}))
                 net_to.append(-1 if len(now) == 1 else number.setdefault(now, len(number)))
             renumbered = np.array([len(number) if net < 0 else net for net in net_to], np.int64)
-            shape = Shape(tuple(map(tuple, members)), tuple(edges), tuple(number))
-            self._shapes[key] = (shape, position, renumbered)
+            now_at: list[int] = final.tolist()
+            traffic, rows = gather(
+                (
+                    (tuple(sorted({now_at[m] for m in makers})), tuple(sorted({now_at[r] for r in readers})), backward)
+                    for makers, readers, backward in self._ends
+                ),
+                len(kept),
+            )
+            to_traffic = np.array([len(traffic) if row < 0 else row for row in rows], np.int64)
+            shape = Shape(tuple(map(tuple, members)), tuple(edges), tuple(number), traffic)
+            self._shapes[key] = (shape, position, renumbered, to_traffic)
         return self._shapes[key]
 
 
@@ -326,6 +359,15 @@ def _components(count: int, edges: Iterable[tuple[int, int]]) -> Ints:
         networkx.DiGraph([(u, v) for u in range(count) for v in (*after[u], u)])
     )
     return _labels(sorted((sorted(c) for c in components), key=lambda c: c[0]), count)
+
+
+def _order(after: Sequence[Sequence[int]]) -> list[int]:
+    """A topological order; where there are cycles, their nodes follow in the order of their numbers."""
+    order = list(topological_order(after))
+    if len(order) < len(after):
+        seen = set(order)
+        order += [node for node in range(len(after)) if node not in seen]
+    return order
 
 
 def _merge_leaves(

@@ -51,9 +51,10 @@ def broken_contiguity(problem: Problem, plan: Plan) -> str:
     """How the plan breaks the contiguity asked for, as a sentence; "" if it does not.
 
     ACYCLIC: the quotient of the forward graph by places must be acyclic. CONVEX: no forward path
-    may leave a place and come back.
+    may leave a place and come back. In a single pass of calls every stage is convex by itself (the
+    stages are acyclic), and nothing is asked of a device that runs several.
     """
-    if problem.contiguity is Contiguity.NONE:
+    if problem.contiguity is Contiguity.NONE or problem.is_latency:
         return ""
     place: list[int] = [-1] * len(problem.graph)
     numbers: dict[tuple[int, ...], int] = {}

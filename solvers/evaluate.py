@@ -66,14 +66,14 @@ class Metrics:
 
 def judge(problem: Problem, plan: Plan) -> Judged:
     """The objective asked for, and the first rule the plan breaks: a pin, a co-location, a device that
-    cannot run an operator, contiguity, a link that is not there, the memory cap (on the peak of the
-    simulated schedule)."""
-    violation = _misplaced(problem, plan) or broken_contiguity(problem, plan)
+    cannot run an operator, more replicas or subgraphs than allowed, contiguity, a link that is not
+    there, the memory cap (on the peak of the simulated schedule)."""
+    violation = _misplaced(problem, plan) or _too_many(problem, plan) or broken_contiguity(problem, plan)
     if violation:
         return Judged(math.inf, violation)
     if problem.objective is Objective.MAX_LOAD and problem.stated_bytes is not None:
         peak: Iterable[float] = static_bytes_per_device(problem, plan)
-        objective = float(loads(problem, plan).total_s().max())
+        objective = loads(problem, plan).max_load_s()
         if math.isinf(objective):
             return Judged(math.inf, "the plan sends tensors between devices that no link joins")
     else:
@@ -83,7 +83,7 @@ def judge(problem: Problem, plan: Plan) -> Judged:
             return Judged(math.inf, str(missing))
         peak = schedule.peak_bytes()
         if problem.objective is Objective.MAX_LOAD:
-            objective = float(loads(problem, plan).total_s().max())
+            objective = loads(problem, plan).max_load_s()
         else:
             objective = schedule.makespan_s
     return Judged(objective, over_cap(problem, peak))
@@ -122,6 +122,18 @@ def _misplaced(problem: Problem, plan: Plan) -> str:
     return ""
 
 
+def _too_many(problem: Problem, plan: Plan) -> str:
+    for index, stage in enumerate(plan.stages):
+        if len(stage.devices) > problem.max_replicas:
+            return f"stage {index} is on {len(stage.devices)} devices, at most {problem.max_replicas} are allowed"
+    if problem.is_latency and problem.subgraphs_per_device is not None:
+        for device in problem.cluster.accelerators:
+            stages = sum(device in stage.devices for stage in plan.stages)
+            if stages > problem.subgraphs_per_device:
+                return f"device {device} runs {stages} subgraphs, at most {problem.subgraphs_per_device} are allowed"
+    return ""
+
+
 def evaluate(problem: Problem, plan: Plan) -> Metrics:
     """All metrics of a plan. Raises InvalidPlan if it cannot be simulated."""
     return examine(problem, plan)[0]
@@ -132,13 +144,14 @@ def examine(problem: Problem, plan: Plan) -> tuple[Metrics, Schedule]:
     iteration = simulate(problem, plan, Objective.ITERATION)
     single = simulate(problem, plan, Objective.MAKESPAN)
     own = single if problem.objective is Objective.MAKESPAN else iteration
-    total = loads(problem, plan).total_s()
+    told = loads(problem, plan)
+    total = told.total_s()
     busy = iteration.busy_per_device_s()
     used = plan.devices_used()
     span = iteration.makespan_s
     bubble = 1.0 - sum(busy[d] for d in used) / (span * len(used)) if span > 0 else 0.0
     metrics = Metrics(
-        max_load_s=float(total.max()),
+        max_load_s=told.max_load_s(),
         makespan_s=single.makespan_s,
         iteration_s=span,
         throughput_per_s=problem.mini_batch / span if span > 0 else math.inf,

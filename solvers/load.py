@@ -10,63 +10,93 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.crossings import messages_between_stages
-from solvers.graph import Phase
+from solvers.graph import BACKWARD_PHASES, Phase
 from solvers.plan import Plan, Stage
-from solvers.problem import Problem, Transfers
+from solvers.problem import Pipeline, Problem, Transfers
 
 Floats = NDArray[np.float64]
 
 
+FORWARD, BACKWARD = 0, 1
+"""Rows of what is told per pass; updates belong to the backward pass."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """Seconds per sample and device, each of shape [devices]."""
+    """Seconds per sample, pass and device, each of shape [2, devices] (forward, backward).
+
+    A tensor belongs to the pass of its producer.
+    """
 
     compute_s: Floats
     sent_s: Floats
     received_s: Floats
     transfers: Transfers
+    pipeline: Pipeline
 
     def total_s(self) -> Floats:
-        """The load: how long a device is busy per sample (Tarnawski et al. 2020, section 3)."""
+        """How long every device is busy per sample, [devices] (Tarnawski et al. 2020, section 3)."""
+        if self.pipeline is Pipeline.GPIPE:
+            return np.asarray(self.per_pass_s().sum(axis=0))
+        return self._together(self.compute_s.sum(axis=0), self.sent_s.sum(axis=0), self.received_s.sum(axis=0))
+
+    def per_pass_s(self) -> Floats:
+        """How long every device is busy per sample in each pass, [2, devices]."""
+        return self._together(self.compute_s, self.sent_s, self.received_s)
+
+    def max_load_s(self) -> float:
+        """The objective. With all forward passes before all backward ones (GPipe) the slowest device
+        of each pass sets its pace, so the two add up; otherwise forward and backward of different
+        micro-batches share a device (appendix on training)."""
+        if self.pipeline is Pipeline.GPIPE:
+            return float(self.per_pass_s().max(axis=1).sum())
+        return float(self.total_s().max())
+
+    def _together(self, compute: Floats, sent: Floats, received: Floats) -> Floats:
         if self.transfers is Transfers.LANE:
-            return np.maximum(self.compute_s, self.sent_s + self.received_s)
+            return np.maximum(compute, sent + received)
         if self.transfers is Transfers.DUPLEX:
-            return np.maximum(self.compute_s, np.maximum(self.sent_s, self.received_s))
-        return self.compute_s + self.sent_s + self.received_s
+            return np.maximum(compute, np.maximum(sent, received))
+        return compute + sent + received
 
 
 def loads(problem: Problem, plan: Plan) -> Loads:
-    """Compute, sending and receiving time of every device per sample.
+    """Compute, sending and receiving time of every device per sample and pass.
 
     A tensor occupies its sender once, whatever the number of receivers, and each receiver once;
     CPUs pay nothing. Partial gradients of one tensor mirror that. Replicas share every micro-batch
     equally and add 2(r-1)/r of their gradient bytes per mini-batch. Without a link a load is inf.
     """
     devices = len(problem.cluster)
-    compute, sent, received = np.zeros(devices), np.zeros(devices), np.zeros(devices)
+    compute, sent, received = np.zeros((2, devices)), np.zeros((2, devices)), np.zeros((2, devices))
     _compute(problem, plan, compute)
     homes = _homes(plan)
     cpu = [device.is_cpu for device in problem.cluster.devices]
-    for group in messages_between_stages(problem.graph, plan.stages):
+    graph = problem.graph
+    for group in messages_between_stages(graph, plan.stages):
+        row = FORWARD if graph.operators[graph.tensors[group[0]].producer].phase is Phase.FORWARD else BACKWARD
         for (src, dst), seconds in _crossings(problem, plan, homes, group).items():
-            for device, total in ((src, sent), (dst, received)):
+            for device, total in ((src, sent[row]), (dst, received[row])):
                 if device >= 0 and (not cpu[device] or math.isinf(seconds)):
                     total[device] += seconds
-    _synchronisation(problem, plan, sent)
-    return Loads(compute, sent, received, problem.transfers)
+    _synchronisation(problem, plan, sent[BACKWARD])
+    return Loads(compute, sent, received, problem.transfers, problem.pipeline)
 
 
 def _compute(problem: Problem, plan: Plan, compute: Floats) -> None:
     operators = problem.graph.operators
     for stage in plan.stages:
+        forward = [o for o in stage.operators if operators[o].phase is Phase.FORWARD]
+        backward = [o for o in stage.operators if operators[o].phase in BACKWARD_PHASES]
         update = [o for o in stage.operators if operators[o].phase is Phase.UPDATE]
-        other = [o for o in stage.operators if operators[o].phase is not Phase.UPDATE]
         replicas = len(stage.devices)
         for device in stage.devices:
             kind = problem.cluster.devices[device].kind
             each = problem.compute.at(kind, stage.micro_batch_size / replicas)
             once = problem.compute.at(kind, problem.mini_batch / replicas)
-            compute[device] += each[other].sum() / stage.micro_batch_size + once[update].sum() / problem.mini_batch
+            compute[FORWARD, device] += each[forward].sum() / stage.micro_batch_size
+            compute[BACKWARD, device] += each[backward].sum() / stage.micro_batch_size
+            compute[BACKWARD, device] += once[update].sum() / problem.mini_batch
 
 
 def _homes(plan: Plan) -> dict[int, list[Stage]]:

@@ -18,7 +18,8 @@ from solvers.graph import OpGraph
 class Objective(StrEnum):
     """What to minimise.
 
-    MAX_LOAD: seconds per sample of the busiest device in steady state. MAKESPAN: seconds for one
+    MAX_LOAD: seconds per sample of the busiest device in steady state (with the GPIPE pipeline: of
+    the busiest in the forward pass plus the busiest in the backward pass). MAKESPAN: seconds for one
     pass of ``mini_batch`` samples, unsplit. ITERATION: seconds for ``mini_batch`` samples in
     micro-batches, with flush and update.
     """
@@ -135,7 +136,9 @@ class Problem:
     states it (then nothing else is counted), or None (then parameters, gradients, optimizer
     states, saved activations, workspace and receive buffers are counted).
     mini_batch: samples per iteration. micro_batches: how many it is split into, or None (a planner
-    sweeps powers of two). pins: operator position -> device.
+    sweeps powers of two). max_replicas: on how many devices a stage may be replicated.
+    subgraphs_per_device: in a single pass of calls (`is_latency`), how many stages an accelerator may
+    have; None is any number. pins: operator position -> device.
     costs_from: a label for people: where the compute times come from.
     """
 
@@ -153,6 +156,8 @@ class Problem:
     micro_batches: int | None = 1
     training: bool = True
     optimizer: Optimizer = Optimizer.ADAM
+    max_replicas: int = 1
+    subgraphs_per_device: int | None = None
     pins: Mapping[int, int] = field(default_factory=dict)
     costs_from: str = "given"
 
@@ -180,6 +185,10 @@ class Problem:
             raise InvalidProblem(
                 f"micro_batches must divide the mini-batch of {self.mini_batch} samples, found {self.micro_batches}"
             )
+        if self.max_replicas < 1:
+            raise InvalidProblem(f"max_replicas must be at least 1, found {self.max_replicas}")
+        if self.subgraphs_per_device is not None and self.subgraphs_per_device < 1:
+            raise InvalidProblem(f"subgraphs_per_device must be at least 1 or None, found {self.subgraphs_per_device}")
         for operator, device in self.pins.items():
             if not 0 <= operator < operators:
                 raise InvalidProblem(f"pin: there is no operator {operator} (there are {operators})")
@@ -194,6 +203,11 @@ class Problem:
         for position, value in enumerate(values):
             if not math.isfinite(value) or value < 0:
                 raise InvalidProblem(f"{what}[{position}] must be a finite number >= 0, found {value}")
+
+    @property
+    def is_latency(self) -> bool:
+        """Whether one pass of calls is asked for: the latency model of Tarnawski et al. 2020, section 6."""
+        return self.objective is Objective.MAKESPAN and self.execution is Execution.CALL
 
     @property
     def static_copies(self) -> float:

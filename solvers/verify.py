@@ -78,14 +78,24 @@ def _structure(problem: Problem, plan: Plan) -> list[str]:
     for position, device in problem.pins.items():
         if places[position] != [(device,)]:
             found.append(f"operator {operators[position].name!r} is pinned to device {device}")
+    subgraphs: dict[int, int] = defaultdict(int)
     for index, stage in enumerate(plan.stages):
         if problem.mini_batch % stage.micro_batch_size:
             found.append(f"stage {index}: {stage.micro_batch_size} samples do not divide the mini-batch")
+        if len(stage.devices) > problem.max_replicas:
+            found.append(f"stage {index} has {len(stage.devices)} replicas, {problem.max_replicas} are allowed")
+        for device in stage.devices:
+            subgraphs[device] += 1
+    if problem.objective is Objective.MAKESPAN and problem.execution is Execution.CALL:
+        for device, count in subgraphs.items():
+            if not devices[device].is_cpu and count > (problem.subgraphs_per_device or count):
+                found.append(f"device {device} has {count} subgraphs, {problem.subgraphs_per_device} are allowed")
     return found
 
 
 def _contiguity(problem: Problem, plan: Plan) -> list[str]:
-    if problem.contiguity is Contiguity.NONE:
+    single_pass = problem.objective is Objective.MAKESPAN and problem.execution is Execution.CALL
+    if problem.contiguity is Contiguity.NONE or single_pass:
         return []
     graph = nx.DiGraph()
     operators = problem.graph.operators

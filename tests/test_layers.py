@@ -14,7 +14,7 @@ OWN = ("solvers", "explorer", "demo_models")
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("solvers.errors", "solvers.graph", "solvers.cluster", "solvers.problem", "solvers.plan", "solvers.schedule",
      "solvers.result"),
-    ("solvers.formats", "solvers.kernels", "solvers.chains", "solvers.downsets", "solvers.coarsen", "solvers.segments",
+    ("solvers.formats", "solvers.kernels", "solvers.chains", "solvers.downsets", "solvers.coarsen", "solvers.traffic", "solvers.segments",
      "solvers.units", "solvers.crossings", "solvers.orders", "solvers.lowering",
      "solvers.memory", "solvers.load", "solvers.contiguity", "solvers.assemble",
      "solvers.simulate", "solvers.evaluate", "solvers.bounds", "solvers.verify"),

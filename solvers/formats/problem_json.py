@@ -12,7 +12,7 @@ _REQUIRED = (
     "cluster", "compute", "objective", "contiguity", "transfers", "execution", "pipeline", "mini_batch",
     "micro_batches", "training", "optimizer",
 )  # fmt: skip
-_OPTIONAL = ("transfer_s", "stated_bytes", "pins", "costs_from")
+_OPTIONAL = ("transfer_s", "stated_bytes", "pins", "costs_from", "max_replicas", "subgraphs_per_device")
 
 
 def problem_json(problem: Problem) -> dict[str, object]:
@@ -27,6 +27,8 @@ def problem_json(problem: Problem) -> dict[str, object]:
         "micro_batches": problem.micro_batches,
         "training": problem.training,
         "optimizer": problem.optimizer.value,
+        "max_replicas": problem.max_replicas,
+        "subgraphs_per_device": problem.subgraphs_per_device,
         "pins": [[operator, device] for operator, device in sorted(problem.pins.items())],
         "costs_from": problem.costs_from,
         "cluster": cluster_json(problem.cluster),
@@ -40,6 +42,7 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
     """The problem of ``graph``. Raises InvalidProblem."""
     parts = field.fields(_REQUIRED, _OPTIONAL)
     micro_batches = parts["micro_batches"]
+    subgraphs = parts.get("subgraphs_per_device")
     given: dict[str, object] = {
         "objective": parts["objective"].choice(Objective),
         "contiguity": parts["contiguity"].choice(Contiguity),
@@ -52,6 +55,8 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
         "micro_batches": None if micro_batches.is_null else micro_batches.integer(1),
         "transfer_s": read_numbers(parts.get("transfer_s"), len(graph.tensors)),
         "stated_bytes": read_numbers(parts.get("stated_bytes"), len(graph)),
+        "max_replicas": parts["max_replicas"].integer(1) if "max_replicas" in parts else 1,
+        "subgraphs_per_device": None if subgraphs is None or subgraphs.is_null else subgraphs.integer(1),
         "pins": _read_pins(parts["pins"], len(graph)) if "pins" in parts else {},
         "costs_from": parts["costs_from"].text() if "costs_from" in parts else "given",
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from solvers.assemble import assemble
-from solvers.evaluate import evaluate
+from solvers.evaluate import evaluate, judge
 from solvers.plan import Action, Plan, Stage, format_order, parse_action
 from solvers.problem import Contiguity, Execution, Objective, Pipeline, Transfers
 from solvers.simulate import simulate
@@ -170,7 +170,7 @@ def test_replicas_share_a_micro_batch_and_synchronise_their_gradients():
     Each replica takes 1 sample: F 0-2, B 2-4; ring all-reduce of 2(r-1)/r * 3 = 3 bytes: 4-7.
     """
     g = training_graph([], 1, param_bytes=3.0)
-    p = problem(g, [2, 2], 2, mini_batch=2)
+    p = problem(g, [2, 2], 2, mini_batch=2, max_replicas=2)
     plan = assemble(p, [(0, 1), (0, 1)], 1)
     schedule = simulate(p, plan)
     assert spans_of(schedule, "device 0") == spans_of(schedule, "device 1") == [("0F0", 0, 2), ("0B0", 2, 4)]
@@ -242,3 +242,42 @@ def test_an_update_runs_once_per_mini_batch_after_every_backward():
 def test_actions_parse_back():
     for action in (Action(2, "F", 0), Action(13, "W", 7), Action(0, "U")):
         assert parse_action(str(action)) == action
+
+
+def test_the_max_load_of_gpipe_adds_the_slowest_forward_and_the_slowest_backward():
+    """Forward 5 s and 1 s, backward 2 s and 4 s, and 1 s for the tensor in each direction.
+
+    1F1B: the busier device has 5 + 1 + 2 + 1 = 9 s. GPipe: forward 5 + 1, backward 4 + 1, together 11 s.
+    """
+    from solvers.problem import Pipeline
+
+    g = training_graph([(0, 1)], 2, nbytes=1.0)
+    options = {"objective": Objective.MAX_LOAD, "transfers": Transfers.BLOCKING, "micro_batches": 1}
+    for pipeline, expected in ((Pipeline.ONE_F_ONE_B, 9), (Pipeline.GPIPE, 11)):
+        p = problem(g, [5, 1, 2, 4], 2, pipeline=pipeline, **options)
+        plan = assemble(p, [(0,), (1,), (0,), (1,)], 1)
+        assert judge(p, plan).objective_s == evaluate(p, plan).max_load_s == expected
+        assert verify(p, plan) == ()
+
+
+def test_a_plan_may_not_have_more_replicas_or_subgraphs_than_allowed():
+    from dataclasses import replace
+
+    p = problem(training_graph([], 1), [1, 1], 3, mini_batch=6, max_replicas=3, objective=Objective.MAX_LOAD)
+    three = assemble(p, [(0, 1, 2)] * 2, 1)
+    assert judge(p, three).feasible
+    fewer = replace(p, max_replicas=2)
+    assert "at most 2 are allowed" in judge(fewer, three).violation
+    assert any("3 replicas" in line for line in verify(fewer, three))
+
+    # 0 and 2 on the accelerator, 1 between them on the CPU: two subgraphs
+    chain = problem(
+        forward_graph([(0, 1), (1, 2)], 3), [1] * 3, 1, cpus=1, objective=Objective.MAKESPAN,
+        execution=Execution.CALL, training=False,
+    )  # fmt: skip
+    plan = assemble(chain, [(0,), (1,), (0,)], 1)
+    assert judge(chain, plan).feasible
+    assert verify(replace(chain, subgraphs_per_device=2), plan) == ()
+    once = replace(chain, subgraphs_per_device=1)
+    assert "at most 1 are allowed" in judge(once, plan).violation
+    assert any("2 subgraphs" in line for line in verify(once, plan))

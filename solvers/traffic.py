@@ -1,0 +1,86 @@
+"""Directed messages between super-operators: who sends what to whom, in which pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """A list of integer lists as two arrays: row i is ``items[start[i]:start[i + 1]]``."""
+
+    start: Ints
+    items: Ints
+
+    @staticmethod
+    def of(rows: Sequence[Iterable[int]]) -> Rows:
+        lists = [list(row) for row in rows]
+        start = np.zeros(len(lists) + 1, np.int64)
+        np.cumsum([len(row) for row in lists], out=start[1:])
+        return Rows(start, np.array([item for row in lists for item in row], np.int64))
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    def __getitem__(self, row: int) -> Ints:
+        return self.items[self.start[row] : self.start[row + 1]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traffic:
+    """Messages between super-operators, equal ones added up.
+
+    makers, readers: super-operators of each message, ascending (several makers: partial sums that
+    are added where they are made). backward: whether it belongs to the backward pass, [messages].
+    messages_of: the messages each super-operator is on. A set S on an accelerator sends a message
+    if it has a maker and some reader is outside, and receives it if it has a reader and some maker
+    is outside; CPUs pay for neither.
+    """
+
+    makers: Rows
+    readers: Rows
+    backward: Bools
+    messages_of: Rows = field(init=False)
+    nodes: int
+
+    def __post_init__(self) -> None:
+        on: list[set[int]] = [set() for _ in range(self.nodes)]
+        for ends in (self.makers, self.readers):
+            for message in range(len(ends)):
+                for node in ends[message]:
+                    on[node].add(message)
+        object.__setattr__(self, "messages_of", Rows.of([sorted(messages) for messages in on]))
+
+    def __len__(self) -> int:
+        return len(self.makers)
+
+    def crossing(self, inside: Bools) -> tuple[Bools, Bools]:
+        """(sent, received): which messages a device that holds the nodes ``inside`` pays for, [messages]."""
+        makes, misses_maker = _some(self.makers, inside), _some(self.makers, ~inside)
+        reads, misses_reader = _some(self.readers, inside), _some(self.readers, ~inside)
+        return makes & misses_reader, reads & misses_maker
+
+
+def _some(rows: Rows, chosen: Bools) -> Bools:
+    """For every row, whether one of its items is chosen. No row is empty."""
+    if not len(rows):
+        return np.zeros(0, bool)
+    return np.logical_or.reduceat(chosen[rows.items], rows.start[:-1])
+
+
+def gather(ends: Iterable[tuple[tuple[int, ...], tuple[int, ...], bool]], nodes: int) -> tuple[Traffic, list[int]]:
+    """The traffic of messages given as (makers, readers, backward), and for each its row, -1 if it
+    stays inside one node."""
+    number: dict[tuple[tuple[int, ...], tuple[int, ...], bool], int] = {}
+    row = [-1 if len({*end[0], *end[1]}) == 1 else number.setdefault(end, len(number)) for end in ends]
+    found = list(number)
+    backward = np.array([end[2] for end in found], bool)
+    return Traffic(Rows.of([e[0] for e in found]), Rows.of([e[1] for e in found]), backward, nodes), row
