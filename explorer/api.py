@@ -14,7 +14,7 @@ from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.graph import BACKWARD_PHASES, OpGraph
 from solvers.monitor import never
-from solvers.problem import Contiguity, Objective, Optimizer, Pipeline
+from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
 from solvers.result import Result
 from solvers.solve import solve
 
@@ -73,10 +73,14 @@ def plan(
     devices_per_node: int | None = None,
     node_bandwidth: str | float | None = None,
     contiguity: str = "acyclic",
+    transfers: str | None = None,
+    execution: str | None = None,
     pipeline: str = "1f1b",
     optimizer: str = "adam",
     mini_batch: int | None = None,
     micro_batches: int | None = None,
+    max_replicas: int = 1,
+    subgraphs_per_device: int | None = None,
     pins: Mapping[str, int] | None = None,
     time_limit_s: float = 60.0,
     gap: float = 0.0,
@@ -99,6 +103,8 @@ def plan(
         ("devices_per_node", devices_per_node),
         ("mini_batch", mini_batch),
         ("micro_batches", micro_batches),
+        ("max_replicas", max_replicas),
+        ("subgraphs_per_device", subgraphs_per_device),
     ):
         if count is not None and not isinstance(count, int):
             raise InvalidProblem(f"{what} must be a whole number, found {count!r}")
@@ -116,10 +122,14 @@ def plan(
         node_bandwidth_bytes_per_s=_number(node_bandwidth, parse_bandwidth),
         objective=None if objective is None else _choice(Objective, objective),
         contiguity=_choice(Contiguity, contiguity),
+        transfers=None if transfers is None else _choice(Transfers, transfers),
+        execution=None if execution is None else _choice(Execution, execution),
         pipeline=_choice(Pipeline, pipeline),
         optimizer=_choice(Optimizer, optimizer),
         mini_batch=mini_batch,
         micro_batches=micro_batches,
+        max_replicas=max_replicas,
+        subgraphs_per_device=subgraphs_per_device,
         pins=pins or {},
     )
     return solve(

@@ -51,6 +51,8 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         micro_batches=micro_batches,
         training=workload.training,
         optimizer=settings.optimizer,
+        max_replicas=_replicas(settings, cluster),
+        subgraphs_per_device=settings.subgraphs_per_device,
         pins=pins,
         costs_from=costs_from,
     )
@@ -75,6 +77,14 @@ def _batches(settings: Settings, objective: Objective, cluster: Cluster, per_sam
             " give fewer (--micro-batches)"
         )
     return mini_batch, micro_batches
+
+
+def _replicas(settings: Settings, cluster: Cluster) -> int:
+    """0 in the settings stands for as many as there are accelerators."""
+    most = max(1, len(cluster.accelerators))
+    if settings.max_replicas < 0:
+        raise InvalidProblem(f"the number of replicas must be at least 1 (0: all), found {settings.max_replicas}")
+    return min(settings.max_replicas, most) or most
 
 
 def _compute(workload: Workload, cluster: Cluster, dtype: str | None) -> tuple[ComputeTable, str]:

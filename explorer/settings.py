@@ -13,8 +13,9 @@ class Settings:
     """One state of the command line's flags or of the page's left rail. None: the default.
 
     devices counts accelerators. dtype: "bf16", "fp16" or "fp32", what a model is traced in (None:
-    its own). memory_bytes caps each accelerator (None: the kind's own memory). pins: operator name
-    (or a module path, for all of its operators) -> device index.
+    its own). memory_bytes caps each accelerator (None: the kind's own memory). max_replicas and
+    subgraphs_per_device are as in `Problem`; a max_replicas of 0 allows all accelerators. pins:
+    operator name (or a module path, for all of its operators) -> device index.
     """
 
     devices: int | None = None
@@ -35,4 +36,6 @@ class Settings:
     optimizer: Optimizer = Optimizer.ADAM
     mini_batch: int | None = None
     micro_batches: int | None = None
+    max_replicas: int = 1
+    subgraphs_per_device: int | None = None
     pins: Mapping[str, int] = field(default_factory=dict)

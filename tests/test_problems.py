@@ -172,3 +172,19 @@ def test_plan_refuses_in_one_line_what_the_command_line_refuses(model: Any, give
 def test_trace_asks_for_example_inputs() -> None:
     with pytest.raises(InvalidProblem, match="needs example inputs"):
         explorer.trace(object())  # type: ignore[arg-type]
+
+
+def test_replicas_are_allowed_up_to_the_accelerators_there_are() -> None:
+    assert make_problem(STATED, Settings()).max_replicas == 1
+    assert make_problem(STATED, Settings(max_replicas=0)).max_replicas == 2
+    assert make_problem(STATED, Settings(max_replicas=9)).max_replicas == 2
+    with pytest.raises(InvalidProblem, match="at least 1"):
+        make_problem(STATED, Settings(max_replicas=-1))
+
+
+def test_subgraphs_are_handed_on() -> None:
+    latency = Settings(objective=Objective.MAKESPAN, subgraphs_per_device=2)
+    assert make_problem(STATED, latency).subgraphs_per_device == 2
+    assert make_problem(STATED, latency).is_latency
+    with pytest.raises(InvalidProblem, match="subgraphs_per_device"):
+        make_problem(STATED, Settings(subgraphs_per_device=0))

@@ -61,6 +61,18 @@ def add_problem(parser: argparse.ArgumentParser) -> None:
     problem.add_argument("--mini-batch", type=int, metavar="B", help="samples per iteration (16 per device)")
     problem.add_argument("--micro-batches", type=int, metavar="M", help="split into M (a planner chooses)")
     problem.add_argument(
+        "--replicate",
+        type=int,
+        nargs="?",
+        const=0,
+        default=1,
+        metavar="N",
+        help="let a stage run on up to N devices, each with a share of every micro-batch (without N: on all)",
+    )
+    problem.add_argument(
+        "--subgraphs", type=int, metavar="Q", help="most stages of one device in a latency plan (any number)"
+    )
+    problem.add_argument(
         "--pin",
         type=_with(parse_pin),
         action="append",
@@ -90,6 +102,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
         optimizer=Optimizer(args.optimizer),
         mini_batch=args.mini_batch,
         micro_batches=args.micro_batches,
+        max_replicas=args.replicate,
+        subgraphs_per_device=args.subgraphs,
         pins=_pins(args.pin),
     )
 
