@@ -33,7 +33,7 @@ $(BIN)/python:
 
 $(VENV)/.app: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing (a few minutes the first time; PyTorch is large) ..."
-	$(INSTALL) --editable '.[app,torch]'
+	$(INSTALL) --editable '.[app,torch,planners]'
 	$(WARM)
 	@touch $@
 

@@ -14,7 +14,8 @@ OWN = ("solvers", "explorer", "demo_models")
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("solvers.errors", "solvers.graph", "solvers.cluster", "solvers.problem", "solvers.plan", "solvers.schedule",
      "solvers.result"),
-    ("solvers.formats", "solvers.kernels", "solvers.chains", "solvers.downsets", "solvers.coarsen", "solvers.traffic", "solvers.segments",
+    ("solvers.formats", "solvers.kernels", "solvers.chains", "solvers.downsets", "solvers.coarsen", "solvers.traffic",
+     "solvers.segments",
      "solvers.units", "solvers.crossings", "solvers.orders", "solvers.lowering",
      "solvers.memory", "solvers.load", "solvers.contiguity", "solvers.assemble",
      "solvers.simulate", "solvers.evaluate", "solvers.bounds", "solvers.verify"),
@@ -30,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 stand for what is not named: the search (monitor, planners, solve), the jobs and the interface."""
 
 OUTSIDE: dict[str, frozenset[str]] = {
-    "solvers": frozenset({"numpy", "numba", "networkx", "pulp", "highspy", "ortools"}),
+    "solvers": frozenset({"numpy", "numba", "networkx", "pulp", "highspy", "ortools", "pymetis"}),
     "demo_models": frozenset({"torch"}),
     "explorer": frozenset({"numpy"}),
     "explorer.tracing": frozenset({"numpy", "torch", "networkx"}),
