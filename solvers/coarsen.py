@@ -16,17 +16,13 @@ from solvers.bounds import together
 from solvers.contiguity import forward_edges
 from solvers.errors import InvalidProblem
 from solvers.graph import Phase, topological_order
-from solvers.problem import Contiguity, Problem
+from solvers.problem import Contiguity, Problem, Transfers
 from solvers.traffic import Rows, Traffic, gather
+from solvers.trivial_merges import TRIVIAL_S, TRIVIAL_SHARE, merge_leaves
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-TRIVIAL_S = 1e-9
-"""Seconds per sample below which an operator may be merged into its neighbour (published: 1e-6 ms)."""
-TRIVIAL_SHARE = 1e-9
-"""... and as a share of all work, so that merging cannot be seen in an objective."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,16 +151,17 @@ class Condensed:
         self._fixed: Floats = np.array([amount.fixed for amount in nbytes])
         self._per_sample: Floats = np.array([amount.per_sample for amount in nbytes])
 
-    def at(self, samples: int, *, merge_trivial: bool = True) -> Contracted:
-        """The super-operators when micro-batches have ``samples`` samples."""
+    def at(self, samples: int, *, merge_trivial: bool = True, replicas: int = 1) -> Contracted:
+        """The super-operators when micro-batches have ``samples`` samples.
+
+        replicas: the costs of one of so many devices that share every micro-batch equally; seconds
+        stay per sample of the whole, and the shape is that of one replica.
+        """
         problem, operators = self.problem, self.problem.graph.operators
-        acc, cpu = self._seconds(samples, cpu=False), self._seconds(samples, cpu=True)
-        each_s = self._message_s(samples)
+        acc, cpu = (self._seconds(samples, replicas, cpu=on_cpu) for on_cpu in (False, True))
+        each_s = self._message_s(samples, replicas)
         net_s = _sums(self._net_of_message, each_s, len(self.nets))
-        into = np.arange(self.count)
-        if merge_trivial:
-            trivial = self._trivial(acc, cpu)
-            into = _merge_leaves(self.edges, self.nets, net_s, trivial, np.isfinite(self._sum(acc)))
+        into = self._merged(samples) if merge_trivial else np.arange(self.count)
         shape, position, net_to, message_to = self._shape(into)
         final = position[into[self.node_of]]
 
@@ -181,8 +178,8 @@ class Condensed:
         saved, workspace = np.zeros(len(operators)), np.zeros(len(shape))
         if counted:
             if problem.has_backward():
-                saved = np.array([o.saved_bytes.at(samples) for o in operators])
-            np.maximum.at(workspace, final, [o.workspace_bytes.at(samples) for o in operators])
+                saved = np.array([o.saved_bytes.at(samples / replicas) for o in operators])
+            np.maximum.at(workspace, final, [o.workspace_bytes.at(samples / replicas) for o in operators])
         return Contracted(
             shape,
             samples,
@@ -204,29 +201,41 @@ class Condensed:
     def _sum(self, values: Floats) -> Floats:
         return _sums(self.node_of, values, self.count)
 
-    def _seconds(self, samples: int, *, cpu: bool) -> Floats:
+    def _seconds(self, samples: int, replicas: int = 1, *, cpu: bool) -> Floats:
         """Seconds per sample of every operator on an accelerator or a CPU; inf without such a device."""
         problem = self.problem
         kinds = {d.kind for d in problem.cluster.devices if d.is_cpu == cpu}
         if not kinds:
             return np.full(len(problem.graph), np.inf)
-        kind = min(kinds)
-        each = problem.compute.at(kind, samples) / samples
-        return np.where(self._update, problem.compute.at(kind, problem.mini_batch) / problem.mini_batch, each)
+        kind, mini_batch = min(kinds), problem.mini_batch
+        each = problem.compute.at(kind, samples / replicas) / samples
+        return np.where(self._update, problem.compute.at(kind, mini_batch / replicas) / mini_batch, each)
 
-    def _message_s(self, samples: int) -> Floats:
+    def _message_s(self, samples: int, replicas: int = 1) -> Floats:
         """Seconds per sample of every message; over the slowest link if links differ."""
         problem = self.problem
         if len(problem.cluster) < 2:
             return np.zeros(len(self._messages))
         if problem.transfer_s is not None:
-            return np.asarray(problem.transfer_s, np.float64)[self._messages]
+            return np.asarray(problem.transfer_s, np.float64)[self._messages] / replicas
         if not problem.cluster.links:
             return np.full(len(self._messages), np.inf)
-        nbytes = self._fixed + self._per_sample * samples
+        nbytes = self._fixed + self._per_sample * (samples / replicas)
         links = {(link.latency_s, link.bandwidth_bytes_per_s) for link in problem.cluster.links}
         each = np.max([latency + nbytes / bandwidth for latency, bandwidth in links], axis=0)
         return np.where(nbytes > 0, each, 0.0) / samples
+
+    def _merged(self, samples: int) -> Ints:
+        """Node -> the node it is merged into, because it is trivial at this micro-batch size."""
+        supported = np.isfinite(self._sum(self._seconds(samples, cpu=False)))
+        takes_time = self._message_s(samples) > 0
+        messages = {
+            (tuple(makers), tuple(readers))
+            for (makers, readers, _), slow in zip(self._ends, takes_time.tolist(), strict=True)
+            if slow and len({*makers, *readers}) > 1
+        }
+        directed = self.problem.transfers is Transfers.DUPLEX
+        return merge_leaves(self.edges, sorted(messages), self._trivial(samples), supported, directed=directed)
 
     def _hyperedges(self) -> tuple[Ints, list[tuple[int, ...]]]:
         """Message -> hyperedge (the last, extra one: inside a super-operator), and the hyperedges' pins."""
@@ -270,15 +279,22 @@ class Condensed:
                 feeds[self.node_of[tensor.producer]] = True
         return feeds
 
-    def _trivial(self, acc: Floats, cpu: Floats) -> Bools:
-        """Super-operators without work on any kind of device and without an edge into the backward pass."""
+    def _trivial(self, samples: int) -> Bools:
+        """Super-operators without work on any kind of device, however many replicas share it, without
+        parameters that replicas would have to synchronise, and without an edge into the backward pass."""
+        problem = self.problem
         work = np.zeros(self.count)
         total = 0.0
-        for seconds in (acc, cpu):
-            if not np.isinf(seconds).all():
-                work = np.maximum(work, self._sum(seconds))
-                total = max(total, float(seconds[np.isfinite(seconds)].sum()))
-        return np.asarray((work <= min(TRIVIAL_S, TRIVIAL_SHARE * total)) & ~self._feeds_backward)
+        for replicas in range(1, problem.max_replicas + 1):
+            for cpu in (False, True):
+                seconds = self._seconds(samples, replicas, cpu=cpu)
+                if not np.isinf(seconds).all():
+                    work = np.maximum(work, self._sum(seconds))
+                    total = max(total, float(seconds[np.isfinite(seconds)].sum()))
+        idle = work <= min(TRIVIAL_S, TRIVIAL_SHARE * total)
+        if problem.max_replicas > 1:
+            idle &= self._sum(np.array([o.param_bytes for o in problem.graph.operators])) == 0
+        return np.asarray(idle & ~self._feeds_backward)
 
     def _shape(self, into: Ints) -> tuple[Shape, Ints, Ints, Ints]:
         """The shape after merging node i into ``into[i]``; node -> super-operator; net -> net of the
@@ -368,54 +384,3 @@ def _order(after: Sequence[Sequence[int]]) -> list[int]:
         seen = set(order)
         order += [node for node in range(len(after)) if node not in seen]
     return order
-
-
-def _merge_leaves(
-    edges: Iterable[tuple[int, int]],
-    nets: Sequence[tuple[int, ...]],
-    net_s: Floats,
-    trivial: Bools,
-    supported: Bools,
-) -> Ints:
-    """Node -> the node it is merged into, to a fixpoint (itself if it stays).
-
-    A trivial node with exactly one neighbour in the forward graph joins that neighbour. No load
-    grows: the node has no work, is as widely supported, and its neighbour is on every hyperedge of
-    positive weight that it is on; so taking it to the neighbour's set splits no further hyperedge.
-    """
-    count = len(trivial)
-    near: list[set[int]] = [set() for _ in range(count)]
-    for u, v in edges:
-        near[u].add(v)
-        near[v].add(u)
-    on: list[list[set[int]]] = [[] for _ in range(count)]
-    for net, members in enumerate(nets):
-        if net_s[net] > 0:
-            live = set(members)
-            for pin in members:
-                on[pin].append(live)
-    into = list(range(count))
-    changed = True
-    while changed:
-        changed = False
-        todo = [node for node in range(count) if into[node] == node and trivial[node]]
-        while todo:
-            node = todo.pop()
-            if into[node] != node or not trivial[node] or len(near[node]) != 1:
-                continue
-            (host,) = near[node]
-            if supported[host] and not supported[node]:
-                continue
-            if any(host not in pins and len(pins) > 1 for pins in on[node]):
-                continue
-            into[node] = host
-            near[host].discard(node)
-            for pins in on[node]:
-                pins.discard(node)
-                pins.add(host)
-            changed = True
-            todo.append(host)
-    for node in range(count):
-        while into[into[node]] != into[node]:
-            into[node] = into[into[node]]
-    return np.array(into, np.int64)
