@@ -1,0 +1,221 @@
+"""The latency of one sample, told exactly and quickly, on plain arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from solvers.kernels.list_schedule import _pop_ready, _push_ready
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Calls(NamedTuple):
+    """Operators and messages as `solvers.latency_model` prepares them.
+
+    seconds: [accelerators + 1, operators], the last row for CPUs. order: operators in topological
+    order. before: CSR of every operator's distinct predecessors. sent: CSR of every operator's
+    messages. readers: CSR of every message's readers. message_s: [messages] seconds between any two
+    devices, paid by the accelerators at both ends.
+    """
+
+    seconds: Floats
+    order: Ints
+    before_start: Ints
+    before: Ints
+    sent_start: Ints
+    sent: Ints
+    reader_start: Ints
+    reader: Ints
+    message_s: Floats
+
+
+class Scratch(NamedTuple):
+    """Room for `latency`, reused between calls. Entities are the calls and then the operators (those
+    on CPUs run one by one); position: [entities] when a call was taken, -1 if never."""
+
+    waiting: Ints
+    ready_s: Floats
+    duration_s: Floats
+    end_s: Floats
+    position: Ints
+    seen: Ints
+    member_start: Ints
+    member: Ints
+    stack: Ints
+    heap: Ints
+    free_s: Floats
+    level: Ints
+
+
+@njit(cache=True)
+def scratch_for(operators: int, accelerators: int, pieces: int) -> Scratch:
+    """Scratch for at most ``pieces`` pieces per accelerator."""
+    calls = accelerators * pieces
+    entities = calls + operators
+    return Scratch(
+        np.zeros(entities, np.int64),
+        np.zeros(entities),
+        np.zeros(entities),
+        np.zeros(entities),
+        np.full(entities, -1, np.int64),
+        np.zeros(max(calls, 1), np.int64),
+        np.zeros(calls + 2, np.int64),
+        np.zeros(max(operators, 1), np.int64),
+        np.zeros(max(operators, 1), np.int64),
+        np.zeros(max(calls, 1), np.int64),
+        np.zeros(max(accelerators, 1)),
+        np.zeros((max(operators, 1), max(accelerators, 1)), np.int64),
+    )
+
+
+@njit(cache=True)
+def cut_into_pieces(at: Calls, place: Ints, pieces: int, call: Ints, work: Scratch) -> bool:
+    """Number the calls of a placement: call[v] = place * pieces + piece, -1 for an operator on a CPU.
+
+    A piece of an accelerator ends where a path has left the accelerator and comes back, so pieces are
+    convex and as few as possible. False (and an incomplete ``call``) if one needs more than ``pieces``.
+    """
+    accelerators = len(at.seconds) - 1
+    level = work.level
+    if pieces == 1:
+        for v in range(len(place)):
+            call[v] = place[v] if place[v] < accelerators else -1
+        return True
+    for i in range(len(place)):
+        v = at.order[i]
+        here = place[v]
+        for d in range(accelerators):
+            level[v, d] = 0
+        mine = 1
+        for e in range(at.before_start[v], at.before_start[v + 1]):
+            u = at.before[e]
+            left = place[u] != here
+            for d in range(accelerators):
+                if level[u, d] > level[v, d]:
+                    level[v, d] = level[u, d]
+            if here < accelerators and level[u, here] > 0:
+                mine = max(mine, level[u, here] + left)
+        if here < accelerators:
+            if mine > pieces:
+                return False
+            level[v, here] = mine
+            call[v] = here * pieces + mine - 1
+        else:
+            call[v] = -1
+    return True
+
+
+@njit(cache=True)
+def latency(at: Calls, call: Ints, pieces: int, work: Scratch) -> float:
+    """Seconds from the start until everything is done; inf if calls wait for each other.
+
+    call: [operators] accelerator * pieces + piece, or -1 on a CPU. A message between two devices
+    lengthens the call that sends it, once, and each call that fetches it. Of the calls that are
+    ready an accelerator takes the one that became so first (then the lowest number); the order taken
+    is left in ``work.position``, ends in ``work.end_s``.
+    """
+    operators = len(call)
+    accelerators = len(at.seconds) - 1
+    calls = accelerators * pieces
+    waiting, ready_s, duration_s, end_s, position, seen, start, member, stack, heap, free_s, _ = work
+    for entity in range(calls + operators):
+        waiting[entity] = 0
+        ready_s[entity] = 0.0
+        duration_s[entity] = 0.0
+        position[entity] = -1
+    for c in range(calls):
+        seen[c] = -1
+    start[: calls + 2] = 0
+    free_s[:] = 0.0
+    for u in range(operators):
+        mine = call[u]
+        on_acc = mine >= 0
+        here = mine // pieces if on_acc else accelerators
+        if on_acc:
+            duration_s[mine] += at.seconds[here, u]
+            start[mine + 2] += 1
+        else:
+            mine = calls + u
+            duration_s[mine] = at.seconds[here, u]
+        for e in range(at.sent_start[u], at.sent_start[u + 1]):
+            message = at.sent[e]
+            seconds = at.message_s[message]
+            leaves = False
+            for r in range(at.reader_start[message], at.reader_start[message + 1]):
+                v = at.reader[r]
+                target = call[v]
+                if target >= 0:
+                    if target == mine:
+                        continue
+                    waiting[target] += 1
+                    if not on_acc or target // pieces != here:
+                        leaves = True
+                        if seen[target] != message:
+                            seen[target] = message
+                            duration_s[target] += seconds
+                else:
+                    waiting[calls + v] += 1
+                    leaves = leaves or on_acc
+            if leaves and on_acc:
+                duration_s[mine] += seconds
+    for c in range(calls):
+        start[c + 2] += start[c + 1]
+    for v in range(operators):
+        if call[v] >= 0:
+            member[start[call[v] + 1]] = v
+            start[call[v] + 1] += 1
+    ready_cpu, ready_calls, done, taken = 0, 0, 0, 0
+    for c in range(calls):
+        if start[c + 1] > start[c] and waiting[c] == 0:
+            _push_ready(heap, 0, ready_calls, c, ready_s)
+            ready_calls += 1
+    for v in range(operators):
+        if call[v] < 0 and waiting[calls + v] == 0:
+            stack[ready_cpu] = v
+            ready_cpu += 1
+    last_s = 0.0
+    while ready_cpu > 0 or ready_calls > 0:
+        if ready_cpu > 0:
+            ready_cpu -= 1
+            v = stack[ready_cpu]
+            entity = calls + v
+            end = ready_s[entity] + duration_s[entity]
+            first, stop = 0, 1
+        else:
+            entity = _pop_ready(heap, 0, ready_calls, ready_s)
+            ready_calls -= 1
+            device = entity // pieces
+            end = max(ready_s[entity], free_s[device]) + duration_s[entity]
+            free_s[device] = end
+            position[entity] = taken
+            taken += 1
+            v = -1
+            first, stop = start[entity], start[entity + 1]
+        end_s[entity] = end
+        last_s = max(last_s, end)
+        done += stop - first
+        for i in range(first, stop):
+            u = member[i] if v < 0 else v
+            for e in range(at.sent_start[u], at.sent_start[u + 1]):
+                message = at.sent[e]
+                for r in range(at.reader_start[message], at.reader_start[message + 1]):
+                    reader = at.reader[r]
+                    target = call[reader]
+                    if target >= 0 and target == entity:
+                        continue
+                    into = target if target >= 0 else calls + reader
+                    ready_s[into] = max(ready_s[into], end)
+                    waiting[into] -= 1
+                    if waiting[into] == 0:
+                        if target >= 0:
+                            _push_ready(heap, 0, ready_calls, target, ready_s)
+                            ready_calls += 1
+                        else:
+                            stack[ready_cpu] = reader
+                            ready_cpu += 1
+    return last_s if done == operators else np.inf
