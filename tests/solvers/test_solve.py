@@ -1,8 +1,7 @@
-"""Statuses are derived, bounds hold, and every planner heeds cancel, time and infeasibility alike."""
+"""Statuses are derived, bounds hold, and an infeasible problem is explained."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -16,7 +15,6 @@ from solvers.planners import PLANNERS
 from solvers.problem import Contiguity, Objective, Transfers
 from solvers.result import Status, StopReason
 from solvers.solve import solve
-from solvers.verify import verify
 from tests.instances import forward_graph, problem, training_graph
 from tests.random_problems import random_problem
 
@@ -114,62 +112,6 @@ def test_a_planner_that_breaks_a_rule_is_found_out():
 
 def supported(name, p):
     return PLANNERS[name]().unsupported(p) is None
-
-
-@pytest.mark.parametrize("objective", list(Objective))
-@pytest.mark.parametrize("name", list(PLANNERS))
-def test_every_planner_heeds_a_cancel_with_an_honest_status(name, objective):
-    p = chain(objective=objective)
-    asked = []
-
-    def should_stop():
-        asked.append(1)
-        return len(asked) > 2
-
-    result = solve(p, name, should_stop=should_stop)
-    assert result.stop_reason in (StopReason.CANCELLED, StopReason.FINISHED)
-    if result.stop_reason is StopReason.CANCELLED and result.status is Status.OPTIMAL:
-        assert result.bound_s >= result.objective_s * (1 - 1e-9)
-    assert result.status is not Status.INFEASIBLE
-
-
-@pytest.mark.parametrize("name", list(PLANNERS))
-def test_every_planner_ends_at_the_time_limit(name):
-    ticks = iter(range(10**6))
-    result = solve(chain(), name, time_limit_s=3, clock=lambda: float(next(ticks)))
-    assert result.status in (Status.FEASIBLE, Status.NO_PLAN, Status.OPTIMAL)
-    assert result.status is not Status.OPTIMAL or result.bound_s >= result.objective_s * (1 - 1e-9)
-
-
-@pytest.mark.parametrize("objective", list(Objective))
-@pytest.mark.parametrize("name", list(PLANNERS))
-def test_every_planner_reports_a_cap_that_is_too_small_as_infeasible(name, objective):
-    """One group alone holds 4 x 10 bytes."""
-    result = solve(chain(objective=objective, memory=39.0), name)
-    assert (result.status, result.plan) == (Status.INFEASIBLE, None)
-    assert math.isinf(result.objective_s)
-
-
-@pytest.mark.parametrize("seed", range(80))
-def test_the_oracle_is_never_beaten_and_no_bound_exceeds_it(seed):
-    p = random_problem(seed, largest=4, objective=Objective.MAX_LOAD, transfers=Transfers.BLOCKING)
-    oracle = solve(p, "brute-force")
-    assert oracle.status in (Status.OPTIMAL, Status.INFEASIBLE)
-    for name in PLANNERS:
-        if name == "brute-force" or not supported(name, p):
-            continue
-        result = solve(p, name)
-        if oracle.plan is None:
-            assert result.plan is None
-            continue
-        assert result.bound_s <= oracle.objective_s * (1 + 1e-9)
-        if result.plan is not None:
-            assert verify(p, result.plan) == ()
-            assert result.objective_s >= oracle.objective_s * (1 - 1e-9)
-        if result.status is Status.OPTIMAL:
-            assert result.objective_s == pytest.approx(oracle.objective_s)
-        if name == "downset-dp" and p.contiguity is Contiguity.ACYCLIC and p.stated_bytes is not None:
-            assert result.status is Status.OPTIMAL
 
 
 @pytest.mark.parametrize("seed", range(40))
