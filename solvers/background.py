@@ -28,7 +28,7 @@ Send = Callable[[Message], None]
 Receive = Callable[[], list[Message]]
 
 TASKS = {
-    "mip": "solvers.planners.mip:run",
+    "mip": "solvers.mip:run",
     "cover-bound": "solvers.planners.cover_bound:run",
 }
 """What a child can do: task -> module:function, a function ``run(payload, send, receive) -> None``.

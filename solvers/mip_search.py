@@ -1,0 +1,85 @@
+"""Solve an integer program for a planner: in the background, stoppable at once, with live answers."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from solvers.background import Background
+from solvers.integer_program import Model
+from solvers.monitor import Monitor
+
+TOLERANCE = 1e-6
+"""Relative error that a solver's own tolerances (1e-6 on integrality and rows) may leave in a bound:
+bounds are lowered by it before anything is concluded, and objectives this close are called equal."""
+
+LOOK_EVERY_S = 0.02
+"""How often the child is listened to, and the monitor asked whether to stop."""
+
+CBC_NOTICE_S = 0.5
+"""CBC answers only at its end: it is told to end this long before the time is up."""
+
+SOLVERS = ("highs", "cbc")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a search ended, in the model's units.
+
+    optimal: the best values told are optimal, up to TOLERANCE. infeasible: no values exist.
+    bound: no values have a smaller objective (already lowered by TOLERANCE); -inf if nothing is known.
+    """
+
+    optimal: bool
+    infeasible: bool
+    bound: float
+
+
+def ignore_bound(_: float) -> None:
+    return None
+
+
+def solve_model(
+    model: Model,
+    monitor: Monitor,
+    on_incumbent: Callable[[Sequence[float]], None],
+    on_bound: Callable[[float], None] = ignore_bound,
+    *,
+    solver: str = "highs",
+    better: Callable[[], Sequence[float] | None] = lambda: None,
+) -> Outcome:
+    """Minimise ``model``, giving every improving solution and every better bound as it is found.
+
+    on_incumbent gets values of all variables (integers nearly so); on_bound a lower bound, lowered by
+    TOLERANCE. Both may raise Stop. better: asked often for values to hand to the solver, found
+    elsewhere (HiGHS only), or None. solver: "highs", or "cbc", which tells nothing before its end.
+    Raises Stop, through ``monitor.check``; the child is killed then. If the child fails, that is
+    noted and nothing is concluded.
+    """
+    limit_s = max(monitor.remaining_s - CBC_NOTICE_S, 0.1)
+    payload = {"model": model.to_message(), "solver": solver, "seed": monitor.seed, "time_limit_s": limit_s}
+    status, bound = "stopped", -math.inf
+    with Background("mip", payload) as child:
+        while not child.done:
+            for message in child.poll():
+                if "values" in message:
+                    on_incumbent(message["values"])
+                elif "bound" in message:
+                    safe = message["bound"] - TOLERANCE * abs(message["bound"])
+                    if safe > bound:
+                        bound = safe
+                        on_bound(bound)
+                elif "note" in message:
+                    monitor.note(message["note"])
+                else:
+                    status = message["status"]
+            monitor.check()
+            if (values := better()) is not None:
+                child.send({"solution": values})
+            time.sleep(LOOK_EVERY_S)
+        if child.error is not None:
+            monitor.note(f"the integer program ended early: {child.error}")
+            status = "stopped"
+    return Outcome(status == "optimal", status == "infeasible", math.inf if status == "infeasible" else bound)
