@@ -125,17 +125,18 @@ class Condensed:
     """A problem's co-location groups, ready to be costed at several micro-batch sizes.
 
     Groups on a cycle of the forward graph (possible once co-location joins operators) are fused,
-    unless contiguity is NONE. Raises InvalidProblem if a backward or update operator feeds a forward one.
+    unless contiguity is NONE; with ``ordered`` even then, for planners that cut an order. Raises
+    InvalidProblem if a backward or update operator feeds a forward one.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, *, ordered: bool = False) -> None:
         self.problem = problem
         graph = problem.graph
         _refuse_backward_to_forward(problem)
         groups = together(graph)
         group_of = _labels(groups, len(graph))
         edges = {(int(group_of[u]), int(group_of[v])) for u, v in forward_edges(graph)}
-        loose = problem.contiguity is Contiguity.NONE
+        loose = problem.contiguity is Contiguity.NONE and not ordered
         component = np.arange(len(groups)) if loose else _components(len(groups), edges)
         self.node_of: Ints = component[group_of]
         self.count = int(component.max()) + 1
@@ -146,6 +147,7 @@ class Condensed:
         self._forward: Bools = np.array([o.phase is Phase.FORWARD for o in graph.operators])
         self._ends = self._message_ends()
         self._feeds_backward = self._feeding_backward()
+        self._into: dict[int, Ints] = {}
         self._shapes: dict[tuple[int, ...], tuple[Shape, Ints, Ints, Ints]] = {}
         nbytes = [graph.tensors[t].nbytes for t in self._messages]
         self._fixed: Floats = np.array([amount.fixed for amount in nbytes])
@@ -227,6 +229,8 @@ class Condensed:
 
     def _merged(self, samples: int) -> Ints:
         """Node -> the node it is merged into, because it is trivial at this micro-batch size."""
+        if samples in self._into:
+            return self._into[samples]
         supported = np.isfinite(self._sum(self._seconds(samples, cpu=False)))
         takes_time = self._message_s(samples) > 0
         messages = {
@@ -235,7 +239,9 @@ class Condensed:
             if slow and len({*makers, *readers}) > 1
         }
         directed = self.problem.transfers is Transfers.DUPLEX
-        return merge_leaves(self.edges, sorted(messages), self._trivial(samples), supported, directed=directed)
+        trivial = self._trivial(samples)
+        self._into[samples] = merge_leaves(self.edges, sorted(messages), trivial, supported, directed=directed)
+        return self._into[samples]
 
     def _hyperedges(self) -> tuple[Ints, list[tuple[int, ...]]]:
         """Message -> hyperedge (the last, extra one: inside a super-operator), and the hyperedges' pins."""

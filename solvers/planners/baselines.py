@@ -68,7 +68,7 @@ class EqualSplit:
         return None
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
-        condensed = Condensed(problem)
+        condensed = Condensed(problem, ordered=True)
         members = condensed.at(problem.mini_batch, merge_trivial=False).shape.members
         parts = _equal_parts(problem, members)
         placement: list[Place] = [()] * len(problem.graph)
