@@ -19,6 +19,8 @@ from solvers.errors import InvalidProblem, PlacementError, TraceError
 from solvers.formats import graph_json, plan_json
 from solvers.formats.json_text import MAX_BYTES, parse_json
 from solvers.formats.msr2020 import looks_like_msr2020, read_msr2020
+from solvers.formats.pipedream import looks_like_pipedream, read_pipedream
+from solvers.formats.piper import looks_like_piper, read_piper
 from solvers.formats.workload import Workload
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 READ_BYTES = 64
 """How much of a file is looked at to tell what it is."""
 
-NOT_YET = {".onnx": "ONNX", ".txt": "PipeDream"}
+NOT_YET = {".onnx": "ONNX"}
 """Formats known by their suffix that are not read yet."""
 
 EXPORT_HINT = "export the model with torch.export.save(torch.export.export(module, inputs), 'model.pt2')"
@@ -140,14 +142,18 @@ def load_file(path: str, *, training: bool = True) -> Workload:
         raise InvalidProblem(f"{path}: a pickle, which could run code and is never opened; {EXPORT_HINT}")
     if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
         return read_workload(read_file(path), path)
+    if looks_like_pipedream(head):
+        return read_pipedream(read_file(path), path)
     if suffix in NOT_YET:
         raise InvalidProblem(f"{path}: {NOT_YET[suffix]} files are not supported yet; {EXPORT_HINT}")
     found = "an empty file" if not head else f"a file that begins with {head[:8]!r}"
-    raise InvalidProblem(f"{path}: expected graph.json, MSR 2020 .json or .pt2, found {found}")
+    raise InvalidProblem(
+        f"{path}: expected graph.json, MSR 2020 or Piper .json, PipeDream graph.txt or .pt2, found {found}"
+    )
 
 
 def read_file(path: str) -> bytes:
-    """The bytes of a JSON file. Raises InvalidProblem if it is too large or cannot be read."""
+    """The bytes of a file of text. Raises InvalidProblem if it is too large or cannot be read."""
     try:
         size = os.path.getsize(path)
         if size > MAX_BYTES:
@@ -170,9 +176,12 @@ def read_workload(data: bytes, where: str) -> Workload:
         )
     if isinstance(value, dict) and looks_like_msr2020(value):
         return read_msr2020(value, where)
-    if isinstance(value, dict) and {"nodes", "edges", "maxDevices"} <= value.keys():
-        raise InvalidProblem(f"{where}: Piper files are not supported yet")
-    raise InvalidProblem(f"{where}: neither a graph.json of ours nor an MSR 2020 workload (nodes, edges, maxFPGAs)")
+    if looks_like_piper(value):
+        return read_piper(value, where)
+    raise InvalidProblem(
+        f"{where}: neither a graph.json of ours nor an MSR 2020 workload (nodes, edges, maxFPGAs) nor one of Piper's"
+        " (nodes, edges, maxDevices)"
+    )
 
 
 def _load_zip(path: str, training: bool) -> Workload:

@@ -45,15 +45,20 @@ class Field:
 
     def fields(self, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Field]:
         """The fields of an object that has all of ``required`` and nothing beyond ``optional``."""
+        found = self.fields_among_others(required)
+        for key in found:
+            if key not in required and key not in optional:
+                known = ", ".join((*required, *optional))
+                raise InvalidProblem(f"{self._at(str(key)[:80])}: unknown field; known are {known}")
+        return found
+
+    def fields_among_others(self, required: tuple[str, ...]) -> dict[str, Field]:
+        """The fields of an object that has all of ``required`` and maybe others."""
         if not isinstance(self.value, dict):
             self.refuse("an object")
         for key in required:
             if key not in self.value:
                 raise InvalidProblem(f"{self._at(key)}: missing")
-        for key in self.value:
-            if key not in required and key not in optional:
-                known = ", ".join((*required, *optional))
-                raise InvalidProblem(f"{self._at(str(key)[:80])}: unknown field; known are {known}")
         return {key: Field(item, self._at(key)) for key, item in self.value.items()}
 
     def mapping(self, most: int) -> dict[str, Field]:
