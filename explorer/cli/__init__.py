@@ -11,14 +11,14 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from explorer.cli import app, listing, plan, schedule, trace
+from explorer.cli import app, compare, listing, plan, schedule, trace
 from solvers.errors import PlacementError
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 """What a shell expects of a program that ended by Ctrl-C."""
 
-COMMANDS = (app.add, *listing.ADD, trace.add, plan.add, *schedule.ADD)
+COMMANDS = (app.add, *listing.ADD, trace.add, plan.add, compare.add, *schedule.ADD)
 
 
 class Parser(argparse.ArgumentParser):

@@ -38,8 +38,9 @@ def wants_training(args: argparse.Namespace) -> bool:
     return not args.inference
 
 
-def add_problem(parser: argparse.ArgumentParser) -> None:
-    """Cluster, objective, pipeline, batches and pins."""
+def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> None:
+    """Cluster, objective, pipeline, batches and pins. contiguity: whether to add --contiguity; a
+    command that takes several adds its own."""
     cluster = parser.add_argument_group("cluster")
     cluster.add_argument("--devices", type=int, metavar="N", help="accelerators (4, or those of the file)")
     cluster.add_argument("--device-kind", metavar="KIND", help="`placement-explorer devices` lists them (H100-80GB)")
@@ -53,7 +54,8 @@ def add_problem(parser: argparse.ArgumentParser) -> None:
     )
     problem = parser.add_argument_group("problem")
     problem.add_argument("--objective", choices=_values(Objective), help="what to minimise (iteration)")
-    problem.add_argument("--contiguity", choices=_values(Contiguity), default=Contiguity.ACYCLIC.value)
+    if contiguity:
+        problem.add_argument("--contiguity", choices=_values(Contiguity), default=Contiguity.ACYCLIC.value)
     problem.add_argument("--transfers", choices=_values(Transfers), help="how they share a device (links)")
     problem.add_argument("--execution", choices=_values(Execution), help="how one unsplit pass runs (operator)")
     problem.add_argument("--pipeline", choices=_values(Pipeline), default=Pipeline.ONE_F_ONE_B.value)

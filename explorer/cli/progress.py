@@ -27,6 +27,8 @@ class ProgressLine:
     stream: TextIO
     drawn_s: float = 0.0
     width: int = 0
+    before: str = ""
+    """Said first: which of several searches this is."""
 
     def __call__(self, step: Progress, _: Plan | None) -> None:
         now = time.perf_counter()
@@ -35,7 +37,8 @@ class ProgressLine:
         self.drawn_s = now
         gap = max(0.0, 1 - step.bound_s / step.objective_s) if 0 < step.objective_s < float("inf") else None
         line = (
-            f"{step.elapsed_s:.1f} s  best {text.seconds(step.objective_s)}  bound {text.seconds(step.bound_s)}"
+            f"{self.before}{step.elapsed_s:.1f} s  best {text.seconds(step.objective_s)}"
+            f"  bound {text.seconds(step.bound_s)}"
             f"  gap {text.percent(gap)}  (Ctrl-C keeps the best)"
         )
         self.stream.write("\r" + line.ljust(self.width))

@@ -96,7 +96,7 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None) -
     """The result in a screenful."""
     problem, plan = result.problem, result.plan
     graph = problem.graph
-    print(f"{model}: {text.plural(len(graph), 'operator')} on {_cluster_words(problem)}")
+    print(f"{model}: {text.plural(len(graph), 'operator')} on {cluster_words(problem)}")
     print(f"status     {result.status.value}{_proof_words(result)}")
     print(f"planner    {result.planner}, {text.seconds(result.runtime_s)} ({result.stop_reason.value.lower()})")
     print(f"objective  {text.seconds(result.objective_s)}  {OBJECTIVE_WORDS[problem.objective]}")
@@ -185,7 +185,7 @@ def _proof_words(result: Result) -> str:
     return ""
 
 
-def _cluster_words(problem: Problem) -> str:
+def cluster_words(problem: Problem) -> str:
     kinds: dict[str, int] = {}
     for device in problem.cluster.devices:
         kinds[device.kind] = kinds.get(device.kind, 0) + 1

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 NOTHING = "–"
 GIB = 1024**3
+MOST_PLACES = 7
+"""Decimals: beyond them a number is noise to a reader, whatever it is compared with."""
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _BYTES = ((1024**4, "TiB"), (GIB, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
@@ -29,6 +31,22 @@ def seconds(value: float | None) -> str:
     if abs(value) / scale >= 999.5:
         scale, unit = time_unit(abs(value) * 1.001)
     return f"{digits(value / scale)} {unit}"
+
+
+def seconds_alike(values_s: Sequence[float | None], significant: int = 5) -> list[str]:
+    """Times that are compared: all in the unit that fits the largest, with the decimals in which the
+    least that is not 0 shows ``significant`` digits, but for zeros that all of them end in.
+    ``[0.1, 0.25]`` -> "100 ms", "250 ms"."""
+    given = [value for value in values_s if value is not None and math.isfinite(value)]
+    sizes = [abs(value) for value in given if value] or [1.0]
+    scale, unit = time_unit(max(sizes))
+    places = min(MOST_PLACES, max(0, significant - 1 - math.floor(math.log10(min(sizes) / scale))))
+    while places and all(round(value / scale, places) == round(value / scale, places - 1) for value in given):
+        places -= 1
+    return [
+        f"{value / scale:,.{places}f} {unit}" if value is not None and math.isfinite(value) else NOTHING
+        for value in values_s
+    ]
 
 
 def time_unit(largest_s: float) -> tuple[float, str]:

@@ -13,7 +13,7 @@ from solvers.errors import InvalidPlan
 from solvers.planners import PLANNERS
 from tests.cli.command import Command, workload, write
 
-COMMANDS = ("app", "models", "planners", "devices", "trace", "plan", "simulate", "check")
+COMMANDS = ("app", "models", "planners", "devices", "trace", "plan", "compare", "simulate", "check")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

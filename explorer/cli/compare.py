@@ -1,0 +1,145 @@
+"""``compare``: a family of planners on one problem, in one table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from explorer.cli.command import Commands, add_command, add_json, print_json
+from explorer.cli.flags import add_model, add_phase, add_problem, settings_of, wants_training
+from solvers.errors import InvalidProblem
+from solvers.problem import Contiguity
+from solvers.result import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from explorer.comparison import Compared, Entry
+
+EVERY = "all"
+INFEASIBLE, NO_PLAN = 3, 4
+"""Exit status when no planner has a plan: one proved that none fits, or none proved anything."""
+DEFECT = 1
+"""Exit status when planners contradict each other, or broke and left no plan."""
+
+
+def add(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "compare",
+        run,
+        "run a family of planners on one problem and print one table",
+        "placement-explorer compare gpt --devices 4 --planners auto,linear-dp,equal --time-limit 5",
+    )
+    add_model(parser)
+    search = parser.add_argument_group("search")
+    search.add_argument(
+        "--planners",
+        metavar="NAME[:OPTION=VALUE,...],...",
+        help="which; `placement-explorer planners` lists them (every one that makes sense)",
+    )
+    search.add_argument("--time-limit", type=float, default=10.0, metavar="S", help="seconds for each planner (10)")
+    search.add_argument("--seed", type=int, default=0, metavar="N")
+    add_problem(parser, contiguity=False)
+    parser.add_argument(
+        "--contiguity",
+        dest="contiguities",
+        type=_contiguities,
+        default=(Contiguity.ACYCLIC,),
+        metavar="NAME[,NAME]",
+        help="acyclic, convex or none; several with commas, or all: one table for the whole family (acyclic)",
+    )
+    add_phase(parser)
+    add_json(parser)
+
+
+def _contiguities(text: str) -> tuple[Contiguity, ...]:
+    if text == EVERY:
+        return tuple(Contiguity)
+    known = {contiguity.value: contiguity for contiguity in Contiguity}
+    names = text.split(",")
+    for name in names:
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"there is no contiguity {name!r}; there are: {', '.join(known)}, {EVERY}")
+    return tuple(known[name] for name in dict.fromkeys(names))
+
+
+def run(args: argparse.Namespace) -> int:
+    if not args.time_limit > 0:
+        raise InvalidProblem(f"--time-limit must be more than 0 seconds, found {args.time_limit:g}")
+    from explorer.cli.comparison_report import comparison_list, print_comparison
+    from explorer.cli.progress import working
+    from explorer.comparison import entries, split_planners
+    from explorer.loading import load
+    from explorer.planner_choice import choose_planner
+    from explorer.problems import make_problem
+    from solvers.infeasibility import explain_infeasible
+
+    planners = () if args.planners is None else split_planners(args.planners)
+    for planner in planners:  # before the model: a typo should not cost a trace
+        choose_planner(planner)
+    args.contiguity = args.contiguities[0].value
+    settings = settings_of(args)
+    with working(f"tracing {args.model}"):
+        workload = load(args.model, training=wants_training(args), dtype=args.dtype)
+    problem = make_problem(workload, settings)
+    family = entries(problem, planners, args.contiguities)
+    done = _compare(family, args)
+    none_fits = not any(c.row.has_plan for c in done) and any(c.row.status == Status.INFEASIBLE for c in done)
+    why = explain_infeasible(problem) if none_fits else None
+    if args.json:
+        print_json(comparison_list(workload.reference, problem, done, why))
+    else:
+        print_comparison(workload.reference, problem, done, args.time_limit, why)
+    sys.stdout.flush()
+    return _tell_defects(family, done)
+
+
+def _compare(family: Sequence[Entry], args: argparse.Namespace) -> list[Compared]:
+    """Every finished run; Ctrl-C ends the comparison, not the command."""
+    from explorer.cli.progress import progress_line, stop_on_interrupt
+    from explorer.comparison import compare
+
+    line = progress_line()
+
+    def on_begin(position: int, entry: Entry) -> None:
+        line.before = f"{position + 1} of {len(family)}  {entry.planner}  "
+
+    with stop_on_interrupt() as stop:
+        try:
+            return list(
+                compare(
+                    family,
+                    time_limit_s=args.time_limit,
+                    seed=args.seed,
+                    should_stop=stop.is_set,
+                    on_begin=on_begin,
+                    on_progress=line,
+                )
+            )
+        finally:
+            line.clear()
+
+
+def _tell_defects(family: Sequence[Entry], done: Sequence[Compared]) -> int:
+    """The exit status; what was not run, and what must not be, is said on stderr."""
+    from explorer.view.comparison import FAILED, contradictions
+
+    rows = [compared.row for compared in done]
+    missing = [entry.planner for entry in family[len(done) :]]
+    if missing:
+        print(f"placement-explorer: stopped before {', '.join(dict.fromkeys(missing))}", file=sys.stderr)
+    broken = [row for row in rows if row.status == FAILED]
+    for row in broken:
+        print(f"placement-explorer: {row.planner}: {' '.join(row.reason.split())} (please report it)", file=sys.stderr)
+    wrong = contradictions(rows)
+    for sentence in wrong:
+        print(f"placement-explorer: internal error: {sentence} (please report it)", file=sys.stderr)
+    if wrong:
+        return DEFECT
+    if any(row.has_plan for row in rows):
+        return 0
+    if broken:
+        return DEFECT
+    return INFEASIBLE if any(row.status == Status.INFEASIBLE for row in rows) else NO_PLAN

@@ -1,0 +1,136 @@
+"""A comparison for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explorer.cli.command import print_table
+from explorer.cli.report import OBJECTIVE_WORDS, cluster_words, print_infeasibility, result_object
+from explorer.comparison import Compared
+from explorer.costs.roofline import stated_dtype
+from explorer.view import text
+from explorer.view.comparison import Ranked, cells, family_story, ranked
+from solvers.formats.result_json import options_json
+from solvers.infeasibility import Infeasibility
+from solvers.problem import Objective, Problem
+from solvers.solve import planner_options
+
+BEST = "*"
+REASON = 100
+"""Characters of a reason that a line of the table has room for."""
+
+
+def comparison_list(
+    model: str, problem: Problem, done: Sequence[Compared], why: Infeasibility | None = None
+) -> list[dict[str, object]]:
+    """What ``compare --json`` prints: an object a run as ``plan --json`` prints it, in the order of the
+    table, with what only a comparison knows."""
+    return [
+        _object(model, problem, done[entry.place], why)
+        | {
+            "contiguity": entry.row.contiguity,
+            "guarantee": entry.row.guarantee,
+            "source": entry.row.source,
+            "reason": entry.row.reason or None,
+            "best": entry.best,
+            "best_bound_s": entry.bound_s,
+            "gap_to_best_bound": entry.gap,
+            "peak_memory_bytes": entry.row.peak_bytes,
+        }
+        for entry in ranked([compared.row for compared in done])
+    ]
+
+
+def _object(model: str, problem: Problem, compared: Compared, why: Infeasibility | None) -> dict[str, object]:
+    if compared.result is not None:
+        return result_object(model, compared.result, why if compared.result.plan is None else None)
+    solver = compared.entry.solver
+    return {
+        "model": model,
+        "planner": solver.name,
+        "planner_options": options_json(planner_options(solver)),
+        "status": compared.row.status,
+        "stop_reason": None,
+        "objective": problem.objective.value,
+        "objective_s": None,
+        "bound_s": 0.0,
+        "gap": None,
+        "runtime_s": None,
+        "seed": None,
+        "metrics": None,
+        "placement": None,
+        "stages": None,
+        "pipeline": None,
+        "mini_batch": problem.mini_batch,
+        "dtype": stated_dtype(problem.graph),
+        "costs_from": problem.costs_from,
+        "notes": [],
+    }
+
+
+def print_comparison(
+    model: str, problem: Problem, done: Sequence[Compared], time_limit_s: float, why: Infeasibility | None = None
+) -> None:
+    """The table, the best bound, and who could not be asked."""
+    rows = [compared.row for compared in done]
+    told = ranked(rows)
+    print(f"{model}: {text.plural(len(problem.graph), 'operator')} on {cluster_words(problem)}")
+    print(f"objective  {OBJECTIVE_WORDS[problem.objective]}; at most {text.seconds(time_limit_s)} a planner")
+    asked = [entry for entry in told if entry.row.runtime_s is not None]
+    if asked:
+        print()
+        _print_rows(problem.objective, told, asked)
+        print()
+        print(f"{BEST} best; gap: to the best bound proved here ({_bounds(asked)})")
+    story = family_story(rows)
+    if story:
+        print(f"contiguity  {story}")
+    if why is not None:
+        print_infeasibility(problem, why)
+    _print_unasked([entry for entry in told if entry.row.runtime_s is None])
+
+
+def _print_rows(objective: Objective, told: Sequence[Ranked], asked: Sequence[Ranked]) -> None:
+    several = len({entry.row.contiguity for entry in told}) > 1
+    others = [other for other in (Objective.MAX_LOAD, Objective.ITERATION, Objective.MAKESPAN) if other != objective]
+    columns = [
+        *([("contiguity", "contiguity")] if several else []),
+        ("status", "status"),
+        ("objective", objective.value),
+        ("bound", "bound"),
+        ("gap", "gap"),
+        *((other.value, other.value) for other in others),
+        ("peak", "peak memory"),
+        ("runtime", "time"),
+        ("guarantee", "guarantee"),
+    ]
+    lines = [["", "planner", *(title for _, title in columns)]]
+    for entry, shown in zip(asked, cells(asked), strict=True):
+        lines.append([BEST if entry.best else "", shown["planner"], *(shown[key] for key, _ in columns)])
+    text_columns = {"contiguity", "status", "guarantee"}
+    print_table(lines, right=frozenset(i + 2 for i, (key, _) in enumerate(columns) if key not in text_columns))
+
+
+def _bounds(asked: Sequence[Ranked]) -> str:
+    found = {entry.row.contiguity: entry.bound_s for entry in asked}
+    times = [text.seconds(bound_s) if bound_s else "none" for bound_s in found.values()]
+    if len(found) == 1:
+        return times[0]
+    return ", ".join(f"{name} {time}" for name, time in zip(found, times, strict=True))
+
+
+def _print_unasked(left_out: Sequence[Ranked]) -> None:
+    """One line a planner and reason: mostly the reason is the same for every contiguity."""
+    reasons: dict[tuple[str, str, str], list[str]] = {}
+    for entry in left_out:
+        row = entry.row
+        reasons.setdefault((row.planner, row.status, row.reason), []).append(row.contiguity)
+    if not reasons:
+        return
+    every = {entry.row.contiguity for entry in left_out}
+    print()
+    lines = []
+    for (planner, status, reason), contiguities in reasons.items():
+        where = "" if len(contiguities) == len(every) else f" ({', '.join(contiguities)})"
+        lines.append([f"{planner}{where}", status.lower(), text.short(" ".join(reason.split()), REASON)])
+    print_table(lines)

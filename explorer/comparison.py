@@ -1,0 +1,141 @@
+"""A family of planners on one problem: each in turn, under the same time limit, judged alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from explorer.planner_choice import choose_planner
+from explorer.view.comparison import FAILED, UNSUPPORTED, Row, result_row
+from solvers.errors import InvalidProblem
+from solvers.evaluate import evaluate
+from solvers.monitor import ignore, never
+from solvers.plan import Plan
+from solvers.planner import Planner
+from solvers.planners import PLANNERS
+from solvers.problem import Contiguity, Problem
+from solvers.result import Progress, Result
+from solvers.solve import solve
+
+TIME_LIMIT_S = 10.0
+"""Default, for each planner."""
+ONLY_WHERE_THEY_CAN = ("brute-force",)
+"""Not listed as unsupported unless asked for: that an enumeration is for tiny graphs is no news."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One run to be made. planner: as asked, options included."""
+
+    planner: str
+    solver: Planner
+    problem: Problem
+
+    @property
+    def unsupported(self) -> str | None:
+        return self.solver.unsupported(self.problem)
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """A finished run; result is None where the planner could not be asked, or broke."""
+
+    entry: Entry
+    row: Row
+    result: Result | None = None
+
+
+def split_planners(text: str) -> tuple[str, ...]:
+    """ "a,b:x=1,y=2,c" -> ("a", "b:x=1,y=2", "c"): a part with "=" is an option of the planner before it.
+
+    Raises InvalidProblem for a name that is empty or given twice.
+    """
+    found: list[str] = []
+    for part in text.split(","):
+        option = re.match(r"[^:]*=", part) is not None
+        if option and found and ":" in found[-1]:
+            found[-1] += f",{part}"
+        else:
+            found.append(part.strip())
+    for name in found:
+        if not name:
+            raise InvalidProblem(f"expected planners as NAME,NAME:OPTION=VALUE, found {text!r}")
+        if found.count(name) > 1:
+            raise InvalidProblem(f"planner {name} is given twice; keep one")
+    return tuple(found)
+
+
+def entries(
+    problem: Problem, planners: Sequence[str] = (), contiguities: Sequence[Contiguity] = ()
+) -> tuple[Entry, ...]:
+    """The runs of a comparison, those that cannot be made first: they take no time.
+
+    planners: as `choose_planner` reads them; none means every planner that makes sense for the
+    problem. contiguities: none means the problem's own. Raises InvalidProblem for an unknown planner
+    or option.
+    """
+    chosen = {text: choose_planner(text) for text in planners or PLANNERS}
+    found = []
+    for contiguity in contiguities or (problem.contiguity,):
+        asked = replace(problem, contiguity=contiguity)
+        for text, solver in chosen.items():
+            entry = Entry(text, solver, asked)
+            if not planners and text in ONLY_WHERE_THEY_CAN and entry.unsupported:
+                continue
+            found.append(entry)
+    return tuple(sorted(found, key=lambda entry: not entry.unsupported))
+
+
+def compare(
+    family: Sequence[Entry],
+    *,
+    time_limit_s: float = TIME_LIMIT_S,
+    seed: int = 0,
+    should_stop: Callable[[], bool] = never,
+    on_begin: Callable[[int, Entry], None] = lambda _, __: None,
+    on_progress: Callable[[Progress, Plan | None], None] = ignore,
+) -> Iterator[Compared]:
+    """Run one after the other, each for at most ``time_limit_s``; gives each as it ends.
+
+    When ``should_stop`` turns true the run at hand still gives its best plan, and no other begins.
+    on_begin gets the position of the run that begins, on_progress its steps.
+    """
+    for position, entry in enumerate(family):
+        if should_stop():
+            return
+        on_begin(position, entry)
+        yield run(entry, time_limit_s=time_limit_s, seed=seed, should_stop=should_stop, on_progress=on_progress)
+
+
+def run(
+    entry: Entry,
+    *,
+    time_limit_s: float = TIME_LIMIT_S,
+    seed: int = 0,
+    should_stop: Callable[[], bool] = never,
+    on_progress: Callable[[Progress, Plan | None], None] = ignore,
+) -> Compared:
+    """One run. A planner that breaks costs its own row only."""
+    reason = entry.unsupported
+    if reason:
+        return Compared(entry, _without(entry, UNSUPPORTED, reason))
+    try:
+        result = solve(
+            entry.problem,
+            entry.solver,
+            time_limit_s=time_limit_s,
+            seed=seed,
+            should_stop=should_stop,
+            on_progress=on_progress,
+        )
+        metrics = None if result.plan is None else evaluate(entry.problem, result.plan)
+    except Exception as error:  # whatever it is, the other planners' answers stand
+        return Compared(entry, _without(entry, FAILED, f"internal error ({type(error).__name__}: {error})"))
+    solver = entry.solver
+    return Compared(entry, result_row(entry.planner, solver.guarantee, solver.source, result, metrics), result)
+
+
+def _without(entry: Entry, status: str, reason: str) -> Row:
+    solver, contiguity = entry.solver, entry.problem.contiguity.value
+    return Row(entry.planner, contiguity, solver.guarantee, solver.source, status, reason=reason)

@@ -1,0 +1,222 @@
+"""Planners side by side: one row each, in order of what was asked for, under the best bound proved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from explorer.view import text
+from explorer.view.plan_view import finite
+from solvers.evaluate import Metrics
+from solvers.problem import Contiguity, Objective, Problem
+from solvers.result import Result
+
+UNSUPPORTED = "UNSUPPORTED"
+"""Status of a planner that cannot represent the problem; its reason says why."""
+FAILED = "FAILED"
+"""Status of a planner that broke: a defect of ours, told in its reason."""
+SAME = 1e-9
+"""Relative difference between objectives that is rounding."""
+CONTRADICTION = 1e-6
+"""Relative excess of a bound over an objective that rounding does not explain."""
+WITHIN: Mapping[str, tuple[str, ...]] = {
+    Contiguity.ACYCLIC.value: (Contiguity.ACYCLIC.value, Contiguity.CONVEX.value, Contiguity.NONE.value),
+    Contiguity.CONVEX.value: (Contiguity.CONVEX.value, Contiguity.NONE.value),
+    Contiguity.NONE.value: (Contiguity.NONE.value,),
+}
+"""Contiguity -> those that allow all of its plans, so that their bounds hold for it too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One planner on one problem, as plain values: what is not known is None.
+
+    planner: the name with the options that were given, "downset-dp:downset_budget=10". status: a
+    `Status`, UNSUPPORTED or FAILED, with ``reason`` for those two. bound_s is the planner's own.
+    peak_bytes: of the accelerator that needs most, under the objective asked for.
+    """
+
+    planner: str
+    contiguity: str
+    guarantee: str
+    source: str
+    status: str
+    stop_reason: str = ""
+    reason: str = ""
+    objective_s: float | None = None
+    bound_s: float = 0.0
+    runtime_s: float | None = None
+    max_load_s: float | None = None
+    makespan_s: float | None = None
+    iteration_s: float | None = None
+    peak_bytes: float | None = None
+
+    @property
+    def has_plan(self) -> bool:
+        return self.objective_s is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A row among its fellows: place is its position in the order of arrival, bound_s the best bound
+    proved by any of them for its contiguity, gap (objective - bound) / objective against that."""
+
+    row: Row
+    place: int
+    best: bool
+    bound_s: float
+    gap: float | None
+
+
+def result_row(planner: str, guarantee: str, source: str, result: Result, metrics: Metrics | None) -> Row:
+    """The row of a solve. metrics: of its plan, None without one."""
+    problem = result.problem
+    told = Row(
+        planner,
+        problem.contiguity.value,
+        guarantee,
+        source,
+        result.status.value,
+        result.stop_reason.value,
+        bound_s=finite(result.bound_s) or 0.0,
+        runtime_s=result.runtime_s,
+    )
+    if metrics is None:
+        return told
+    return Row(
+        told.planner,
+        told.contiguity,
+        told.guarantee,
+        told.source,
+        told.status,
+        told.stop_reason,
+        objective_s=finite(result.objective_s),
+        bound_s=told.bound_s,
+        runtime_s=told.runtime_s,
+        max_load_s=finite(metrics.max_load_s),
+        makespan_s=finite(metrics.makespan_s),
+        iteration_s=finite(metrics.iteration_s),
+        peak_bytes=finite(_largest_peak(problem, metrics)),
+    )
+
+
+def _largest_peak(problem: Problem, metrics: Metrics) -> float:
+    peaks = metrics.peak_memory_bytes
+    return max((peaks[d] for d in problem.cluster.accelerators or range(len(peaks))), default=math.nan)
+
+
+def best_bound_s(rows: Iterable[Row], contiguity: str) -> float:
+    """The largest lower bound that any row proves for ``contiguity``: its own, or that of a looser one."""
+    return max((row.bound_s for row in rows if row.contiguity in WITHIN[contiguity]), default=0.0)
+
+
+def ranked(rows: Sequence[Row]) -> list[Ranked]:
+    """The rows by contiguity (strictest first), then by objective, the quicker first among equals;
+    those without a plan follow. Every plan as good as the best of its contiguity is marked."""
+    found = []
+    for contiguity in WITHIN:
+        bound_s = best_bound_s(rows, contiguity)
+        mine = [(place, row) for place, row in enumerate(rows) if row.contiguity == contiguity]
+        least = min((row.objective_s for _, row in mine if row.objective_s is not None), default=math.inf)
+        told = []
+        for place, row in mine:
+            best = row.objective_s is not None and row.objective_s <= least * (1 + SAME)
+            told.append(Ranked(row, place, best, bound_s, _gap(row.objective_s, bound_s)))
+        found += sorted(told, key=lambda entry: _order(entry, least))
+    return found
+
+
+def _order(entry: Ranked, least: float) -> tuple[float, ...]:
+    row = entry.row
+    if row.objective_s is None:
+        return 1, {UNSUPPORTED: 1, FAILED: 2}.get(row.status, 0), 0.0, entry.place
+    return 0, least if entry.best else row.objective_s, row.runtime_s or 0.0, entry.place
+
+
+def _gap(objective_s: float | None, bound_s: float) -> float | None:
+    if objective_s is None:
+        return None
+    return max(0.0, 1 - bound_s / objective_s) if objective_s > 0 else 0.0
+
+
+def contradictions(rows: Sequence[Row]) -> list[str]:
+    """Claims that cannot all be true, as sentences: a bound above a plan's objective, or a proof of
+    infeasibility beside a plan. Empty unless some planner is wrong."""
+    found = []
+    for row in rows:
+        if row.objective_s is None:
+            continue
+        for other in rows:
+            if other.contiguity not in WITHIN[row.contiguity]:
+                continue
+            if other.bound_s > row.objective_s * (1 + CONTRADICTION):
+                found.append(
+                    f"{other.planner} ({other.contiguity}) proves a bound of {other.bound_s:.9g} s, but {row.planner}"
+                    f" ({row.contiguity}) has a plan of {row.objective_s:.9g} s"
+                )
+            if other.status == "INFEASIBLE":
+                found.append(
+                    f"{other.planner} ({other.contiguity}) proves that no plan fits, but {row.planner}"
+                    f" ({row.contiguity}) has one"
+                )
+    return found
+
+
+def family_story(rows: Sequence[Row]) -> str:
+    """The best objective per contiguity in one line, strictest first, each against the one before;
+    "" with fewer than two contiguities that have plans."""
+    best: dict[str, float] = {}
+    for row in rows:
+        if row.objective_s is not None:
+            best[row.contiguity] = min(row.objective_s, best.get(row.contiguity, math.inf))
+    names = [name for name in WITHIN if name in best]
+    if len(names) < 2:
+        return ""
+    times = text.seconds_alike([best[name] for name in names])
+    words = [f"{names[0]} {times[0]}"]
+    for (before, name), shown in zip(pairwise(names), times[1:], strict=True):
+        change = best[name] / best[before] - 1 if best[before] else 0.0
+        told = f"{'−' if change < 0 else '+'}{text.percent(abs(change))}" if abs(change) > 5e-5 else "equal"
+        words.append(f"{name} {shown} ({told})")
+    return ", ".join(words)
+
+
+def cells(entries: Sequence[Ranked]) -> list[dict[str, Any]]:
+    """What a table shows of every row, as text: planner, contiguity, status, objective, bound, gap, the
+    three metrics by their names, peak, runtime, guarantee and reason."""
+    shown = {str(name): text.seconds_alike([_metric(e.row, name) for e in entries]) for name in Objective}
+    compared = text.seconds_alike([e.row.objective_s for e in entries] + [e.row.bound_s or None for e in entries])
+    shown["objective"], shown["bound"] = compared[: len(entries)], compared[len(entries) :]
+    return [
+        {
+            "planner": entry.row.planner,
+            "contiguity": entry.row.contiguity,
+            "status": status_words(entry.row),
+            "gap": text.percent(entry.gap),
+            "peak": text.nbytes(entry.row.peak_bytes),
+            "runtime": text.seconds(entry.row.runtime_s),
+            "guarantee": entry.row.guarantee,
+            "source": entry.row.source,
+            "reason": entry.row.reason,
+            **{name: values[i] for name, values in shown.items()},
+        }
+        for i, entry in enumerate(entries)
+    ]
+
+
+def status_words(row: Row) -> str:
+    """ "feasible", or why the search ended where that is news: "feasible, time limit"."""
+    why = {"TIME_LIMIT": "time limit", "CANCELLED": "cancelled", "STATE_LIMIT": "state limit"}.get(row.stop_reason, "")
+    word = row.status.lower().replace("_", " ")
+    return f"{word}, {why}" if why and row.status in ("FEASIBLE", "NO_PLAN") else word
+
+
+def _metric(row: Row, objective: Objective) -> float | None:
+    return {
+        Objective.MAX_LOAD: row.max_load_s,
+        Objective.MAKESPAN: row.makespan_s,
+        Objective.ITERATION: row.iteration_s,
+    }[objective]
