@@ -26,10 +26,11 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Super-operators on one device, an accelerator or a CPU."""
+    """Super-operators on an accelerator or a CPU, or on several accelerators that share every micro-batch."""
 
     on_cpu: bool
     nodes: tuple[int, ...]
+    replicas: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +162,10 @@ def placement_of(problem: Problem, contracted: Contracted, chain: Chain) -> tupl
     accelerators, cpus = iter(problem.cluster.accelerators), iter(problem.cluster.cpus)
     placement: list[tuple[int, ...]] = [()] * len(problem.graph)
     for part in chain.parts:
-        device = next(cpus if part.on_cpu else accelerators)
+        devices = tuple(itertools.islice(cpus if part.on_cpu else accelerators, part.replicas))
         for node in part.nodes:
             for operator in contracted.shape.members[node]:
-                placement[operator] = (device,)
+                placement[operator] = devices
     return tuple(placement)
 
 
@@ -179,7 +180,7 @@ def iteration_floor_s(problem: Problem, contracted: Contracted, chain: Chain) ->
     floor_s = before_s = 0.0
     for part in chain.parts:
         seconds = contracted.cpu_s if part.on_cpu else contracted.acc_s
-        load_s = float(seconds[list(part.nodes)].sum())
+        load_s = float(seconds[list(part.nodes)].sum()) / part.replicas
         floor_s = max(floor_s, load_s * problem.mini_batch + before_s * contracted.samples)
         before_s += load_s if in_sequence else 0.0
     return floor_s

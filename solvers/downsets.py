@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.chains import NO_CHAIN, Chain, Part
+from solvers.cluster import Cluster
 from solvers.coarsen import Shape
 from solvers.kernels.downset_walk import (
     DONE,
@@ -133,9 +134,10 @@ def states(limits: Limits) -> int:
     return (limits.accelerators + 1) * (limits.cpus + 1)
 
 
-def downsets_within(limits: Limits, budget: int) -> int:
-    """``budget``, lowered to what the dynamic programme's table may hold."""
-    return min(budget, TABLE_BYTES // (12 * states(limits)), 2**30 - 1)
+def most_downsets(cluster: Cluster, passes: int, replicas: int) -> int:
+    """The number of downsets for which the dynamic programme's table can be held."""
+    cells = (len(cluster.accelerators) + 1) * (len(cluster.cpus) + 1)
+    return min(TABLE_BYTES // ((8 * passes + 4) * cells), 2**31 // (replicas + 1) - 1)
 
 
 def best_chain(downsets: Downsets, costs: Costs, limits: Limits, below_s: float, check: Check) -> Search:

@@ -10,16 +10,8 @@ from numpy.typing import NDArray
 
 from solvers.assemble import assemble
 from solvers.bounds import bound_with_s
-from solvers.chains import (
-    Chain,
-    Part,
-    best_linear_chain,
-    costs_of,
-    iteration_floor_s,
-    limits_of,
-    placement_of,
-    topological_orders,
-)
+from solvers.chain_search import ChainSearch
+from solvers.chains import Chain, Part, iteration_floor_s, placement_of, topological_orders
 from solvers.coarsen import Condensed, Contracted, Shape
 from solvers.errors import InvalidPlan
 from solvers.monitor import Monitor
@@ -67,8 +59,9 @@ def offer_chain(problem: Problem, monitor: Monitor, contracted: Contracted, chai
 class LinearDP:
     """Linearised dynamic programme: fast, and often optimal for a chain of stages.
 
-    For every allowed number of micro-batches, the cut with the least largest load over
-    ``orders`` topological orders. Its own objective is max-load; plans are judged by the one asked for.
+    For every allowed number of micro-batches, the cut with the least max-load over ``orders``
+    topological orders, in every variant of max-load that `DownsetDP` knows. That is its own
+    objective; plans are judged by the one asked for.
     """
 
     name: ClassVar[str] = "linear-dp"
@@ -81,7 +74,7 @@ class LinearDP:
         return unsupported(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
-        condensed = Condensed(problem)
+        condensed = Condensed(problem, ordered=True)
         starts = LinearStarts(problem, monitor, condensed, self.orders)
         bounds = {count: bound_with_s(problem, count) for count in micro_batch_choices(problem)}
         spread = len(problem.cluster) - 1
@@ -96,6 +89,7 @@ class LinearStarts:
 
     def __init__(self, problem: Problem, monitor: Monitor, condensed: Condensed, orders: int) -> None:
         self.problem, self.monitor, self.condensed, self.orders = problem, monitor, condensed, orders
+        self.search = ChainSearch(condensed, monitor.check)
         self.judged_s: dict[int, float] = {}
         """Objective of the plan found for each number of micro-batches; inf without one."""
         self._orders: dict[Shape, list[NDArray[np.int64]]] = {}
@@ -119,8 +113,8 @@ class LinearStarts:
         if shape not in self._orders:
             self._orders[shape] = topological_orders(shape, self.orders)
         if self.problem.objective is not Objective.MAX_LOAD and self.problem.transfers is not Transfers.BLOCKING:
-            self._fit(contracted, micro_batches, overlapped=True)
-        return self._fit(contracted, micro_batches, overlapped=False)
+            self._fit(contracted, micro_batches, Transfers.LANE)
+        return self._fit(contracted, micro_batches)
 
     def _hopeless(self, contracted: Contracted, chain: Chain) -> bool:
         """Whether the chain's iteration, transfers and bubbles left out, takes longer than one known."""
@@ -128,14 +122,11 @@ class LinearStarts:
             return False
         return iteration_floor_s(self.problem, contracted, chain) >= self.monitor.objective_s
 
-    def _fit(self, contracted: Contracted, micro_batches: int, *, overlapped: bool) -> float:
-        """Offer the best chain, with transfers added to a device's compute or beside it, that fits."""
-        shape = contracted.shape
+    def _fit(self, contracted: Contracted, micro_batches: int, transfers: Transfers | None = None) -> float:
+        """Offer the best chain that fits, with these transfers instead of the problem's."""
+        orders = self._orders[contracted.shape]
         for share in memory_shares(self.problem):
-            limits = limits_of(self.problem, contracted, micro_batches, share)
-            if overlapped:
-                limits = limits._replace(overlapped=True)
-            chain = best_linear_chain(costs_of(contracted), limits, self._orders[shape], self.monitor.check)
+            chain = self.search.linear(contracted, orders, micro_batches, memory_share=share, transfers=transfers)
             if self._hopeless(contracted, chain):
                 return chain.load_s
             key = (micro_batches, chain.parts)

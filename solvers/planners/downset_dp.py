@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from solvers.chains import NO_CHAIN, average_load_s, costs_of, limits_of
+from solvers.chains import NO_CHAIN
 from solvers.coarsen import Condensed, Contracted, Shape
-from solvers.downsets import Downsets, best_chain, downsets_within, enumerate_downsets, suffix_order
+from solvers.downsets import Downsets, enumerate_downsets, suffix_order
 from solvers.monitor import Monitor, Stop
 from solvers.planners.chain_dp import LinearStarts, memory_shares, micro_batch_choices, offer_chain, unsupported
-from solvers.problem import Contiguity, Objective, Problem, Transfers
+from solvers.problem import Contiguity, Objective, Problem
 from solvers.result import StopReason
 
 PROVED = 1e-9
@@ -22,7 +22,10 @@ PROVED = 1e-9
 class DownsetDP:
     """Optimal max-load over chains of downsets, for every allowed number of micro-batches.
 
-    Exact with CPUs, operators an accelerator cannot run and stated memory. Where memory is counted
+    Exact with CPUs, operators an accelerator cannot run and stated memory, for blocking, overlapped
+    and duplex transfers, and for the two training objectives: the largest sum of both passes, or with
+    GPipe the sum of the largest of each. If a stage may be replicated, the chains searched are those
+    whose parts have one device, or up to ``max_replicas`` accelerators of their own. Where memory is counted
     from the schedule, a plan that memory has shaped is proved only if its load equals the optimum
     without caps. For other objectives, or other contiguity, its plans are offered and nothing is
     claimed. With more than ``downset_budget`` downsets the linearised programme's plan stands.
@@ -63,24 +66,19 @@ class _Search:
 
     def __init__(self, problem: Problem, monitor: Monitor, budget: int) -> None:
         self.problem, self.monitor, self.budget = problem, monitor, budget
-        self.condensed = Condensed(problem)
+        self.condensed = Condensed(problem, ordered=True)
         self.starts = LinearStarts(problem, monitor, self.condensed, orders=8)
         self.bound_s: dict[int, float] = {}
         self.linear_s: dict[int, float] = {}
         self.over_budget = False
         self.lattices: dict[Shape, Downsets | None] = {}
         # Whether the load searched for is the objective asked for, over the same set of plans.
-        self.own = (
-            problem.objective is Objective.MAX_LOAD
-            and problem.contiguity is Contiguity.ACYCLIC
-            and problem.transfers is not Transfers.DUPLEX
-        )
+        self.own = problem.objective is Objective.MAX_LOAD and problem.contiguity is Contiguity.ACYCLIC
         caps = {(d.is_cpu, d.memory_bytes) for d in problem.cluster.devices}
         self.exact_memory = problem.stated_bytes is not None and len(caps) == len({is_cpu for is_cpu, _ in caps})
 
     def average_s(self, micro_batches: int) -> float:
-        contracted = self._contracted(micro_batches)
-        return average_load_s(contracted, limits_of(self.problem, contracted, micro_batches))
+        return self.starts.search.least_load_s(self._contracted(micro_batches), micro_batches)
 
     def tell_bound(self) -> None:
         least = min(self.bound_s.values())
@@ -136,28 +134,27 @@ class _Search:
         Only chains below ``below_s``, the linear chain and (if it is a max-load) the objective are of
         interest, so no more than these is returned.
         """
-        limits = limits_of(self.problem, contracted, micro_batches)
-        downsets = self._downsets(contracted.shape, downsets_within(limits, self.budget))
+        downsets = self._downsets(contracted.shape)
         if downsets is None:
             return None
         below_s = min(below_s, self.linear_s[micro_batches])
         if self.own:
             below_s = min(below_s, self.monitor.objective_s)
-        check = self.monitor.check
-        found = best_chain(downsets, costs_of(contracted, memory=memory), limits, below_s, check)
+        search = self.starts.search
+        found = search.exact(downsets, contracted, micro_batches, below_s, memory=memory)
         load_s = min(found.chain.load_s, below_s)
         if offer and found.chain is not NO_CHAIN:
             # Counted memory has buffers that the search leaves out: plan for less until a plan fits.
             chain = found.chain
             for share in memory_shares(self.problem):
                 if share < 1:
-                    limits = limits_of(self.problem, contracted, micro_batches, share)
-                    chain = best_chain(downsets, costs_of(contracted), limits, below_s, check).chain
+                    chain = search.exact(downsets, contracted, micro_batches, below_s, memory_share=share).chain
                 if offer_chain(self.problem, self.monitor, contracted, chain, micro_batches) < math.inf:
                     break
         return load_s, found.memory_was_short
 
-    def _downsets(self, shape: Shape, budget: int) -> Downsets | None:
+    def _downsets(self, shape: Shape) -> Downsets | None:
+        budget = min(self.budget, self.starts.search.most_downsets)
         if shape not in self.lattices:
             self.lattices[shape] = enumerate_downsets(suffix_order(shape), budget, self.monitor.check)
             if self.lattices[shape] is None:

@@ -141,7 +141,6 @@ def test_the_two_meanings_of_contiguous_differ_on_the_toy():
         {"objective": Objective.MAKESPAN},
         {"contiguity": Contiguity.NONE},
         {"contiguity": Contiguity.CONVEX},
-        {"transfers": Transfers.DUPLEX},
     ],
 )
 def test_nothing_is_claimed_for_what_is_not_searched(planner, other):
@@ -215,3 +214,16 @@ def test_variants_of_published_workloads_have_the_reference_optimum(name, varian
         assert result.objective_s * 1e3 < expected * (1 - 1e-3)
     else:
         assert result.objective_s * 1e3 == pytest.approx(expected, rel=1e-6)
+
+
+def test_groups_on_a_cycle_are_one_part_even_where_any_set_is_allowed():
+    """a -> b -> c with a and c co-located: a chain can only hold all three together."""
+    from solvers.graph import Operator, OpGraph, Tensor
+
+    graph = OpGraph(
+        (Operator("a", colocation="x"), Operator("b"), Operator("c", colocation="x")),
+        (Tensor(0, (1,)), Tensor(1, (2,))),
+    )
+    p = problem(graph, [1, 1, 1], 2, training=False, objective=Objective.MAX_LOAD, contiguity=Contiguity.NONE)
+    for name in ("downset-dp", "linear-dp"):
+        assert solve(p, name).objective_s == 3

@@ -1,0 +1,75 @@
+"""One door to the searches over chains: fast kernels for the plain max-load, general ones for its variants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.chains import Chain, average_load_s, best_linear_chain, costs_of, limits_of
+from solvers.coarsen import Condensed, Contracted
+from solvers.downsets import Downsets, Search, best_chain, most_downsets
+from solvers.problem import Transfers
+from solvers.variant_chains import best_linear_variant, best_variant_chain
+from solvers.variants import Variant, is_plain, least_load_s, variant_costs, variant_limits, variant_of
+
+
+class ChainSearch:
+    """Searches over chains of one problem's super-operators; calls ``check`` several times a second."""
+
+    def __init__(self, condensed: Condensed, check: Callable[[], None]) -> None:
+        self.condensed, self.problem, self.check = condensed, condensed.problem, check
+        self.variant = variant_of(self.problem)
+
+    @property
+    def most_downsets(self) -> int:
+        """The number of downsets that `exact` has memory for."""
+        return most_downsets(self.problem.cluster, self.variant.passes, self.variant.replicas)
+
+    def least_load_s(self, contracted: Contracted, micro_batches: int) -> float:
+        """A max-load no chain can beat."""
+        if is_plain(self.variant, contracted):
+            return average_load_s(contracted, limits_of(self.problem, contracted, micro_batches))
+        costs = variant_costs(self.condensed, contracted, self.variant)
+        limits = variant_limits(self.problem, contracted, self.variant, micro_batches)
+        return float(least_load_s(costs, limits).sum())
+
+    def exact(
+        self,
+        downsets: Downsets,
+        contracted: Contracted,
+        micro_batches: int,
+        below_s: float,
+        *,
+        memory: str = "all",
+        memory_share: float = 1.0,
+    ) -> Search:
+        """`downsets.best_chain`: the chain of ``downsets`` with the least max-load, if one is below ``below_s``."""
+        if is_plain(self.variant, contracted):
+            limits = limits_of(self.problem, contracted, micro_batches, memory_share)
+            return best_chain(downsets, costs_of(contracted, memory=memory), limits, below_s, self.check)
+        costs = variant_costs(self.condensed, contracted, self.variant, memory=memory)
+        general = variant_limits(self.problem, contracted, self.variant, micro_batches, memory_share)
+        return best_variant_chain(downsets, costs, general, below_s, self.check)
+
+    def linear(
+        self,
+        contracted: Contracted,
+        orders: Sequence[NDArray[np.int64]],
+        micro_batches: int,
+        *,
+        memory_share: float = 1.0,
+        transfers: Transfers | None = None,
+    ) -> Chain:
+        """The best chain whose parts are consecutive in one of ``orders``. transfers: instead of the problem's."""
+        variant = self.variant if transfers is None else self._with(transfers)
+        if is_plain(variant, contracted):
+            limits = limits_of(self.problem, contracted, micro_batches, memory_share)
+            limits = limits._replace(overlapped=variant.transfers is Transfers.LANE)
+            return best_linear_chain(costs_of(contracted), limits, orders, self.check)
+        general = variant_limits(self.problem, contracted, variant, micro_batches, memory_share)
+        return best_linear_variant(variant_costs(self.condensed, contracted, variant), general, orders, self.check)
+
+    def _with(self, transfers: Transfers) -> Variant:
+        return variant_of(self.problem, transfers)

@@ -1,0 +1,170 @@
+"""The best chain of a variant of max-load: over a lattice of downsets, or over a few topological orders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.chains import NO_CHAIN, Chain, Part
+from solvers.downsets import Check, Downsets, Search
+from solvers.kernels.downset_walk import DONE
+from solvers.kernels.variant_costs import VariantCosts, VariantLimits
+from solvers.kernels.variant_cut import cut_order_variant
+from solvers.kernels.variant_walk import VariantWalk, floors, walk_variant
+from solvers.variants import least_load_s
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PAIRS_A_CALL = 400_000
+"""Pairs per kernel call, shared by passes and replicas: a few hundredths of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The chain with the least largest load in the last pass whose loads are all below bounds given.
+
+    loads_s: its largest load in each pass, [passes], inf without one.
+    """
+
+    loads_s: Floats
+    parts: tuple[Part, ...]
+    memory_was_short: bool
+    pairs: int
+
+
+Below = Callable[[VariantCosts, Floats], Found]
+"""The best chain with these costs and loads below these bounds, [passes]."""
+
+
+def best_variant_chain(
+    downsets: Downsets, costs: VariantCosts, limits: VariantLimits, below_s: float, check: Check
+) -> Search:
+    """As `downsets.best_chain`, exact for the variant that costs and limits tell."""
+    return _best(lambda c, bounds: _walk(downsets, c, limits, bounds, check), costs, limits, below_s)
+
+
+def best_linear_variant(costs: VariantCosts, limits: VariantLimits, orders: Sequence[Ints], check: Check) -> Chain:
+    """As `chains.best_linear_chain`, for the variant that costs and limits tell."""
+    chain = NO_CHAIN
+    for order in orders:
+
+        def below(c: VariantCosts, bounds: Floats, order: Ints = order) -> Found:
+            check()
+            return _cut(order, c, limits, bounds)
+
+        found = _best(below, costs, limits, chain.load_s).chain
+        chain = found if found.parts else chain
+    return chain
+
+
+def _best(below: Below, costs: VariantCosts, limits: VariantLimits, below_s: float) -> Search:
+    """The chain with the least sum over the passes of its largest load, if one is below ``below_s``.
+
+    With two passes (GPipe; Tarnawski et al. 2020, appendix on training): among the chains whose
+    forward loads are below a ceiling the least backward load is found; the ceiling falls from one
+    such chain's forward load to the next, until what the passes take at least adds up to the best sum.
+    """
+    if costs.acc_s.shape[1] == 1:
+        found = below(costs, np.array([min(below_s, 1e300)]))
+        return Search(_chain(found), found.memory_was_short, found.pairs)
+    best, sum_s = NO_CHAIN, min(below_s, 1e300)
+    _, backward_s = least_load_s(costs, limits).tolist()
+    forward = below(_only_forward(costs), np.array([sum_s - backward_s]))
+    short, pairs = forward.memory_was_short, forward.pairs
+    forward_s = float(forward.loads_s[0])
+    ceiling = sum_s - backward_s
+    while forward_s < ceiling:
+        found = below(costs, np.array([ceiling, sum_s - forward_s]))
+        short, pairs = short or found.memory_was_short, pairs + found.pairs
+        if not found.parts:
+            break
+        if found.loads_s.sum() < sum_s:
+            best, sum_s = _chain(found), float(found.loads_s.sum())
+        # A chain below the ceiling takes at least as long backward as this one.
+        ceiling = min(float(found.loads_s[0]), sum_s - float(found.loads_s[1]))
+    return Search(best, short, pairs)
+
+
+def _chain(found: Found) -> Chain:
+    return Chain(float(found.loads_s.sum()), found.parts) if found.parts else NO_CHAIN
+
+
+def _only_forward(costs: VariantCosts) -> VariantCosts:
+    """Costs of the forward pass alone: of one pass, without messages of the other or synchronisation."""
+    return costs._replace(
+        acc_s=np.ascontiguousarray(costs.acc_s[:, :1]),
+        cpu_s=np.ascontiguousarray(costs.cpu_s[:1]),
+        sync_s=np.zeros_like(costs.sync_s),
+        sync_s_per_byte=np.zeros_like(costs.sync_s_per_byte),
+        message_s=np.where(costs.message_pass == 0, costs.message_s, 0.0),
+        message_pass=np.zeros_like(costs.message_pass),
+    )
+
+
+def _cut(order: Ints, costs: VariantCosts, limits: VariantLimits, bounds: Floats) -> Found:
+    best, came_from = cut_order_variant(order, costs, limits, bounds)
+
+    def nodes(here: int, source: int) -> tuple[int, ...]:
+        return tuple(sorted(order[source:here].tolist()))
+
+    return _trace_back(best[-1], came_from, limits, nodes, False, 0)
+
+
+def _walk(downsets: Downsets, costs: VariantCosts, limits: VariantLimits, bounds: Floats, check: Check) -> Found:
+    replicas, passes, elements = costs.acc_s.shape
+    states = (limits.accelerators + 1) * (limits.cpus + 1)
+    messages = costs.message_s.shape[1]
+    cut = limits.cpus == 0 and limits.transfers == 0
+    at = VariantWalk(
+        best=np.full((len(downsets), states, passes), np.inf),
+        came_from=np.full((len(downsets), states), -1, np.int32),
+        floor_s=floors(downsets.words, downsets.parent, downsets.via, costs, cut),
+        cursor=np.array([0, -1, 0, 0], np.int64),
+        bounds=bounds.copy(),
+        live=np.zeros(states, np.int64),
+        live_count=np.zeros(1, np.int64),
+        most=np.zeros((replicas + 1, passes)),
+        made=np.zeros(messages, np.int64),
+        read=np.zeros(messages, np.int64),
+        behind=np.zeros(messages, np.int64),
+        usable=np.zeros(replicas + 1, np.bool_),
+        path_at=np.zeros(elements + 2, np.int64),
+        path_next=np.zeros(elements + 2, np.int64),
+        path_element=np.zeros(elements + 2, np.int64),
+        path_load=np.zeros((elements + 2, replicas, passes, 5)),
+        path_cpu=np.zeros((elements + 2, passes)),
+        path_bytes=np.zeros((elements + 2, 2)),
+        path_kept=np.zeros((elements + 2, replicas, 2)),
+    )
+    at.best[0, 0] = 0.0
+    check()
+    while walk_variant(downsets.up, costs, limits, at, PAIRS_A_CALL // (replicas * passes)) != DONE:
+        check()
+    return _trace_back(at.best[-1], at.came_from, limits, downsets.difference, bool(at.cursor[2]), int(at.cursor[3]))
+
+
+def _trace_back(
+    last: Floats,
+    came_from: Ints | NDArray[np.int32],
+    limits: VariantLimits,
+    nodes: Callable[[int, int], tuple[int, ...]],
+    short: bool,
+    pairs: int,
+) -> Found:
+    """The chain that a table ends with. last: [states, passes]; nodes: what lies between two rows of the table."""
+    state = int(np.lexsort((last[:, 0], last[:, -1]))[0])
+    if math.isinf(last[state, -1]):
+        return Found(np.full(last.shape[1], np.inf), (), short, pairs)
+    parts = []
+    here, row = len(came_from) - 1, limits.accelerators + 1
+    loads_s = last[state].copy()
+    while here > 0:
+        source, replicas = divmod(int(came_from[here, state]), limits.replicas + 1)
+        parts.append(Part(replicas == 0, nodes(here, source), max(replicas, 1)))
+        here, state = source, state - (row if replicas == 0 else replicas)
+    return Found(loads_s, tuple(parts), short, pairs)
