@@ -10,7 +10,7 @@ import torch
 
 from demo_models import MODELS
 
-FAMILIES = ("gpt", "resnet50", "inception", "gnmt", "multimodal")
+FAMILIES = ("gpt", "bert", "resnet50", "inception", "gnmt", "multimodal")
 SMALL = [f"{family}-small" for family in FAMILIES]
 
 
@@ -39,6 +39,13 @@ def test_gpt_has_about_a_billion_parameters() -> None:
     with torch.device("meta"):
         module, _ = MODELS["gpt"].build()
     assert 0.9e9 < sum(p.numel() for p in module.parameters()) < 1.2e9
+
+
+def test_bert_with_tied_heads_would_have_its_published_number_of_parameters() -> None:
+    with torch.device("meta"):
+        module, _ = MODELS["bert"].build()
+    tied = sum(p.numel() for p in module.parameters()) - 30522 * 1024
+    assert tied == 336_226_108  # BERT-large, uncased, with both heads of its pre-training
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -9,7 +9,7 @@ from demo_models import MODELS
 from solvers.graph import Phase
 from tests.tracing.models import demo, forward
 
-REAL = ("gpt", "resnet50", "inception", "gnmt", "multimodal")
+REAL = ("gpt", "bert", "resnet50", "inception", "gnmt", "multimodal")
 SMALL = tuple(f"{name}-small" for name in REAL)
 
 
@@ -54,6 +54,17 @@ def test_gpt_takes_two_operations_for_a_parameter_and_token_beside_attention() -
     assert linear == pytest.approx(2 * 1024 * (workload.parameters - tables), rel=0.01)
     attention = sum(o.flops.per_sample for o in forward(workload) if "attention" in o.op_type)
     assert attention == 24 * 4 * 1024**2 * 1792  # every query with every key, twice
+
+
+def test_bert_takes_two_operations_for_a_product_s_weight_and_token_beside_attention() -> None:
+    workload = demo("bert")
+    width, tokens = 1024, 512
+    linear = sum(o.flops.per_sample for o in forward(workload) if o.op_type == "aten.linear")
+    of_every_token = 24 * 12 * width**2 + width**2 + width * 30522  # blocks, masked-token head
+    of_the_first = width**2 + 2 * width  # pooler, next sentence
+    assert linear == pytest.approx(2 * (tokens * of_every_token + of_the_first), rel=0.001)
+    attention = sum(o.flops.per_sample for o in forward(workload) if "attention" in o.op_type)
+    assert attention == 24 * 4 * tokens**2 * width
 
 
 @pytest.mark.parametrize("name", SMALL)
