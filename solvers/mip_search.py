@@ -48,18 +48,21 @@ def solve_model(
     on_bound: Callable[[float], None] = ignore_bound,
     *,
     solver: str = "highs",
+    limit_s: float = math.inf,
     better: Callable[[], Sequence[float] | None] = lambda: None,
 ) -> Outcome:
     """Minimise ``model``, giving every improving solution and every better bound as it is found.
 
     on_incumbent gets values of all variables (integers nearly so); on_bound a lower bound, lowered by
-    TOLERANCE. Both may raise Stop. better: asked often for values to hand to the solver, found
-    elsewhere (HiGHS only), or None. solver: "highs", or "cbc", which tells nothing before its end.
+    TOLERANCE. Both may raise Stop. solver: "highs", or "cbc", which tells nothing before its end.
+    limit_s: seconds after which the search ends as it is. better: asked often for values found
+    elsewhere to hand to the solver (HiGHS only), or None.
     Raises Stop, through ``monitor.check``; the child is killed then. If the child fails, that is
     noted and nothing is concluded.
     """
-    limit_s = max(monitor.remaining_s - CBC_NOTICE_S, 0.1)
-    payload = {"model": model.to_message(), "solver": solver, "seed": monitor.seed, "time_limit_s": limit_s}
+    ends_s = monitor.elapsed_s + limit_s
+    cbc_s = max(min(monitor.remaining_s, limit_s) - CBC_NOTICE_S, 0.1)
+    payload = {"model": model.to_message(), "solver": solver, "seed": monitor.seed, "time_limit_s": cbc_s}
     status, bound = "stopped", -math.inf
     with Background("mip", payload) as child:
         while not child.done:
@@ -76,6 +79,8 @@ def solve_model(
                 else:
                     status = message["status"]
             monitor.check()
+            if monitor.elapsed_s > ends_s:
+                return Outcome(False, False, bound)
             if (values := better()) is not None:
                 child.send({"solution": values})
             time.sleep(LOOK_EVERY_S)

@@ -7,8 +7,9 @@ from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.brute_force import BruteForce
 from solvers.planners.chain_dp import LinearDP
 from solvers.planners.downset_dp import DownsetDP
+from solvers.planners.max_load_ip import MaxLoadIP
 from solvers.planners.portfolio import Auto
 
 PLANNERS: dict[str, type[Planner]] = {
-    planner.name: planner for planner in (Auto, DownsetDP, LinearDP, EqualSplit, SingleDevice, BruteForce)
+    planner.name: planner for planner in (Auto, DownsetDP, LinearDP, MaxLoadIP, EqualSplit, SingleDevice, BruteForce)
 }

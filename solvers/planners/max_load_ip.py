@@ -1,0 +1,166 @@
+"""The max-load integer program: any contiguity, any transfer model, with proved bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from solvers.assemble import assemble
+from solvers.coarsen import Condensed, Contracted
+from solvers.errors import InvalidPlan
+from solvers.max_load_model import MaxLoadModel
+from solvers.mip_search import SOLVERS, TOLERANCE, solve_model
+from solvers.monitor import Monitor
+from solvers.optional import lacking
+from solvers.plan import Plan
+from solvers.planners.chain_dp import LinearDP, micro_batch_choices
+from solvers.planners.chain_dp import unsupported as not_a_chain
+from solvers.problem import Contiguity, Objective, Problem
+from solvers.variants import variant_of
+
+
+@dataclass(frozen=True)
+class MaxLoadIP:
+    """Optimal max-load given time, and a proved bound before: branch and bound by ``solver``.
+
+    Tarnawski et al.'s program on co-location groups and merged messages, warm-started from the best
+    plan known, or else from the linearised programme's (``start``). "Optimal" is up to 1e-6, what a
+    solver's tolerances leave. Where memory is counted from the schedule, the program knows only the
+    static bytes; its answer is optimal if it fits. Without replication, so no bound is told where
+    the problem allows it, nor where another objective is asked for. solver: "highs", or "cbc", which
+    is slower and tells its plan only at the end.
+    """
+
+    name: ClassVar[str] = "max-load-ip"
+    source: ClassVar[str] = "Tarnawski et al., NeurIPS 2020, section 5.2 and appendix"
+    guarantee: ClassVar[str] = "exact"
+
+    solver: str = "highs"
+    start: bool = True
+
+    def unsupported(self, problem: Problem) -> str | None:
+        if missing := lacking("pulp"):
+            return missing
+        if self.solver not in SOLVERS:
+            return f"there is no solver {self.solver!r}; there are: {', '.join(SOLVERS)}"
+        links = {(link.bandwidth_bytes_per_s, link.latency_s) for link in problem.cluster.links}
+        if problem.transfer_s is None and len(links) > 1:
+            return "links must all be equally fast, found several speeds; use local-search or auto"
+        devices = problem.cluster.devices
+        for kind in (True, False):
+            if len({d.kind for d in devices if d.is_cpu == kind}) > 1:
+                return "accelerators must be of one kind, and CPUs too; use local-search or auto"
+        if problem.contiguity is Contiguity.ACYCLIC:
+            if problem.pins:
+                return "operators pinned to a device, where devices form a chain; use local-search or auto"
+            if len({(d.is_cpu, d.memory_bytes) for d in devices}) > len({d.is_cpu for d in devices}):
+                return "devices of unequal memory, where they form a chain; use downset-dp or auto"
+        return None
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        if self.start and monitor.best is None and not_a_chain(problem) is None:
+            LinearDP()(problem, monitor)
+        search = _Search(problem, monitor, self.solver)
+        counts = micro_batch_choices(problem)
+        for position, count in enumerate(counts):
+            search.run(count, share=1 / (len(counts) - position))
+        if monitor.best is None and problem.stated_bytes is None and search.plans_missing:
+            for count in counts:
+                search.run(count, share=0.5, careful=True)
+        return search.concluded()
+
+
+class _Search:
+    """One call of the planner: what is shared between numbers of micro-batches."""
+
+    def __init__(self, problem: Problem, monitor: Monitor, solver: str) -> None:
+        self.problem, self.monitor, self.solver = problem, monitor, solver
+        self.condensed = Condensed(problem)
+        # Whether the load searched for is the objective asked for, over the same set of plans.
+        self.own = problem.objective is Objective.MAX_LOAD and problem.max_replicas == 1
+        self.bound_s = dict.fromkeys(micro_batch_choices(problem), 0.0)
+        """Objective that no plan with this number of micro-batches is below; inf if there is no plan."""
+
+    @property
+    def plans_missing(self) -> bool:
+        """Whether some number of micro-batches is not proved to have no plan."""
+        return math.isfinite(min(self.bound_s.values()))
+
+    def run(self, count: int, share: float, *, careful: bool = False) -> None:
+        """Search one number of micro-batches, in this share of the time that is left.
+
+        careful: count saved activations and workspace as if all micro-batches were in flight, which
+        proves nothing, but finds plans that fit.
+        """
+        monitor = self.monitor
+        monitor.check()
+        contracted = self._contracted(count)
+        start = None if monitor.best is None else _devices_of(self.problem, contracted, monitor.best)
+        typical_s = monitor.objective_s if self.own and monitor.best is not None else _serial_s(contracted)
+        nbytes = contracted.static_bytes
+        if careful:
+            flights = count if self.problem.has_backward() else 1
+            nbytes = nbytes + flights * contracted.saved_bytes + contracted.workspace_bytes
+        built = MaxLoadModel(self.problem, contracted, variant_of(self.problem), nbytes, typical_s)
+        least_s = monitor.bound_s if self.own else 0.0
+        most_s = monitor.objective_s if self.own else math.inf
+        slots = None if start is None else built.slots_for(start)
+        values = None if slots is None else built.values_of(slots)
+        if values is not None and built.model.violation(values) <= TOLERANCE:
+            built.model.start = values
+            most_s = min(most_s, built.objective_s(values))
+        built.limit(least_s * (1 - TOLERANCE), most_s * (1 + TOLERANCE))
+
+        def on_incumbent(found: Sequence[float]) -> None:
+            with suppress(InvalidPlan):  # backward tensors that mirror nothing may flow round its stages
+                monitor.offer(assemble(self.problem, built.placement(built.slots_of(found)), count))
+
+        def on_bound(bound: float) -> None:
+            if not careful:
+                self._raise(count, bound * built.unit_s)
+
+        limit_s = monitor.remaining_s * share if share < 1 else math.inf
+        outcome = solve_model(
+            built.model, monitor, on_incumbent, on_bound, solver=self.solver, limit_s=limit_s
+        )  # fmt: skip
+        if outcome.infeasible and not careful:  # below most_s, that is
+            self._raise(count, most_s)
+
+    def concluded(self) -> bool:
+        """Whether the best plan is proved best, or none exists."""
+        least_s = min(self.bound_s.values())
+        return self.own and self.monitor.objective_s <= least_s * (1 + 3 * TOLERANCE)
+
+    def _raise(self, count: int, bound_s: float) -> None:
+        self.bound_s[count] = max(self.bound_s[count], bound_s)
+        least_s = min(self.bound_s.values())
+        if self.own and math.isfinite(least_s):
+            self.monitor.raise_bound(least_s)
+
+    def _contracted(self, count: int) -> Contracted:
+        """Super-operators; merged ones only where memory, which merging could waste, cannot matter."""
+        samples = self.problem.mini_batch // count
+        roomy = min(d.memory_bytes for d in self.problem.cluster.devices) >= self.problem.static_bytes().sum()
+        return self.condensed.at(samples, merge_trivial=roomy)
+
+
+def _devices_of(problem: Problem, contracted: Contracted, plan: Plan) -> list[int] | None:
+    """The device of every super-operator, that of its longest operator; None if a stage is replicated."""
+    placement = plan.placement()
+    if any(len(devices) > 1 for devices in placement.values()):
+        return None
+    times = [problem.compute.at(kind, 1) for kind in problem.compute.seconds]
+    longest = np.max([np.where(np.isfinite(each), each, 0.0) for each in times], axis=0).tolist()
+    return [placement[max(members, key=longest.__getitem__)][0] for members in contracted.shape.members]
+
+
+def _serial_s(contracted: Contracted) -> float:
+    """Seconds if one device ran everything, each super-operator where it is fastest."""
+    acc = np.where(contracted.supported, contracted.acc_s, math.inf)
+    fastest = np.minimum(acc, contracted.cpu_s)
+    return float(fastest[np.isfinite(fastest)].sum())
