@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 
 from solvers.graph import OpGraph, Phase, per_graph, topological_order
 from solvers.memory import saved_bytes
-from solvers.problem import Contiguity, Execution, Objective, Problem
+from solvers.problem import Contiguity, Execution, Objective, Pipeline, Problem
 
 Floats = NDArray[np.float64]
 
 
 def lower_bound_s(problem: Problem) -> float:
-    """Seconds no plan without replication can beat, for the problem's objective.
+    """Seconds no plan can beat, for the problem's objective.
 
     The least over the numbers of micro-batches allowed of the largest of: average work per device,
-    the largest indivisible group of operators, and the critical path (without transfers).
+    the largest indivisible group of operators, and the critical path (without transfers). Up to
+    ``max_replicas`` devices may share every micro-batch of an operator equally.
     """
     choices = (1,) if problem.objective is Objective.MAKESPAN else problem.micro_batch_choices()
     return min(bound_with_s(problem, count) for count in choices)
@@ -37,10 +38,19 @@ def bound_with_s(problem: Problem, micro_batches: int) -> float:
     unlimited = any(device.concurrency is None for device in problem.cluster.devices) or (
         problem.execution is Execution.CALL and problem.objective is Objective.MAKESPAN and bool(problem.cluster.cpus)
     )
-    average = 0.0 if unlimited else float(_balanced(problem, samples, micro_batches))
-    largest = float(np.bincount(group_of, whole).max())
+    balanced = _balanced(problem, samples, micro_batches)
     if problem.objective is Objective.MAX_LOAD:
-        return max(average, largest) / problem.mini_batch
+        passes = [np.ones(len(update), bool)]
+        if problem.pipeline is Pipeline.GPIPE:  # the slowest device of each pass counts
+            forward = np.array([o.phase is Phase.FORWARD for o in problem.graph.operators])
+            passes = [forward, ~forward]
+        total = 0.0
+        for inside in passes:
+            largest = float(np.bincount(group_of, np.where(inside, whole, 0.0)).max())
+            total += max(0.0 if unlimited else float(balanced[inside].sum()), largest)
+        return total / problem.mini_batch
+    average = 0.0 if unlimited else float(balanced.sum())
+    largest = float(np.bincount(group_of, whole).max())
     head, tail = heads_and_tails_s(problem.graph, np.where(update, once, each))
     path = float((head + np.where(update, once, each) + tail).max())
     if problem.objective is Objective.MAKESPAN:
@@ -64,23 +74,32 @@ def _one_by_one(problem: Problem) -> bool:
     return all(device.concurrency is not None for device in problem.cluster.devices)
 
 
+def _shares(problem: Problem) -> range:
+    """The numbers of devices that may share an operator."""
+    return range(1, min(problem.max_replicas, len(problem.cluster)) + 1)
+
+
 def _fastest(problem: Problem, samples: float) -> Floats:
     kinds = {device.kind for device in problem.cluster.devices}
-    return np.asarray(np.min([problem.compute.at(kind, samples) for kind in kinds], axis=0))
+    return np.asarray(
+        np.min([problem.compute.at(kind, samples / r) for kind in kinds for r in _shares(problem)], axis=0)
+    )
 
 
 def _balanced(problem: Problem, samples: int, micro_batches: int) -> Floats:
-    """Work shared out evenly, each operator where it is relatively fastest.
+    """Every operator's part of the time devices are busy if work is shared out evenly, [operators].
 
-    With speeds relative to the first kind, total / sum of the largest relative speeds.
+    The least device time of each over all kinds, divided by the sum of the devices' largest speeds
+    relative to that. r replicas take r times the time of one.
     """
     update = np.array([o.phase is Phase.UPDATE for o in problem.graph.operators])
     kinds = [device.kind for device in problem.cluster.devices]
-    whole: dict[str, Floats] = {}
-    for kind in set(kinds):
-        whole[kind] = np.where(
-            update, problem.compute.at(kind, problem.mini_batch), problem.compute.at(kind, samples) * micro_batches
-        )
+
+    def whole_s(kind: str, r: int) -> Floats:
+        once = problem.compute.at(kind, problem.mini_batch / r)
+        return r * np.where(update, once, problem.compute.at(kind, samples / r) * micro_batches)
+
+    whole = {kind: np.min([whole_s(kind, r) for r in _shares(problem)], axis=0) for kind in set(kinds)}
     base = np.min(list(whole.values()), axis=0)
     speed = 0.0
     for kind in kinds:
@@ -89,7 +108,7 @@ def _balanced(problem: Problem, samples: int, micro_batches: int) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             relative = np.where(usable, base / np.where(times > 0, times, 1.0), 0.0)
         speed += float(relative.max(initial=0.0))
-    return np.asarray(base.sum() / speed if speed > 0 else 0.0)
+    return np.asarray(base / speed if speed > 0 else np.zeros(len(base)))
 
 
 def heads_and_tails_s(graph: OpGraph, seconds: Floats) -> tuple[Floats, Floats]:
@@ -174,6 +193,7 @@ def memory_need(problem: Problem) -> MemoryNeed:
     samples = min(problem.mini_batch // m for m in problem.micro_batch_choices())
     if problem.objective is Objective.MAKESPAN:
         samples = problem.mini_batch
+    least = samples / min(problem.max_replicas, len(problem.cluster))  # on one of the most replicas
     groups = together(graph)
     on_cpu = [_cpu_can_run(problem, group) for group in groups]
     counted = problem.stated_bytes is None and problem.has_backward()
@@ -183,9 +203,11 @@ def memory_need(problem: Problem) -> MemoryNeed:
     need, spread = [], []
     for group in groups:
         held = float(static[list(group)].sum())
-        saved = [saved_bytes(problem, (o,), samples) for o in group] if counted else [0.0]
+        saved = [saved_bytes(problem, (o,), least) for o in group] if counted else [0.0]
         need.append(held + (sum(saved) if one_stage else max(saved)))
-        spread.append(held + (sum(saved) if one_stage else 0.0))
+        spread.append(
+            held + (sum(saved_bytes(problem, (o,), samples) for o in group) if counted and one_stage else 0.0)
+        )
     accelerators = max(1, len(problem.cluster.accelerators))
     forced = [i for i in range(len(groups)) if not on_cpu[i]]
     if not forced:

@@ -36,9 +36,11 @@ def solve(
 
     start: a plan to improve on. gap: stop when (objective - bound) / objective is at most this.
     should_stop is asked often; on_progress gets every improvement with the best plan so far.
-    OPTIMAL means: among plans without replication, with the problem's pipeline order, for its
-    contiguity, costs and transfer model. Raises InvalidProblem (unknown planner),
-    UnsupportedProblem, and InvalidPlan if a planner's plan fails verification.
+    OPTIMAL means: with the problem's pipeline order, for its contiguity, costs and transfer model,
+    among plans in which a stage has one device or, if ``max_replicas`` allows, several equal
+    accelerators that no other set of operators uses; or a bound proves it among all plans.
+    Raises InvalidProblem (unknown planner), UnsupportedProblem, and InvalidPlan if a planner's plan
+    fails verification.
     """
     chosen = named(planner) if isinstance(planner, str) else planner
     reason = chosen.unsupported(problem)

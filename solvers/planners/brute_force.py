@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,16 +15,18 @@ from solvers.errors import InvalidPlan
 from solvers.monitor import Monitor
 from solvers.planners.baselines import runs_on
 from solvers.problem import Contiguity, Objective, Problem
+from solvers.segments import Place
 
 
 @dataclass(frozen=True)
 class BruteForce:
     """All assignments of co-location groups to devices, equal devices counted once.
 
-    Covers every placement without replication and every allowed number of micro-batches. For
-    MAX_LOAD the answer is optimal; for ITERATION it is optimal for the problem's pipeline order if
-    the contiguity is ACYCLIC; for MAKESPAN the operator order is only one of many, so nothing is
-    claimed.
+    Covers every allowed number of micro-batches and every placement in which a group has one device,
+    or up to ``max_replicas`` equal accelerators, and two groups share all of their devices or none.
+    For MAX_LOAD the answer is optimal among these, for every contiguity, transfer model and pipeline;
+    for ITERATION it is optimal for the problem's pipeline order if the contiguity is ACYCLIC; for
+    MAKESPAN the operator order is only one of many, so nothing is claimed.
     """
 
     name: ClassVar[str] = "brute-force"
@@ -32,23 +37,24 @@ class BruteForce:
 
     def unsupported(self, problem: Problem) -> str | None:
         groups = len(together(problem.graph))
-        if len(problem.cluster) ** groups > self.placement_limit:
+        if _more_than(self.placement_limit, problem, groups):
+            replicas = f" or sets of up to {problem.max_replicas} of them" if problem.max_replicas > 1 else ""
             return (
-                f"{groups} groups of operators on {len(problem.cluster)} devices are more than"
+                f"{groups} groups of operators on {len(problem.cluster)} devices{replicas} are more than"
                 f" {self.placement_limit} placements; use downset-dp"
             )
         return None
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         groups = together(problem.graph)
-        for devices in _assignments(problem, len(groups)):
+        for places in _assignments(problem, len(groups)):
             monitor.check()
-            if not all(runs_on(problem, group, device) for group, device in zip(groups, devices, strict=True)):
+            if not all(runs_on(problem, group, place[0]) for group, place in zip(groups, places, strict=True)):
                 continue
-            placement: list[tuple[int, ...]] = [()] * len(problem.graph)
-            for group, device in zip(groups, devices, strict=True):
+            placement: list[Place] = [()] * len(problem.graph)
+            for group, place in zip(groups, places, strict=True):
                 for operator in group:
-                    placement[operator] = (device,)
+                    placement[operator] = place
             for count in problem.micro_batch_choices():
                 try:
                     monitor.offer(assemble(problem, placement, count))
@@ -59,30 +65,78 @@ class BruteForce:
         return problem.objective is Objective.ITERATION and problem.contiguity is Contiguity.ACYCLIC
 
 
-def _assignments(problem: Problem, groups: int) -> Iterator[Sequence[int]]:
-    """Device per group; of interchangeable devices a new one is only opened in index order."""
+def _more_than(limit: int, problem: Problem, groups: int) -> bool:
+    """Whether there are more than ``limit`` assignments, equal devices told apart if none is replicated."""
+    single = len(problem.cluster) ** groups
+    if single > limit or problem.max_replicas == 1:
+        return bool(single > limit)
+    equal = Counter((device.kind, device.memory_bytes) for device in problem.cluster.devices)
+    if sum(math.comb(n, r) for n in equal.values() for r in range(1, problem.max_replicas + 1)) > limit:
+        return True
+    places, twins = _places(problem), _twins(problem)
+    count: Counter[tuple[int, frozenset[int]]] = Counter({(0, frozenset()): 1})  # places opened, devices used
+    for _ in range(groups):
+        after: Counter[tuple[int, frozenset[int]]] = Counter()
+        for (opened, used), ways in count.items():
+            after[opened, used] += opened * ways
+            for place in places:
+                if _may_open(place, used, twins):
+                    after[opened + 1, used.union(place)] += ways
+        count = after
+        if sum(count.values()) > limit:
+            return True
+    return False
+
+
+def _places(problem: Problem) -> list[Place]:
+    """What a group can be placed on: one device, or several equal accelerators."""
+    devices = problem.cluster.devices
+    places: list[Place] = [(device,) for device in range(len(devices))]
+    for replicas in range(2, problem.max_replicas + 1):
+        places += [
+            place
+            for place in itertools.combinations(problem.cluster.accelerators, replicas)
+            if len({(devices[d].kind, devices[d].memory_bytes) for d in place}) == 1
+        ]
+    return places
+
+
+def _twins(problem: Problem) -> dict[int, int]:
+    """Device -> the equal device that must be opened before it, or with it."""
     specs = problem.cluster.devices
     pinned = set(problem.pins.values())
     uniform = len({(link.bandwidth_bytes_per_s, link.latency_s) for link in problem.cluster.links}) <= 1
-    twins: dict[int, int] = {}  # device -> the equal device that must be opened before it
+    twins: dict[int, int] = {}
     for device, spec in enumerate(specs):
         for earlier in range(device - 1, -1, -1):
             same = (specs[earlier].kind, specs[earlier].memory_bytes) == (spec.kind, spec.memory_bytes)
             if same and uniform and not {device, earlier} & pinned:
                 twins[device] = earlier
                 break
-    chosen = [0] * groups
-    if len(specs) == 1:  # any number of groups: too deep for the recursion
+    return twins
+
+
+def _may_open(place: Place, used: frozenset[int], twins: dict[int, int]) -> bool:
+    return used.isdisjoint(place) and all(twins[d] in used or twins[d] in place for d in place if d in twins)
+
+
+def _assignments(problem: Problem, groups: int) -> Iterator[Sequence[Place]]:
+    """Devices per group; of interchangeable devices a new one is only opened in index order."""
+    places, twins = _places(problem), _twins(problem)
+    chosen: list[Place] = [places[0]] * groups
+    if len(places) == 1:  # any number of groups: too deep for the recursion
         return iter([chosen])
 
-    def extend(position: int, used: frozenset[int]) -> Iterator[Sequence[int]]:
+    def extend(position: int, opened: frozenset[Place], used: frozenset[int]) -> Iterator[Sequence[Place]]:
         if position == groups:
             yield chosen
             return
-        for device in range(len(specs)):
-            if device not in used and device in twins and twins[device] not in used:
-                continue
-            chosen[position] = device
-            yield from extend(position + 1, used | {device})
+        for place in places:
+            if place in opened:
+                chosen[position] = place
+                yield from extend(position + 1, opened, used)
+            elif _may_open(place, used, twins):
+                chosen[position] = place
+                yield from extend(position + 1, opened | {place}, used.union(place))
 
-    return extend(0, frozenset())
+    return extend(0, frozenset(), frozenset())
