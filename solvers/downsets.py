@@ -152,6 +152,9 @@ def best_chain(downsets: Downsets, costs: Costs, limits: Limits, below_s: float,
     if limits.cpus == 0 and not limits.overlapped:
         # An accelerator further on pays for every hyperedge that is split here; a CPU pays nothing.
         remaining_s += cuts(downsets.words, downsets.parent, downsets.via, costs)
+    # Sums that should cancel leave a rest, and with no device left even that would be too much.
+    rest_s = 1e-12 * (done[-1] + costs.net_s.sum())
+    remaining_s = np.maximum(remaining_s - rest_s, 0.0)
     at = Walk(
         best=np.full((len(downsets), states(limits)), np.inf),
         came_from=np.full((len(downsets), states(limits)), -1, np.int32),

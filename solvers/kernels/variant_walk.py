@@ -62,6 +62,10 @@ def floors(words: Words, parent: Ids, via: Ids, costs: VariantCosts, cut: bool) 
                 m = costs.node_message[t]
                 more = _crosses(words, i, costs, m) - _crosses(words, parent[i], costs, m)
                 left[costs.message_pass[m], i] += more * costs.message_s[0, m]
+    # Sums that should cancel leave a rest, and with no device left even that would be too much.
+    for p in range(passes):
+        rest = 1e-12 * (left[p, 0] + costs.message_s[0].sum())
+        left[p] = np.maximum(left[p] - rest, 0.0)
     return left
 
 
