@@ -7,9 +7,24 @@ from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.brute_force import BruteForce
 from solvers.planners.chain_dp import LinearDP
 from solvers.planners.downset_dp import DownsetDP
+from solvers.planners.greedy_latency import GreedyLatency
+from solvers.planners.latency_dp import LatencyDP
+from solvers.planners.latency_search import LatencySearch
 from solvers.planners.max_load_ip import MaxLoadIP
 from solvers.planners.portfolio import Auto
 
 PLANNERS: dict[str, type[Planner]] = {
-    planner.name: planner for planner in (Auto, DownsetDP, LinearDP, MaxLoadIP, EqualSplit, SingleDevice, BruteForce)
+    planner.name: planner
+    for planner in (
+        Auto,
+        DownsetDP,
+        LinearDP,
+        MaxLoadIP,
+        LatencyDP,
+        LatencySearch,
+        GreedyLatency,
+        EqualSplit,
+        SingleDevice,
+        BruteForce,
+    )
 }

@@ -1,0 +1,136 @@
+"""The latency DP: the least sum of calls and CPU operators over chains of downsets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from solvers.chains import costs_of, limits_of, topological_orders
+from solvers.coarsen import Condensed, Contracted
+from solvers.downsets import PAIRS_A_CALL, TABLE_BYTES, Check, Downsets, enumerate_downsets, suffix_order
+from solvers.kernels.downset_walk import DONE, Costs, Limits, add_up
+from solvers.kernels.latency_dp import SumWalk, cut_order_sum, walk_sums
+from solvers.latency_model import LatencyModel, unsupported
+from solvers.monitor import Monitor
+from solvers.planners import chain_dp
+from solvers.planners.latency_common import models, offer_places, spread
+from solvers.problem import Problem
+
+Sets = list[list[int]]
+"""The super-operators of every accelerator used; the others are on CPUs."""
+
+
+@dataclass(frozen=True)
+class LatencyDP:
+    """Accelerators one after the other, operators on CPUs one by one: the least sum of their times.
+
+    A plan's latency is at most that sum (branches may overlap), so this is a heuristic; it is judged
+    by the latency. With more than ``downset_budget`` downsets the best of ``orders`` linearised
+    programmes stands.
+    """
+
+    name: ClassVar[str] = "latency-dp"
+    source: ClassVar[str] = "Tarnawski et al., NeurIPS 2020, sections 5.1 and 6, with sums instead of maxima"
+    guarantee: ClassVar[str] = "heuristic"
+
+    downset_budget: int = 300_000
+    orders: int = 8
+
+    def unsupported(self, problem: Problem) -> str | None:
+        return unsupported(problem) or chain_dp.unsupported(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        condensed = Condensed(problem, ordered=True)
+        lattices: dict[int, Downsets | None] = {}
+        for model in models(problem, monitor):
+            for merge in (True, False):
+                contracted = condensed.at(problem.mini_batch, merge_trivial=merge)
+                self._search(model, contracted, lattices, monitor)
+                if monitor.best is not None or not contracted.has_merged:
+                    break  # merging trivial operators did not stand in memory's way
+        return False
+
+    def _search(
+        self, model: LatencyModel, contracted: Contracted, lattices: dict[int, Downsets | None], monitor: Monitor
+    ) -> None:
+        problem = model.problem
+        costs = costs_of(contracted)
+        limits = limits_of(problem, contracted, 1)._replace(acc_bytes=float(model.caps[:-1].min(initial=math.inf)))
+        least_s = math.inf
+        for order in topological_orders(contracted.shape, self.orders):
+            monitor.check()
+            sum_s, sets = best_cut(order, costs, limits)
+            least_s = min(least_s, sum_s)
+            _offer(model, contracted, sets, monitor)
+        count = len(contracted)
+        if count not in lattices:
+            budget = min(self.downset_budget, TABLE_BYTES // (12 * (limits.accelerators + 1)))
+            lattices[count] = enumerate_downsets(suffix_order(contracted.shape), budget, monitor.check)
+            if lattices[count] is None:
+                monitor.note(
+                    f"the graph has more than {budget:,} downsets, too many for the exact sum;"
+                    f" the best cut of {self.orders} topological orders stands"
+                )
+        downsets = lattices[count]
+        if downsets is not None:
+            _offer(model, contracted, least_sum(downsets, costs, limits, least_s, monitor.check), monitor)
+
+
+def _offer(model: LatencyModel, contracted: Contracted, sets: Sets | None, monitor: Monitor) -> None:
+    if sets is not None:
+        members = contracted.shape.members
+        offer_places(model, monitor, spread([[o for node in nodes for o in members[node]] for nodes in sets], model))
+
+
+def best_cut(order: np.ndarray, costs: Costs, limits: Limits) -> tuple[float, Sets | None]:
+    """The least sum of any cut of ``order`` into accelerators and CPU operators, and its sets."""
+    best, came_from = cut_order_sum(order, costs, limits.acc_bytes, limits.accelerators)
+    at, used = len(order), int(np.argmin(best[-1]))
+    if math.isinf(best[at, used]):
+        return math.inf, None
+    sets: Sets = []
+    while at > 0:
+        source, on_cpu = divmod(int(came_from[at, used]), 2)
+        if not on_cpu:
+            sets.append(order[source:at].tolist())
+            used -= 1
+        at = source
+    return float(best[-1].min()), sets
+
+
+def least_sum(downsets: Downsets, costs: Costs, limits: Limits, below_s: float, check: Check) -> Sets | None:
+    """The sets of the chain with the least sum, if that is below ``below_s``. Calls ``check`` often."""
+    elements = len(costs.acc_s)
+    acc_s = np.where(costs.supported & (limits.accelerators > 0), costs.acc_s, np.inf)
+    done = add_up(downsets.parent, downsets.via, np.minimum(acc_s, costs.cpu_s))
+    at = SumWalk(
+        best=np.full((len(downsets), limits.accelerators + 1), np.inf),
+        came_from=np.full((len(downsets), limits.accelerators + 1), -1, np.int32),
+        remaining_s=(done[-1] - done) * (1 - 1e-12),
+        cursor=np.array([0, -1], np.int64),
+        bound=np.array([min(below_s, 1e300)]),
+        inside=np.zeros(len(costs.net_size), np.int64),
+        path_at=np.zeros(elements + 2, np.int64),
+        path_next=np.zeros(elements + 2, np.int64),
+        path_element=np.zeros(elements + 2, np.int64),
+        path_sum=np.zeros((elements + 2, 3)),
+    )
+    at.best[0, 0] = 0.0
+    check()
+    while walk_sums(downsets.up, costs, limits.acc_bytes, at, PAIRS_A_CALL // 4) != DONE:
+        check()
+    here = len(downsets) - 1
+    used = int(np.argmin(at.best[here]))
+    if math.isinf(at.best[here, used]):
+        return None
+    sets: Sets = []
+    while here > 0:
+        source, on_cpu = divmod(int(at.came_from[here, used]), 2)
+        if not on_cpu:
+            sets.append(list(downsets.difference(here, source)))
+            used -= 1
+        here = source
+    return sets

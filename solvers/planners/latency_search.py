@@ -1,0 +1,163 @@
+"""Simulated annealing over placements for the latency of one sample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from solvers.graph import OpGraph
+from solvers.kernels.latency import Ints, Scratch, scratch_for
+from solvers.kernels.latency_search import Units, Walker, anneal, begin
+from solvers.latency_model import LatencyModel, unsupported
+from solvers.monitor import Monitor
+from solvers.plan import Plan
+from solvers.planners.greedy_latency import GreedyLatency
+from solvers.planners.latency_common import blocks_of, models, offer_places, on_cpus, piece_limit, places_fit
+from solvers.planners.latency_dp import LatencyDP
+from solvers.problem import Problem
+from solvers.traffic import Rows
+
+STEPS_A_SLICE = 1_500_000
+"""Operator visits per kernel call: a few hundredths of a second."""
+
+HEATS = (0.03, 0.1, 0.01, 0.003)
+"""First temperatures of the runs, in turn, as a share of the latency that the run starts from."""
+
+COLD = 1e-5
+"""Last temperature of a run, as a share of that latency."""
+
+FIRST_RUN = 20_000
+"""Moves of the first runs; after every cycle of heats they get longer."""
+
+
+@dataclass(frozen=True)
+class LatencySearch:
+    """Annealing from the best plan known, and now and then from another start, until time is up.
+
+    Moves take co-location groups (blocks of groups, with one piece per accelerator) between
+    accelerators and CPUs; a device's set is cut into the fewest convex pieces. moves: stop after so
+    many, 0 for never.
+    """
+
+    name: ClassVar[str] = "latency-search"
+    source: ClassVar[str] = "simulated annealing over the placements of Tarnawski et al., NeurIPS 2020, section 6"
+    guarantee: ClassVar[str] = "heuristic"
+
+    moves: int = 0
+
+    def unsupported(self, problem: Problem) -> str | None:
+        return unsupported(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        GreedyLatency()(problem, monitor)
+        if LatencyDP().unsupported(problem) is None:
+            LatencyDP(downset_budget=20_000)(problem, monitor)
+        left = self.moves or math.inf
+        for model in models(problem, monitor):
+            annealing = Annealing(model, piece_limit(problem), monitor)
+            while left > 0:
+                left -= annealing.run(left)
+        return False
+
+
+class Annealing:
+    """A search on one model with at most ``pieces`` pieces per accelerator."""
+
+    def __init__(self, model: LatencyModel, pieces: int, monitor: Monitor) -> None:
+        self.model, self.pieces, self.monitor = model, pieces, monitor
+        operators = len(model.group_of)
+        of = model.group_of if pieces > 1 else blocks_of(model.problem)
+        self.units = units_of(model, of)
+        count = len(self.units.nbytes)
+        self.walker = Walker(
+            np.zeros(count, np.int64), np.zeros(operators, np.int64), np.zeros(operators, np.int64),
+            np.zeros(model.accelerators + 1), np.zeros(count, np.int64), np.zeros(3), np.zeros(count, np.int64),
+            np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(1, np.int64),
+        )  # fmt: skip
+        self.work: Scratch = scratch_for(operators, model.accelerators, pieces)
+        self.runs = 0
+        self.length = FIRST_RUN
+        levels = 1 if pieces == 1 else model.accelerators
+        visits = operators * (4 + levels // 2) + 2 * len(model.calls.reader)
+        self.slice = max(100, STEPS_A_SLICE // max(1, visits))
+
+    def run(self, most: float) -> int:
+        """One run from hot to cold, at most ``most`` moves; its number of moves. Every new best is offered."""
+        heat = HEATS[self.runs % len(HEATS)]
+        if self.runs and self.runs % len(HEATS) == 0:
+            self.length *= 2
+        length = int(min(self.length, most))
+        self._start(from_best=self.runs % 3 != 2)
+        self.runs += 1
+        figures = self.walker.figures
+        reference = figures[0] if math.isfinite(figures[0]) else float(self.model.calls.seconds.sum())
+        figures[2] = max(reference * heat, 1e-300)
+        cooling = (COLD / heat) ** (1 / length)
+        known = min(self.monitor.objective_s, figures[1])
+        done = 0
+        while done < length:
+            self.monitor.check()
+            moves = min(self.slice, length - done)
+            anneal(
+                self.model.calls, self.units, self.walker, self.pieces, moves, cooling,
+                self.monitor.rng.randrange(2**31), self.work,
+            )  # fmt: skip
+            done += moves
+            if figures[1] < known * (1 - 1e-12):
+                known = float(figures[1])
+                offer_places(self.model, self.monitor, self.walker.best_place[self.units.of])
+        return length
+
+    def _start(self, *, from_best: bool) -> None:
+        """Put the walker on the best plan, or on another placement that fits."""
+        for place in self._places(from_best):
+            if places_fit(self.model, place):
+                self.walker.unit_place[self.units.of] = place
+                if (self.walker.unit_place[self.units.of] != place).any():
+                    continue  # the plan splits what moves as a whole
+                begin(self.model.calls, self.units, self.walker, self.pieces, self.work)
+                if math.isfinite(self.walker.figures[0]):
+                    return
+
+    def _places(self, from_best: bool) -> Iterator[Ints]:
+        if self.monitor.best is not None and from_best:
+            yield places_of(self.model, self.monitor.best)
+        if not from_best and self.monitor.best is not None:
+            yield self.walker.place.copy()  # where the last run ended
+            yield places_of(self.model, self.monitor.best)
+        yield on_cpus(self.model)
+
+
+def places_of(model: LatencyModel, plan: Plan) -> Ints:
+    """The place of every operator in a plan."""
+    place = np.empty(len(model.group_of), np.int64)
+    for stage in plan.stages:
+        place[list(stage.operators)] = min(stage.devices[0], model.accelerators)
+    return place
+
+
+def units_of(model: LatencyModel, of: Ints) -> Units:
+    """The kernel's view of what moves as a whole; ``of``: [operators] its number."""
+    graph = model.problem.graph
+    count = int(of.max()) + 1
+    members: list[list[int]] = [[] for _ in range(count)]
+    for operator, unit in enumerate(of.tolist()):
+        members[unit].append(operator)
+    rows = Rows.of(members)
+    unit_of_group = np.zeros(model.groups, np.int64)
+    unit_of_group[model.group_of] = of
+    allowed = np.ones((count, model.accelerators + 1), bool)
+    np.logical_and.at(allowed, unit_of_group, model.allowed)
+    after, before = _neighbours(graph)
+    return Units(
+        of, rows.start, rows.items, np.bincount(unit_of_group, model.group_bytes, count).astype(np.float64), allowed, model.caps,
+        after.start, after.items, before.start, before.items,
+    )  # fmt: skip
+
+
+def _neighbours(graph: OpGraph) -> tuple[Rows, Rows]:
+    return Rows.of(graph.successors), Rows.of(graph.predecessors)
