@@ -184,6 +184,9 @@ def read_cbc_log(text: str) -> tuple[str, float]:
     }
     if re.search(r"^Result - Optimal solution found\s*$", text, re.MULTILINE) and "Objective value" in numbers:
         return "optimal", numbers["Objective value"]
+    linear = re.search(r"^Optimal - objective value ([-+.\deE]+)\s*$", text, re.MULTILINE)
+    if linear is not None and "Result - " not in text:  # a program without integers
+        return "optimal", float(linear[1])
     if re.search(r"^(Result - )?(Problem (is |proven )|Pre-processing says )infeasible", text, re.MULTILINE):
         return "infeasible", -math.inf
     return "stopped", numbers.get("Lower bound", -math.inf)
