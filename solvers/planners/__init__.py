@@ -11,6 +11,7 @@ from solvers.planners.greedy_latency import GreedyLatency
 from solvers.planners.latency_dp import LatencyDP
 from solvers.planners.latency_search import LatencySearch
 from solvers.planners.max_load_ip import MaxLoadIP
+from solvers.planners.pipedream import PipeDream
 from solvers.planners.portfolio import Auto
 
 PLANNERS: dict[str, type[Planner]] = {
@@ -23,6 +24,7 @@ PLANNERS: dict[str, type[Planner]] = {
         LatencyDP,
         LatencySearch,
         GreedyLatency,
+        PipeDream,
         EqualSplit,
         SingleDevice,
         BruteForce,
