@@ -24,16 +24,19 @@ def latency_s(model: LatencyModel, call: Ints, pieces: int) -> float:
     return float(latency(model.calls, call, pieces, scratch_for(len(call), model.accelerators, pieces)))
 
 
-def plan_of_calls(model: LatencyModel, call: Ints, pieces: int) -> Plan:
+def plan_of_calls(model: LatencyModel, call: Ints, pieces: int, turns: Ints | None = None) -> Plan:
     """The plan whose stages on accelerators are exactly the calls, in the order the evaluation takes them.
 
-    call: [operators] accelerator * pieces + piece, or -1 on a CPU. Operators on CPUs form as few
+    call: [operators] accelerator * pieces + piece, or -1 on a CPU. turns: [calls] take them in this
+    order instead, topological for tensors too. Operators on CPUs form as few
     stages as an acyclic contraction allows. Raises InvalidPlan if calls wait for each other.
     """
     problem = model.problem
     work = scratch_for(len(call), model.accelerators, pieces)
     if np.isinf(latency(model.calls, call, pieces, work)):
         raise InvalidPlan("the calls of the accelerators wait for each other; cut them into more pieces")
+    if turns is not None:
+        work.position[: len(turns)] = turns
     devices = len(problem.cluster)
     rounds = _rounds(model, call, pieces, work)
     pseudo = [

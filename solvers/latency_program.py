@@ -1,0 +1,368 @@
+"""Single-sample latency as an integer program (Tarnawski et al., NeurIPS 2020, section 6)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.graph import topological_order
+from solvers.integer_program import Model
+from solvers.kernels.latency import Ints
+from solvers.latency_model import LatencyModel
+from solvers.max_load_model import SCALE
+
+Floats = NDArray[np.float64]
+Term = tuple[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """When calls and operators on CPUs start and end, in the program's unit.
+
+    call: [operators] slot or -1. entity: [operators] the slot, or slots + operator on a CPU. start,
+    end: [entities]. turn: [slots] a topological number, -1 for an empty slot.
+    """
+
+    call: list[int]
+    entity: list[int]
+    start: list[float]
+    end: list[float]
+    turn: list[int]
+
+
+class LatencyProgram:
+    """The integer program of a latency model with at most ``pieces`` pieces per accelerator.
+
+    Slot ``accelerator * pieces + piece`` is one call; the pieces of an accelerator run in turn.
+    ``x[unit][slot]`` and ``on_cpu[unit]`` are 1 where a unit is: a co-location group with one piece per
+    accelerator, an operator otherwise (the operators of a group may be in several pieces). done[v]:
+    when an operator's output is there; no later than ``most_s``, which the big coefficients rest on.
+
+    Beside the published rows: `_potentials`, interchangeable accelerators (the i-th heaviest group is
+    on the first i + 1 of them), and times that no operator can beat, before it and after it.
+    """
+
+    def __init__(self, latency: LatencyModel, pieces: int, most_s: float) -> None:
+        self.latency, self.pieces, graph = latency, pieces, latency.problem.graph
+        self.unit_s = 10.0 ** math.floor(math.log10(most_s)) / SCALE if most_s > 0 else 1.0
+        self.most = most_s / self.unit_s
+        self.model = Model()
+        self.slots = latency.accelerators * pieces
+        self.unit_of = latency.group_of.tolist() if pieces == 1 else list(range(len(graph)))
+        self.edges = [(u, v) for v in range(len(graph)) for u in graph.predecessors[v]]
+        self.messages = _messages(latency, self.unit_s)
+        self._values: list[Callable[[_Times, list[float]], None]] = []
+        self.classes = _interchangeable(latency)
+        self.heaviest = np.argsort(-_group_s(latency), kind="stable").tolist()
+        self.last = self.model.variable(0.0, self.most, cost=1.0)
+        self.x, self.on_cpu = self._placed()
+        self._memory()
+        self._convex()
+        head, tail = self._heads_and_tails()
+        self.done = [self.model.variable(head[v], max(self.most - tail[v], head[v])) for v in range(len(graph))]
+        self.start = [self.model.variable(0.0, self.most) for _ in range(self.slots)]
+        self.end = [self.model.variable(0.0, self.most) for _ in range(self.slots)]
+        self._times(tail)
+        self._potentials()
+
+    def at_least(self, bound_s: float) -> None:
+        """Tell the solver a lower bound, in seconds."""
+        self.model.lower[self.last] = min(bound_s / self.unit_s, self.most)
+
+    def calls_of(self, values: Sequence[float]) -> Ints:
+        """The slot of every operator in a solution, -1 on a CPU."""
+        call = []
+        for unit in self.unit_of:
+            slot = max(range(self.slots), key=lambda s: values[self.x[unit][s]], default=-1)
+            call.append(slot if slot >= 0 and values[self.x[unit][slot]] > values[self.on_cpu[unit]] else -1)
+        return np.array(call, np.int64)
+
+    def renamed(self, call: Ints) -> Ints:
+        """The same calls with interchangeable accelerators renumbered as the program wants them."""
+        place = np.full(self.latency.groups, -1)
+        place[self.latency.group_of] = np.where(call >= 0, call // self.pieces, -1)
+        new_of = list(range(self.latency.accelerators))
+        for devices in self.classes:
+            seen = list(dict.fromkeys(int(place[g]) for g in self.heaviest if place[g] in devices))
+            for new, old in zip(devices, seen + [d for d in devices if d not in seen], strict=True):
+                new_of[old] = new
+        return np.array([new_of[c // self.pieces] * self.pieces + c % self.pieces if c >= 0 else -1 for c in call])
+
+    def values_of(self, call: Ints) -> list[float] | None:
+        """A value for every variable; None if the calls wait for each other. Broken rules show in
+        ``model.violation``."""
+        times = self._times_of(call)
+        if times is None:
+            return None
+        values = [0.0] * len(self.model)
+        for v, c in enumerate(call.tolist()):
+            values[self.on_cpu[self.unit_of[v]] if c < 0 else self.x[self.unit_of[v]][c]] = 1.0
+        for fill in self._values:
+            fill(times, values)
+        return values
+
+    def turns(self, call: Ints) -> Ints | None:
+        """[slots] when each call is taken, the pieces of an accelerator in turn; None if they wait for each other."""
+        times = self._times_of(call)
+        return None if times is None else np.array(times.turn, np.int64)
+
+    def _times_of(self, call: Ints) -> _Times | None:
+        """The earliest times of these calls, those of one accelerator in turn."""
+        seconds, slots = (self.latency.calls.seconds / self.unit_s).tolist(), self.slots
+        at = call.tolist()
+        entity = [c if c >= 0 else slots + v for v, c in enumerate(at)]
+        device = [c // self.pieces if c >= 0 else -1 for c in at]
+        takes = [0.0] * (slots + len(at))
+        for v, e in enumerate(entity):
+            takes[e] += seconds[device[v]][v]
+        for u, readers, message_s in self.messages:
+            if device[u] >= 0 and any(device[r] != device[u] for r in readers):
+                takes[at[u]] += message_s
+            for slot in {at[r] for r in readers if device[r] >= 0 and device[r] != device[u]}:
+                takes[slot] += message_s
+        after: list[set[int]] = [set() for _ in takes]
+        for s in range(slots - 1):
+            if (s + 1) % self.pieces:
+                after[s].add(s + 1)
+        for u, v in self.edges:
+            if entity[u] != entity[v]:
+                after[entity[u]].add(entity[v])
+        order = topological_order([sorted(targets) for targets in after])
+        if len(order) < len(takes):
+            return None
+        start, end = [0.0] * len(takes), [0.0] * len(takes)
+        turn = [-1] * slots
+        used = set(at)
+        for position, e in enumerate(order):
+            end[e] = start[e] + takes[e]
+            for target in after[e]:
+                start[target] = max(start[target], end[e])
+            if e in used:
+                turn[e] = position
+        return _Times(at, entity, start, end, turn)
+
+    # ---------------------------------------------------------------- rows
+
+    def _placed(self) -> tuple[list[list[int]], list[int]]:
+        """Every unit in one slot or on a CPU, the operators of a group on one device."""
+        latency, model = self.latency, self.model
+        rank = {g: i for i, g in enumerate(self.heaviest)}
+        late = {device: position for devices in self.classes for position, device in enumerate(devices)}
+        x, on_cpu = [], []
+        group_of = list(range(latency.groups)) if self.pieces == 1 else latency.group_of.tolist()
+        for g in group_of:
+            allowed = [
+                bool(latency.allowed[g, s // self.pieces]) and late.get(s // self.pieces, 0) <= rank[g]
+                for s in range(self.slots)
+            ]
+            x.append([model.binary(allowed=a) for a in allowed])
+            on_cpu.append(model.binary(allowed=bool(latency.allowed[g, -1])))
+            model.row([(v, 1.0) for v in (*x[-1], on_cpu[-1])], 1.0, 1.0)
+        if self.pieces > 1:
+            for g in range(latency.groups):
+                first, *others = latency.group(g)
+                for other in others:
+                    for d in range(latency.accelerators):
+                        mine, its = self._on(x[first], d), self._on(x[other], d)
+                        model.row([*mine, *((v, -c) for v, c in its)], 0.0, 0.0)
+        return x, on_cpu
+
+    def _on(self, row: Sequence[int], device: int) -> list[Term]:
+        """1 if the unit with this row of x is on the accelerator."""
+        return [(row[s], 1.0) for s in range(device * self.pieces, (device + 1) * self.pieces)]
+
+    def _memory(self) -> None:
+        latency = self.latency
+        for place, cap in enumerate(latency.caps.tolist()):
+            if not latency.group_bytes.sum() > cap > 0:
+                continue
+            terms = []
+            for g, nbytes in enumerate(latency.group_bytes.tolist()):
+                unit = self.unit_of[latency.group(g)[0]]
+                here = self._on(self.x[unit], place) if place < latency.accelerators else [(self.on_cpu[unit], 1.0)]
+                terms += [(v, nbytes / cap) for v, _ in here]
+            self.model.row(terms, most=1.0)
+
+    def _convex(self) -> None:
+        """No path leaves a call and comes back: z[v][s], whether slot s can still follow, is 0 behind an
+        edge that leaves it."""
+        model, x, unit = self.model, self.x, self.unit_of
+        z = [[model.variable() for _ in range(self.slots)] for _ in unit]
+        for v, row in enumerate(z):
+            for s, variable in enumerate(row):
+                model.row([(variable, 1.0), (x[unit[v]][s], -1.0)], least=0.0)
+        for u, v in self.edges:
+            for s in range(self.slots):
+                model.row([(z[u][s], 1.0), (z[v][s], -1.0)], least=0.0)
+                if unit[u] != unit[v]:
+                    model.row([(z[v][s], 1.0), (x[unit[v]][s], -1.0), (x[unit[u]][s], 1.0)], most=1.0)
+        order = self.latency.problem.graph.topological_order
+        after = self.latency.problem.graph.successors
+
+        def fill(times: _Times, values: list[float]) -> None:
+            reached: list[set[int]] = [set() for _ in unit]
+            for v in reversed(order):
+                reached[v] = {times.call[v]} - {-1}
+                for w in after[v]:
+                    reached[v] |= reached[w]
+                for s in reached[v]:
+                    values[z[v][s]] = 1.0
+
+        self._values.append(fill)
+
+    def _times(self, tail: Sequence[float]) -> None:
+        """Starts, ends and outputs: a call waits for its inputs, fetches, computes and sends."""
+        model, x, unit, pieces = self.model, self.x, self.unit_of, self.pieces
+        latency, graph = self.latency, self.latency.problem.graph
+        takes: list[list[Term]] = [
+            [(x[u][s], c) for u, c in self._unit_seconds(s // pieces).items()] for s in range(self.slots)
+        ]
+        for u, readers, seconds in self.messages:
+            if seconds > 0:
+                for s in range(self.slots):
+                    d = s // pieces
+                    fetched = self._excess([x[unit[r]][s] for r in readers if unit[r] != unit[u]], [unit[u]], d)
+                    sent = self._excess([x[unit[u]][s]], [unit[r] for r in readers if unit[r] != unit[u]], d)
+                    takes[s] += [(v, seconds) for v in (fetched, sent) if v is not None]
+        for s in range(self.slots):
+            model.row([(self.end[s], 1.0), (self.start[s], -1.0), *((v, -c) for v, c in takes[s])], least=0.0)
+            if (s + 1) % pieces:
+                model.row([(self.start[s + 1], 1.0), (self.end[s], -1.0)], least=0.0)
+            else:
+                model.row([(self.last, 1.0), (self.end[s], -1.0)], least=0.0)
+        cpu_s = latency.cpu_s / self.unit_s
+        for v in range(len(graph)):
+            model.row([(self.last, 1.0), (self.done[v], -1.0)], least=tail[v])
+            for s in range(self.slots):
+                row = [(self.done[v], 1.0), (self.end[s], -1.0), (x[unit[v]][s], -self.most)]
+                model.row(row, least=-self.most)
+            if not graph.predecessors[v] and math.isfinite(cpu_s[v]):
+                model.row([(self.done[v], 1.0), (self.on_cpu[unit[v]], -float(cpu_s[v]))], least=0.0)
+        for u, v in self.edges:
+            wait = [(self.on_cpu[unit[v]], -float(cpu_s[v]))] if math.isfinite(cpu_s[v]) else []
+            model.row([(self.done[v], 1.0), (self.done[u], -1.0), *wait], least=0.0)
+        for u in range(len(graph)):
+            others = sorted({unit[v] for v in graph.successors[u]} - {unit[u]})
+            for s in range(self.slots) if others else ():
+                enters = model.variable()
+                for w in others:
+                    model.row([(enters, 1.0), (x[w][s], -1.0), (x[unit[u]][s], 1.0)], least=0.0)
+                latest = self.most - tail[u]
+                model.row([(self.start[s], 1.0), (self.done[u], -1.0), (enters, -latest)], least=-latest)
+                self._values.append(_entering(enters, u, graph.successors[u], s))
+
+        def fill(times: _Times, values: list[float]) -> None:
+            values[self.last] = max(times.end)
+            for v, entity in enumerate(times.entity):
+                values[self.done[v]] = times.end[entity]
+            for s in range(self.slots):
+                values[self.start[s]], values[self.end[s]] = times.start[s], times.end[s]
+
+        self._values.append(fill)
+
+    def _unit_seconds(self, device: int) -> dict[int, float]:
+        total: dict[int, float] = {}
+        for v, seconds in enumerate((self.latency.acc_s[device] / self.unit_s).tolist()):
+            if 0 < seconds < math.inf:
+                total[self.unit_of[v]] = total.get(self.unit_of[v], 0.0) + seconds
+        return total
+
+    def _excess(self, here: list[int], elsewhere: list[int], device: int) -> int | None:
+        """A variable that is 1 if one of the variables ``here`` is and one of the units ``elsewhere`` is
+        not on the accelerator; None if it never is."""
+        if not here or not elsewhere:
+            return None
+        model = self.model
+        result = model.variable()
+        for a in dict.fromkeys(here):
+            for b in dict.fromkeys(elsewhere):
+                model.row([(result, 1.0), (a, -1.0), *self._on(self.x[b], device)], least=0.0)
+
+        def fill(_: _Times, values: list[float]) -> None:
+            inside = max(values[a] for a in here)
+            least = min(sum(values[v] for v, _ in self._on(self.x[b], device)) for b in elsewhere)
+            values[result] = max(0.0, inside - least)
+
+        self._values.append(fill)
+        return result
+
+    def _potentials(self) -> None:
+        """Path lengths that need no big coefficient: along any path every operator takes its time."""
+        model, unit, latency = self.model, self.unit_of, self.latency
+        graph = latency.problem.graph
+        potential = [model.variable(0.0, self.most) for _ in unit]
+        seconds = latency.calls.seconds / self.unit_s
+        for v in range(len(graph)):
+            work = [(self.on_cpu[unit[v]], -float(seconds[-1, v]))]
+            for d in range(latency.accelerators):
+                work += [(x, -float(seconds[d, v])) for x, _ in self._on(self.x[unit[v]], d)]
+            model.row([(self.last, 1.0), (potential[v], -1.0)], least=0.0)
+            model.row([(self.done[v], 1.0), (potential[v], -1.0)], least=0.0)
+            if not graph.predecessors[v]:
+                model.row([(potential[v], 1.0), *work], least=0.0)
+            for u in graph.predecessors[v]:
+                model.row([(potential[v], 1.0), (potential[u], -1.0), *work], least=0.0)
+
+        def fill(times: _Times, values: list[float]) -> None:
+            for v in graph.topological_order:
+                place = times.call[v] // self.pieces if times.call[v] >= 0 else -1
+                before = max((values[potential[u]] for u in graph.predecessors[v]), default=0.0)
+                values[potential[v]] = before + float(seconds[place, v])
+
+        self._values.append(fill)
+
+    def _heads_and_tails(self) -> tuple[list[float], list[float]]:
+        """When an output is there at the earliest, and what must follow it: the operators of a call all
+        end with it, so only those that no accelerator takes are sure to come after."""
+        latency, graph = self.latency, self.latency.problem.graph
+        seconds = np.vstack([latency.acc_s, latency.cpu_s[None, :]]) / self.unit_s
+        able = np.asarray(latency.allowed[latency.group_of]).T
+        fastest = np.where(able, seconds, np.inf).min(axis=0)
+        least = np.where(np.isfinite(fastest), fastest, 0.0).tolist()
+        forced: list[bool] = np.logical_not(able[:-1]).all(axis=0).tolist()
+        head, tail = [0.0] * len(graph), [0.0] * len(graph)
+        for v in graph.topological_order:
+            head[v] = max((head[u] for u in graph.predecessors[v]), default=0.0) + least[v]
+        for v in reversed(graph.topological_order):
+            tail[v] = max((tail[w] + (least[w] if forced[w] else 0.0) for w in graph.successors[v]), default=0.0)
+        return head, tail
+
+
+def _entering(variable: int, maker: int, readers: Sequence[int], slot: int) -> Callable[[_Times, list[float]], None]:
+    """Sets a variable to whether an output enters a call from outside."""
+
+    def fill(times: _Times, values: list[float]) -> None:
+        values[variable] = float(times.call[maker] != slot and any(times.call[r] == slot for r in readers))
+
+    return fill
+
+
+def _messages(latency: LatencyModel, unit_s: float) -> list[tuple[int, list[int], float]]:
+    """Maker, readers and time of every message."""
+    at = latency.calls
+    return [
+        (u, at.reader[at.reader_start[m] : at.reader_start[m + 1]].tolist(), float(at.message_s[m]) / unit_s)
+        for u in range(len(latency.group_of))
+        for m in at.sent[at.sent_start[u] : at.sent_start[u + 1]].tolist()
+    ]
+
+
+def _group_s(latency: LatencyModel) -> Floats:
+    """Seconds of every group where accelerators take it, [groups]."""
+    seconds = np.where(np.isfinite(latency.acc_s), latency.acc_s, 0.0).max(axis=0, initial=0.0)
+    return np.bincount(latency.group_of, seconds, latency.groups).astype(np.float64)
+
+
+def _interchangeable(latency: LatencyModel) -> list[list[int]]:
+    """Accelerators that are alike in times, memory and what may be there, in classes of two or more."""
+    pinned = set(latency.problem.pins.values())
+    classes: dict[tuple[float, bytes], list[int]] = {}
+    for d in range(latency.accelerators):
+        if d not in pinned:
+            key = float(latency.caps[d]), latency.acc_s[d].tobytes()
+            classes.setdefault(key, []).append(d)
+    return [devices for devices in classes.values() if len(devices) > 1]

@@ -1,0 +1,109 @@
+"""The latency integer program: one sample, q subgraphs per accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from solvers.errors import InvalidPlan
+from solvers.kernels.latency import Ints
+from solvers.latency_model import LatencyModel
+from solvers.latency_model import unsupported as not_latency
+from solvers.latency_plans import plan_of_calls
+from solvers.latency_program import LatencyProgram
+from solvers.mip_search import SOLVERS, TOLERANCE, solve_model
+from solvers.monitor import Monitor
+from solvers.optional import lacking
+from solvers.plan import Plan
+from solvers.planners.greedy_latency import GreedyLatency
+from solvers.planners.latency_dp import LatencyDP
+from solvers.problem import Problem
+
+
+@dataclass(frozen=True)
+class LatencyIP:
+    """Least latency of one sample, proved on small graphs; on large ones mostly a check on other planners.
+
+    At most ``subgraphs_per_device`` pieces per accelerator; where the problem leaves that open, one
+    and then two are tried and nothing is claimed. Starts from the best plan known, or else from the
+    greedy one and the latency DP. "Optimal" is up to 1e-6, what a solver's tolerances leave. Memory
+    that is counted from the schedule is known to the program as static bytes only.
+    """
+
+    name: ClassVar[str] = "latency-ip"
+    source: ClassVar[str] = "Tarnawski et al., NeurIPS 2020, section 6"
+    guarantee: ClassVar[str] = "exact"
+
+    solver: str = "highs"
+    start: bool = True
+
+    def unsupported(self, problem: Problem) -> str | None:
+        if missing := lacking("pulp"):
+            return missing
+        if self.solver not in SOLVERS:
+            return f"there is no solver {self.solver!r}; there are: {', '.join(SOLVERS)}"
+        return not_latency(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        if self.start and monitor.best is None:
+            for planner in (GreedyLatency(), LatencyDP(downset_budget=20_000)):
+                if planner.unsupported(problem) is None:
+                    planner(problem, monitor)
+        asked = problem.subgraphs_per_device
+        if asked is None:
+            for pieces in (1, 2):
+                self._search(problem, monitor, pieces, claim=False)
+            return False
+        pieces = min(asked, len(problem.graph))
+        return self._search(problem, monitor, pieces, claim=problem.max_replicas == 1)
+
+    def _search(self, problem: Problem, monitor: Monitor, pieces: int, *, claim: bool) -> bool:
+        """Search plans of at most so many pieces; whether the best plan is proved best. claim: bounds are
+        for the problem asked."""
+        monitor.check()
+        latency = LatencyModel.of(problem)
+        call = None if monitor.best is None else calls_of_plan(latency, monitor.best, pieces)
+        most_s = monitor.objective_s if monitor.best is not None else _one_by_one_s(latency)
+        program = LatencyProgram(latency, pieces, most_s * (1 + TOLERANCE))
+        values = None if call is None else program.values_of(program.renamed(call))
+        if values is not None and program.model.violation(values) <= TOLERANCE:
+            program.model.start = values
+        program.at_least(monitor.bound_s * (1 - TOLERANCE))
+
+        def on_incumbent(found: Sequence[float]) -> None:
+            calls = program.calls_of(found)
+            with suppress(InvalidPlan):  # calls without any duration may wait for each other
+                monitor.offer(plan_of_calls(latency, calls, pieces, program.turns(calls)))
+
+        def on_bound(bound: float) -> None:
+            if claim:
+                monitor.raise_bound(bound * program.unit_s)
+
+        outcome = solve_model(program.model, monitor, on_incumbent, on_bound, solver=self.solver)
+        bound_s = most_s if outcome.infeasible else outcome.bound * program.unit_s
+        if claim and outcome.infeasible and monitor.best is not None:
+            monitor.raise_bound(bound_s)
+        return claim and (monitor.objective_s <= bound_s * (1 + 3 * TOLERANCE) or outcome.infeasible)
+
+
+def calls_of_plan(latency: LatencyModel, plan: Plan, pieces: int) -> Ints | None:
+    """The calls of a plan, its accelerators' stages in the plan's order; None if there are too many."""
+    call = np.full(len(latency.group_of), -1, np.int64)
+    for place, device in enumerate(latency.problem.cluster.accelerators):
+        stages = list(dict.fromkeys(action.stage for action in plan.order[device]))
+        if len(stages) > pieces:
+            return None
+        for piece, stage in enumerate(stages):
+            call[list(plan.stages[stage].operators)] = place * pieces + piece
+    return call
+
+
+def _one_by_one_s(latency: LatencyModel) -> float:
+    """Seconds that no best plan exceeds: every operator where it is slowest, every message out and in."""
+    slowest = latency.calls.seconds.max(axis=0).sum()
+    copies = np.diff(latency.calls.reader_start) + 1
+    return float(slowest + (latency.calls.message_s * copies).sum())
