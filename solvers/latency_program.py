@@ -323,7 +323,7 @@ class LatencyProgram:
         able = np.asarray(latency.allowed[latency.group_of]).T
         fastest = np.where(able, seconds, np.inf).min(axis=0)
         least = np.where(np.isfinite(fastest), fastest, 0.0).tolist()
-        forced: list[bool] = np.logical_not(able[:-1]).all(axis=0).tolist()
+        forced = [not any(column[:-1]) for column in able.T.tolist()]
         head, tail = [0.0] * len(graph), [0.0] * len(graph)
         for v in graph.topological_order:
             head[v] = max((head[u] for u in graph.predecessors[v]), default=0.0) + least[v]

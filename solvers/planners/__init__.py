@@ -9,6 +9,7 @@ from solvers.planners.chain_dp import LinearDP
 from solvers.planners.downset_dp import DownsetDP
 from solvers.planners.greedy_latency import GreedyLatency
 from solvers.planners.latency_dp import LatencyDP
+from solvers.planners.latency_ip import LatencyIP
 from solvers.planners.latency_search import LatencySearch
 from solvers.planners.max_load_ip import MaxLoadIP
 from solvers.planners.pipedream import PipeDream
@@ -23,6 +24,7 @@ PLANNERS: dict[str, type[Planner]] = {
         MaxLoadIP,
         LatencyDP,
         LatencySearch,
+        LatencyIP,
         GreedyLatency,
         PipeDream,
         EqualSplit,
