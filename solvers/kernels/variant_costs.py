@@ -76,47 +76,6 @@ def busy_s(compute_s: float, sent_s: float, received_s: float, transfers: int) -
 
 
 @njit(cache=True)
-def sync_time_s(costs: VariantCosts, row: int, param_bytes: float) -> float:
-    """Seconds per sample that one of ``row + 1`` replicas synchronises gradients for."""
-    return costs.sync_s[row] + costs.sync_s_per_byte[row] * param_bytes if param_bytes > 0 else 0.0
-
-
-@njit(cache=True)
 def parts_at_least(cpus: int, accelerators: int, replicas: int) -> int:
     """How many parts have been made, at least, with so many devices in use."""
     return cpus + (accelerators + replicas - 1) // replicas
-
-
-@njit(cache=True)
-def add_node(costs: VariantCosts, node: int, made: Ints, read: Ints, load: Floats) -> None:
-    """Add a node to a set: to made and read, how many of a message's makers and readers are in the
-    set, and to load, [replicas, passes, >= 3] with columns compute, sent and received."""
-    replicas, passes = load.shape[0], load.shape[1]
-    for r in range(replicas):
-        for p in range(passes):
-            load[r, p, 0] += costs.acc_s[r, p, node] if costs.supported[node] else np.inf
-    for t in range(costs.node_start[node], costs.node_start[node + 1]):
-        m, role = costs.node_message[t], costs.node_role[t]
-        all_makers = costs.maker_start[m + 1] - costs.maker_start[m]
-        all_readers = costs.reader_start[m + 1] - costs.reader_start[m]
-        sent = made[m] > 0 and read[m] < all_readers
-        received = read[m] > 0 and made[m] < all_makers
-        made[m] += role & MAKES
-        read[m] += role >> 1
-        more = int(made[m] > 0 and read[m] < all_readers) - int(sent)
-        if more:
-            for r in range(replicas):
-                load[r, costs.message_pass[m], 1] += more * costs.message_s[r, m]
-        more = int(read[m] > 0 and made[m] < all_makers) - int(received)
-        if more:
-            for r in range(replicas):
-                load[r, costs.message_pass[m], 2] += more * costs.message_s[r, m]
-
-
-@njit(cache=True)
-def take_away(costs: VariantCosts, node: int, made: Ints, read: Ints) -> None:
-    """Undo what `add_node` did to made and read."""
-    for t in range(costs.node_start[node], costs.node_start[node + 1]):
-        m, role = costs.node_message[t], costs.node_role[t]
-        made[m] -= role & MAKES
-        read[m] -= role >> 1

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.variant_costs import VariantCosts, VariantLimits, add_node, busy_s, parts_at_least, sync_time_s
+from solvers.kernels.variant_costs import MAKES, VariantCosts, VariantLimits, busy_s, parts_at_least
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -19,13 +19,18 @@ def cut_order_variant(order: Ints, costs: VariantCosts, limits: VariantLimits, b
     Returns best [positions + 1, states, passes] and came_from [positions + 1, states], as in
     `variant_walk.VariantWalk` with "the first i super-operators of the order" for "downset i".
     """
+    acc_of, cpu_of, supported, static_of, params_of, saved_of, workspace_of, sync_s, sync_s_per_byte = costs[:9]
+    node_start, node_message, node_role, message_pass, message_s = costs[9:14]
+    maker_start, _, reader_start, _ = costs[14:]
+    accelerators, cpus, replicas, acc_bytes, cpu_bytes, in_flight, transfers, _ = limits
     count = len(order)
-    replicas, passes = limits.replicas, len(bounds)
-    row, final = limits.accelerators + 1, passes - 1
-    states = row * (limits.cpus + 1)
+    passes = len(bounds)
+    row, final = accelerators + 1, passes - 1
+    states = row * (cpus + 1)
     best = np.full((count + 1, states, passes), np.inf)
     came_from = np.full((count + 1, states), -1, np.int64)
     best[0, 0] = 0.0
+    made, read = np.zeros(len(message_pass), np.int64), np.zeros(len(message_pass), np.int64)
     load = np.zeros((replicas, passes, 3))
     load_s = np.zeros((replicas + 1, passes))
     usable = np.zeros(replicas + 1, np.bool_)
@@ -33,7 +38,8 @@ def cut_order_variant(order: Ints, costs: VariantCosts, limits: VariantLimits, b
     for first in range(count):
         if best[first, :, final].min() >= bounds[final]:
             continue
-        made, read = np.zeros(costs.message_s.shape[1], np.int64), np.zeros(costs.message_s.shape[1], np.int64)
+        made[:] = 0
+        read[:] = 0
         load[:] = 0.0
         load_s[0] = 0.0
         saved[:] = 0.0
@@ -41,41 +47,53 @@ def cut_order_variant(order: Ints, costs: VariantCosts, limits: VariantLimits, b
         static = params = 0.0
         for last in range(first, count):
             v = order[last]
-            add_node(costs, v, made, read, load)
-            static += costs.static_bytes[v]
-            params += costs.param_bytes[v]
-            usable[:] = True
+            static += static_of[v]
+            params += params_of[v]
+            for t in range(node_start[v], node_start[v + 1]):
+                m, role = node_message[t], node_role[t]
+                all_makers = maker_start[m + 1] - maker_start[m]
+                all_readers = reader_start[m + 1] - reader_start[m]
+                sends = made[m] > 0 and read[m] < all_readers
+                receives = read[m] > 0 and made[m] < all_makers
+                made[m] += role & MAKES
+                read[m] += role >> 1
+                more_sent = int(made[m] > 0 and read[m] < all_readers) - int(sends)
+                more_received = int(read[m] > 0 and made[m] < all_makers) - int(receives)
+                for r in range(replicas):
+                    load[r, message_pass[m], 1] += more_sent * message_s[r, m]
+                    load[r, message_pass[m], 2] += more_received * message_s[r, m]
             hopeless = True
             for r in range(replicas):
-                saved[r] += costs.saved_bytes[r, v]
-                workspace[r] = max(workspace[r], costs.workspace_bytes[r, v])
-                within = True
+                saved[r] += saved_of[r, v]
+                workspace[r] = max(workspace[r], workspace_of[r, v])
+                synchronised = sync_s[r] + sync_s_per_byte[r] * params if params > 0 else 0.0
+                usable[r + 1] = within = True
                 for p in range(passes):
-                    sent = load[r, p, 1] + (sync_time_s(costs, r, params) if p == final else 0.0)
-                    load_s[r + 1, p] = busy_s(load[r, p, 0], sent, load[r, p, 2], limits.transfers)
+                    load[r, p, 0] += acc_of[r, p, v] if supported[v] else np.inf
+                    sent = load[r, p, 1] + (synchronised if p == final else 0.0)
+                    load_s[r + 1, p] = busy_s(load[r, p, 0], sent, load[r, p, 2], transfers)
                     usable[r + 1] = usable[r + 1] and load_s[r + 1, p] < bounds[p]
                     within = within and load[r, p, 0] < bounds[p]
                 hopeless = hopeless and not within
+            usable[0] = cpus > 0
             for p in range(passes):
-                load_s[0, p] += costs.cpu_s[p, v]
+                load_s[0, p] += cpu_of[p, v]
                 usable[0] = usable[0] and load_s[0, p] < bounds[p]
-            if hopeless and not (usable[0] and limits.cpus > 0):
+            if hopeless and not usable[0]:
                 break
             for s in range(states):
                 if best[first, s, final] >= bounds[final]:
                     continue
-                cpus, accelerators = s // row, s % row
-                flights = limits.in_flight[parts_at_least(cpus, accelerators, replicas) + 1]
+                flights = in_flight[parts_at_least(s // row, s % row, replicas) + 1]
                 for r in range(replicas + 1):
-                    if not usable[r] or (r == 0 and cpus >= limits.cpus) or accelerators + r > limits.accelerators:
+                    if not usable[r] or (r == 0 and s // row >= cpus) or s % row + r > accelerators:
                         continue
                     copy = max(r - 1, 0)
-                    cap = limits.cpu_bytes if r == 0 else limits.acc_bytes
+                    cap = cpu_bytes if r == 0 else acc_bytes
                     if static + flights * saved[copy] + workspace[copy] > cap:
                         continue
                     to = s + (r if r > 0 else row)
-                    value = max(best[first, s, final], load_s[r, final])
-                    ahead = max(best[first, s, 0], load_s[r, 0])
+                    value, ahead = max(best[first, s, final], load_s[r, final]), max(best[first, s, 0], load_s[r, 0])
                     known = best[last + 1, to, final]
                     if value < known or (value == known and ahead < best[last + 1, to, 0]):
                         best[last + 1, to, 0] = ahead

@@ -15,11 +15,8 @@ from solvers.kernels.variant_costs import (
     READS,
     VariantCosts,
     VariantLimits,
-    add_node,
     busy_s,
     parts_at_least,
-    sync_time_s,
-    take_away,
 )
 
 Ints = NDArray[np.int64]
@@ -128,157 +125,166 @@ def walk_variant(lattice: Lattice, costs: VariantCosts, limits: VariantLimits, a
     below bounds[0]. Along a walk compute, CPU time, memory, gradients to synchronise and transfers
     with J only grow, in every pass and direction, so reaching a bound in them ends a branch.
     """
-    row = limits.accelerators + 1
-    full = len(at.best) - 1
+    # Everything is unpacked once: taking an array out of a tuple costs more than what is done with it.
+    _, up_start, up_element, up_to = lattice
+    acc_of, cpu_of, supported, static_of, params_of, saved_of, workspace_of, sync_s, sync_s_per_byte = costs[:9]
+    node_start, node_message, node_role, message_pass, message_s = costs[9:14]
+    maker_start, _, reader_start, _ = costs[14:]
+    accelerators, cpus, replicas, acc_bytes, cpu_bytes, in_flight, transfers, _ = limits
+    best, came_from, floor_s, cursor, bounds, live, live_count, most, made, read, behind, usable = at[:12]
+    path_at, path_next, path_element, path_load, path_cpu, path_bytes, path_kept = at[12:]
+    row = accelerators + 1
+    full = len(best) - 1
+    passes = len(bounds)
+    last = passes - 1
     pairs = 0
-    source, depth = at.cursor[0], at.cursor[1]
+    source, depth = cursor[0], cursor[1]
     while source < full:
         if depth < 0:
             if not _open(source, limits, at):
                 source += 1
                 continue
-            _look_behind(source, lattice, costs, at.behind)
+            _look_behind(source, lattice, costs, behind)
             depth = 0
-            at.path_at[0] = source
-            at.path_next[0] = lattice.up_start[source]
-            at.path_element[0] = len(costs.supported)
-            at.path_load[0] = 0.0
-            at.path_cpu[0] = 0.0
-            at.path_bytes[0] = 0.0
-            at.path_kept[0] = 0.0
+            path_at[0] = source
+            path_next[0] = up_start[source]
+            path_element[0] = len(supported)
+            path_load[0] = 0.0
+            path_cpu[0] = 0.0
+            path_bytes[0] = 0.0
+            path_kept[0] = 0.0
         kept = _reach(limits, at)
         while depth >= 0:
-            e = at.path_next[depth]
-            last = at.path_element[depth]
-            if e >= lattice.up_start[at.path_at[depth] + 1] or lattice.up_element[e] > last:
+            e = path_next[depth]
+            newest = path_element[depth]
+            if e >= up_start[path_at[depth] + 1] or up_element[e] > newest:
                 if depth > 0:
-                    take_away(costs, last, at.made, at.read)
+                    for t in range(node_start[newest], node_start[newest + 1]):
+                        made[node_message[t]] -= node_role[t] & MAKES
+                        read[node_message[t]] -= node_role[t] >> 1
                 depth -= 1
                 continue
-            at.path_next[depth] = e + 1
-            v = lattice.up_element[e]
-            if not _enter(v, depth, kept, costs, limits, at):
+            path_next[depth] = e + 1
+            v = up_element[e]
+            deeper = depth + 1
+
+            # The set with v, all but the transfers that may still be saved: which devices can take it?
+            static = path_bytes[depth, 0] + static_of[v]
+            params = path_bytes[depth, 1] + params_of[v]
+            for r in range(replicas):
+                for p in range(passes):
+                    # inf once an operator of the set cannot run on an accelerator
+                    path_load[deeper, r, p, 0] = path_load[depth, r, p, 0] + (
+                        acc_of[r, p, v] if supported[v] else np.inf
+                    )
+                    for column in range(1, 5):
+                        path_load[deeper, r, p, column] = path_load[depth, r, p, column]
+            for t in range(node_start[v], node_start[v + 1]):
+                m, role = node_message[t], node_role[t]
+                if role & MAKES and behind[m] & READS and made[m] == 0:
+                    for r in range(replicas):
+                        path_load[deeper, r, message_pass[m], 3] += message_s[r, m]
+                if role & READS and behind[m] & MAKES and read[m] == 0:
+                    for r in range(replicas):
+                        path_load[deeper, r, message_pass[m], 4] += message_s[r, m]
+            found = False
+            for r in range(replicas):
+                saved = path_kept[depth, r, 0] + saved_of[r, v]
+                workspace = max(path_kept[depth, r, 1], workspace_of[r, v])
+                path_kept[deeper, r, 0], path_kept[deeper, r, 1] = saved, workspace
+                synchronised = sync_s[r] + sync_s_per_byte[r] * params if params > 0 else 0.0
+                possible = most[r + 1, last] >= 0
+                for p in range(passes):
+                    sent = path_load[deeper, r, p, 3] + (synchronised if p == last else 0.0)
+                    least_s = busy_s(path_load[deeper, r, p, 0], sent, path_load[deeper, r, p, 4], transfers)
+                    possible = possible and least_s < bounds[p]
+                if possible and static + kept * saved + workspace > acc_bytes:
+                    possible = False
+                    cursor[2] = 1
+                usable[r + 1] = possible
+                found = found or possible
+            possible = most[0, last] >= 0
+            for p in range(passes):
+                path_cpu[deeper, p] = path_cpu[depth, p] + cpu_of[p, v]
+                possible = possible and path_cpu[deeper, p] < bounds[p]
+            if possible and static + kept * path_kept[deeper, 0, 0] + path_kept[deeper, 0, 1] > cpu_bytes:
+                possible = False
+                cursor[2] = 1
+            usable[0] = possible
+            if not (found or possible):
                 continue
-            depth += 1
+
+            # Enter it.
+            for t in range(node_start[v], node_start[v + 1]):
+                m, role = node_message[t], node_role[t]
+                all_makers = maker_start[m + 1] - maker_start[m]
+                all_readers = reader_start[m + 1] - reader_start[m]
+                sends = made[m] > 0 and read[m] < all_readers
+                receives = read[m] > 0 and made[m] < all_makers
+                made[m] += role & MAKES
+                read[m] += role >> 1
+                more_sent = int(made[m] > 0 and read[m] < all_readers) - int(sends)
+                more_received = int(read[m] > 0 and made[m] < all_makers) - int(receives)
+                if more_sent != 0 or more_received != 0:
+                    p = message_pass[m]
+                    for r in range(replicas):
+                        path_load[deeper, r, p, 1] += more_sent * message_s[r, m]
+                        path_load[deeper, r, p, 2] += more_received * message_s[r, m]
+            depth = deeper
             pairs += 1
-            add_node(costs, v, at.made, at.read, at.path_load[depth])
-            target = lattice.up_to[e]
-            at.path_at[depth] = target
-            at.path_next[depth] = lattice.up_start[target]
-            at.path_element[depth] = v
-            for r in range(limits.replicas + 1):
-                if at.usable[r]:
-                    _relax(source, target, r, depth, row, costs, limits, at)
+            target = up_to[e]
+            path_at[depth] = target
+            path_next[depth] = up_start[target]
+            path_element[depth] = v
+            path_bytes[depth, 0] = static
+            path_bytes[depth, 1] = params
+
+            # Go from every live state of J to the target with the set on a CPU (0) or on r accelerators.
+            for r in range(replicas + 1):
+                if not usable[r]:
+                    continue
+                copy = max(r - 1, 0)
+                synchronised = sync_s[copy] + sync_s_per_byte[copy] * params if params > 0 else 0.0
+                first_s = last_s = 0.0
+                possible = True
+                for p in range(passes):
+                    if r == 0:
+                        load_s = path_cpu[depth, p]
+                    else:
+                        sent = path_load[depth, copy, p, 1] + (synchronised if p == last else 0.0)
+                        load_s = busy_s(path_load[depth, copy, p, 0], sent, path_load[depth, copy, p, 2], transfers)
+                    possible = possible and load_s < bounds[p] and floor_s[p, target] <= most[r, p]
+                    first_s = load_s if p == 0 else first_s
+                    last_s = load_s
+                if not possible:
+                    continue
+                cap = cpu_bytes if r == 0 else acc_bytes
+                for i in range(live_count[0]):
+                    s = live[i]
+                    if (r == 0 and s // row >= cpus) or s % row + r > accelerators:
+                        continue
+                    to = s + (r if r > 0 else row)
+                    value, ahead = max(best[source, s, last], last_s), max(best[source, s, 0], first_s)
+                    known = best[target, to, last]
+                    if value > known or (value == known and ahead >= best[target, to, 0]):
+                        continue
+                    flights = in_flight[parts_at_least(s // row, s % row, replicas) + 1]
+                    if static + flights * path_kept[depth, copy, 0] + path_kept[depth, copy, 1] > cap:
+                        cursor[2] = 1
+                        continue
+                    best[target, to, 0] = ahead
+                    best[target, to, last] = value
+                    came_from[target, to] = (replicas + 1) * source + r
+                    if target == full:
+                        bounds[last] = min(bounds[last], value)
             if pairs >= quota:
-                at.cursor[0], at.cursor[1] = source, depth
-                at.cursor[3] += pairs
+                cursor[0], cursor[1] = source, depth
+                cursor[3] += pairs
                 return PAUSED
         source += 1
-    at.cursor[0], at.cursor[1] = source, -1
-    at.cursor[3] += pairs
+    cursor[0], cursor[1] = source, -1
+    cursor[3] += pairs
     return DONE
-
-
-@njit(cache=True)
-def _enter(v: int, depth: int, kept: float, costs: VariantCosts, limits: VariantLimits, at: VariantWalk) -> bool:
-    """Prepare the stack for the set with ``v``, all but its transfers; whether any device can take it.
-
-    Says in ``usable`` which: replicas r, or a CPU (0).
-    """
-    passes, last = at.bounds.shape[0], at.bounds.shape[0] - 1
-    deeper = depth + 1
-    static = at.path_bytes[depth, 0] + costs.static_bytes[v]
-    params = at.path_bytes[depth, 1] + costs.param_bytes[v]
-    at.path_bytes[deeper, 0], at.path_bytes[deeper, 1] = static, params
-    load = at.path_load[deeper]
-    load[:] = at.path_load[depth]
-    for t in range(costs.node_start[v], costs.node_start[v + 1]):
-        m, role = costs.node_message[t], costs.node_role[t]
-        p = costs.message_pass[m]
-        if role & MAKES and at.behind[m] & READS and at.made[m] == 0:
-            for r in range(limits.replicas):
-                load[r, p, 3] += costs.message_s[r, m]
-        if role & READS and at.behind[m] & MAKES and at.read[m] == 0:
-            for r in range(limits.replicas):
-                load[r, p, 4] += costs.message_s[r, m]
-    found = False
-    for r in range(limits.replicas):
-        saved = at.path_kept[depth, r, 0] + costs.saved_bytes[r, v]
-        workspace = max(at.path_kept[depth, r, 1], costs.workspace_bytes[r, v])
-        at.path_kept[deeper, r, 0], at.path_kept[deeper, r, 1] = saved, workspace
-        possible = at.most[r + 1, last] >= 0 and costs.supported[v]
-        for p in range(passes):
-            sent = load[r, p, 3] + (sync_time_s(costs, r, params) if p == last else 0.0)
-            compute = load[r, p, 0] + costs.acc_s[r, p, v]
-            possible = possible and busy_s(compute, sent, load[r, p, 4], limits.transfers) < at.bounds[p]
-        if possible and static + kept * saved + workspace > limits.acc_bytes:
-            possible = False
-            at.cursor[2] = 1
-        at.usable[r + 1] = possible
-        found = found or possible
-    possible = at.most[0, last] >= 0
-    for p in range(passes):
-        at.path_cpu[deeper, p] = at.path_cpu[depth, p] + costs.cpu_s[p, v]
-        possible = possible and at.path_cpu[deeper, p] < at.bounds[p]
-    if possible and static + kept * at.path_kept[deeper, 0, 0] + at.path_kept[deeper, 0, 1] > limits.cpu_bytes:
-        possible = False
-        at.cursor[2] = 1
-    at.usable[0] = possible
-    return found or possible
-
-
-@njit(cache=True)
-def _relax(
-    source: int,
-    target: int,
-    r: int,
-    depth: int,
-    row: int,
-    costs: VariantCosts,
-    limits: VariantLimits,
-    at: VariantWalk,
-) -> None:
-    """Go from every live state of ``source`` to ``target`` with the set at ``depth`` on r accelerators (0: a CPU)."""
-    last = at.bounds.shape[0] - 1
-    first_s = last_s = 0.0
-    copy = max(r - 1, 0)
-    for p in range(last + 1):
-        if r == 0:
-            load_s = at.path_cpu[depth, p]
-        else:
-            sent = at.path_load[depth, copy, p, 1]
-            if p == last:
-                sent += sync_time_s(costs, copy, at.path_bytes[depth, 1])
-            load_s = busy_s(at.path_load[depth, copy, p, 0], sent, at.path_load[depth, copy, p, 2], limits.transfers)
-        if load_s >= at.bounds[p] or at.floor_s[p, target] > at.most[r, p]:
-            return
-        if p == 0:
-            first_s = load_s
-        last_s = load_s
-    cap = limits.cpu_bytes if r == 0 else limits.acc_bytes
-    full = len(at.best) - 1
-    for i in range(at.live_count[0]):
-        s = at.live[i]
-        cpus, accelerators = s // row, s % row
-        if (r == 0 and cpus >= limits.cpus) or accelerators + r > limits.accelerators:
-            continue
-        to = s + (r if r > 0 else row)
-        value = max(at.best[source, s, last], last_s)
-        first = max(at.best[source, s, 0], first_s)
-        if value > at.best[target, to, last] or (
-            value == at.best[target, to, last] and first >= at.best[target, to, 0]
-        ):
-            continue
-        flights = limits.in_flight[parts_at_least(cpus, accelerators, limits.replicas) + 1]
-        nbytes = at.path_bytes[depth, 0] + flights * at.path_kept[depth, copy, 0] + at.path_kept[depth, copy, 1]
-        if nbytes > cap:
-            at.cursor[2] = 1
-            continue
-        at.best[target, to, 0] = first
-        at.best[target, to, last] = value
-        at.came_from[target, to] = (limits.replicas + 1) * source + r
-        if target == full:
-            at.bounds[last] = min(at.bounds[last], value)
 
 
 @njit(cache=True)
