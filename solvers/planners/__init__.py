@@ -11,7 +11,9 @@ from solvers.planners.greedy_latency import GreedyLatency
 from solvers.planners.latency_dp import LatencyDP
 from solvers.planners.latency_ip import LatencyIP
 from solvers.planners.latency_search import LatencySearch
+from solvers.planners.local_search import LocalSearch
 from solvers.planners.max_load_ip import MaxLoadIP
+from solvers.planners.partitioner import Partitioner
 from solvers.planners.pipedream import PipeDream
 from solvers.planners.portfolio import Auto
 
@@ -22,11 +24,13 @@ PLANNERS: dict[str, type[Planner]] = {
         DownsetDP,
         LinearDP,
         MaxLoadIP,
+        LocalSearch,
         LatencyDP,
         LatencySearch,
         LatencyIP,
         GreedyLatency,
         PipeDream,
+        Partitioner,
         EqualSplit,
         SingleDevice,
         BruteForce,
