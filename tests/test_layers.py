@@ -16,7 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
      "solvers.result"),
     ("solvers.formats", "solvers.kernels", "solvers.chains", "solvers.downsets", "solvers.coarsen", "solvers.traffic",
      "solvers.trivial_merges", "solvers.variants", "solvers.variant_chains", "solvers.chain_search",
-     "solvers.segments",
+     "solvers.segments", "solvers.sets", "solvers.clusters",
      "solvers.units", "solvers.crossings", "solvers.orders", "solvers.lowering",
      "solvers.memory", "solvers.load", "solvers.contiguity", "solvers.assemble",
      "solvers.simulate", "solvers.evaluate", "solvers.latency_model", "solvers.latency_plans", "solvers.bounds",

@@ -1,0 +1,94 @@
+"""Local search over sets of super-operators: the best move of one of them, until none helps."""
+
+from __future__ import annotations
+
+from solvers.kernels.set_moves import (
+    ANY,
+    Flags,
+    Floats,
+    Sets,
+    State,
+    bare,
+    excess,
+    excess_then,
+    is_contiguous,
+    light,
+    load_then,
+    make_move,
+    max_load,
+    try_move,
+)
+
+BETTER = 1e-9
+"""Relative improvement that counts: less is rounding."""
+
+
+@light
+def _max_load_then(sets: Sets, at: State, a: int, b: int) -> float:
+    """`max_load` after the tried move from device ``a`` to ``b``."""
+    total = 0.0
+    for p in range(len(at.load)):
+        largest = 0.0
+        for d in range(at.load.shape[1]):
+            load = at.load[p, d]
+            if d == a:
+                load = load_then(sets, at, p, d, 0)
+            elif d == b:
+                load = load_then(sets, at, p, d, 1)
+            largest = max(largest, load)
+        total += largest
+    return total
+
+
+@light
+def _keeps_contiguous(sets: Sets, at: State, v: int, b: int, marks: Flags) -> bool:
+    """Whether the sets are still as contiguous as asked after moving ``v`` to ``b``."""
+    if sets.contiguity == ANY:
+        return True
+    a = at.where[v]
+    try_move(sets, at, v, b)
+    make_move(sets, at, v, b)
+    keeps = is_contiguous(sets, at, marks)
+    try_move(sets, at, v, a)
+    make_move(sets, at, v, a)
+    return keeps
+
+
+@bare
+def descend(sets: Sets, at: State, first: bool, marks: Flags, value: Floats, quota: int) -> bool:
+    """Make moves until none improves (False) or about ``quota`` were tried (True: call again).
+
+    first: take the first move that improves, not the best. An excess of memory is reduced before
+    anything else. value: [2] excess and max-load, set at the end. marks: [nodes], scratch.
+    """
+    devices, nodes = len(sets.cap), len(at.where)
+    tried = 0
+    while tried < quota:
+        over, now = excess(sets, at), max_load(at)
+        value[0], value[1] = over, now
+        best_over, best = over, now * (1 - BETTER)
+        best_v, best_b = -1, -1
+        for v in range(nodes):
+            a = at.where[v]
+            for b in range(devices):
+                if b == a or not sets.allowed[v, b]:
+                    continue
+                tried += 1
+                then = excess_then(sets, at, v, b)
+                if then > best_over:
+                    continue
+                try_move(sets, at, v, b)
+                load = _max_load_then(sets, at, a, b)
+                better = then < best_over or load < best
+                if better and _keeps_contiguous(sets, at, v, b, marks):
+                    best_over, best, best_v, best_b = then, load, v, b
+                    if first:
+                        break
+            if first and best_v >= 0:
+                break
+        if best_v < 0:
+            return False
+        try_move(sets, at, best_v, best_b)
+        make_move(sets, at, best_v, best_b)
+    value[0], value[1] = excess(sets, at), max_load(at)
+    return True
