@@ -214,14 +214,19 @@ class Condensed:
         return np.where(self._update, problem.compute.at(kind, mini_batch / replicas) / mini_batch, each)
 
     def _message_s(self, samples: int, replicas: int = 1) -> Floats:
-        """Seconds per sample of every message; over the slowest link if links differ."""
+        """Seconds per sample of every message; over the slowest link if links differ.
+
+        Without links more than all the work together, so that no plan that sends is better than one
+        device; inf could not be subtracted again.
+        """
         problem = self.problem
         if len(problem.cluster) < 2:
             return np.zeros(len(self._messages))
         if problem.transfer_s is not None:
             return np.asarray(problem.transfer_s, np.float64)[self._messages] / replicas
         if not problem.cluster.links:
-            return np.full(len(self._messages), np.inf)
+            work = np.concatenate([self._seconds(samples, cpu=on_cpu) for on_cpu in (False, True)])
+            return np.full(len(self._messages), 1.0 + 2.0 * float(work[np.isfinite(work)].sum()))
         nbytes = self._fixed + self._per_sample * (samples / replicas)
         links = {(link.latency_s, link.bandwidth_bytes_per_s) for link in problem.cluster.links}
         each = np.max([latency + nbytes / bandwidth for latency, bandwidth in links], axis=0)

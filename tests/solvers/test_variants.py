@@ -12,6 +12,7 @@ import pytest
 
 from solvers.assemble import assemble
 from solvers.bounds import lower_bound_s
+from solvers.cluster import Cluster
 from solvers.evaluate import evaluate, judge
 from solvers.formats.msr2020 import read_msr2020
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
@@ -86,7 +87,7 @@ def test_equals_brute_force_with_links_parameters_and_efficiency():
 
 def test_no_claim_is_ever_wrong():
     """Every contiguity and memory counted from the schedule, too: bounds and statuses against brute force."""
-    for seed in range(54):
+    for seed in range(90):
         p = random_variant(200 + seed)
         exact, brute = solve(p, DownsetDP()), solve(p, BruteForce())
         assert exact.objective_s >= brute.objective_s * (1 - 1e-9), f"seed {seed}"
@@ -213,3 +214,24 @@ def test_merging_operators_without_work_hides_no_better_plan(transfers):
         exact, brute = solve(p, DownsetDP()), solve(p, BruteForce())
         assert exact.status is Status.OPTIMAL
         assert exact.objective_s == pytest.approx(brute.objective_s)
+
+
+@pytest.mark.parametrize(("transfers", "replicas"), itertools.product(MODELS, (1, 2)))
+def test_without_links_only_what_sends_nothing_is_placed(transfers, replicas):
+    """a -> b and c, which nothing joins: with two devices c may sit alone, or each replica do its share."""
+    p = problem(
+        forward_graph([(0, 1)], 3, nbytes=1.0),
+        [1, 2, 3],
+        2,
+        objective=Objective.MAX_LOAD,
+        transfers=transfers,
+        training=False,
+        mini_batch=2,
+        max_replicas=replicas,
+    )
+    p = replace(p, cluster=Cluster(p.cluster.devices))
+    result = solve(p, DownsetDP())
+    assert result.status is Status.OPTIMAL
+    assert result.objective_s == pytest.approx(3.0)
+    apart = replace(p, compute=ComputeTable((1,), {"gpu": np.array([[1.0], [np.inf], [3.0]])}))
+    assert solve(apart, DownsetDP()).status is Status.INFEASIBLE
