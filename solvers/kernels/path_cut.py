@@ -1,0 +1,320 @@
+"""How long a call must last that holds a given stretch of a path: minimum cuts of messages."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from solvers.kernels.latency import Calls
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+FREE, INSIDE, OUTSIDE, IGNORED = 0, 1, 2, 3
+"""What is known of an operator: nothing, with the stretch, elsewhere; or it has no say in the bound."""
+
+
+class Order(NamedTuple):
+    """Who comes before and after whom, and who must share a device.
+
+    above, below: [operators, operators] whether row v has column u as a (transitive) predecessor,
+    successor. group_of: [operators]; member_start, member: CSR of the groups; group_bytes: [groups];
+    can_run: [groups] whether any accelerator takes the group. acc_s, cpu_s: [operators] least
+    seconds on an accelerator and on a CPU; acc_bytes: the largest cap.
+    """
+
+    above: Flags
+    below: Flags
+    group_of: Ints
+    member_start: Ints
+    member: Ints
+    group_bytes: Floats
+    can_run: Flags
+    acc_s: Floats
+    cpu_s: Floats
+    acc_bytes: float
+
+
+class Network(NamedTuple):
+    """Room for one flow problem: arcs in pairs (an arc and its reverse), a linked list per node."""
+
+    head: Ints
+    following: Ints
+    to: Ints
+    room: Floats
+    last_arc: Ints
+    queue: Ints
+    node_of: Ints
+
+
+@njit(cache=True)
+def network_for(at: Calls) -> Network:
+    """Room for the messages of ``at``."""
+    operators, messages = len(at.order), len(at.message_s)
+    nodes = operators + 2 * messages + 2
+    arcs = 4 * len(at.reader) + 10 * messages + 4 * operators + 16
+    return Network(
+        np.full(nodes, -1, np.int64),
+        np.zeros(arcs, np.int64),
+        np.zeros(arcs, np.int64),
+        np.zeros(arcs),
+        np.zeros(nodes, np.int64),
+        np.zeros(nodes, np.int64),
+        np.full(operators, -1, np.int64),
+    )
+
+
+@njit(cache=True)
+def _join(net: Network, arcs: int, a: int, b: int, forth: float, back: float) -> int:
+    """Add an arc from a to b and one back; the number of arcs."""
+    net.to[arcs], net.room[arcs], net.following[arcs] = b, forth, net.head[a]
+    net.head[a] = arcs
+    net.to[arcs + 1], net.room[arcs + 1], net.following[arcs + 1] = a, back, net.head[b]
+    net.head[b] = arcs + 1
+    return arcs + 2
+
+
+@njit(cache=True)
+def _flow(net: Network, nodes: int, least: float) -> float:
+    """Augment along shortest paths from node 0 to node 1 while one carries more than ``least``.
+
+    The flow is at most the cut whenever this stops.
+    """
+    total = 0.0
+    while True:
+        net.last_arc[:nodes] = -1
+        net.last_arc[0] = -2
+        net.queue[0] = 0
+        first, count = 0, 1
+        while first < count and net.last_arc[1] == -1:
+            node = net.queue[first]
+            first += 1
+            arc = net.head[node]
+            while arc >= 0:
+                target = net.to[arc]
+                if net.room[arc] > least and net.last_arc[target] == -1:
+                    net.last_arc[target] = arc
+                    net.queue[count] = target
+                    count += 1
+                arc = net.following[arc]
+        if net.last_arc[1] == -1:
+            return total
+        most = np.inf
+        node = 1
+        while node != 0:
+            arc = net.last_arc[node]
+            most = min(most, net.room[arc])
+            node = net.to[arc ^ 1]
+        node = 1
+        while node != 0:
+            arc = net.last_arc[node]
+            net.room[arc] -= most
+            net.room[arc ^ 1] += most
+            node = net.to[arc ^ 1]
+        total += most
+
+
+@njit(cache=True)
+def _cut(at: Calls, order: Order, known: Ints, net: Network) -> float:
+    """The least of: messages between operators inside and outside, and compute of free ones taken in.
+
+    Over all ways to decide on the free operators, groups as a whole. Node 0 is inside, node 1 outside.
+    """
+    operators = len(known)
+    inf = np.inf
+    net.head[:2] = -1
+    nodes, arcs = 2, 0
+    settled = 0.0
+    net.node_of[:] = -1
+    for u in range(operators):
+        for e in range(at.sent_start[u], at.sent_start[u + 1]):
+            message = at.sent[e]
+            seconds = at.message_s[message]
+            if seconds <= 0 or known[u] == IGNORED:
+                continue
+            inside, outside, free = known[u] == INSIDE, known[u] == OUTSIDE, int(known[u] == FREE)
+            for r in range(at.reader_start[message], at.reader_start[message + 1]):
+                state = known[at.reader[r]]
+                inside = inside or state == INSIDE
+                outside = outside or state == OUTSIDE
+                free += state == FREE
+            if inside and outside:
+                settled += seconds
+                continue
+            if free + inside + outside < 2 or free == 0:
+                continue
+            enter, leave = nodes, nodes + 1
+            net.head[enter] = net.head[leave] = -1
+            nodes += 2
+            arcs = _join(net, arcs, enter, leave, seconds, 0.0)
+            if inside:
+                arcs = _join(net, arcs, 0, enter, inf, 0.0)
+            if outside:
+                arcs = _join(net, arcs, leave, 1, inf, 0.0)
+            for r in range(at.reader_start[message] - 1, at.reader_start[message + 1]):
+                v = at.reader[r] if r >= at.reader_start[message] else u
+                if known[v] != FREE:
+                    continue
+                if net.node_of[v] < 0:
+                    net.node_of[v] = nodes
+                    net.head[nodes] = -1
+                    nodes += 1
+                arcs = _join(net, arcs, net.node_of[v], enter, inf, 0.0)
+                arcs = _join(net, arcs, leave, net.node_of[v], inf, 0.0)
+    for v in range(operators):
+        if net.node_of[v] < 0:
+            continue
+        arcs = _join(net, arcs, net.node_of[v], 1, order.acc_s[v], 0.0)
+        group = order.group_of[v]
+        before = -1
+        for m in range(order.member_start[group], order.member_start[group + 1]):
+            other = order.member[m]
+            if other == v:
+                break
+            if net.node_of[other] >= 0:
+                before = net.node_of[other]
+        if before >= 0:
+            arcs = _join(net, arcs, before, net.node_of[v], inf, inf)
+    return settled + _flow(net, nodes, 1e-12 * settled)
+
+
+class Stretch(NamedTuple):
+    """What `stretches_from` knows while a stretch grows: who is inside; who is before, and after, one that
+    is; and which groups are counted. [operators], but counted: [groups]."""
+
+    inside: Flags
+    above: Flags
+    below: Flags
+    counted: Flags
+    todo: Ints
+
+
+@njit(cache=True)
+def _take_in(order: Order, at: Stretch, v: int, alone: bool) -> float:
+    """Put v inside, with all that must then be there too; the bytes added, inf if it cannot be.
+
+    alone: the device has one call, so its groups are in it as a whole and it has all operators
+    between any two of its own.
+    """
+    inside, above, below, counted, todo = at
+    nbytes = 0.0
+    todo[0] = v
+    inside[v] = True
+    count = 1
+    while count > 0:
+        count -= 1
+        x = todo[count]
+        group = order.group_of[x]
+        if not counted[group]:
+            counted[group] = True
+            nbytes += order.group_bytes[group] if order.can_run[group] else np.inf
+            if alone:
+                for m in range(order.member_start[group], order.member_start[group + 1]):
+                    other = order.member[m]
+                    if not inside[other]:
+                        inside[other] = True
+                        todo[count] = other
+                        count += 1
+        for y in range(len(inside)):
+            above[y] = above[y] or order.above[x, y]
+            below[y] = below[y] or order.below[x, y]
+        if alone and count == 0:
+            for y in range(len(inside)):
+                if not inside[y] and above[y] and below[y]:
+                    inside[y] = True
+                    todo[count] = y
+                    count += 1
+    return nbytes
+
+
+@njit(cache=True)
+def _know(
+    order: Order, at: Stretch, path: Ints, on_path: Ints, first: int, end: int, alone: bool, known: Ints
+) -> float:
+    """Fill in ``known`` for path[first : end + 1]; the compute of what is inside, inf if contradictory."""
+    compute = 0.0
+    for v in range(len(known)):
+        where = on_path[v]
+        enclosed = at.above[v] and at.below[v]
+        before = first > 0 and order.above[path[first - 1], v]
+        after = end + 1 < len(path) and order.below[path[end + 1], v]
+        if where >= 0:
+            held = first <= where <= end
+            if at.inside[v] and not held:
+                return np.inf
+            near = where == first - 1 or where == end + 1
+            known[v] = INSIDE if held else OUTSIDE if alone or near else IGNORED
+        elif alone:
+            if at.inside[v] and (before or after):
+                return np.inf
+            known[v] = INSIDE if at.inside[v] else OUTSIDE if before or after else FREE
+        else:
+            # What lies between two operators of the stretch runs while it lasts, if on its device.
+            known[v] = IGNORED if not enclosed else INSIDE if at.counted[order.group_of[v]] else FREE
+        if known[v] == INSIDE:
+            compute += order.acc_s[v]
+    return compute
+
+
+@njit(cache=True)
+def stretches_from(
+    at: Calls, order: Order, path: Ints, first: int, alone: bool, rest_s: Floats, below_s: float, net: Network
+) -> Floats:
+    """For every end the least duration of calls that hold exactly path[first : end + 1] of the path.
+
+    [path length], inf before ``first``, where a stretch cannot be on one accelerator, and where the
+    path takes at least ``below_s`` with it (rest_s: [path length + 1] seconds that the operators up
+    to there take at least). alone: one call per accelerator; else the stretch may be several calls of
+    one accelerator, and only operators between two of the stretch are considered.
+    """
+    operators, length = len(order.group_of), len(path)
+    found = np.full(length, np.inf)
+    known = np.zeros(operators, np.int64)
+    on_path = np.full(operators, -1, np.int64)
+    for i in range(length):
+        on_path[path[i]] = i
+    stretch = Stretch(
+        np.zeros(operators, np.bool_),
+        np.zeros(operators, np.bool_),
+        np.zeros(operators, np.bool_),
+        np.zeros(len(order.group_bytes), np.bool_),
+        np.zeros(operators + 1, np.int64),
+    )
+    nbytes, compute = 0.0, 0.0
+    for end in range(first, length):
+        if not stretch.inside[path[end]]:
+            nbytes += _take_in(order, stretch, path[end], alone)
+        compute += order.acc_s[path[end]]
+        if nbytes > order.acc_bytes or rest_s[first] + compute + rest_s[length] - rest_s[end + 1] >= below_s:
+            break
+        seconds = _know(order, stretch, path, on_path, first, end, alone, known)
+        if seconds < np.inf:
+            found[end] = seconds + _cut(at, order, known, net)
+    return found
+
+
+@njit(cache=True)
+def shortest(path: Ints, stretch_s: Floats, cpu_s: Floats, most: int) -> float:
+    """The least sum of stretches and operators on CPUs that make up the path.
+
+    stretch_s: [path length, path length], by first and last. At most ``most`` stretches, any number if
+    that is negative.
+    """
+    length = len(path)
+    columns = max(most, 0) + 1
+    step = 1 if most >= 0 else 0
+    best = np.full((length + 1, columns), np.inf)
+    best[0, :] = 0.0
+    for first in range(length):
+        for used in range(columns):
+            value = best[first, used]
+            best[first + 1, used] = min(best[first + 1, used], value + cpu_s[path[first]])
+            if used + step < columns:
+                for end in range(first, length):
+                    target = best[end + 1]
+                    target[used + step] = min(target[used + step], value + stretch_s[first, end])
+    return float(best[length].min())
