@@ -55,6 +55,7 @@ class LatencyProgram:
         self.unit_of = latency.group_of.tolist() if pieces == 1 else list(range(len(graph)))
         self.edges = [(u, v) for v in range(len(graph)) for u in graph.predecessors[v]]
         self.messages = _messages(latency, self.unit_s)
+        self._differ: dict[tuple[int, int], list[int]] = {}
         self._values: list[Callable[[_Times, list[float]], None]] = []
         self.classes = _interchangeable(latency)
         self.heaviest = np.argsort(-_group_s(latency), kind="stable").tolist()
@@ -291,11 +292,16 @@ class LatencyProgram:
         return result
 
     def _potentials(self) -> None:
-        """Path lengths that need no big coefficient: along any path every operator takes its time."""
+        """Path lengths that need no big coefficient: along any path every operator takes its time, and
+        every message that changes its device is sent and fetched, as a path visits a call once."""
         model, unit, latency = self.model, self.unit_of, self.latency
         graph = latency.problem.graph
         potential = [model.variable(0.0, self.most) for _ in unit]
         seconds = latency.calls.seconds / self.unit_s
+        carried: dict[tuple[int, int], float] = {}
+        for u, readers, message_s in self.messages:
+            for r in set(readers) if message_s > 0 else ():
+                carried[u, r] = carried.get((u, r), 0.0) + message_s
         for v in range(len(graph)):
             work = [(self.on_cpu[unit[v]], -float(seconds[-1, v]))]
             for d in range(latency.accelerators):
@@ -305,15 +311,40 @@ class LatencyProgram:
             if not graph.predecessors[v]:
                 model.row([(potential[v], 1.0), *work], least=0.0)
             for u in graph.predecessors[v]:
-                model.row([(potential[v], 1.0), (potential[u], -1.0), *work], least=0.0)
+                moved = self._moved(unit[u], unit[v]) if (u, v) in carried else []
+                transfers = [(t, -carried[u, v]) for t in moved]
+                model.row([(potential[v], 1.0), (potential[u], -1.0), *work, *transfers], least=0.0)
 
         def fill(times: _Times, values: list[float]) -> None:
+            place = [c // self.pieces if c >= 0 else -1 for c in times.call]
             for v in graph.topological_order:
-                place = times.call[v] // self.pieces if times.call[v] >= 0 else -1
-                before = max((values[potential[u]] for u in graph.predecessors[v]), default=0.0)
-                values[potential[v]] = before + float(seconds[place, v])
+                before = 0.0
+                for u in graph.predecessors[v]:
+                    ends = (place[u] >= 0) + (place[v] >= 0) if place[u] != place[v] else 0
+                    before = max(before, values[potential[u]] + ends * carried.get((u, v), 0.0))
+                values[potential[v]] = before + float(seconds[place[v], v])
 
         self._values.append(fill)
+
+    def _moved(self, maker: int, reader: int) -> list[int]:
+        """For two units, variables that add up to how many accelerators a message between them occupies."""
+        key = (min(maker, reader), max(maker, reader))
+        if maker != reader and key not in self._differ:
+            differ = []
+            for d in range(self.latency.accelerators):
+                here, there = self._on(self.x[key[0]], d), self._on(self.x[key[1]], d)
+                variable = self.model.variable()
+                for plus, minus in ((here, there), (there, here)):
+                    self.model.row([(variable, 1.0), *((x, -c) for x, c in plus), *minus], least=0.0)
+                differ.append((variable, here, there))
+            self._differ[key] = [variable for variable, _, _ in differ]
+
+            def fill(_: _Times, values: list[float]) -> None:
+                for variable, here, there in differ:
+                    values[variable] = abs(sum(values[x] for x, _ in here) - sum(values[x] for x, _ in there))
+
+            self._values.append(fill)
+        return self._differ.get(key, [])
 
     def _heads_and_tails(self) -> tuple[list[float], list[float]]:
         """When an output is there at the earliest, and what must follow it: the operators of a call all
