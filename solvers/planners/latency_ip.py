@@ -19,18 +19,20 @@ from solvers.mip_search import SOLVERS, TOLERANCE, solve_model
 from solvers.monitor import Monitor
 from solvers.optional import lacking
 from solvers.plan import Plan
-from solvers.planners.greedy_latency import GreedyLatency
-from solvers.planners.latency_dp import LatencyDP
+from solvers.planners.latency_search import LatencySearch
 from solvers.problem import Problem
+
+START_MOVES = 100_000
+"""Moves of the search for a start: about half a second on graphs of hundreds of operators."""
 
 
 @dataclass(frozen=True)
 class LatencyIP:
-    """Least latency of one sample, proved on small graphs; on large ones mostly a check on other planners.
+    """Least latency of one sample, and a proved bound: branch and bound by ``solver``.
 
     At most ``subgraphs_per_device`` pieces per accelerator; where the problem leaves that open, one
-    and then two are tried and nothing is claimed. Starts from the best plan known, or else from the
-    greedy one and the latency DP. "Optimal" is up to 1e-6, what a solver's tolerances leave. Memory
+    and then two are tried and nothing is claimed. Starts from the best plan known, or else from a
+    short `LatencySearch`. "Optimal" is up to 1e-6, what a solver's tolerances leave. Memory
     that is counted from the schedule is known to the program as static bytes only.
     """
 
@@ -50,9 +52,7 @@ class LatencyIP:
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         if self.start and monitor.best is None:
-            for planner in (GreedyLatency(), LatencyDP(downset_budget=20_000)):
-                if planner.unsupported(problem) is None:
-                    planner(problem, monitor)
+            LatencySearch(moves=START_MOVES)(problem, monitor)
         asked = problem.subgraphs_per_device
         if asked is None:
             for pieces in (1, 2):
