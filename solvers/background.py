@@ -30,6 +30,7 @@ Receive = Callable[[], list[Message]]
 TASKS = {
     "mip": "solvers.mip:run",
     "cover-bound": "solvers.planners.cover_bound:run",
+    "partition": "solvers.metis:run",
 }
 """What a child can do: task -> module:function, a function ``run(payload, send, receive) -> None``.
 

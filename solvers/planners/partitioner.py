@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,23 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.assemble import assemble
+from solvers.background import Background
 from solvers.coarsen import Condensed, Contracted
 from solvers.errors import InvalidPlan
+from solvers.metis import WeightedGraph
 from solvers.monitor import Monitor
 from solvers.optional import lacking
 from solvers.planners.chain_dp import micro_batch_choices
 from solvers.problem import Contiguity, Problem
 from solvers.segments import Place
 
-Ints = NDArray[np.int32]
-
 TOLERANCES = (1, 10, 30, 100, 300, 1000)
 """Allowed excess of a part over the average, in thousandths (METIS's ufactor; its own default is 30)."""
-TOTAL = 10**8
-"""The weights' sum after scaling: METIS counts in 32 bits."""
-MAX_SEED = 2**31
-QUICK = 20_000
-"""Vertices up to which recursive bisection is tried too; above, only the faster k-way partitioning."""
+CHECK_S = 0.005
+"""Seconds between looks at what METIS has found."""
 
 
 @dataclass(frozen=True)
@@ -61,82 +59,74 @@ class Partitioner:
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         condensed = Condensed(problem)
+        counts = micro_batch_choices(problem)
+        contracted = [condensed.at(problem.mini_batch // count, merge_trivial=False) for count in counts]
         tried = cyclic = misfit = 0
-        for count in micro_batch_choices(problem):
-            contracted = condensed.at(problem.mini_batch // count, merge_trivial=False)
-            seen: set[tuple[int, ...]] = set()
-            for parts in self._partitions(problem, contracted, monitor):
-                if parts in seen:
-                    continue
-                seen.add(parts)
-                tried += 1
-                try:
-                    plan = assemble(problem, _placement(problem, contracted, parts), count)
-                except InvalidPlan:
-                    cyclic += 1
-                    continue
-                misfit += monitor.offer(plan) == np.inf
+        seen: set[tuple[int, ...]] = set()
+        for number, parts in self._partitions(problem, contracted, monitor):
+            if (number, *parts) in seen:
+                continue
+            seen.add((number, *parts))
+            tried += 1
+            try:
+                plan = assemble(problem, _placement(problem, contracted[number], parts), counts[number])
+            except InvalidPlan:
+                cyclic += 1
+                continue
+            misfit += monitor.offer(plan) == np.inf
         if monitor.best is None:
             monitor.note(_why_none(problem, tried, cyclic, misfit))
         return False
 
-    def _partitions(self, problem: Problem, contracted: Contracted, monitor: Monitor) -> Iterator[tuple[int, ...]]:
-        """The part of every super-operator, METIS's for one option after the other; -1: on a CPU."""
-        import pymetis
-
-        count = len(problem.cluster.accelerators)
-        inside = np.flatnonzero(contracted.supported)
-        if len(inside) < len(contracted) and not problem.cluster.cpus:
+    def _partitions(
+        self, problem: Problem, contracted: Sequence[Contracted], monitor: Monitor
+    ) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """For one option after the other: which of ``contracted``, and the part of each of its
+        super-operators; -1: on a CPU."""
+        inside = np.flatnonzero(contracted[0].supported)
+        outside = len(contracted[0]) - len(inside)
+        if outside and not problem.cluster.cpus:
             return
-        vertex = np.full(len(contracted), -1)
-        vertex[inside] = np.arange(len(inside))
-        start, neighbours, transfers = _neighbours(contracted, vertex)
-        graph = pymetis.CSRAdjacency(start, neighbours)
-        compute = _scaled(contracted.acc_s[inside], least=0)
-        for recursive in (True, False) if len(inside) <= QUICK else (False,):
-            for tolerance in TOLERANCES:
-                for seed in range(self.seeds):
+        count = len(problem.cluster.accelerators)
+        if count == 1 or len(inside) < 2:
+            for number, each in enumerate(contracted):
+                yield number, tuple(np.where(each.supported, 0, -1).tolist())
+            return
+        payload = {
+            "graphs": [_graph(each, inside).payload() for each in contracted],
+            "parts": count,
+            "tolerances": TOLERANCES,
+            "seeds": [monitor.seed + seed for seed in range(self.seeds)],
+        }
+        with Background("partition", payload) as metis:
+            while not metis.done:
+                monitor.check()
+                for message in metis.poll():
                     monitor.check()
-                    parts = np.full(len(contracted), -1)
-                    if count > 1 and len(inside):
-                        options = pymetis.Options(ufactor=tolerance, seed=(monitor.seed + seed) % MAX_SEED)
-                        found = pymetis.part_graph(
-                            count, graph, vweights=compute, eweights=transfers, recursive=recursive, options=options
-                        )
-                        parts[inside] = found[1]
-                    else:
-                        parts[inside] = 0
-                    yield tuple(parts.tolist())
+                    parts = np.full(len(contracted[0]), -1)
+                    parts[inside] = message["parts"]
+                    yield message["graph"], tuple(parts.tolist())
+                time.sleep(CHECK_S)
+            if metis.error:
+                monitor.note(f"METIS failed: {metis.error}")
 
 
-def _neighbours(contracted: Contracted, vertex: NDArray[np.int64]) -> tuple[Ints, Ints, Ints]:
-    """The graph in compressed rows: starts, neighbours, and the scaled transfer time to each of them.
+def _graph(contracted: Contracted, inside: NDArray[np.int64]) -> WeightedGraph:
+    """The super-operators ``inside`` with their compute, joined by the time of their transfers.
 
     An edge's time is that of all messages between its two ends, whatever other readers they have.
     """
+    vertex = np.full(len(contracted), -1)
+    vertex[inside] = np.arange(len(inside))
     between: dict[tuple[int, int], float] = {}
     traffic = contracted.shape.traffic
     for message, seconds in enumerate(contracted.message_s.tolist()):
         for maker in vertex[traffic.makers[message]].tolist():
             for reader in vertex[traffic.readers[message]].tolist():
-                if maker >= 0 and reader >= 0 and maker != reader and 0 < seconds < np.inf:
+                if maker >= 0 and reader >= 0 and maker != reader and seconds < np.inf:
                     pair = (min(maker, reader), max(maker, reader))
                     between[pair] = between.get(pair, 0.0) + seconds
-    ends = np.array(list(between), np.int64).reshape(-1, 2)
-    weights = _scaled(np.array(list(between.values())), least=1)
-    ends, weights = np.vstack([ends, ends[:, ::-1]]), np.concatenate([weights, weights])
-    order = np.lexsort((ends[:, 1], ends[:, 0]))
-    start = np.zeros(int(vertex.max(initial=-1)) + 2, np.int32)
-    np.cumsum(np.bincount(ends[:, 0], minlength=len(start) - 1), out=start[1:])
-    return start, ends[order, 1].astype(np.int32), weights[order]
-
-
-def _scaled(seconds: NDArray[np.float64], least: int) -> Ints:
-    """Whole numbers in proportion, at least ``least`` each, that add up to about TOTAL."""
-    total = float(seconds.sum())
-    if total <= 0:
-        return np.ones(len(seconds), np.int32)
-    return np.maximum(np.rint(seconds * (TOTAL / total)), least).astype(np.int32)
+    return WeightedGraph.of(contracted.acc_s[inside], between)
 
 
 def _placement(problem: Problem, contracted: Contracted, parts: tuple[int, ...]) -> list[Place]:
