@@ -7,6 +7,7 @@ from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.brute_force import BruteForce
 from solvers.planners.chain_dp import LinearDP
 from solvers.planners.downset_dp import DownsetDP
+from solvers.planners.expert import Expert
 from solvers.planners.greedy_latency import GreedyLatency
 from solvers.planners.latency_dp import LatencyDP
 from solvers.planners.latency_ip import LatencyIP
@@ -32,6 +33,7 @@ PLANNERS: dict[str, type[Planner]] = {
         PipeDream,
         Partitioner,
         EqualSplit,
+        Expert,
         SingleDevice,
         BruteForce,
     )
