@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.coarsen import Contracted
+from solvers.followers import by_leader, leaders
 from solvers.graph import topological_order
 from solvers.integer_program import Model
 from solvers.problem import Contiguity, Problem, Transfers
@@ -48,6 +49,7 @@ class MaxLoadModel:
         self.on_cpu = _chain_slots(problem) if self.chain else [d.is_cpu for d in problem.cluster.devices]
         self.accelerator_slots = [s for s, cpu in enumerate(self.on_cpu) if not cpu]
         self._values: list[Callable[[Ints, list[float]], None]] = []
+        self.leader = list(range(len(contracted)))
         self.peaks = [self.model.variable(0.0, math.inf, cost=1.0) for _ in range(variant.passes)]
         self.classes = [] if self.chain else _interchangeable(problem)
         self.heaviest = np.argsort(-contracted.acc_s, kind="stable")
@@ -99,12 +101,21 @@ class MaxLoadModel:
         is not one. device_of: [super-operators]."""
         if self.chain:
             return self._chain_of(device_of)
+        device_of = self._following(device_of)
         renamed = list(range(len(self.on_cpu)))
         for devices in self.classes:
             seen = list(dict.fromkeys(device_of[v] for v in self.heaviest if device_of[v] in devices))
             for new, old in zip(devices, seen + [d for d in devices if d not in seen], strict=True):
                 renamed[old] = new
         return np.array([renamed[device] for device in device_of], np.int64)
+
+    def _following(self, device_of: Sequence[int]) -> list[int]:
+        """The placement after every follower has joined its leader on an accelerator: no load is larger."""
+        moved: list[int] = list(device_of)
+        for a in by_leader(self.leader):
+            if not self.on_cpu[moved[self.leader[a]]]:
+                moved[a] = moved[self.leader[a]]
+        return moved
 
     def values_of(self, slots: Ints) -> list[float]:
         """A value for every variable, the least that a placement allows; one that breaks a rule shows in
@@ -152,6 +163,10 @@ class MaxLoadModel:
             if nbytes.sum() > cap > 0:
                 terms = [(self.x[v][slot], nbytes[v] / cap) for v in range(len(nbytes)) if nbytes[v] > 0]
                 self.model.row(terms, most=1 + CAP_SLACK)
+
+    def _roomy(self) -> bool:
+        """Whether any device could hold everything."""
+        return bool(self.nbytes.sum() <= min(self._cap(s) for s in range(len(self.on_cpu))))
 
     def _ascending(self) -> None:
         """Slots do not descend along forward edges: y[v][s], whether v is in a slot up to s, falls."""
@@ -243,6 +258,7 @@ class MaxLoadModel:
         """Variables for what each accelerator sends and receives, with their seconds, into ``parts``."""
         traffic, passes = self.contracted.traffic, self.variant.passes
         nets: dict[tuple[int, tuple[int, ...]], float] = {}
+        directed: set[int] = set()
         for message, seconds in enumerate(self.contracted.message_s.tolist()):
             makers, readers = tuple(traffic.makers[message].tolist()), tuple(traffic.readers[message].tolist())
             p = int(traffic.backward[message]) if passes == 2 else 0
@@ -257,12 +273,22 @@ class MaxLoadModel:
                 # A device pays for it exactly if its set splits the pins: whether it sends or receives is all one.
                 nets[p, pins] = nets.get((p, pins), 0.0) + seconds
             elif seconds > 0:
+                directed.update(pins)
                 for s in self.accelerator_slots:
                     parts[p][s][1].append((self._beyond(makers, readers, s), seconds / self.unit_s))
                     parts[p][s][2].append((self._beyond(readers, makers, s), seconds / self.unit_s))
         for (p, pins), seconds in nets.items():
             for s in self.accelerator_slots:
                 parts[p][s][1].append((self._beyond(pins, pins, s), seconds / self.unit_s))
+        plain = self.variant.transfers is Transfers.BLOCKING and passes == 1
+        if plain and self.problem.contiguity is Contiguity.NONE and not self.problem.pins:
+            free = self.contracted.supported & (self._roomy() | (self.nbytes == 0))
+            free[list(directed)] = False
+            weights = {pins: seconds for (_, pins), seconds in nets.items()}
+            self.leader = leaders(weights, self.contracted.acc_s, free)
+            for a, b in enumerate(self.leader):
+                for s in self.accelerator_slots if a != b else ():
+                    self.model.row([(self.x[a][s], 1.0), (self.x[b][s], -1.0)], least=0.0)
 
     def _beyond(self, inside: tuple[int, ...], outside: tuple[int, ...], slot: int) -> int:
         """A variable that is 1 if one of ``inside`` is in the slot and one of ``outside`` is not."""
