@@ -11,8 +11,23 @@
   const INCUMBENT_HOLD_MS = 80;
 
   ex.setProps = function (props) {
+    const back = "comparison" in props ? focusedRow() : null;
     for (const id of Object.keys(props)) window.dash_clientside.set_props(id, props[id]);
+    if (back !== null) requestAnimationFrame(function () { requestAnimationFrame(function () { focusRow(back, 20); }); });
   };
+
+  /* New rows are new elements: who was on one by keyboard stays on it, wherever it moved. */
+  function focusedRow() {
+    const row = document.activeElement && document.activeElement.closest("#comparison [data-arg]");
+    return row ? row.dataset.arg : null;
+  }
+
+  function focusRow(place, tries) {
+    if (document.activeElement !== document.body) return;
+    const button = document.querySelector('#comparison [data-arg="' + place + '"] .row-link');
+    if (button) button.focus({ preventScroll: true });
+    else if (tries) setTimeout(function () { focusRow(place, tries - 1); }, 20);
+  }
 
   ex.status = function (state, what, more) {
     const box = document.getElementById("status");
@@ -68,6 +83,7 @@
       ex.settled(message);
     },
     props: function () {},
+    adopt: function (message) { ex.adopt(message); },
     graph: function (message) {
       release(); /* its incumbent belongs to the graph before */
       ex.graph.draw(message);

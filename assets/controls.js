@@ -6,6 +6,7 @@
   const HOLD_MS = 400; /* while a solve runs, a newer question waits this long before it replaces it */
   let session = null;
   let solved = null;
+  let told = null; /* the session the server heard of last */
   let live = true;
   let timer = null;
   let inFlight = 0;
@@ -40,7 +41,7 @@
     if (!session || !ex.isOpen()) return;
     ex.askedAt = changedAt || performance.now();
     changedAt = 0;
-    solved = JSON.stringify(session);
+    solved = told = JSON.stringify(session);
     inFlight = performance.now();
     document.body.classList.remove("stale");
     ex.send({ type: "solve", session: session, aspect: aspect() });
@@ -55,7 +56,7 @@
     }
     if (timer) return;
     const wait = inFlight ? Math.max(10, HOLD_MS - (performance.now() - inFlight)) : 10;
-    timer = setTimeout(function () { timer = null; if (JSON.stringify(session) !== solved) ask(); }, wait);
+    timer = setTimeout(function () { timer = null; if (JSON.stringify(session) !== solved) ask(); else changedAt = 0; }, wait);
   }
 
   ex.busy = () => timer !== null || inFlight > 0;
@@ -68,6 +69,13 @@
     if (message.state === "solving" || message.state === "loading") return;
     inFlight = 0;
     if (timer) { clearTimeout(timer); timer = null; changed(); }
+  };
+
+  /* A row's plan is on the page: the controls say what would have led to it, and nothing is asked. */
+  ex.adopt = function (message) {
+    const found = { planner: message.planner, contiguity: message.contiguity };
+    solved = told = JSON.stringify({ ...JSON.parse(told), ...found });
+    for (const id of Object.keys(found)) window.dash_clientside.set_props(id, { value: found[id] });
   };
 
   ex.opened = function () {
@@ -89,7 +97,7 @@
       put("kind", kind);
     }
     for (const [id, key] of [["model", "model"], ["phase", "training"], ["dtype", "dtype"], ["micro-batches", "micro_batches"],
-      ["pipeline", "pipeline"], ["objective", "objective"], ["planner", "planner"]]) {
+      ["pipeline", "pipeline"], ["objective", "objective"], ["contiguity", "contiguity"], ["planner", "planner"]]) {
       if (given.get(key)) put(id, given.get(key));
     }
     for (const [id, key] of [["devices", "devices"], ["mini-batch", "mini_batch"], ["time-limit", "time_limit"]]) {
@@ -110,7 +118,7 @@
 
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.explorer = {
-    controls: function (model, phase, dtype, devices, memory, kind, mini, micro, pipeline, objective, planner, limit,
+    controls: function (model, phase, dtype, devices, memory, kind, mini, micro, pipeline, objective, contiguity, planner, limit,
       onChange, catalogue, top) {
       if (!restored) {
         restored = true;
@@ -128,7 +136,7 @@
       const next = {
         model: model, training: phase === "true", dtype: dtype === "auto" ? null : dtype, devices: devices, device_kind: kind, memory: cap,
         mini_batch: number(mini), micro_batches: micro === "auto" ? null : +micro, pipeline: pipeline,
-        objective: objective, planner: planner, time_limit: number(limit) || 10,
+        objective: objective, contiguity: contiguity, planner: planner, time_limit: number(limit) || 10,
         theme: document.documentElement.dataset.mantineColorScheme || "light",
       };
       const text = JSON.stringify(next);
@@ -153,6 +161,15 @@
     solve: function () { ask(); return nothing(); },
     cancel: function () { ex.send({ type: "cancel" }); return nothing(); },
 
+    compare: function (clicks, every) {
+      if (session && ex.isOpen()) {
+        told = JSON.stringify(session);
+        ex.send({ type: "compare", session: session, every: every === true, aspect: aspect() });
+      }
+      return nothing();
+    },
+    stopComparing: function () { ex.send({ type: "stop-comparing" }); return nothing(); },
+
     theme: function (clicks, scheme) {
       const given = new URLSearchParams(location.search).get("theme");
       let next = scheme;
@@ -172,6 +189,7 @@
         history.replaceState(null, "", "?" + link);
       }
       solved = session ? JSON.stringify(session) : solved;
+      if (told) told = JSON.stringify({ ...JSON.parse(told), theme: next });
       ex.send({ type: "theme", theme: next });
       return next;
     },
@@ -195,7 +213,7 @@
     setTimeout(function () {
       const tab = document.querySelector('[role="tab"][aria-selected="true"]');
       const name = tab ? tab.textContent.toLowerCase() : "";
-      if (name === "devices" || name === "log") shown.push(name);
+      if (name === "devices" || name === "compare" || name === "log") shown.push(name);
       ex.send({ type: "open", shown: shown });
     }, 0);
   };

@@ -8,7 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 
-from explorer.jobs import SolveRequest
+from explorer.comparison import Entry, compare, entries
+from explorer.jobs import CompareRequest, SolveRequest
 from explorer.loading import load
 from explorer.problems import make_problem
 from explorer.settings import Settings
@@ -82,4 +83,37 @@ def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]
     emit(events.result(outcome, fits, bound))
 
 
-KINDS: dict[str, Work] = {"solve": solve_job}
+def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Trace or fetch the model, run one planner after the other, and emit model, comparing, row and
+    compared events. A stop keeps the rows that are there, and the plan of the run at hand."""
+    workload = workload_of(request.model, request.settings.training is not False, request.settings.dtype, emit)
+    problem = make_problem(workload, applicable(request.settings, workload))
+    emit(events.model(workload, request.known))
+    family = entries(problem, request.planners, request.contiguities)
+    position, planner, told = 0, "", 0.0
+
+    def on_begin(which: int, entry: Entry) -> None:
+        nonlocal position, planner, told
+        position, planner, told = which + 1, entry.planner, 0.0
+
+    def on_progress(step: Progress, _: Plan | None) -> None:
+        nonlocal told
+        now = time.perf_counter()
+        if now - told >= REDRAW_S:
+            told = now
+            emit(events.comparing(position, len(family), planner, step))
+
+    done = []
+    for compared in compare(
+        family,
+        time_limit_s=request.time_limit_s,
+        should_stop=should_stop,
+        on_begin=on_begin,
+        on_progress=on_progress,
+    ):
+        done.append(compared.row)
+        emit(events.row(compared.row, problem.objective, compared.result))
+    emit(events.compared(done, len(family)))
+
+
+KINDS: dict[str, Work] = {"solve": solve_job, "compare": compare_job}

@@ -1,4 +1,4 @@
-"""Trace and solve as one kind of job in a warm worker process: start, progress, cancel, result.
+"""Trace, solve and compare as kinds of job in a warm worker process: start, progress, cancel, result.
 
 The process that starts jobs never imports torch. A worker that dies, or does not heed a cancel, is
 replaced; the job it was at ends with a ``failed`` event, those that had not begun go to the next one.
@@ -19,6 +19,7 @@ from typing import Any
 from explorer import worker
 from explorer.settings import Settings
 from explorer.view import events
+from solvers.problem import Contiguity
 
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
@@ -40,6 +41,20 @@ class SolveRequest:
     known: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class CompareRequest:
+    """Run ``planners`` (none: every one that makes sense) on ``model`` under ``settings``, each for at
+    most time_limit_s and for each of ``contiguities`` (none: that of the settings). known: as in
+    SolveRequest."""
+
+    model: str
+    settings: Settings
+    planners: tuple[str, ...] = ()
+    contiguities: tuple[Contiguity, ...] = ()
+    time_limit_s: float = 10.0
+    known: frozenset[str] = frozenset()
+
+
 @dataclass(slots=True)
 class _Job:
     kind: str
@@ -51,15 +66,15 @@ class _Job:
     """True once the worker told something of it: it has begun."""
     cancelled: bool = False
     over: bool = False
-    """True once a ``result`` or ``failed`` event was passed on."""
+    """True once its last event was passed on."""
 
 
 @dataclass
 class Jobs:
     """One warm worker process and the jobs it was given.
 
-    on_event is called from a thread of this object's. Every job ends with exactly one ``result`` or
-    ``failed`` event.
+    on_event is called from a thread of this object's. Every job ends with exactly one event of
+    `events.LAST`.
     """
 
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
@@ -146,7 +161,7 @@ class Jobs:
             if event is None:
                 del self._jobs[identifier]
                 event = None if job.over else events.failed("the job was cancelled before it began")
-            elif event["kind"] in ("result", "failed"):
+            elif event["kind"] in events.LAST:
                 job.over = True
         if event is not None:
             job.on_event(event)

@@ -74,8 +74,9 @@ def test_a_list_with_holes_or_twins_is_refused(text):
 
 
 def test_the_default_family_is_every_planner_but_an_enumeration_that_would_not_end():
-    assert {entry.planner for entry in entries(SMALL)} == set(PLANNERS)
-    assert {entry.planner for entry in entries(chain_problem())} == set(PLANNERS) - {"brute-force"}
+    known = set(PLANNERS) - {"expert"}  # which takes a placement that somebody made
+    assert {entry.planner for entry in entries(SMALL)} == known
+    assert {entry.planner for entry in entries(chain_problem())} == known - {"brute-force"}
 
 
 def test_a_planner_that_was_asked_for_is_listed_with_its_reason():

@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from explorer.jobs import Jobs, SolveRequest
+from explorer.jobs import CompareRequest, Jobs, SolveRequest
 from explorer.settings import Settings
+from explorer.view.events import unpacked
 from solvers.problem import Contiguity
 
 WAIT_S = 120
@@ -94,6 +95,45 @@ def test_a_cancelled_solve_still_gives_its_best_plan(jobs, workload):
     assert result["kind"] == "result"
     assert result["stop_reason"] == "CANCELLED"
     assert result["plan"]["status"] == "FEASIBLE"
+
+
+def test_a_comparison_gives_a_row_a_planner_and_then_its_end(jobs, workload):
+    events = Events()
+    planners = ("single", "brute-force:placement_limit=1", "linear-dp")
+    jobs.start("compare", CompareRequest(workload, Settings(), planners), events)
+    assert events.until("model")["skeleton"]["operators"] == 11
+    found = [events.until("row", "failed") for _ in planners]
+    assert [(e["row"].planner, e["row"].status) for e in found] == [
+        ("brute-force:placement_limit=1", "UNSUPPORTED"),
+        ("single", "FEASIBLE"),
+        ("linear-dp", "FEASIBLE"),
+    ]
+    assert [e["plan"] is not None for e in found] == [False, True, True]
+    assert len(unpacked(found[1]["plan"])["placement"]) == 11
+    assert {e["objective"] for e in found} == {"max-load"}
+    end = events.until("compared", "failed")
+    assert (end["finished"], end["runs"], end["contradictions"]) == (3, 3, [])
+
+
+def test_a_comparison_that_is_cancelled_keeps_the_rows_it_has(jobs, workload):
+    events = Events()
+    settings = Settings(contiguity=Contiguity.NONE)
+    planners = ("single", "brute-force", "linear-dp")
+    job = jobs.start("compare", CompareRequest(workload, settings, planners, time_limit_s=100), events)
+    found = [events.until("row", "failed")["row"]]
+    while events.until("comparing")["planner"] != "brute-force":
+        pass
+    jobs.cancel(job)
+    found.append(events.until("row", "failed")["row"])
+    assert [(row.planner, row.stop_reason) for row in found] == [("single", "FINISHED"), ("brute-force", "CANCELLED")]
+    end = events.until("compared", "failed")
+    assert (end["finished"], end["runs"]) == (2, 3)
+
+
+def test_a_comparison_of_nobody_known_fails_with_one_line(jobs, workload):
+    events = Events()
+    jobs.start("compare", CompareRequest(workload, Settings(), ("nobody",)), events)
+    assert "no planner 'nobody'" in events.until("compared", "failed")["message"]
 
 
 def test_bad_input_fails_with_one_line(jobs, workload):

@@ -9,7 +9,7 @@ from explorer.cli.report import OBJECTIVE_WORDS, cluster_words, print_infeasibil
 from explorer.comparison import Compared
 from explorer.costs.roofline import stated_dtype
 from explorer.view import text
-from explorer.view.comparison import Ranked, cells, family_story, ranked
+from explorer.view.comparison import Ranked, Row, cells, family_story, left_out, ranked
 from solvers.formats.result_json import options_json
 from solvers.infeasibility import Infeasibility
 from solvers.problem import Objective, Problem
@@ -76,7 +76,7 @@ def print_comparison(
     told = ranked(rows)
     print(f"{model}: {text.plural(len(problem.graph), 'operator')} on {cluster_words(problem)}")
     print(f"objective  {OBJECTIVE_WORDS[problem.objective]}; at most {text.seconds(time_limit_s)} a planner")
-    asked = [entry for entry in told if entry.row.runtime_s is not None]
+    asked = [entry for entry in told if entry.row.ran]
     if asked:
         print()
         _print_rows(problem.objective, told, asked)
@@ -87,7 +87,7 @@ def print_comparison(
         print(f"contiguity  {story}")
     if why is not None:
         print_infeasibility(problem, why)
-    _print_unasked([entry for entry in told if entry.row.runtime_s is None])
+    _print_left_out(rows)
 
 
 def _print_rows(objective: Objective, told: Sequence[Ranked], asked: Sequence[Ranked]) -> None:
@@ -119,18 +119,8 @@ def _bounds(asked: Sequence[Ranked]) -> str:
     return ", ".join(f"{name} {time}" for name, time in zip(found, times, strict=True))
 
 
-def _print_unasked(left_out: Sequence[Ranked]) -> None:
-    """One line a planner and reason: mostly the reason is the same for every contiguity."""
-    reasons: dict[tuple[str, str, str], list[str]] = {}
-    for entry in left_out:
-        row = entry.row
-        reasons.setdefault((row.planner, row.status, row.reason), []).append(row.contiguity)
-    if not reasons:
-        return
-    every = {entry.row.contiguity for entry in left_out}
-    print()
-    lines = []
-    for (planner, status, reason), contiguities in reasons.items():
-        where = "" if len(contiguities) == len(every) else f" ({', '.join(contiguities)})"
-        lines.append([f"{planner}{where}", status.lower(), text.short(" ".join(reason.split()), REASON)])
-    print_table(lines)
+def _print_left_out(rows: Sequence[Row]) -> None:
+    lines = [[told["planner"], told["status"], text.short(told["reason"], REASON)] for told in left_out(rows)]
+    if lines:
+        print()
+        print_table(lines)

@@ -58,6 +58,11 @@ class Row:
     def has_plan(self) -> bool:
         return self.objective_s is not None
 
+    @property
+    def ran(self) -> bool:
+        """Whether the search was made, with a plan or without."""
+        return self.runtime_s is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
@@ -185,9 +190,9 @@ def family_story(rows: Sequence[Row]) -> str:
 
 
 def cells(entries: Sequence[Ranked]) -> list[dict[str, Any]]:
-    """What a table shows of every row, as text: planner, contiguity, status, objective, bound, gap, the
-    three metrics by their names, peak, runtime, guarantee and reason."""
-    shown = {str(name): text.seconds_alike([_metric(e.row, name) for e in entries]) for name in Objective}
+    """What a table shows of every row, as text: planner, contiguity, status, word (of the status, alone),
+    objective, bound, gap, the three metrics by their names, peak, runtime, guarantee and source."""
+    shown = {str(name): text.seconds_alike([_metric(e.row, name) for e in entries], 4) for name in Objective}
     compared = text.seconds_alike([e.row.objective_s for e in entries] + [e.row.bound_s or None for e in entries])
     shown["objective"], shown["bound"] = compared[: len(entries)], compared[len(entries) :]
     return [
@@ -195,23 +200,62 @@ def cells(entries: Sequence[Ranked]) -> list[dict[str, Any]]:
             "planner": entry.row.planner,
             "contiguity": entry.row.contiguity,
             "status": status_words(entry.row),
+            "word": _word(entry.row),
             "gap": text.percent(entry.gap),
             "peak": text.nbytes(entry.row.peak_bytes),
             "runtime": text.seconds(entry.row.runtime_s),
             "guarantee": entry.row.guarantee,
             "source": entry.row.source,
-            "reason": entry.row.reason,
             **{name: values[i] for name, values in shown.items()},
         }
         for i, entry in enumerate(entries)
     ]
 
 
+def table(rows: Sequence[Row], shown: tuple[str, str] | None) -> list[dict[str, Any]]:
+    """The page's rows of the planners that ran: `cells` with place, best and current.
+
+    shown: planner and contiguity of the plan on the page.
+    """
+    entries = [entry for entry in ranked(rows) if entry.row.ran]
+    return [
+        told
+        | {
+            "place": entry.place,
+            "best": entry.best,
+            "current": entry.row.has_plan and (entry.row.planner, entry.row.contiguity) == shown,
+        }
+        for entry, told in zip(entries, cells(entries), strict=True)
+    ]
+
+
+def left_out(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """Planners that could not be asked, or broke: planner (with the contiguities where it is not all of
+    them), status and reason, which mostly is the same for every contiguity."""
+    places: dict[tuple[str, str, str], list[str]] = {}
+    for row in rows:
+        if not row.ran:
+            places.setdefault((row.planner, status_words(row), " ".join(row.reason.split())), []).append(row.contiguity)
+    every = len({row.contiguity for row in rows})
+    return [
+        {
+            "planner": planner if len(found) == every else f"{planner} ({', '.join(found)})",
+            "status": status,
+            "reason": reason,
+        }
+        for (planner, status, reason), found in places.items()
+    ]
+
+
 def status_words(row: Row) -> str:
     """ "feasible", or why the search ended where that is news: "feasible, time limit"."""
     why = {"TIME_LIMIT": "time limit", "CANCELLED": "cancelled", "STATE_LIMIT": "state limit"}.get(row.stop_reason, "")
-    word = row.status.lower().replace("_", " ")
+    word = _word(row)
     return f"{word}, {why}" if why and row.status in ("FEASIBLE", "NO_PLAN") else word
+
+
+def _word(row: Row) -> str:
+    return row.status.lower().replace("_", " ")
 
 
 def _metric(row: Row, objective: Objective) -> float | None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+import json
+import zlib
+from collections.abc import Container, Sequence
 from typing import Any
 
 from explorer.view import text
-from explorer.view.plan_view import devices, finite, plan_view, result_view
+from explorer.view.comparison import Row, contradictions
+from explorer.view.plan_view import PlanView, devices, finite, plan_view, result_view
 from explorer.view.skeleton import skeleton
 from solvers.formats.workload import Workload
 from solvers.plan import Plan
-from solvers.problem import Problem
+from solvers.problem import Objective, Problem
 from solvers.result import Progress, Result, Status
 
 Event = dict[str, Any]
-"""JSON with a ``kind``: loading, model, progress, result or failed."""
+"""Plain data with a ``kind``: loading, model, progress, result or failed for a solve; loading, model,
+comparing, row, compared or failed for a comparison."""
+
+LAST = ("result", "compared", "failed")
+"""Kinds of which every job has exactly one, at its end."""
 
 BLAMED = 5
 
@@ -68,6 +75,41 @@ def result(outcome: Result, fits_memory_bytes: float | None = None, bound_memory
         if outcome.plan is not None
         else infeasible(outcome.problem, outcome.status, outcome.notes, fits_memory_bytes, bound_memory_bytes),
     }
+
+
+def comparing(position: int, runs: int, planner: str, step: Progress) -> Event:
+    """The run at hand of a comparison, the ``position``-th of ``runs``, and how far it is."""
+    return {
+        "kind": "comparing",
+        "position": position,
+        "runs": runs,
+        "planner": planner,
+        "elapsed_s": step.elapsed_s,
+        "objective_s": finite(step.objective_s),
+    }
+
+
+def row(told: Row, objective: Objective, outcome: Result | None) -> Event:
+    """A finished run of a comparison under ``objective``. plan: the view of its plan as `packed` leaves
+    it, or None; a page keeps many of them and looks at few."""
+    view = None if outcome is None else result_view(outcome)
+    return {"kind": "row", "row": told, "objective": objective.value, "plan": None if view is None else packed(view)}
+
+
+def compared(rows: Sequence[Row], runs: int) -> Event:
+    """The end of a comparison of which ``rows`` came; fewer than ``runs`` if it was stopped."""
+    return {"kind": "compared", "finished": len(rows), "runs": runs, "contradictions": contradictions(rows)}
+
+
+def packed(view: PlanView) -> bytes:
+    """A plan's view in a tenth of the memory; `unpacked` gives it back."""
+    return zlib.compress(json.dumps(view, allow_nan=False).encode(), 1)
+
+
+def unpacked(view: bytes) -> PlanView:
+    """Only for what `packed` made in this program."""
+    found: PlanView = json.loads(zlib.decompress(view))
+    return found
 
 
 def failed(message: str) -> Event:

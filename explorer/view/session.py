@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 from explorer.settings import Settings
 from explorer.view.palette import THEMES, Theme
 from solvers.errors import InvalidProblem
-from solvers.problem import Objective, Pipeline
+from solvers.problem import Contiguity, Objective, Pipeline
 
 MAX_DEVICES = 32
 MAX_BATCH = 65536
@@ -55,6 +55,7 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         device_kind=_one_of(raw, "device_kind", choices.device_kinds),
         memory_bytes=_number(raw, "memory", MIN_MEMORY, MAX_MEMORY),
         objective=_enum(raw, "objective", Objective),
+        contiguity=_enum(raw, "contiguity", Contiguity) or Contiguity.ACYCLIC,
         pipeline=_enum(raw, "pipeline", Pipeline) or Pipeline.ONE_F_ONE_B,
         training=_boolean(raw, "training"),
         dtype=_one_of(raw, "dtype", DTYPES),
@@ -88,6 +89,7 @@ def to_dict(session: Session) -> dict[str, Any]:
         "device_kind": settings.device_kind,
         "memory": settings.memory_bytes,
         "objective": settings.objective.value if settings.objective else None,
+        "contiguity": settings.contiguity.value if settings.contiguity is not Contiguity.ACYCLIC else None,
         "pipeline": settings.pipeline.value if settings.pipeline is not Pipeline.ONE_F_ONE_B else None,
         "training": settings.training,
         "dtype": settings.dtype,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from explorer.jobs import SolveRequest
+from explorer.jobs import CompareRequest, SolveRequest
 from explorer.view.events import Event
 
 
@@ -45,17 +45,22 @@ class Catalogue:
 
 
 class Backend(Protocol):
-    """Starts solves elsewhere and reports on them.
+    """Starts solves and comparisons elsewhere and reports on them.
 
     on_event may be called from any thread. The events of a job are those of `explorer.view.events`:
-    any number of ``loading``, one ``model``, any number of ``progress``, then exactly one ``result``
-    or ``failed``; after `cancel` returns, at most the last one within half a second.
+    any number of ``loading``, one ``model``, any number of ``progress`` (``comparing`` and ``row``),
+    then exactly one ``result`` (``compared``) or ``failed``; after `cancel` returns, at most what was
+    found so far within half a second.
     """
 
     def catalogue(self) -> Catalogue: ...
 
     def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
         """Begin; returns the job's id."""
+        ...
+
+    def compare(self, request: CompareRequest, on_event: Callable[[Event], None]) -> str:
+        """Begin a comparison; returns the job's id. It waits for what was started before."""
         ...
 
     def cancel(self, job: str) -> None:

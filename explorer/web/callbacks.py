@@ -26,6 +26,7 @@ def register(app: Dash) -> None:
         Input(ids.MICRO_BATCHES, "value"),
         Input(ids.PIPELINE, "value"),
         Input(ids.OBJECTIVE, "value"),
+        Input(ids.CONTIGUITY, "value"),
         Input(ids.PLANNER, "value"),
         Input(ids.TIME_LIMIT, "value"),
         Input(ids.LIVE, "checked"),
@@ -47,6 +48,15 @@ def register(app: Dash) -> None:
     )
     app.clientside_callback(
         ClientsideFunction("explorer", "cancel"), Input(ids.CANCEL, "n_clicks"), prevent_initial_call=True
+    )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "compare"),
+        Input(ids.COMPARE, "n_clicks"),
+        State(ids.COMPARE_EVERY, "checked"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "stopComparing"), Input(ids.COMPARE_STOP, "n_clicks"), prevent_initial_call=True
     )
     app.clientside_callback(
         ClientsideFunction("explorer", "theme"),

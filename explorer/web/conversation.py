@@ -6,29 +6,27 @@ A state machine without sockets or threads: messages and events come in, message
 
 from __future__ import annotations
 
+import itertools
+import re
 import time
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import replace
 from typing import Any
 
 from explorer.view import text
-from explorer.view.elements import GraphView, depths, expanded_to, graph_view, readable_depth
+from explorer.view.elements import expanded_to, readable_depth
 from explorer.view.events import Event
-from explorer.view.inspect import box_facts, device_facts
-from explorer.view.palette import Theme
 from explorer.view.session import Choices, Session, parse, to_query
 from explorer.view.skeleton import Skeleton
 from explorer.web import drawing, ids, panels
 from explorer.web.backend import Backend, SolveRequest
-from explorer.web.stylesheet import stylesheet
+from explorer.web.picture import Message, Picture
 from solvers.errors import InvalidProblem
 
-Message = dict[str, Any]
 REMEMBERED = 12
 """Skeletons kept for all pages together, so that going back to a model is instant."""
 
 
-class Conversation:
+class Conversation(Picture):
     """State of one page. ``deliver`` brings a worker's event back to `on_event` on the right thread."""
 
     def __init__(
@@ -39,22 +37,13 @@ class Conversation:
         send: Callable[[Message], None],
         deliver: Callable[[int, Event], None],
     ) -> None:
+        super().__init__(send)
         self.backend, self.choices, self.skeletons = backend, choices, skeletons
-        self.send, self.deliver = send, deliver
-        self.session: Session | None = None
-        self.theme: Theme = "light"
-        self.aspect = 0.85
+        self.deliver = deliver
         self.job: str | None = None
-        self.turn = 0
-        self.asked_at = 0.0
-        self.skeleton: Skeleton | None = None
-        self.view: GraphView | None = None
-        self.plan: Mapping[str, Any] | None = None
+        self.turns = itertools.count(1)
         self.shown_s: float | None = None
-        self.before_s: float | None = None
-        self.selected: tuple[str, str] | None = None
-        self.open: frozenset[str] = frozenset()
-        self.log: list[str] = []
+        self.standing = ("none", "no plan", "")
 
     # -- from the browser -----------------------------------------------------------------------
 
@@ -69,6 +58,9 @@ class Conversation:
             "collapse": self._collapse,
             "select": self._select,
             "open": self._open,
+            "compare": self._compare,
+            "stop-comparing": self._stop_comparing,
+            "show-row": self._show_row,
         }
         act = acts.get(str(message.get("type")))
         if act is None:
@@ -80,77 +72,86 @@ class Conversation:
 
     def close(self) -> None:
         """The page is gone: its job is not needed any more."""
-        self.turn += 1
-        if self.job is not None:
-            self.backend.cancel(self.job)
-            self.job = None
+        self.turn = self.comparing.turn = next(self.turns)
+        for job in (self.job, self.comparing.job):
+            if job is not None:
+                self.backend.cancel(job)
+        self.job = self.comparing.job = None
 
     def _solve(self, message: Mapping[str, Any]) -> None:
-        raw = message.get("session")
-        session = parse(raw if isinstance(raw, Mapping) else {}, self.choices)
-        aspect = message.get("aspect")
-        if isinstance(aspect, (int, float)) and 0.2 <= aspect <= 5:
-            self.aspect = float(aspect)
+        session = self._asked(message)
         if self.job is not None:
             self.backend.cancel(self.job)
-        if self.session is not None and self.session.model != session.model:
-            self.shown_s = None
-            self.selected = None
-        self.session, self.theme = session, session.theme
+        self._stop_comparing({})  # it would keep this question waiting
+        if self.comparing.rows:
+            self._tell_comparison()
         self.before_s = self.shown_s
-        self.turn += 1
-        self.asked_at = time.perf_counter()
-        turn = self.turn
+        turn = self.turn = next(self.turns)
         self._status("solving", session.planner, "…", query=to_query(session))
         request = SolveRequest(
             session.model, session.settings, session.planner, session.time_limit_s, frozenset(self.skeletons)
         )
         self.job = self.backend.start(request, lambda event: self.deliver(turn, event))
 
+    def _asked(self, message: Mapping[str, Any]) -> Session:
+        """The session that a message brings, which is the page's from now on."""
+        raw = message.get("session")
+        session = parse(raw if isinstance(raw, Mapping) else {}, self.choices)
+        aspect = message.get("aspect")
+        if isinstance(aspect, (int, float)) and 0.2 <= aspect <= 5:
+            self.aspect = float(aspect)
+        if self.session is not None and self.session.model != session.model:
+            self.shown_s = None
+            self.selected = None
+        self.session, self.theme = session, session.theme
+        self.asked_at = time.perf_counter()
+        return session
+
     def _cancel(self, _: Mapping[str, Any]) -> None:
         if self.job is not None:
             self.backend.cancel(self.job)
+        self._stop_comparing({})
 
-    def _theme(self, message: Mapping[str, Any]) -> None:
-        self.theme = "dark" if message.get("theme") == "dark" else "light"
-        if self.session is not None:
-            self.session = replace(self.session, theme=self.theme)
-        self.send({"type": "props", "props": {ids.GRAPH: {"stylesheet": stylesheet(self.theme)}}})
-        self._draw("theme")
+    def _compare(self, message: Mapping[str, Any]) -> None:
+        """Run every planner on what the page asks; a solve that is running ends first."""
+        session = self._asked(message)
+        self._stop_comparing({})
+        turn = next(self.turns)
+        request = self.comparing.begin(session, message.get("every") is True, turn, frozenset(self.skeletons))
+        self.comparing.job = self.backend.compare(request, lambda event: self.deliver(turn, event))
+        if self.job is None:
+            self._status("solving", "comparing", "…", query=to_query(session))
+        self._tell_comparison()
 
-    def _depth(self, message: Mapping[str, Any]) -> None:
-        if self.skeleton is None or self.view is None:
+    def _stop_comparing(self, _: Mapping[str, Any]) -> None:
+        if self.comparing.job is not None:
+            self.comparing.stopping = True
+            self.backend.cancel(self.comparing.job)
+
+    def _show_row(self, message: Mapping[str, Any]) -> None:
+        """Put the plan of a row on the page, as if its planner had been asked for it."""
+        element = message.get("element")
+        if not isinstance(element, str) or not re.fullmatch("[0-9]{1,4}", element) or self.skeleton is None:
             return
-        step = 1 if message.get("step") == 1 else -1
-        wanted = min(max(1, self.view.depth + step), depths(self.skeleton))
-        self._arrange(expanded_to(self.skeleton, wanted))
-
-    def _expand(self, message: Mapping[str, Any]) -> None:
-        element = str(message.get("element"))
-        if self.view is not None and element in self.view.expandable:
-            self._arrange(self.view.expanded | {element[2:]})
-
-    def _collapse(self, message: Mapping[str, Any]) -> None:
-        path = str(message.get("element"))[2:]
-        if self.view is not None and path in self.view.expanded:
-            below = path + "."
-            kept = {p for p in self.view.expanded if p != path and not p.startswith(below)}
-            self._arrange(frozenset(kept))
-
-    def _select(self, message: Mapping[str, Any]) -> None:
-        kind, which = message.get("kind"), str(message.get("id"))[:400]
-        self.selected = (kind, which) if kind in ("box", "device") else None
-        self._inspect()
-
-    def _open(self, message: Mapping[str, Any]) -> None:
-        shown = message.get("shown")
-        self.open = frozenset(str(s)[:40] for s in shown[:8]) if isinstance(shown, list) else frozenset()
-        self.send({"type": "props", "props": self._tables()})
+        found = self.comparing.shown(int(element), self.session, self.skeleton["hash"])
+        if found is None:
+            return
+        if self.job is not None:
+            self.backend.cancel(self.job)
+        self.turn = next(self.turns)
+        self.session, event = found
+        self.before_s, self.asked_at = self.shown_s, time.perf_counter()
+        settings = self.session.settings
+        self.send({"type": "adopt", "planner": self.session.planner, "contiguity": settings.contiguity.value})
+        self._result(event, to_query(self.session))
 
     # -- from the solver ------------------------------------------------------------------------
 
     def on_event(self, turn: int, event: Event) -> None:
         """Pass on an event of the job of ``turn``; those of earlier turns are dropped."""
+        if turn == self.comparing.turn:
+            self._on_comparison(event)
+            return
         if turn != self.turn:
             return
         match event["kind"]:
@@ -183,7 +184,7 @@ class Conversation:
 
     def _progress(self, event: Event) -> None:
         if event["plan"] is not None:
-            self.plan = event["plan"]
+            self.plan, self.drawn = event["plan"], self.session
             self._draw("incumbent")
         bits = [text.seconds(event["elapsed_s"])]
         if event["objective_s"]:
@@ -193,70 +194,57 @@ class Conversation:
             bits.append(f"bound {text.seconds(event['bound_s'])}")
         self._status("solving", self.session.planner if self.session else "", " · ".join(bits))
 
-    def _result(self, event: Event) -> None:
+    def _on_comparison(self, event: Event) -> None:
+        comparing = self.comparing
+        match event["kind"]:
+            case "loading" if self.job is None:
+                self._status("loading", event["text"], "")
+            case "model":
+                comparing.model = event["hash"]
+                if comparing.fits(self.session):
+                    self._model(event)
+            case "comparing" if self.job is None:
+                objective = event["objective_s"]
+                bits = [event["planner"], text.seconds(event["elapsed_s"])]
+                bits += [text.seconds(objective)] if objective else []
+                self._status("solving", f"comparing {event['position']} of {event['runs']}", " · ".join(bits))
+            case "row":
+                comparing.add(event)
+                self._tell_comparison()
+            case "compared" | "failed":
+                comparing.job = None
+                if event["kind"] == "compared":
+                    comparing.end(event)
+                elif not comparing.stopping:
+                    self._failed(event["message"])
+                self._tell_comparison()
+                if self.job is None and (event["kind"] == "compared" or comparing.stopping):
+                    self._status(*self.standing)
+
+    def _result(self, event: Event, query: str | None = None) -> None:
         self.job = None
         if event["plan"] is None:
             self.send({"type": "banner", "children": panels.no_plan(event)})
             state = {"INFEASIBLE": "infeasible"}.get(event["status"], "none")
             if event["stop_reason"] == "CANCELLED":
                 state = "cancelled"
-            self._status(state, event["planner"], "infeasible" if state == "infeasible" else "no plan")
+            self._stand(state, event["planner"], "infeasible" if state == "infeasible" else "no plan")
             return
-        self.plan = event["plan"]
+        self.plan, self.drawn = event["plan"], self.session
         self._draw("final")
         self.shown_s = self.plan["objective_s"]
-        self._status(*_outcome(event))
+        self._stand(*_outcome(event), query)
 
     # -- to the browser -------------------------------------------------------------------------
 
-    def _arrange(self, expanded: frozenset[str]) -> None:
-        if self.skeleton is None:
-            return
-        self.view = graph_view(self.skeleton, expanded, self.aspect)
-        self.send(drawing.graph_message(self.view, self.skeleton))
-        if self.plan is not None:
-            self.send(drawing.overlay_message(self.view, self.skeleton, self.plan))
-            self.send({"type": "props", "props": self._tables()})
-
-    def _draw(self, reason: str) -> None:
-        if self.plan is None or self.view is None or self.skeleton is None:
-            return
-        started = time.perf_counter()
-        message = drawing.plan_message(self.view, self.skeleton, self.plan, self.theme, self.before_s)
-        message["props"] |= self._tables() | self._inspector()
-        done = time.perf_counter()
-        message |= {
-            "reason": reason,
-            "turn": self.turn,
-            "timing": {
-                "server_ms": (done - self.asked_at) * 1e3,
-                "solve_ms": self.plan["runtime_s"] * 1e3,
-                "draw_ms": (done - started) * 1e3,
-            },
-        }
-        self.send(message)
-
-    def _tables(self) -> dict[str, Any]:
-        if self.plan is None or self.view is None or self.skeleton is None:
-            return {}
-        return drawing.tables(self.view, self.skeleton, self.plan, self.open)
-
-    def _inspector(self) -> dict[str, Any]:
-        facts = None
-        if self.selected and self.view is not None and self.skeleton is not None:
-            kind, which = self.selected
-            if kind == "box":
-                facts = box_facts(which, self.view, self.skeleton, self.plan)
-            elif self.plan is not None and which.isdecimal():
-                facts = device_facts(int(which), self.plan)
-        return {ids.INSPECTOR: {"children": panels.inspector(facts)}}
-
-    def _inspect(self) -> None:
-        self.send({"type": "props", "props": self._inspector()})
-
     def _failed(self, message: str) -> None:
         self.send({"type": "banner", "children": panels.failure(message)})
-        self._status("failed", "failed", text.short(message, 60))
+        self._stand("failed", "failed", text.short(message, 60))
+
+    def _stand(self, state: str, what: str, more: str, query: str | None = None) -> None:
+        """A status that stays until there is another plan: it is told again after a comparison."""
+        self.standing = (state, what, more)
+        self._status(state, what, more, query)
 
     def _status(self, state: str, what: str, more: str, query: str | None = None) -> None:
         message = {"type": "status", "state": state, "what": what, "more": more, "turn": self.turn}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from explorer.clusters import DEFAULT_KIND
 from explorer.jobs import Jobs
 from explorer.view.events import Event
-from explorer.web.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, SolveRequest
+from explorer.web.backend import Catalogue, CompareRequest, KindEntry, ModelEntry, PlannerEntry, SolveRequest
 from solvers.cluster import CPU_KIND
 
 FIRST_MODEL, FIRST_PLANNER = "gpt", "auto"
@@ -41,6 +41,9 @@ class JobsBackend:
 
     def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
         return self._jobs.start("solve", request, on_event)
+
+    def compare(self, request: CompareRequest, on_event: Callable[[Event], None]) -> str:
+        return self._jobs.start("compare", request, on_event)
 
     def cancel(self, job: str) -> None:
         self._jobs.cancel(job)

@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 from explorer.view import charts, text, why
 from explorer.view.inspect import Facts
 
-MAIN_KPI = {"iteration": "Iteration time", "makespan": "Makespan", "max-load": "Max-load per sample"}
+MAIN_KPI = {"iteration": "Iteration time", "makespan": "Makespan", "max-load": "Max-load"}
 
 
 def kpis(plan: Mapping[str, Any], before_s: float | None) -> list[Component]:

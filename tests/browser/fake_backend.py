@@ -1,4 +1,8 @@
-"""A backend without an engine: hand-made plans of the chain, told as a real worker tells them."""
+"""A backend without an engine: hand-made plans of the chain, told as a real worker tells them.
+
+A comparison has the planners "auto" (the even plan), "single" (all on one device) and "round", which
+cannot be asked; under a time limit of more than a minute "slow" is compared too, until it is stopped.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,14 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from explorer.jobs import CompareRequest
 from explorer.view import events
+from explorer.view.comparison import UNSUPPORTED, Row, result_row
 from explorer.view.events import Event
 from explorer.web.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, SolveRequest
+from solvers.assemble import assemble
+from solvers.evaluate import evaluate
+from solvers.plan import Plan
 from solvers.problem import Problem
 from solvers.result import Progress, Result, Status, StopReason
 from solvers.simulate import simulate
@@ -31,14 +40,23 @@ class FakeBackend:
     def catalogue(self) -> Catalogue:
         return Catalogue(
             (ModelEntry("chain", "8 blocks of 12 operators"), ModelEntry("broken", "does not load")),
-            (PlannerEntry("auto", "exact", "hand-made"), PlannerEntry("slow", "heuristic", "hand-made")),
+            (
+                PlannerEntry("auto", "exact", "hand-made"),
+                *(PlannerEntry(name, "heuristic", "hand-made") for name in ("slow", "single", "round")),
+            ),
             (KindEntry("V100-16GB", 16 * GIB), KindEntry("H100-80GB", 80 * GIB)),
         )
 
     def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
+        return self._begin(self._run, request, on_event)
+
+    def compare(self, request: CompareRequest, on_event: Callable[[Event], None]) -> str:
+        return self._begin(self._compare, request, on_event)
+
+    def _begin(self, run: Callable[..., None], request: object, on_event: Callable[[Event], None]) -> str:
         job = f"job{next(self._numbers)}"
         stop = self._stops[job] = threading.Event()
-        threading.Thread(target=self._guarded, args=(request, on_event, stop), daemon=True).start()
+        threading.Thread(target=self._guarded, args=(run, request, on_event, stop), daemon=True).start()
         return job
 
     def cancel(self, job: str) -> None:
@@ -49,9 +67,11 @@ class FakeBackend:
         for stop in self._stops.values():
             stop.set()
 
-    def _guarded(self, request: SolveRequest, tell: Callable[[Event], None], stop: threading.Event) -> None:
+    def _guarded(
+        self, run: Callable[..., None], request: object, tell: Callable[[Event], None], stop: threading.Event
+    ) -> None:
         try:
-            self._run(request, tell, stop)
+            run(request, tell, stop)
         except Exception as error:
             tell(events.failed(f"{type(error).__name__}: {error}"))
             raise
@@ -83,12 +103,43 @@ class FakeBackend:
         trace = (Progress(0.0, math.inf, bound, "bound"), Progress(took, objective, bound))
         tell(events.result(Result(problem, plan, status, reason, objective, bound, took, request.planner, trace=trace)))
 
+    def _compare(self, request: CompareRequest, tell: Callable[[Event], None], stop: threading.Event) -> None:
+        problem = self._problem(request)
+        tell(events.model(chain_workload(), request.known))
+        single = assemble(problem, [(0,)] * len(problem.graph), problem.micro_batches)
+        rows = []
+        for contiguity in request.contiguities or (request.settings.contiguity,):
+            asked = replace(problem, contiguity=contiguity)
+            rows.append(Row("round", contiguity.value, "heuristic", "hand-made", UNSUPPORTED, reason="it is square"))
+            tell(events.row(rows[-1], problem.objective, None))
+            for planner, plan, status in (
+                ("single", single, Status.FEASIBLE),
+                ("auto", even_plan(problem), Status.OPTIMAL),
+            ):
+                rows.append(self._row(asked, planner, plan, status, tell))
+        if request.time_limit_s > 60:
+            step = Progress(0.1, simulate(problem, single).makespan_s, 0.0)
+            tell(events.comparing(4, 4, "slow", step))
+            stop.wait(BUSY_S)
+            rows.append(self._row(problem, "slow", single, Status.FEASIBLE, tell))
+        tell(events.compared(rows, len(rows)))
+
     @staticmethod
-    def _problem(request: SolveRequest) -> Problem:
+    def _row(problem: Problem, planner: str, plan: Plan, status: Status, tell: Callable[[Event], None]) -> Row:
+        metrics = evaluate(problem, plan)
+        took = metrics.iteration_s
+        bound = took if status is Status.OPTIMAL else took / 10
+        result = Result(problem, plan, status, StopReason.FINISHED, took, bound, 0.01, planner)
+        row = result_row(planner, "exact", "hand-made", result, metrics)
+        tell(events.row(row, problem.objective, result))
+        return row
+
+    @staticmethod
+    def _problem(request: SolveRequest | CompareRequest) -> Problem:
         asked = request.settings
         devices = asked.devices or 4
         own = 16 * GIB if asked.device_kind in (None, "V100-16GB") else 80 * GIB
         mini = asked.mini_batch or 16
         micro = asked.micro_batches or math.gcd(mini, 8)
         problem = chain_problem(devices, asked.memory_bytes or own, mini, micro, asked.pipeline)
-        return replace(problem, training=asked.training is not False)
+        return replace(problem, training=asked.training is not False, contiguity=asked.contiguity)

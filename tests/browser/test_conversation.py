@@ -14,7 +14,7 @@ from explorer.web.live import encode
 from solvers.result import Result, Status, StopReason
 from tests.view.small import chain_problem, chain_workload, even_plan
 
-CHOICES = Choices(("chain", "other"), ("auto",), ("toy",))
+CHOICES = Choices(("chain", "other"), ("auto", "single", "linear-dp"), ("toy",))
 
 
 class Recorder:
@@ -26,6 +26,9 @@ class Recorder:
     def start(self, request, on_event):
         self.asked.append((request, on_event))
         return f"job{len(self.asked)}"
+
+    def compare(self, request, on_event):
+        return self.start(request, on_event)
 
     def cancel(self, job):
         self.cancelled.append(job)
@@ -118,6 +121,11 @@ def test_what_does_not_parse_never_reaches_the_backend(talk, session):
         {"type": "open", "shown": [1, {"b": 2}]},
         {"type": "depth", "step": "up"},
         {"type": "theme", "theme": 7},
+        {"type": "show-row"},
+        {"type": "show-row", "element": "0"},
+        {"type": "show-row", "element": "-1"},
+        {"type": "show-row", "element": ["0"]},
+        {"type": "stop-comparing", "element": {}},
     ],
 )
 def test_odd_messages_do_no_harm(talk, message):

@@ -5,7 +5,7 @@ import pytest
 from explorer.settings import Settings
 from explorer.view.session import Choices, Session, parse, parse_query, to_dict, to_query
 from solvers.errors import InvalidProblem
-from solvers.problem import Objective, Pipeline
+from solvers.problem import Contiguity, Objective, Pipeline
 
 CHOICES = Choices(("gpt", "bert-small"), ("auto", "pipedream"), ("V100-16GB", "H100-80GB"))
 FULL = Session(
@@ -15,6 +15,7 @@ FULL = Session(
         device_kind="H100-80GB",
         memory_bytes=2.0**34,
         objective=Objective.MAX_LOAD,
+        contiguity=Contiguity.NONE,
         pipeline=Pipeline.GPIPE,
         training=False,
         dtype="bf16",
@@ -68,6 +69,8 @@ def test_auto_empty_and_unknown_keys_mean_the_default():
         ("device_kind", "TPU"),
         ("objective", "fastest"),
         ("pipeline", ["gpipe"]),
+        ("contiguity", "round"),
+        ("contiguity", {"none": 1}),
         ("training", "maybe"),
         ("dtype", "int4"),
         ("theme", "neon"),

@@ -129,11 +129,13 @@ def _tabs() -> Component:
                     [
                         dmc.TabsTab("Memory", value="memory"),
                         dmc.TabsTab("Devices", value="devices"),
+                        dmc.TabsTab("Compare", value="compare"),
                         dmc.TabsTab("Log", value="log"),
                     ]
                 ),
                 dmc.TabsPanel(html.Div(id=ids.MEMORY_CARDS, className="memory"), value="memory"),
                 dmc.TabsPanel(html.Div(id=ids.DEVICE_TABLE, className="table-wrap"), value="devices"),
+                dmc.TabsPanel(_compare(), value="compare"),
                 dmc.TabsPanel(html.Ol(id=ids.LOG, className="log"), value="log"),
             ],
             id=ids.TABS,
@@ -142,6 +144,24 @@ def _tabs() -> Component:
         ),
         className="card tabs-card",
         **{"aria-label": "Details"},
+    )
+
+
+def _compare() -> Component:
+    return html.Div(
+        [
+            html.Div(
+                [
+                    html.Button("Compare planners", id=ids.COMPARE, className="tool strong", n_clicks=0),
+                    html.Button("Stop", id=ids.COMPARE_STOP, className="tool", n_clicks=0, disabled=True),
+                    dmc.Checkbox(id=ids.COMPARE_EVERY, label="All contiguities", checked=False, size="xs"),
+                    html.Span(id=ids.COMPARE_NOTE, className="quiet"),
+                ],
+                className="compare-head",
+            ),
+            html.Div(id=ids.COMPARISON, className="table-wrap"),
+        ],
+        className="compare",
     )
 
 

@@ -209,6 +209,19 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
                 checkIconPosition="right",
                 **{"aria-label": "Objective"},
             ),
+            html.Div("Contiguity", className="label"),
+            dmc.SegmentedControl(
+                id=ids.CONTIGUITY,
+                data=[
+                    {"value": "acyclic", "label": "Acyclic"},
+                    {"value": "convex", "label": "Convex"},
+                    {"value": "none", "label": "None"},
+                ],
+                value=session.settings.contiguity.value,
+                size="xs",
+                fullWidth=True,
+                className="dense",
+            ),
             _row(
                 "Time limit",
                 dmc.NumberInput(

@@ -1,0 +1,116 @@
+"""The comparison of one page: the rows that came, the plans behind them, and for which settings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from explorer.view import text
+from explorer.view.comparison import Row, best_bound_s, family_story, left_out, table
+from explorer.view.events import Event, unpacked
+from explorer.view.session import Session, to_query
+from explorer.web import ids
+from explorer.web.backend import CompareRequest
+from explorer.web.comparison_panel import comparison_table
+from solvers.problem import Contiguity
+
+PLANS_BYTES = 64 * 2**20
+"""Packed plans kept for one page. What would exceed it has its row, but cannot be shown."""
+
+
+class Comparing:
+    """Rows are kept when the settings change, and are good again when these come back."""
+
+    def __init__(self) -> None:
+        self.session: Session | None = None
+        self.every = False
+        self.turn = 0
+        self.job: str | None = None
+        self.stopping = False
+        self.model = ""
+        self.objective = ""
+        self.rows: list[Row] = []
+        self.plans: list[bytes | None] = []
+        self.runs = 0
+        self.wrong: tuple[str, ...] = ()
+
+    def begin(self, session: Session, every: bool, turn: int, known: frozenset[str]) -> CompareRequest:
+        """Forget the rows before; returns what to ask. every: for all contiguities."""
+        self.session, self.every, self.turn = session, every, turn
+        self.stopping, self.model, self.runs, self.wrong = False, "", 0, ()
+        self.rows, self.plans = [], []
+        contiguities = tuple(Contiguity) if every else ()
+        return CompareRequest(session.model, session.settings, (), contiguities, session.time_limit_s, known)
+
+    def add(self, event: Event) -> None:
+        """Keep the row of a ``row`` event, and its plan if there is room."""
+        held = sum(len(plan) for plan in self.plans if plan is not None)
+        plan = event["plan"]
+        self.objective = event["objective"]
+        self.rows.append(event["row"])
+        self.plans.append(plan if plan is not None and held + len(plan) <= PLANS_BYTES else None)
+
+    def end(self, event: Event) -> None:
+        """After the ``compared`` event."""
+        self.runs, self.wrong = event["runs"], tuple(event["contradictions"])
+
+    def fits(self, session: Session | None) -> bool:
+        """Whether the rows answer the question that ``session`` asks, whoever answers it."""
+        return session is not None and self.session is not None and self._question(session) == self._question()
+
+    def _question(self, session: Session | None = None) -> str:
+        asked = session or self.session
+        assert asked is not None
+        settings = replace(asked.settings, contiguity=Contiguity.ACYCLIC) if self.every else asked.settings
+        return to_query(replace(asked, settings=settings, planner="auto", time_limit_s=1.0, theme="light"))
+
+    def shown(self, place: int, session: Session | None, model: str) -> tuple[Session, Event] | None:
+        """The session that would have led to the plan of a row, and its ``result`` event; None if there
+        is no such plan or it is of other settings or of a model that is not on the page."""
+        if not 0 <= place < len(self.rows) or not self.fits(session) or model != self.model:
+            return None
+        row, packed = self.rows[place], self.plans[place]
+        if packed is None or session is None:
+            return None
+        settings = replace(session.settings, contiguity=Contiguity(row.contiguity))
+        event = {
+            "kind": "result",
+            "status": row.status,
+            "stop_reason": row.stop_reason,
+            "planner": row.planner,
+            "runtime_s": row.runtime_s,
+            "plan": unpacked(packed),
+        }
+        return replace(session, planner=row.planner, settings=settings), event
+
+    def props(self, session: Session | None, shown: tuple[str, str] | None) -> dict[str, Any]:
+        """The panel. session: of the page now; shown: planner and contiguity of the plan on it, if that
+        is of these settings."""
+        fits = self.fits(session)
+        rows = table(self.rows, shown)
+        for told in rows:
+            told["can_show"] = fits and self.plans[told["place"]] is not None
+        found = comparison_table(rows, left_out(self.rows), self.objective, self.every) if self.rows else []
+        return {
+            ids.COMPARISON: {"children": found, "className": "table-wrap" if fits else "table-wrap past"},
+            ids.COMPARE_NOTE: {"children": self._note(fits)},
+            ids.COMPARE_STOP: {"disabled": self.job is None},
+        }
+
+    def _note(self, fits: bool) -> str:
+        if self.wrong:
+            return f"Internal error, please report it: {self.wrong[0]}."
+        if not self.rows:
+            return "" if self.job is not None else "Runs every planner on these settings, each up to the time limit."
+        if not fits:
+            return "These rows are for other settings. Compare again, or go back to them."
+        words = []
+        if self.job is None and len(self.rows) < self.runs:
+            words.append(f"Stopped after {len(self.rows)} of {self.runs}.")
+        story = family_story(self.rows)
+        bound_s = best_bound_s(self.rows, self.rows[0].contiguity)
+        if story:
+            words.append(story[:1].upper() + story[1:] + ".")
+        elif bound_s:
+            words.append(f"Best bound proved: {text.seconds(bound_s)}.")
+        return " ".join(words)

@@ -1,0 +1,76 @@
+"""The comparison as Dash components: one row a planner; a click on one shows its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+HINTS = {
+    "bound": "The lower bound that this planner proved",
+    "gap": "To the best bound that any of them proved",
+    "peak": "Of the accelerator that needs most",
+}
+TITLES = {"iteration": "Iteration time", "max-load": "Max-load", "makespan": "Makespan"}
+
+
+def comparison_table(
+    rows: Sequence[Mapping[str, Any]], left_out: Sequence[Mapping[str, str]], objective: str, several: bool
+) -> Component:
+    """rows and left_out: of `explorer.view.comparison`, with can_show in each of rows. several: whether
+    contiguities differ."""
+    columns = [
+        ("objective", TITLES[objective], "n"),
+        ("bound", "Bound", "n"),
+        ("gap", "Gap", "n"),
+        ("word", "Status", ""),
+        ("peak", "Peak memory", "n"),
+        ("runtime", "Solver time", "n"),
+        *((name, title, "n wide") for name, title in TITLES.items() if name != objective),
+    ]
+    if several:
+        columns.insert(0, ("contiguity", "Contiguity", ""))
+    head = [
+        html.Th("Planner", scope="col"),
+        *[html.Th(title, scope="col", className=side, title=HINTS.get(key)) for key, title, side in columns],
+    ]
+    body = [_row(row, columns) for row in rows]
+    body += [_left_out(told, len(columns)) for told in left_out]
+    return html.Table(
+        [html.Caption("Planners compared", className="sr"), html.Thead(html.Tr(head)), html.Tbody(body)],
+        className="comparison",
+    )
+
+
+def _row(row: Mapping[str, Any], columns: Sequence[tuple[str, str, str]]) -> Component:
+    what = f"{row['guarantee']}; {row['source']}"
+    name: list[Any] = [
+        html.Button(row["planner"], className="row-link", title=f"Show this plan ({what})")
+        if row["can_show"]
+        else html.Span(row["planner"], title=what)
+    ]
+    if row["best"]:
+        name += [" ", html.Span("best", className="tag")]
+    if row["current"]:
+        name += [" ", html.Span("shown", className="tag plain")]
+    told: dict[str, Any] = {"key": f"row{row['place']}", "className": "out"}
+    if row["current"]:
+        told["aria-current"] = "true"
+    if row["can_show"]:
+        told |= {"className": "plan", "data-act": "show-row", "data-arg": str(row["place"])}
+    cells = [
+        html.Td(row[key], className=side, title=row["status"] if key == "word" else None) for key, _, side in columns
+    ]
+    return html.Tr([html.Th(name, scope="row"), *cells], **told)
+
+
+def _left_out(told: Mapping[str, str], width: int) -> Component:
+    words = f"{told['status']}: {told['reason']}"
+    key = f"out {told['planner']} {told['reason']}"
+    return html.Tr(
+        [html.Th(told["planner"], scope="row"), html.Td(words, colSpan=width, className="reason")],
+        className="out",
+        key=key,
+    )

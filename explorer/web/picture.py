@@ -1,0 +1,133 @@
+"""What is on one page: a model's graph at some level of detail, a plan over it, and what is selected."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from explorer.view.elements import GraphView, depths, expanded_to, graph_view
+from explorer.view.inspect import box_facts, device_facts
+from explorer.view.palette import Theme
+from explorer.view.session import Session
+from explorer.view.skeleton import Skeleton
+from explorer.web import drawing, ids, panels
+from explorer.web.comparing import Comparing
+from explorer.web.stylesheet import stylesheet
+
+Message = dict[str, Any]
+
+
+class Picture:
+    """The part of a page's state that is drawn, and how it changes without a solver's help.
+
+    session: what the page asks; drawn: what it asked when the plan on it was made.
+    """
+
+    def __init__(self, send: Callable[[Message], None]) -> None:
+        self.send = send
+        self.session: Session | None = None
+        self.drawn: Session | None = None
+        self.theme: Theme = "light"
+        self.aspect = 0.85
+        self.turn = 0
+        self.asked_at = 0.0
+        self.skeleton: Skeleton | None = None
+        self.view: GraphView | None = None
+        self.plan: Mapping[str, Any] | None = None
+        self.before_s: float | None = None
+        self.selected: tuple[str, str] | None = None
+        self.open: frozenset[str] = frozenset()
+        self.comparing = Comparing()
+
+    def _theme(self, message: Mapping[str, Any]) -> None:
+        self.theme = "dark" if message.get("theme") == "dark" else "light"
+        if self.session is not None:
+            self.session = replace(self.session, theme=self.theme)
+        self.send({"type": "props", "props": {ids.GRAPH: {"stylesheet": stylesheet(self.theme)}}})
+        self._draw("theme")
+
+    def _depth(self, message: Mapping[str, Any]) -> None:
+        if self.skeleton is None or self.view is None:
+            return
+        step = 1 if message.get("step") == 1 else -1
+        wanted = min(max(1, self.view.depth + step), depths(self.skeleton))
+        self._arrange(expanded_to(self.skeleton, wanted))
+
+    def _expand(self, message: Mapping[str, Any]) -> None:
+        element = str(message.get("element"))
+        if self.view is not None and element in self.view.expandable:
+            self._arrange(self.view.expanded | {element[2:]})
+
+    def _collapse(self, message: Mapping[str, Any]) -> None:
+        path = str(message.get("element"))[2:]
+        if self.view is not None and path in self.view.expanded:
+            below = path + "."
+            kept = {p for p in self.view.expanded if p != path and not p.startswith(below)}
+            self._arrange(frozenset(kept))
+
+    def _select(self, message: Mapping[str, Any]) -> None:
+        kind, which = message.get("kind"), str(message.get("id"))[:400]
+        self.selected = (kind, which) if kind in ("box", "device") else None
+        self._inspect()
+
+    def _open(self, message: Mapping[str, Any]) -> None:
+        shown = message.get("shown")
+        self.open = frozenset(str(s)[:40] for s in shown[:8]) if isinstance(shown, list) else frozenset()
+        self.send({"type": "props", "props": self._tables()})
+
+    def _arrange(self, expanded: frozenset[str]) -> None:
+        if self.skeleton is None:
+            return
+        self.view = graph_view(self.skeleton, expanded, self.aspect)
+        self.send(drawing.graph_message(self.view, self.skeleton))
+        if self.plan is not None:
+            self.send(drawing.overlay_message(self.view, self.skeleton, self.plan))
+            self.send({"type": "props", "props": self._tables()})
+
+    def _draw(self, reason: str) -> None:
+        if self.plan is None or self.view is None or self.skeleton is None:
+            return
+        started = time.perf_counter()
+        message = drawing.plan_message(self.view, self.skeleton, self.plan, self.theme, self.before_s)
+        message["props"] |= self._tables() | self._inspector()
+        done = time.perf_counter()
+        message |= {
+            "reason": reason,
+            "turn": self.turn,
+            "timing": {
+                "server_ms": (done - self.asked_at) * 1e3,
+                "solve_ms": self.plan["runtime_s"] * 1e3,
+                "draw_ms": (done - started) * 1e3,
+            },
+        }
+        self.send(message)
+
+    def _tables(self) -> dict[str, Any]:
+        props = self.comparing.props(self.session, self._shown()) if "compare" in self.open else {}
+        if self.plan is None or self.view is None or self.skeleton is None:
+            return props
+        return props | drawing.tables(self.view, self.skeleton, self.plan, self.open)
+
+    def _shown(self) -> tuple[str, str] | None:
+        """Planner and contiguity of the plan on the page, if the comparison is of its settings."""
+        if self.plan is None or not self.comparing.fits(self.drawn):
+            return None
+        return self.plan["planner"], self.plan["contiguity"]
+
+    def _tell_comparison(self) -> None:
+        self.send({"type": "props", "props": self.comparing.props(self.session, self._shown())})
+
+    def _inspector(self) -> dict[str, Any]:
+        facts = None
+        if self.selected and self.view is not None and self.skeleton is not None:
+            kind, which = self.selected
+            if kind == "box":
+                facts = box_facts(which, self.view, self.skeleton, self.plan)
+            elif self.plan is not None and which.isdecimal():
+                facts = device_facts(int(which), self.plan)
+        return {ids.INSPECTOR: {"children": panels.inspector(facts)}}
+
+    def _inspect(self) -> None:
+        self.send({"type": "props", "props": self._inspector()})
