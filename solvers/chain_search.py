@@ -58,18 +58,15 @@ class ChainSearch:
         contracted: Contracted,
         orders: Sequence[NDArray[np.int64]],
         micro_batches: int,
+        variant: Variant,
         *,
         memory_share: float = 1.0,
-        transfers: Transfers | None = None,
     ) -> Chain:
-        """The best chain whose parts are consecutive in one of ``orders``. transfers: instead of the problem's."""
-        variant = self.variant if transfers is None else self._with(transfers)
+        """The best chain whose parts are consecutive in one of ``orders``, for this variant of max-load."""
         if is_plain(variant, contracted):
             limits = limits_of(self.problem, contracted, micro_batches, memory_share)
             limits = limits._replace(overlapped=variant.transfers is Transfers.LANE)
             return best_linear_chain(costs_of(contracted), limits, orders, self.check)
+        costs = variant_costs(self.condensed, contracted, variant)
         general = variant_limits(self.problem, contracted, variant, micro_batches, memory_share)
-        return best_linear_variant(variant_costs(self.condensed, contracted, variant), general, orders, self.check)
-
-    def _with(self, transfers: Transfers) -> Variant:
-        return variant_of(self.problem, transfers)
+        return best_linear_variant(costs, general, orders, self.check)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from solvers.chains import NO_CHAIN, Chain, Part
 from solvers.downsets import Check, Downsets, Search
 from solvers.kernels.downset_walk import DONE
-from solvers.kernels.variant_costs import VariantCosts, VariantLimits
+from solvers.kernels.variant_costs import BLOCKING, VariantCosts, VariantLimits
 from solvers.kernels.variant_cut import cut_order_variant
 from solvers.kernels.variant_walk import VariantWalk, floors, walk_variant
 from solvers.variants import least_load_s
@@ -45,7 +45,15 @@ def best_variant_chain(
     downsets: Downsets, costs: VariantCosts, limits: VariantLimits, below_s: float, check: Check
 ) -> Search:
     """As `downsets.best_chain`, exact for the variant that costs and limits tell."""
-    return _best(lambda c, bounds: _walk(downsets, c, limits, bounds, check), costs, limits, below_s)
+    floor_of: dict[int, Floats] = {}
+    cut = limits.cpus == 0 and limits.transfers == BLOCKING
+
+    def below(c: VariantCosts, bounds: Floats) -> Found:
+        if len(bounds) not in floor_of:
+            floor_of[len(bounds)] = floors(downsets.words, downsets.parent, downsets.via, c, cut)
+        return _walk(downsets, c, limits, floor_of[len(bounds)], bounds, check)
+
+    return _best(below, costs, limits, below_s)
 
 
 def best_linear_variant(costs: VariantCosts, limits: VariantLimits, orders: Sequence[Ints], check: Check) -> Chain:
@@ -115,15 +123,16 @@ def _cut(order: Ints, costs: VariantCosts, limits: VariantLimits, bounds: Floats
     return _trace_back(best[-1], came_from, limits, nodes, False, 0)
 
 
-def _walk(downsets: Downsets, costs: VariantCosts, limits: VariantLimits, bounds: Floats, check: Check) -> Found:
+def _walk(
+    downsets: Downsets, costs: VariantCosts, limits: VariantLimits, floor_s: Floats, bounds: Floats, check: Check
+) -> Found:
     replicas, passes, elements = costs.acc_s.shape
     states = (limits.accelerators + 1) * (limits.cpus + 1)
     messages = costs.message_s.shape[1]
-    cut = limits.cpus == 0 and limits.transfers == 0
     at = VariantWalk(
         best=np.full((len(downsets), states, passes), np.inf),
         came_from=np.full((len(downsets), states), -1, np.int32),
-        floor_s=floors(downsets.words, downsets.parent, downsets.via, costs, cut),
+        floor_s=floor_s,
         cursor=np.array([0, -1, 0, 0], np.int64),
         bounds=bounds.copy(),
         live=np.zeros(states, np.int64),

@@ -30,18 +30,15 @@ class Variant:
     transfers: Transfers
 
 
-def variant_of(problem: Problem, transfers: Transfers | None = None) -> Variant:
-    """The variant that the problem's max-load is; for other objectives, a max-load that stands for them.
-
-    transfers: instead of the problem's.
-    """
+def variant_of(problem: Problem) -> Variant:
+    """The variant that the problem's max-load is; for other objectives, a max-load that stands for them."""
     own = problem.objective is Objective.MAX_LOAD
-    shared = problem.transfers if transfers is None else transfers
-    if shared is Transfers.LINKS or (shared is Transfers.DUPLEX and not own):
-        shared = Transfers.BLOCKING
+    transfers = problem.transfers
+    if transfers is Transfers.LINKS or (transfers is Transfers.DUPLEX and not own):
+        transfers = Transfers.BLOCKING
     two = own and problem.pipeline is Pipeline.GPIPE and problem.has_backward()
     replicas = max(min(problem.max_replicas, len(problem.cluster.accelerators)), 1)
-    return Variant(2 if two else 1, replicas, shared)
+    return Variant(2 if two else 1, replicas, transfers)
 
 
 def is_plain(variant: Variant, contracted: Contracted) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from solvers.coarsen import Condensed, Contracted, Shape
 from solvers.errors import InvalidPlan
 from solvers.monitor import Monitor
 from solvers.problem import Objective, Problem, Transfers
+from solvers.variants import Variant
 
 MEMORY_SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
 """Shares of the memory caps to plan for, in turn, until a plan fits: what is counted from the simulated
@@ -112,9 +113,19 @@ class LinearStarts:
         shape = contracted.shape
         if shape not in self._orders:
             self._orders[shape] = topological_orders(shape, self.orders)
-        if self.problem.objective is not Objective.MAX_LOAD and self.problem.transfers is not Transfers.BLOCKING:
-            self._fit(contracted, micro_batches, Transfers.LANE)
-        return self._fit(contracted, micro_batches)
+        for variant in self._stand_ins():
+            self._fit(contracted, micro_batches, variant)
+        return self._fit(contracted, micro_batches, self.search.variant)
+
+    def _stand_ins(self) -> list[Variant]:
+        """Other max-loads whose best chain may be better for an objective that is none: with transfers
+        beside a device's compute, and without replicas."""
+        own = self.search.variant
+        if self.problem.objective is Objective.MAX_LOAD:
+            return []
+        beside = own if self.problem.transfers is Transfers.BLOCKING else replace(own, transfers=Transfers.LANE)
+        choices = [replace(variant, replicas=r) for r in sorted({1, own.replicas}) for variant in (beside, own)]
+        return [variant for variant in dict.fromkeys(choices) if variant != own]
 
     def _hopeless(self, contracted: Contracted, chain: Chain) -> bool:
         """Whether the chain's iteration, transfers and bubbles left out, takes longer than one known."""
@@ -122,11 +133,11 @@ class LinearStarts:
             return False
         return iteration_floor_s(self.problem, contracted, chain) >= self.monitor.objective_s
 
-    def _fit(self, contracted: Contracted, micro_batches: int, transfers: Transfers | None = None) -> float:
-        """Offer the best chain that fits, with these transfers instead of the problem's."""
+    def _fit(self, contracted: Contracted, micro_batches: int, variant: Variant) -> float:
+        """Offer the best chain for a variant of max-load that fits."""
         orders = self._orders[contracted.shape]
         for share in memory_shares(self.problem):
-            chain = self.search.linear(contracted, orders, micro_batches, memory_share=share, transfers=transfers)
+            chain = self.search.linear(contracted, orders, micro_batches, variant, memory_share=share)
             if self._hopeless(contracted, chain):
                 return chain.load_s
             key = (micro_batches, chain.parts)
@@ -134,6 +145,6 @@ class LinearStarts:
                 self._offered[key] = offer_chain(self.problem, self.monitor, contracted, chain, micro_batches)
             judged_s = self._offered[key]
             if judged_s < np.inf:
-                self.judged_s[micro_batches] = judged_s
+                self.judged_s[micro_batches] = min(judged_s, self.judged_s[micro_batches])
                 return chain.load_s
         return np.inf
