@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from explorer.planner_choice import choose_planner
@@ -20,8 +20,9 @@ from solvers.solve import solve
 
 TIME_LIMIT_S = 10.0
 """Default, for each planner."""
-ONLY_WHERE_THEY_CAN = ("brute-force",)
-"""Not listed as unsupported unless asked for: that an enumeration is for tiny graphs is no news."""
+ONLY_WHERE_THEY_CAN = ("brute-force", "expert")
+"""Not listed as unsupported unless asked for: that an enumeration is for tiny graphs, and that nobody
+gave a placement, is no news."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,15 +68,19 @@ def split_planners(text: str) -> tuple[str, ...]:
 
 
 def entries(
-    problem: Problem, planners: Sequence[str] = (), contiguities: Sequence[Contiguity] = ()
+    problem: Problem,
+    planners: Sequence[str] = (),
+    contiguities: Sequence[Contiguity] = (),
+    given: Mapping[str, Planner] | None = None,
 ) -> tuple[Entry, ...]:
     """The runs of a comparison, those that cannot be made first: they take no time.
 
     planners: as `choose_planner` reads them; none means every planner that makes sense for the
-    problem. contiguities: none means the problem's own. Raises InvalidProblem for an unknown planner
-    or option.
+    problem. contiguities: none means the problem's own. given: planners that are more than a name and
+    options (an expert with a placement); they come along, whether named or not. Raises
+    InvalidProblem for an unknown planner or option.
     """
-    chosen = {text: choose_planner(text) for text in planners or PLANNERS}
+    chosen = {text: choose_planner(text) for text in planners or PLANNERS} | dict(given or {})
     found = []
     for contiguity in contiguities or (problem.contiguity,):
         asked = replace(problem, contiguity=contiguity)

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from explorer.cli.command import Commands, add_command, add_json, print_json
-from explorer.cli.flags import add_model, add_phase, add_problem, settings_of, wants_training
+from explorer.cli.flags import add_expert, add_model, add_phase, add_problem, settings_of, wants_training
 from solvers.errors import InvalidProblem
 from solvers.problem import Contiguity
 from solvers.result import Status
@@ -41,6 +41,7 @@ def add(commands: Commands) -> None:
     )
     search.add_argument("--time-limit", type=float, default=10.0, metavar="S", help="seconds for each planner (10)")
     search.add_argument("--seed", type=int, default=0, metavar="N")
+    add_expert(search)
     add_problem(parser, contiguity=False)
     parser.add_argument(
         "--contiguity",
@@ -71,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
     from explorer.cli.comparison_report import comparison_list, print_comparison
     from explorer.cli.progress import working
     from explorer.comparison import entries, split_planners
+    from explorer.expert import load_expert
     from explorer.loading import load
     from explorer.planner_choice import choose_planner
     from explorer.problems import make_problem
@@ -84,7 +86,8 @@ def run(args: argparse.Namespace) -> int:
     with working(f"tracing {args.model}"):
         workload = load(args.model, training=wants_training(args), dtype=args.dtype)
     problem = make_problem(workload, settings)
-    family = entries(problem, planners, args.contiguities)
+    given = {"expert": load_expert(args.expert, workload, problem.cluster)} if args.expert else {}
+    family = entries(problem, planners, args.contiguities, given)
     done = _compare(family, args)
     none_fits = not any(c.row.has_plan for c in done) and any(c.row.status == Status.INFEASIBLE for c in done)
     why = explain_infeasible(problem) if none_fits else None

@@ -14,11 +14,19 @@ from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipelin
 
 T = TypeVar("T")
 
-MODEL_HELP = "a demo name, a file (.pt2, graph.json, MSR 2020 .json) or package.module:callable"
+MODEL_HELP = "a demo name, a file (.pt2, graph.json, MSR 2020 or Piper .json, PipeDream .txt) or package.module:callable"
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+
+
+def add_expert(parser: argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--expert",
+        metavar="FILE",
+        help='judge the placement in FILE: {"operator or module": device}, or one of MSR 2020\'s for their workloads',
+    )
 
 
 def add_phase(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from explorer.cli.command import Commands, add_command, add_json, add_output, print_json, write_text
-from explorer.cli.flags import add_model, add_phase, add_problem, settings_of, wants_training
+from explorer.cli.flags import add_expert, add_model, add_phase, add_problem, settings_of, wants_training
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.plan_json import write_plan
 from solvers.result import Status
@@ -40,6 +40,7 @@ def add(commands: Commands) -> None:
     search.add_argument("--time-limit", type=float, default=60.0, metavar="S", help="seconds (60)")
     search.add_argument("--gap", type=float, default=0.0, metavar="G", help="stop within this share of the bound (0)")
     search.add_argument("--seed", type=int, default=0, metavar="N")
+    add_expert(search)
     add_problem(parser)
     add_phase(parser)
     add_output(parser, "-o", "--output", what="where to write plan.json")
@@ -53,16 +54,21 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidProblem(f"--gap must be at least 0 and less than 1, found {args.gap:g}")
     from explorer.cli.progress import working
     from explorer.cli.report import print_report, result_object
+    from explorer.expert import load_expert
     from explorer.loading import load
     from explorer.planner_choice import choose_planner
     from explorer.problems import make_problem
     from solvers.infeasibility import explain_infeasible
 
+    if args.expert and args.planner not in ("auto", "expert"):
+        raise InvalidProblem(f"--expert judges a placement instead of searching; leave out --planner {args.planner}")
     planner = choose_planner(args.planner)  # before the model: a typo should not cost a trace
     settings = settings_of(args)
     with working(f"tracing {args.model}"):
         workload = load(args.model, training=wants_training(args), dtype=args.dtype)
     problem = make_problem(workload, settings)
+    if args.expert:
+        planner = load_expert(args.expert, workload, problem.cluster)
     try:
         result = _solve(problem, planner, args)
     except InvalidPlan as error:

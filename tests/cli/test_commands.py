@@ -182,3 +182,16 @@ def test_a_defect_of_a_planner_is_not_called_bad_input(
     ran = command("plan", model, "--planner", "single")
     assert (ran.status, ran.out) == (1, "")
     assert ran.err == "placement-explorer: internal error: a stage has no operators (please report it)\n"
+
+
+def test_a_placement_made_by_hand_is_judged(command: Command, model: Path, tmp_path: Path) -> None:
+    """Four operators of 4 ms, two on each device; the tensor between costs 1 ms on both."""
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"a": 0, "b": 0, "c": 1, "d": 1}))
+    told = command("plan", model, "--expert", path, "--json").json
+    assert (told["planner"], told["placement"]) == ("expert", {"a": 0, "b": 0, "c": 1, "d": 1})
+    rows = command("compare", model, "--expert", path, "--planners", "single", "--json").json
+    assert {row["planner"] for row in rows} == {"single", "expert"}
+    path.write_text(json.dumps({"nobody": 0}))
+    assert "nobody" in command.refused("plan", model, "--expert", path)
+    assert "leave out --planner" in command.refused("plan", model, "--expert", path, "--planner", "single")
