@@ -203,11 +203,13 @@ class Conversation(Picture):
                 comparing.model = event["hash"]
                 if comparing.fits(self.session):
                     self._model(event)
-            case "comparing" if self.job is None:
-                objective = event["objective_s"]
-                bits = [event["planner"], text.seconds(event["elapsed_s"])]
-                bits += [text.seconds(objective)] if objective else []
-                self._status("solving", f"comparing {event['position']} of {event['runs']}", " · ".join(bits))
+            case "comparing":
+                comparing.runs = event["runs"]
+                if self.job is None:
+                    objective = event["objective_s"]
+                    bits = [event["planner"], text.seconds(event["elapsed_s"])]
+                    bits += [text.seconds(objective)] if objective else []
+                    self._status("solving", f"comparing {event['position']} of {event['runs']}", " · ".join(bits))
             case "row":
                 comparing.add(event)
                 self._tell_comparison()

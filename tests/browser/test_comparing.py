@@ -166,6 +166,17 @@ def test_a_comparison_that_waits_is_stopped_without_complaint(talk, message):
     assert talk.sent[-1]["state"] == "optimal"
 
 
+def test_a_comparison_whose_worker_had_to_be_ended_keeps_its_rows(talk, rows):
+    tell = ask(talk)
+    tell(rows[0])
+    tell(events.comparing(2, 2, "linear-dp", Progress(0.1, 2e-3, 1e-3)))
+    talk.receive({"type": "stop-comparing"})
+    tell(events.failed("the solving process ended unexpectedly (exit code -9)"))
+    assert "failed" not in kinds(talk)
+    assert "Stopped after 1 of 2" in panel(talk)["compare-note"]["children"]
+    assert "single" in shown(talk)
+
+
 def test_a_comparison_that_breaks_says_why(talk):
     tell = ask(talk)
     tell(events.failed("the solving process ended unexpectedly"))
