@@ -31,6 +31,7 @@ TASKS = {
     "mip": "solvers.mip:run",
     "cover-bound": "solvers.planners.cover_bound:run",
     "partition": "solvers.metis:run",
+    "latency-positions": "solvers.latency_positions:run",
 }
 """What a child can do: task -> module:function, a function ``run(payload, send, receive) -> None``.
 

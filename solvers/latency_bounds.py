@@ -18,6 +18,9 @@ from solvers.latency_model import LatencyModel
 MOST_OPERATORS = 3000
 """With more operators the tables of who comes before whom get too large."""
 
+TIE = 1e-4
+"""Weight of what a path is not chosen by: among paths equal in the rest the heavier one proves more."""
+
 Check = Callable[[], None]
 
 
@@ -37,7 +40,7 @@ def order_of(model: LatencyModel) -> Order:
         model.members.start,
         model.members.items,
         model.group_bytes,
-        model.allowed[:, :-1].any(axis=1),
+        np.asarray(model.allowed[:, :-1].any(axis=1)),
         model.acc_s.min(axis=0, initial=np.inf),
         np.where(model.allowed[model.group_of, -1], model.cpu_s, np.inf),
         float(model.caps[:-1].max(initial=0.0)),
@@ -73,7 +76,7 @@ def paths(model: LatencyModel, seed: int = 0) -> Iterator[Ints]:
     weights = [_share(w) for w in (calls.seconds[0], calls.seconds[-1], sent, nbytes)]
     rng = np.random.default_rng(seed)
     seen: set[tuple[int, ...]] = set()
-    mixtures = [np.array(row, float) for row in ((1, 1, 0, 0), (1, 1, 1, 1), (0, 0, 0, 1), (0, 0, 1, 0))]
+    mixtures = [np.array(row) + TIE for row in ((1, 1, 0, 0), (1, 1, 1, 1), (0, 0, 0, 1), (0, 0, 1, 0))]
     while True:
         mixture = mixtures.pop(0) if mixtures else rng.dirichlet(np.ones(4) * 0.5)
         weight = np.tensordot(mixture, np.array(weights), 1)

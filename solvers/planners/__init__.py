@@ -9,6 +9,8 @@ from solvers.planners.chain_dp import LinearDP
 from solvers.planners.downset_dp import DownsetDP
 from solvers.planners.expert import Expert
 from solvers.planners.greedy_latency import GreedyLatency
+from solvers.planners.latency import Latency
+from solvers.planners.latency_cp import LatencyCP
 from solvers.planners.latency_dp import LatencyDP
 from solvers.planners.latency_ip import LatencyIP
 from solvers.planners.latency_search import LatencySearch
@@ -26,8 +28,10 @@ PLANNERS: dict[str, type[Planner]] = {
         LinearDP,
         MaxLoadIP,
         LocalSearch,
+        Latency,
         LatencyDP,
         LatencySearch,
+        LatencyCP,
         LatencyIP,
         GreedyLatency,
         PipeDream,

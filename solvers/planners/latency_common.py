@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 
 from solvers.coarsen import Condensed
 from solvers.kernels.latency import Ints
+from solvers.latency_bounds import MOST_OPERATORS, network_of, order_of, path_bound_s, paths
 from solvers.latency_model import LatencyModel
 from solvers.latency_plans import latency_s, pieces_of, plan_of_calls
 from solvers.monitor import Monitor
+from solvers.plan import Plan
 from solvers.planners.chain_dp import memory_shares
 from solvers.problem import Problem
+
+PROVED = 1e-9
+"""Relative difference between objective and bound that is rounding."""
 
 FREE_PIECES = 4
 """Pieces per accelerator tried where the problem sets no limit."""
@@ -32,6 +38,31 @@ def models(problem: Problem, monitor: Monitor) -> Iterator[LatencyModel]:
 def piece_limit(problem: Problem) -> int:
     """Pieces per accelerator a search may use."""
     return problem.subgraphs_per_device or FREE_PIECES
+
+
+def proves_for(problem: Problem) -> bool:
+    """Whether bounds on plans without replication are bounds for the problem."""
+    return problem.max_replicas == 1
+
+
+def proved(monitor: Monitor) -> bool:
+    """Whether the best plan is known to be optimal."""
+    return monitor.best is not None and monitor.bound_s >= monitor.objective_s * (1 - PROVED)
+
+
+def raise_path_bounds(problem: Problem, monitor: Monitor, count: int = 4) -> None:
+    """Raise the bound by what ``count`` heavy paths prove."""
+    if not proves_for(problem) or len(problem.graph) > MOST_OPERATORS or proved(monitor):
+        return
+    model = LatencyModel.of(problem)
+    order, network = order_of(model), network_of(model)
+    for path in islice(paths(model, monitor.rng.randrange(2**31)), count):
+        below_s = monitor.objective_s
+        bound_s = path_bound_s(model, order, path, problem.subgraphs_per_device, below_s, monitor.check, network)
+        if math.isfinite(bound_s):
+            monitor.raise_bound(bound_s)
+        if proved(monitor):
+            return
 
 
 def offer_places(model: LatencyModel, monitor: Monitor, place: Ints) -> float:
@@ -60,6 +91,14 @@ def places_fit(model: LatencyModel, place: Ints) -> bool:
 def on_cpus(model: LatencyModel) -> Ints:
     """Every operator on a CPU."""
     return np.full(len(model.group_of), model.accelerators, np.int64)
+
+
+def places_of(model: LatencyModel, plan: Plan) -> Ints:
+    """The place of every operator in a plan."""
+    place = np.empty(len(model.group_of), np.int64)
+    for stage in plan.stages:
+        place[list(stage.operators)] = min(stage.devices[0], model.accelerators)
+    return place
 
 
 def spread(sets: Sequence[Sequence[int]], model: LatencyModel) -> Ints:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,9 +14,18 @@ from solvers.kernels.latency import Ints, Scratch, scratch_for
 from solvers.kernels.latency_search import Units, Walker, anneal, begin
 from solvers.latency_model import LatencyModel, unsupported
 from solvers.monitor import Monitor
-from solvers.plan import Plan
 from solvers.planners.greedy_latency import GreedyLatency
-from solvers.planners.latency_common import blocks_of, models, offer_places, on_cpus, piece_limit, places_fit
+from solvers.planners.latency_common import (
+    blocks_of,
+    models,
+    offer_places,
+    on_cpus,
+    piece_limit,
+    places_fit,
+    places_of,
+    proved,
+    raise_path_bounds,
+)
 from solvers.planners.latency_dp import LatencyDP
 from solvers.problem import Problem
 from solvers.traffic import Rows
@@ -31,7 +40,16 @@ COLD = 1e-5
 """Last temperature of a run, as a share of that latency."""
 
 FIRST_RUN = 20_000
-"""Moves of the first runs; after every cycle of heats they get longer."""
+"""Most moves of the first runs; after every cycle of heats they get longer."""
+
+RUN_MOVES = 200
+"""... and at most so many per unit and place: small problems are done sooner."""
+
+QUICK_DOWNSETS = 20_000
+"""Downsets for which the programme with sums takes a second or two."""
+
+PATIENCE = 1_500
+"""Moves without a gain, per unit and place, after which the search is over."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +58,7 @@ class LatencySearch:
 
     Moves take co-location groups (blocks of groups, with one piece per accelerator) between
     accelerators and CPUs; a device's set is cut into the fewest convex pieces. moves: stop after so
-    many, 0 for never.
+    many, 0 for when there has been no gain for long.
     """
 
     name: ClassVar[str] = "latency-search"
@@ -53,15 +71,21 @@ class LatencySearch:
         return unsupported(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
-        GreedyLatency()(problem, monitor)
-        if LatencyDP().unsupported(problem) is None:
-            LatencyDP(downset_budget=20_000)(problem, monitor)
+        quick_starts(problem, monitor)
+        raise_path_bounds(problem, monitor)
         left = self.moves or math.inf
         for model in models(problem, monitor):
             annealing = Annealing(model, piece_limit(problem), monitor)
-            while left > 0:
+            while left > 0 and not proved(monitor) and (self.moves or not annealing.tired):
                 left -= annealing.run(left)
         return False
+
+
+def quick_starts(problem: Problem, monitor: Monitor) -> None:
+    """Offer the greedy plan and, of the programme with sums, what takes little time."""
+    GreedyLatency()(problem, monitor)
+    if LatencyDP().unsupported(problem) is None:
+        LatencyDP(downset_budget=QUICK_DOWNSETS)(problem, monitor)
 
 
 class Annealing:
@@ -80,13 +104,21 @@ class Annealing:
         )  # fmt: skip
         self.work: Scratch = scratch_for(operators, model.accelerators, pieces)
         self.runs = 0
-        self.length = FIRST_RUN
+        self.idle = 0
+        self.extent = count * (model.accelerators + 1)
+        self.length = min(FIRST_RUN, RUN_MOVES * self.extent)
         levels = 1 if pieces == 1 else model.accelerators
         visits = operators * (4 + levels // 2) + 2 * len(model.calls.reader)
         self.slice = max(100, STEPS_A_SLICE // max(1, visits))
 
-    def run(self, most: float) -> int:
-        """One run from hot to cold, at most ``most`` moves; its number of moves. Every new best is offered."""
+    @property
+    def tired(self) -> bool:
+        """Whether there has been no gain for long, at several heats."""
+        return self.runs >= 2 * len(HEATS) and self.idle > PATIENCE * self.extent
+
+    def run(self, most: float, between: Callable[[], None] | None = None) -> int:
+        """One run from hot to cold, at most ``most`` moves; its number of moves. Every new best is offered;
+        ``between`` is called every few hundredths of a second."""
         heat = HEATS[self.runs % len(HEATS)]
         if self.runs and self.runs % len(HEATS) == 0:
             self.length *= 2
@@ -101,14 +133,18 @@ class Annealing:
         done = 0
         while done < length:
             self.monitor.check()
+            if between is not None:
+                between()
             moves = min(self.slice, length - done)
             anneal(
                 self.model.calls, self.units, self.walker, self.pieces, moves, cooling,
                 self.monitor.rng.randrange(2**31), self.work,
             )  # fmt: skip
             done += moves
+            self.idle += moves
             if figures[1] < known * (1 - 1e-12):
                 known = float(figures[1])
+                self.idle = 0
                 offer_places(self.model, self.monitor, self.walker.best_place[self.units.of])
         return length
 
@@ -132,14 +168,6 @@ class Annealing:
         yield on_cpus(self.model)
 
 
-def places_of(model: LatencyModel, plan: Plan) -> Ints:
-    """The place of every operator in a plan."""
-    place = np.empty(len(model.group_of), np.int64)
-    for stage in plan.stages:
-        place[list(stage.operators)] = min(stage.devices[0], model.accelerators)
-    return place
-
-
 def units_of(model: LatencyModel, of: Ints) -> Units:
     """The kernel's view of what moves as a whole; ``of``: [operators] its number."""
     graph = model.problem.graph
@@ -153,9 +181,10 @@ def units_of(model: LatencyModel, of: Ints) -> Units:
     allowed = np.ones((count, model.accelerators + 1), bool)
     np.logical_and.at(allowed, unit_of_group, model.allowed)
     after, before = _neighbours(graph)
+    nbytes = np.bincount(unit_of_group, model.group_bytes, count).astype(np.float64)
     return Units(
-        of, rows.start, rows.items, np.bincount(unit_of_group, model.group_bytes, count).astype(np.float64), allowed, model.caps,
-        after.start, after.items, before.start, before.items,
+        of, rows.start, rows.items, nbytes, allowed, model.caps, after.start, after.items, before.start,
+        before.items,
     )  # fmt: skip
 
 

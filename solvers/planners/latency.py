@@ -1,0 +1,63 @@
+"""The default for single-sample latency: quick plans, a bound, annealing, constraint programming."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import ClassVar
+
+from solvers.latency_model import unsupported
+from solvers.monitor import Monitor
+from solvers.planners.latency_common import models, piece_limit, proved, raise_path_bounds
+from solvers.planners.latency_cp import LatencyCP, PositionSearch
+from solvers.planners.latency_search import Annealing, quick_starts
+from solvers.problem import Problem
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Greedy and minimum-sum plans, bounds from paths, then annealing with one piece per accelerator and
+    with as many as allowed, in turn, until that brings nothing for long or the plan is proved optimal.
+
+    Where one piece per accelerator is all that is allowed, CP-SAT searches beside it (on the other
+    core) for better plans and bounds, as long as there is time.
+    """
+
+    name: ClassVar[str] = "latency"
+    source: ClassVar[str] = "portfolio of the planners here for Tarnawski et al., NeurIPS 2020, section 6"
+    guarantee: ClassVar[str] = "heuristic"
+
+    paths: int = 12
+
+    def unsupported(self, problem: Problem) -> str | None:
+        return unsupported(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        quick_starts(problem, monitor)
+        monitor.begin("bounding the latency by paths through the graph")
+        raise_path_bounds(problem, monitor, self.paths)
+        monitor.begin("annealing")
+        for model in models(problem, monitor):
+            limits = sorted({1, piece_limit(problem)})
+            searches = [Annealing(model, pieces, monitor) for pieces in limits]
+            for annealing in searches * 4:
+                if not proved(monitor):
+                    annealing.run(float("inf"))
+            self._go_on(problem, monitor, searches)
+        return proved(monitor)
+
+    def _go_on(self, problem: Problem, monitor: Monitor, searches: list[Annealing]) -> None:
+        """Anneal in turn, and look at the constraint solver's messages in between."""
+        with ExitStack() as stack:
+            solver = None
+            one = problem.subgraphs_per_device == 1 and LatencyCP().unsupported(problem) is None
+            if one and monitor.best is not None and not proved(monitor):
+                solver = stack.enter_context(PositionSearch(problem, monitor, workers=1))
+            while not proved(monitor):
+                awake = [annealing for annealing in searches if not annealing.tired]
+                if not awake and (solver is None or solver.done):
+                    return
+                for annealing in awake:
+                    annealing.run(float("inf"), None if solver is None else solver.look)
+                if not awake and solver is not None:
+                    solver.wait()
