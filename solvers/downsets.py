@@ -7,7 +7,7 @@ cuts the graph into parts whose quotient is acyclic: what a pipeline can run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,8 +33,9 @@ from solvers.kernels.downset_walk import (
     walk,
 )
 
-PAIRS_A_CALL = 1_000_000
+PAIRS_A_CALL = 400_000
 """Pairs, or words of relations, per kernel call: a few hundredths of a second."""
+DOWNSETS_A_CALL = 100_000
 TABLE_BYTES = 4 * 2**30
 """Memory the dynamic programme's table may take."""
 
@@ -71,14 +72,14 @@ def enumerate_downsets(order: Order, budget: int, check: Check) -> Downsets | No
     at.parent[0] = at.via[0] = -1
     quota = PAIRS_A_CALL // at.words.shape[1]  # a relation costs a look at every word
     cursor = np.array([0, 1, 0], np.int64)
-    file_keys(at.table, at.key, 1)
+    file_keys(at.table, at.key, 0, 1)
     while True:
         check()
         status = expand(order, element_key, at, cursor, budget, quota)
         if status == OVER_BUDGET:
             return None
         if status == NEEDS_ROOM:
-            at = _enlarged(at, int(cursor[1]), int(cursor[2]), elements)
+            at = _enlarged(at, int(cursor[1]), int(cursor[2]), elements, check)
         if status == DONE:
             count, relations = int(cursor[1]), int(cursor[2])
             up = Lattice(at.words[:count], at.up_start[: count + 1], at.up_element[:relations], at.up_to[:relations])
@@ -99,7 +100,7 @@ def _room(width: int, downsets: int, relations: int) -> Growing:
     )
 
 
-def _enlarged(at: Growing, count: int, relations: int, elements: int) -> Growing:
+def _enlarged(at: Growing, count: int, relations: int, elements: int, check: Check) -> Growing:
     """The same lattice with room for at least one more expansion; full arrays are doubled."""
     more = 2 * len(at.key) if count + elements >= len(at.key) else len(at.key)
     larger = 2 * len(at.up_to) if relations + elements >= len(at.up_to) else len(at.up_to)
@@ -111,7 +112,8 @@ def _enlarged(at: Growing, count: int, relations: int, elements: int) -> Growing
     new.up_start[: len(at.up_start)] = at.up_start
     new.up_element[: len(at.up_element)] = at.up_element
     new.up_to[: len(at.up_to)] = at.up_to
-    file_keys(new.table, new.key, count)
+    for first, end in slices(count, check):
+        file_keys(new.table, new.key, first, end)
     return new
 
 
@@ -128,6 +130,21 @@ class Search:
     chain: Chain
     memory_was_short: bool
     pairs: int
+
+
+def slices(count: int, check: Check) -> Iterator[tuple[int, int]]:
+    """Ranges of downsets that a kernel goes through in a few hundredths of a second; calls ``check`` between them."""
+    for first in range(0, count, DOWNSETS_A_CALL):
+        check()
+        yield first, min(first + DOWNSETS_A_CALL, count)
+
+
+def unreached(shape: tuple[int, ...], check: Check) -> NDArray[np.float64]:
+    """A table of loads, by downset first, of which none is known yet. Calls ``check`` often."""
+    table = np.empty(shape)
+    for first, end in slices(shape[0], check):
+        table[first:end] = np.inf
+    return table
 
 
 def states(limits: Limits) -> int:
@@ -151,13 +168,16 @@ def best_chain(downsets: Downsets, costs: Costs, limits: Limits, below_s: float,
     remaining_s = done[-1] - done
     if limits.cpus == 0 and not limits.overlapped:
         # An accelerator further on pays for every hyperedge that is split here; a CPU pays nothing.
-        remaining_s += cuts(downsets.words, downsets.parent, downsets.via, costs)
+        cut_s = np.zeros(len(downsets))
+        for first, end in slices(len(downsets), check):
+            cuts(downsets.words, downsets.parent, downsets.via, costs, cut_s, first, end)
+        remaining_s += cut_s
     # Sums that should cancel leave a rest, and with no device left even that would be too much.
     rest_s = 1e-12 * (done[-1] + costs.net_s.sum())
     remaining_s = np.maximum(remaining_s - rest_s, 0.0)
     at = Walk(
-        best=np.full((len(downsets), states(limits)), np.inf),
-        came_from=np.full((len(downsets), states(limits)), -1, np.int32),
+        best=unreached((len(downsets), states(limits)), check),
+        came_from=np.zeros((len(downsets), states(limits)), np.int32),
         remaining_s=remaining_s,
         cursor=np.array([0, -1, 0, 0], np.int64),
         bound=np.array([min(below_s, 1e300)]),

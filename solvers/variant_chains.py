@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.chains import NO_CHAIN, Chain, Part
-from solvers.downsets import Check, Downsets, Search
+from solvers.downsets import Check, Downsets, Search, slices, unreached
 from solvers.kernels.downset_walk import DONE
 from solvers.kernels.variant_costs import BLOCKING, VariantCosts, VariantLimits
 from solvers.kernels.variant_cut import cut_order_variant
@@ -20,7 +20,7 @@ from solvers.variants import least_load_s
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-PAIRS_A_CALL = 400_000
+PAIRS_A_CALL = 150_000
 """Pairs per kernel call, shared by passes and replicas: a few hundredths of a second."""
 
 
@@ -50,7 +50,7 @@ def best_variant_chain(
 
     def below(c: VariantCosts, bounds: Floats) -> Found:
         if len(bounds) not in floor_of:
-            floor_of[len(bounds)] = floors(downsets.words, downsets.parent, downsets.via, c, cut)
+            floor_of[len(bounds)] = _floors(downsets, c, cut, check)
         return _walk(downsets, c, limits, floor_of[len(bounds)], bounds, check)
 
     return _best(below, costs, limits, below_s)
@@ -123,6 +123,15 @@ def _cut(order: Ints, costs: VariantCosts, limits: VariantLimits, bounds: Floats
     return _trace_back(best[-1], came_from, limits, nodes, False, 0)
 
 
+def _floors(downsets: Downsets, costs: VariantCosts, cut: bool, check: Check) -> Floats:
+    left_s = np.zeros((costs.acc_s.shape[1], len(downsets)))
+    for first, end in slices(len(downsets), check):
+        floors(downsets.words, downsets.parent, downsets.via, costs, cut, left_s, first, end)
+    # Sums that should cancel leave a rest, and with no device left even that would be too much.
+    rest_s = 1e-12 * (left_s[:, :1] + costs.message_s[0].sum())
+    return np.asarray(np.maximum(left_s - rest_s, 0.0))
+
+
 def _walk(
     downsets: Downsets, costs: VariantCosts, limits: VariantLimits, floor_s: Floats, bounds: Floats, check: Check
 ) -> Found:
@@ -130,8 +139,8 @@ def _walk(
     states = (limits.accelerators + 1) * (limits.cpus + 1)
     messages = costs.message_s.shape[1]
     at = VariantWalk(
-        best=np.full((len(downsets), states, passes), np.inf),
-        came_from=np.full((len(downsets), states), -1, np.int32),
+        best=unreached((len(downsets), states, passes), check),
+        came_from=np.zeros((len(downsets), states), np.int32),
         floor_s=floor_s,
         cursor=np.array([0, -1, 0, 0], np.int64),
         bounds=bounds.copy(),

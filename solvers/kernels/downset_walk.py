@@ -53,10 +53,10 @@ class Growing(NamedTuple):
 
 
 @njit(cache=True)
-def file_keys(table: Ids, key: Words, count: int) -> None:
-    """Put the first ``count`` downsets into an empty table whose size is a power of two."""
+def file_keys(table: Ids, key: Words, first: int, end: int) -> None:
+    """Put the downsets from ``first`` to ``end`` into a table whose size is a power of two."""
     mask = np.uint64(len(table) - 1)
-    for i in range(count):
+    for i in range(first, end):
         slot = np.int64(key[i] & mask)
         while table[slot] >= 0:
             slot = (slot + 1) & (len(table) - 1)
@@ -201,10 +201,12 @@ def _holds(words: Words, downset: int, element: int) -> bool:
 
 
 @njit(cache=True)
-def cuts(words: Words, parent: Ids, via: Ids, costs: Costs) -> Floats:
-    """The seconds of all hyperedges that every downset splits."""
-    cut = np.zeros(len(parent))
-    for i in range(1, len(parent)):
+def cuts(words: Words, parent: Ids, via: Ids, costs: Costs, cut: Floats, first: int, end: int) -> None:
+    """Fill in the seconds of all hyperedges that every downset from ``first`` to ``end`` splits.
+
+    cut: [downsets], 0 for the empty one, filled in up to ``first``.
+    """
+    for i in range(max(first, 1), end):
         v = via[i]
         total = cut[parent[i]]
         for q in range(costs.nets_start[v], costs.nets_start[v + 1]):
@@ -217,7 +219,6 @@ def cuts(words: Words, parent: Ids, via: Ids, costs: Costs) -> Floats:
             if number == costs.net_size[net]:
                 total -= costs.net_s[net]
         cut[i] = total
-    return cut
 
 
 class Limits(NamedTuple):
@@ -273,7 +274,7 @@ def walk(lattice: Lattice, costs: Costs, limits: Limits, at: Walk, quota: int) -
     element updates the load of I minus J in the number of its hyperedges. Compute, CPU time,
     memory and the transfers with J only grow along the walk, so reaching ``bound`` in them ends a
     branch; transfers with what comes later may shrink, so they end nothing. Works on
-    about ``quota`` pairs; returns DONE or PAUSED.
+    about ``quota`` pairs, or as many states of J; returns DONE or PAUSED.
     """
     _, up_start, up_element, up_to = lattice
     acc_of, cpu_of, supported, static_of, saved_of, workspace_of = costs[:6]
@@ -283,10 +284,11 @@ def walk(lattice: Lattice, costs: Costs, limits: Limits, at: Walk, quota: int) -
     path_at, path_next, path_element, sums = at[9:]
     row = accelerators + 1
     full = len(best) - 1
-    pairs = 0
+    pairs = looks = 0
     source, depth = cursor[0], cursor[1]
-    while source < full:
+    while source < full and looks < quota:
         if depth < 0:
+            looks += best.shape[1]
             if not _open(source, limits, at):
                 source += 1
                 continue
@@ -382,7 +384,7 @@ def walk(lattice: Lattice, costs: Costs, limits: Limits, at: Walk, quota: int) -
         source += 1
     cursor[0], cursor[1] = source, -1
     cursor[3] += pairs
-    return DONE
+    return DONE if source >= full else PAUSED
 
 
 @njit(cache=True)

@@ -32,12 +32,14 @@ def _holds(words: Words, downset: int, element: int) -> bool:
 
 
 @njit(cache=True)
-def floors(words: Words, parent: Ids, via: Ids, costs: VariantCosts, cut: bool) -> Floats:
-    """The least accelerator seconds that what is outside of every downset takes, [passes, downsets].
+def floors(
+    words: Words, parent: Ids, via: Ids, costs: VariantCosts, cut: bool, left: Floats, first: int, end: int
+) -> None:
+    """Fill in the least accelerator seconds that what is outside of a downset takes, from ``first`` to ``end``.
 
-    Replicas take r times their own; transfers are no shorter for them. cut: also count the messages
-    between inside and outside, which some device outside pays for (where loads are sums and there
-    are no CPUs).
+    left: [passes, downsets], filled in up to ``first``. Replicas take r times their own; transfers are
+    no shorter for them. cut: also count the messages between inside and outside, which some device
+    outside pays for (where loads are sums and there are no CPUs).
     """
     replicas, passes, nodes = costs.acc_s.shape
     least = np.zeros((passes, nodes))
@@ -47,10 +49,8 @@ def floors(words: Words, parent: Ids, via: Ids, costs: VariantCosts, cut: bool) 
                 least[p, v] = costs.acc_s[0, p, v]
                 for r in range(1, replicas):
                     least[p, v] = min(least[p, v], (r + 1) * costs.acc_s[r, p, v])
-    left = np.zeros((passes, len(parent)))
-    for p in range(passes):
         left[p, 0] = least[p].sum()
-    for i in range(1, len(parent)):
+    for i in range(max(first, 1), end):
         v = via[i]
         for p in range(passes):
             left[p, i] = left[p, parent[i]] - least[p, v]
@@ -59,11 +59,6 @@ def floors(words: Words, parent: Ids, via: Ids, costs: VariantCosts, cut: bool) 
                 m = costs.node_message[t]
                 more = _crosses(words, i, costs, m) - _crosses(words, parent[i], costs, m)
                 left[costs.message_pass[m], i] += more * costs.message_s[0, m]
-    # Sums that should cancel leave a rest, and with no device left even that would be too much.
-    for p in range(passes):
-        rest = 1e-12 * (left[p, 0] + costs.message_s[0].sum())
-        left[p] = np.maximum(left[p] - rest, 0.0)
-    return left
 
 
 @njit(cache=True)
@@ -137,10 +132,11 @@ def walk_variant(lattice: Lattice, costs: VariantCosts, limits: VariantLimits, a
     full = len(best) - 1
     passes = len(bounds)
     last = passes - 1
-    pairs = 0
+    pairs = looks = 0
     source, depth = cursor[0], cursor[1]
-    while source < full:
+    while source < full and looks < quota:
         if depth < 0:
+            looks += best.shape[1]
             if not _open(source, limits, at):
                 source += 1
                 continue
@@ -284,7 +280,7 @@ def walk_variant(lattice: Lattice, costs: VariantCosts, limits: VariantLimits, a
         source += 1
     cursor[0], cursor[1] = source, -1
     cursor[3] += pairs
-    return DONE
+    return DONE if source >= full else PAUSED
 
 
 @njit(cache=True)
