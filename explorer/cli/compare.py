@@ -77,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
     from explorer.planner_choice import choose_planner
     from explorer.problems import make_problem
     from solvers.infeasibility import explain_infeasible
+    from solvers.warm import warm
 
     planners = () if args.planners is None else split_planners(args.planners)
     for planner in planners:  # before the model: a typo should not cost a trace
@@ -86,6 +87,8 @@ def run(args: argparse.Namespace) -> int:
     with working(f"tracing {args.model}"):
         workload = load(args.model, training=wants_training(args), dtype=args.dtype)
     problem = make_problem(workload, settings)
+    with working("loading the kernels"):
+        warm()  # or the planner that happens to run first would pay for it
     given = {"expert": load_expert(args.expert, workload, problem.cluster)} if args.expert else {}
     family = entries(problem, planners, args.contiguities, given)
     done = _compare(family, args)

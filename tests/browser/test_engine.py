@@ -45,6 +45,23 @@ def test_another_precision_is_traced_anew(real):
     assert real.text("kpis") != before
 
 
+def test_planners_are_compared_and_the_plan_of_any_can_be_shown(real):
+    real.open("model=gpt-small&devices=2&time_limit=0.5")
+    real.js("[...document.querySelectorAll('[role=tab]')].find((tab) => tab.innerText === 'Compare').click()")
+    real.js("document.getElementById('compare').click()")
+    real.until(lambda: real.state == "solving" and "comparing" in real.text("status"))
+    real.until(lambda: real.state in ("optimal", "feasible"))
+    told = real.text("comparison")
+    assert "internal error" not in told
+    assert "proved" in real.text("compare-note")
+    assert {"auto", "linear-dp", "equal", "single", "latency-dp"} <= set(re.findall(r"[a-z][a-z-]+", told))
+    row = "[...document.querySelectorAll('#comparison .row-link')].find((link) => link.innerText === 'equal')"
+    real.change(lambda: real.js(f"{row}.click()"))
+    assert "planner=equal" in real.query
+    assert "equal" in real.text("status")
+    assert lanes(real) == {"GPU 0", "GPU 1"}
+
+
 def test_the_web_process_does_not_import_torch():
     import subprocess
     import sys
