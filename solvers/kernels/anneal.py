@@ -29,7 +29,7 @@ from solvers.kernels.set_moves import (
 )
 
 SINGLES, CLUSTERS = 0.6, 0.75
-"""Share of single moves; and of cluster moves in the others, which are swaps otherwise."""
+"""Share of moves of a single node, and of moves of clusters in the others, which are swaps otherwise."""
 BETTER = 1e-12
 """Relative improvement below which a placement is not better, but rounded otherwise."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from solvers.planner import Planner
+from solvers.planners.annealing import Annealing
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.brute_force import BruteForce
 from solvers.planners.chain_dp import LinearDP
@@ -28,6 +29,7 @@ PLANNERS: dict[str, type[Planner]] = {
         LinearDP,
         MaxLoadIP,
         LocalSearch,
+        Annealing,
         Latency,
         LatencyDP,
         LatencySearch,

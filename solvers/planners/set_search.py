@@ -16,7 +16,7 @@ from solvers.kernels.set_moves import ANY, Sets
 from solvers.monitor import Monitor
 from solvers.plan import Plan
 from solvers.planners.chain_dp import micro_batch_choices
-from solvers.problem import Contiguity, Objective, Problem
+from solvers.problem import Contiguity, Problem
 from solvers.sets import in_flight_choices, plan_of, sets_of, where_of
 
 Ints = NDArray[np.int64]
@@ -123,8 +123,3 @@ def grounds(problem: Problem, monitor: Monitor) -> list[Ground]:
     condensed = Condensed(problem)
     found = [Ground(problem, monitor, condensed, count) for count in micro_batch_choices(problem)]
     return sorted(found, key=lambda ground: ground.where_of(monitor.best) is None)
-
-
-def comparable(problem: Problem) -> bool:
-    """Whether the max-load that is searched for is the objective asked for."""
-    return problem.objective is Objective.MAX_LOAD

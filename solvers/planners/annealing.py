@@ -1,0 +1,192 @@
+"""Simulated annealing over sets of operators: the strongest of the quick planners without contiguity."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.clusters import clusters
+from solvers.kernels.anneal import anneal, new_walk
+from solvers.kernels.set_moves import max_load, new_state, place
+from solvers.monitor import Monitor, Stop
+from solvers.planners.set_search import Ground, grounds, unsupported
+from solvers.problem import Problem
+
+Ints = NDArray[np.int64]
+
+SCHEDULES = (
+    (3e-2, 1e-4, 1.0),
+    (1e-3, 1e-5, 0.1),
+    (1e-4, 1e-5, 0.1),
+    (3e-3, 1e-4, 1.0),
+    (3e-4, 1e-5, 0.1),
+    (1e-2, 1e-5, 1.0),
+    (1e-4, 1e-6, 0.03),
+    (1e-3, 1e-4, 5.0),
+    (1e-4, 1e-5, 0.1),
+    (1e-1, 1e-4, 0.3),
+)
+"""First and last temperature as shares of the best max-load, and the weight of the 4-norm of the
+loads; one a round. Hot ones find other shapes, cold ones with little weight settle the last per mille."""
+LONGEST = 32
+"""Most times a round's first length that a round becomes; rounds are doubled after every cycle."""
+FROM_BEST = 0.75
+"""Share of rounds that begin from the best placement; the others begin from the first one."""
+SLICE_S = 0.03
+"""Seconds a kernel call should take."""
+OFFER_EVERY_S = 0.2
+"""Judging a plan takes longer than finding a better one: within a round, seconds between offers."""
+EXCESS = 10.0
+"""What a whole device of excess memory costs, in multiples of the max-load."""
+MOST_REFUSALS = 20
+"""Placements that turn out to be no plans, after which a number of micro-batches is given up."""
+
+
+class Annealer:
+    """Rounds of annealing on one number of micro-batches, each offering what it improved."""
+
+    def __init__(self, ground: Ground, monitor: Monitor, start: Ints, steps: int, seed: int) -> None:
+        self.ground, self.monitor, self.start, self.seed = ground, monitor, start, seed
+        self.rng = random.Random(seed)
+        self.steps = steps
+        self.rounds = 0
+        self._longest = steps * LONGEST
+        self._slice = 4096
+        self._begin_search()
+
+    def _begin_search(self) -> None:
+        self.sets = self.ground.sets
+        groups = clusters(self.sets, self.seed)
+        self.at = new_state(self.sets)
+        self.walk = new_walk(self.sets, groups.start, groups.items, self.rng.randrange(2**62))
+        self.walk.best_where[:] = self.start
+        self._offered_s = math.inf
+        self._offered_at_s = -math.inf
+
+    @property
+    def best_s(self) -> float:
+        """The least max-load of a placement found, in seconds per sample."""
+        return float(self.walk.best[0])
+
+    @property
+    def given_up(self) -> bool:
+        """Whether placements too often turned out to be no plans."""
+        return self.ground.refusals > MOST_REFUSALS
+
+    def adopt(self, where: Ints) -> None:
+        """Go on from a placement that others found, if it is better."""
+        place(self.sets, self.at, where)
+        if max_load(self.at) < self.best_s:
+            self.walk.best[0] = max_load(self.at)
+            self.walk.best_where[:] = where
+            self._offered_s = self.best_s
+
+    def round(self) -> bool:
+        """One schedule from the best or the first placement; whether a better one was found. Raises Stop."""
+        before_s = self.best_s
+        first, last, weight = SCHEDULES[self.rounds % len(SCHEDULES)]
+        begin = self.walk.best_where.copy() if self.rng.random() < FROM_BEST else self.start
+        place(self.sets, self.at, begin)
+        scale_s = before_s if math.isfinite(before_s) else max_load(self.at)
+        walk = self.walk
+        walk.temperature[:] = scale_s * first, (last / first) ** (1 / self.steps)
+        walk.smooth[:] = weight, EXCESS * scale_s
+        left = self.steps
+        try:
+            while left > 0:
+                self.monitor.check()
+                left -= self._run(left)
+        except Stop:
+            self._offer()
+            raise
+        self._offer()
+        self.rounds += 1
+        if self.rounds % len(SCHEDULES) == 0:
+            self.steps = min(2 * self.steps, self._longest)
+        return self.best_s < before_s
+
+    def _run(self, most: int) -> int:
+        """Anneal for a moment; how many steps that were."""
+        steps = min(self._slice, most)
+        started_s = self.monitor.elapsed_s
+        anneal(self.sets, self.at, self.walk, steps)
+        now_s = self.monitor.elapsed_s
+        if now_s - started_s > 2 * SLICE_S:
+            self._slice = max(self._slice // 4, 64)
+        elif now_s - started_s < SLICE_S and self._slice < 200_000:
+            self._slice *= 2
+        if now_s - self._offered_at_s >= OFFER_EVERY_S:
+            self._offer()
+        return steps
+
+    def _offer(self) -> None:
+        """Have the best placement judged if that was not done yet; begin anew if it is no plan."""
+        if self.best_s >= self._offered_s:
+            return
+        judged_s = self.ground.offer(self.walk.best_where)
+        self._offered_s = self.best_s
+        self._offered_at_s = self.monitor.elapsed_s
+        if math.isinf(judged_s):
+            known = self.ground.where_of(self.monitor.best)
+            self._begin_search()
+            if known is not None:
+                self.start = known
+                self.adopt(known)
+
+
+@dataclass(frozen=True)
+class Annealing:
+    """Annealing with single moves, swaps and moves of whole clusters; its own objective is max-load.
+
+    Rounds of rising length follow a cycle of temperatures, most from the best placement so far, the
+    others from the start: the plan given, else the best linear cut. Ends after ``patience`` rounds
+    without a better placement. Where sets must be contiguous, only moves that keep them so are made.
+    """
+
+    name: ClassVar[str] = "annealing"
+    source: ClassVar[str] = "Kirkpatrick et al., Science 1983; moves and costs as for local-search"
+    guarantee: ClassVar[str] = "heuristic"
+
+    steps: int = 100_000
+    patience: int = 30
+
+    def unsupported(self, problem: Problem) -> str | None:
+        return unsupported(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        annealers = start_all(problem, monitor, self.steps)
+        idle = 0
+        while idle < self.patience and (able := [a for a in annealers if not a.given_up]):
+            idle = 0 if next_of(able, monitor).round() else idle + 1
+        return False
+
+
+def start_all(problem: Problem, monitor: Monitor, steps: int) -> list[Annealer]:
+    """An annealer for every number of micro-batches, starting from the best plan, a chain or anywhere."""
+    found = []
+    for ground in grounds(problem, monitor):
+        start = ground.where_of(monitor.best)
+        if start is None:
+            start = ground.linear_chain()
+            if start is not None:
+                ground.offer(start)
+        if start is None:
+            start = ground.random_start(monitor.rng)
+        if start is not None:
+            found.append(Annealer(ground, monitor, start, steps, monitor.rng.randrange(2**31)))
+    return found
+
+
+def next_of(annealers: list[Annealer], monitor: Monitor) -> Annealer:
+    """Whose turn it is: every annealer once, then mostly the one with the best placement."""
+    for annealer in annealers:
+        if annealer.rounds == 0:
+            return annealer
+    if monitor.rng.random() < FROM_BEST:
+        return min(annealers, key=lambda annealer: annealer.best_s)
+    return monitor.rng.choice(annealers)
