@@ -14,7 +14,9 @@ from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipelin
 
 T = TypeVar("T")
 
-MODEL_HELP = "a demo name, a file (.pt2, graph.json, MSR 2020 or Piper .json, PipeDream .txt) or package.module:callable"
+MODEL_HELP = (
+    "a demo name, a file (.pt2, graph.json, MSR 2020 or Piper .json, PipeDream .txt) or package.module:callable"
+)
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

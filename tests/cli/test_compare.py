@@ -120,16 +120,28 @@ def test_no_plan_ends_with_4(command: Command, tmp_path: Path) -> None:
 def test_a_planner_that_breaks_costs_its_own_row_and_is_told(
     command: Command, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> bool:
-        raise InvalidPlan("a stage has no operators")
-
-    monkeypatch.setattr(PLANNERS["single"], "__call__", broken)
-    ran = command("compare", model, "--planners", "single,linear-dp")
+    monkeypatch.setitem(PLANNERS, "broken", Broken)
+    ran = command("compare", model, "--planners", "broken,linear-dp")
     assert ran.status == 0
     assert "failed" in ran.out
     assert "a stage has no operators" in ran.err
     assert ran.err.count("\n") == 1
-    assert command("compare", model, "--planners", "single").status == 1
+    assert command("compare", model, "--planners", "broken").status == 1
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Gives a plan that breaks a rule."""
+
+    name: ClassVar[str] = "broken"
+    source: ClassVar[str] = "test"
+    guarantee: ClassVar[str] = "heuristic"
+
+    def unsupported(self, problem: Problem) -> str | None:
+        return None
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        raise InvalidPlan("a stage has no operators")
 
 
 @dataclass(frozen=True)
