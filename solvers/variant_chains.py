@@ -14,7 +14,8 @@ from solvers.downsets import Check, Downsets, Search, slices, unreached
 from solvers.kernels.downset_walk import DONE
 from solvers.kernels.variant_costs import BLOCKING, VariantCosts, VariantLimits
 from solvers.kernels.variant_cut import cut_order_variant
-from solvers.kernels.variant_walk import VariantWalk, floors, walk_variant
+from solvers.kernels.variant_floors import floors
+from solvers.kernels.variant_walk import VariantWalk, walk_variant
 from solvers.variants import least_load_s
 
 Floats = NDArray[np.float64]

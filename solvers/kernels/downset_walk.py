@@ -196,7 +196,8 @@ class Costs(NamedTuple):
 
 
 @njit(cache=True)
-def _holds(words: Words, downset: int, element: int) -> bool:
+def holds(words: Words, downset: int, element: int) -> bool:
+    """Whether an element is in a downset."""
     return bool((words[downset, element >> 6] >> np.uint64(element & 63)) & np.uint64(1))
 
 
@@ -213,7 +214,7 @@ def cuts(words: Words, parent: Ids, via: Ids, costs: Costs, cut: Floats, first: 
             net = costs.nets[q]
             number = 0
             for p in range(costs.pins_start[net], costs.pins_start[net + 1]):
-                number += _holds(words, i, costs.pins[p])
+                number += holds(words, i, costs.pins[p])
             if number == 1:
                 total += costs.net_s[net]
             if number == costs.net_size[net]:
@@ -421,7 +422,7 @@ def _look_behind(source: int, lattice: Lattice, costs: Costs, behind: Flags) -> 
     for net in range(len(behind)):
         behind[net] = False
         for p in range(costs.pins_start[net], costs.pins_start[net + 1]):
-            if _holds(lattice.words, source, costs.pins[p]):
+            if holds(lattice.words, source, costs.pins[p]):
                 behind[net] = True
                 break
 

@@ -25,9 +25,9 @@ class DownsetDP:
     Exact with CPUs, operators an accelerator cannot run and stated memory, for blocking, overlapped
     and duplex transfers, and for the two training objectives: the largest sum of both passes, or with
     GPipe the sum of the largest of each. If a stage may be replicated, the chains searched are those
-    whose parts have one device, or up to ``max_replicas`` accelerators of their own. Where memory is counted
-    from the schedule, a plan that memory has shaped is proved only if its load equals the optimum
-    without caps. For other objectives, or other contiguity, its plans are offered and nothing is
+    whose parts have one device, or up to ``max_replicas`` accelerators of their own. Where memory is
+    counted from the schedule, a plan that memory has shaped is proved only if its load equals the
+    optimum without caps. For other objectives, or other contiguity, its plans are offered and nothing is
     claimed. With more than ``downset_budget`` downsets the linearised programme's plan stands.
     """
 
