@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from solvers.cluster import Device, uniform_cluster
 from solvers.graph import Operator, OpGraph, Tensor
-from solvers.problem import ComputeTable, Objective, Problem, Transfers
+from solvers.planners.annealing import Annealing
+from solvers.planners.downset_dp import DownsetDP
+from solvers.planners.local_search import LocalSearch
+from solvers.problem import ComputeTable, Execution, Objective, Problem, Transfers
 from solvers.solve import solve
 
 
@@ -14,7 +19,13 @@ def warm() -> None:
     """Solve problems of three operators, of which no bound tells the answer. Fast once they are in numba's cache."""
     for objective in (Objective.ITERATION, Objective.MAX_LOAD):
         solve(_tiny(objective))
-    solve(_tiny(Objective.MAX_LOAD), "downset-dp")
+    chain = _tiny(Objective.MAX_LOAD)
+    for planner in (DownsetDP(), LocalSearch(restarts=1), Annealing(steps=10, patience=1)):
+        solve(chain, planner)
+    solve(replace(chain, transfers=Transfers.DUPLEX), DownsetDP())
+    latency = replace(_tiny(Objective.MAKESPAN), execution=Execution.CALL, transfers=Transfers.BLOCKING)
+    for name in ("latency-dp", "latency-search"):
+        solve(latency, name)
 
 
 def _tiny(objective: Objective) -> Problem:

@@ -8,13 +8,14 @@ import sys
 SCRIPT = """
 import importlib, pkgutil
 from numba.core.dispatcher import Dispatcher
-import solvers.kernels
+import solvers
 from solvers.warm import warm
 warm()
-for module in pkgutil.iter_modules(solvers.kernels.__path__, "solvers.kernels."):
-    for name, kernel in vars(importlib.import_module(module.name)).items():
-        if isinstance(kernel, Dispatcher) and not name.startswith("_") and not kernel.signatures:
-            print(module.name, name)
+for module in pkgutil.walk_packages(solvers.__path__, "solvers."):
+    if not module.name.startswith("solvers.kernels"):  # whose own calls are compiled with the kernel called
+        for name, kernel in vars(importlib.import_module(module.name)).items():
+            if isinstance(kernel, Dispatcher) and not kernel.signatures:
+                print(module.name, name)
 """
 
 
