@@ -188,7 +188,9 @@ class _Lowering:
                 unit = self.units[target]
                 for place, producers in sources.items():
                     near = {copies[t][unit.devices] for t in group if unit.devices in copies[t]}
-                    if near and (place[0] == unit.devices or all(unit.devices in copies[t] for t in group)):
+                    if any(self._through_host(source, target) for source in producers):
+                        remote[place][unit.devices, _size(unit)].add(target)
+                    elif near and (place[0] == unit.devices or all(unit.devices in copies[t] for t in group)):
                         local.update((source, target) for source in near if source != target)
                     elif place[0] != unit.devices:
                         remote[place][unit.devices, _size(unit)].add(target)
@@ -208,6 +210,13 @@ class _Lowering:
             elif first.nbytes.fixed or first.nbytes.per_sample:
                 bundle.tensors += 1
 
+    def _through_host(self, source: int, target: int) -> bool:
+        """Whether two units are calls of different stages on one device: a call takes its inputs from
+        the host's memory and leaves its outputs there (Tarnawski et al. 2020, section 6)."""
+        a, b = self.units[source], self.units[target]
+        blocking = self.problem.transfers is Transfers.BLOCKING
+        return blocking and a.call and b.call and a.devices == b.devices and a.stage != b.stage
+
     def _wait_locally(self, source: int, target: int) -> None:
         a, b = self.units[source], self.units[target]
         for i in range(a.count):
@@ -224,6 +233,9 @@ class _Lowering:
             return bundle.stated_s * samples
         if bundle.tensors == 0:
             return 0.0
+        if src == dst:  # to the host and back: as slow as the slowest way out
+            ways = [dst for dst in range(len(self.cluster)) if self.cluster.link(src, dst) is not None]
+            return max((self._seconds(bundle, samples, src, way) for way in ways), default=0.0)
         link = self.cluster.link(src, dst)
         if link is None:
             raise NoLink(f"there is no link from device {src} to device {dst}, yet the plan sends tensors over it")
@@ -249,7 +261,7 @@ class _Lowering:
                     for j, q, samples in _shares(origin, i, p, sample):
                         waiting = [self.task_of[c, j, q] for c in sorted(consumers)]
                         dst = devices[q]
-                        if dst == src or free:
+                        if free or (dst == src and not self._through_host(sources[0], next(iter(consumers)))):
                             for producer in producers:
                                 self.after[producer].extend(waiting)
                             continue

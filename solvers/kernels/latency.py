@@ -114,8 +114,8 @@ def cut_into_pieces(at: Calls, place: Ints, pieces: int, call: Ints, work: Scrat
 def latency(at: Calls, call: Ints, pieces: int, work: Scratch) -> float:
     """Seconds from the start until everything is done; inf if calls wait for each other.
 
-    call: [operators] accelerator * pieces + piece, or -1 on a CPU. A message between two devices
-    lengthens the call that sends it, once, and each call that fetches it. Of the calls that are
+    call: [operators] accelerator * pieces + piece, or -1 on a CPU. A message that leaves a call lengthens
+    it, once, and each other call that fetches it, on whichever device: it goes through the host. Of the calls that are
     ready an accelerator takes the one that became so first (then the lowest number); the order taken
     is left in ``work.position``, ends in ``work.end_s``.
     """
@@ -153,11 +153,10 @@ def latency(at: Calls, call: Ints, pieces: int, work: Scratch) -> float:
                     if target == mine:
                         continue
                     waiting[target] += 1
-                    if not on_acc or target // pieces != here:
-                        leaves = True
-                        if seen[target] != message:
-                            seen[target] = message
-                            duration_s[target] += seconds
+                    leaves = True
+                    if seen[target] != message:
+                        seen[target] = message
+                        duration_s[target] += seconds
                 else:
                     waiting[calls + v] += 1
                     leaves = leaves or on_acc

@@ -164,6 +164,26 @@ def test_cpu_cores_are_unlimited_in_a_call_pass():
     assert simulate(p, assemble(p, [(1,)] * 3, 1)).makespan_s == 5
 
 
+def test_a_call_fetches_what_an_earlier_call_of_its_own_device_left_with_the_host():
+    """a on the accelerator (1 s), b on the CPU (3 s), c on the accelerator (1 s); a's 2 s go to both, b's 1 s to c.
+
+    a is one call: 0-1, sent until 3. b: 3-6. c is another: 6-10 with a's and b's outputs fetched.
+    """
+    from solvers.graph import Amount, Operator, OpGraph, Tensor
+
+    g = OpGraph(
+        (Operator("a"), Operator("b"), Operator("c")),
+        (Tensor(0, (1, 2), Amount(0, 2.0)), Tensor(1, (2,), Amount(0, 1.0))),
+    )
+    p = problem(
+        g, [1, 9, 1], 1, cpus=1, cpu_seconds=[9, 3, 9], objective=Objective.MAKESPAN, execution=Execution.CALL,
+        transfers=Transfers.BLOCKING, training=False,
+    )  # fmt: skip
+    plan = assemble(p, [(0,), (1,), (0,)], 1)
+    assert simulate(p, plan).makespan_s == 10
+    assert verify(p, plan) == ()
+
+
 def test_replicas_share_a_micro_batch_and_synchronise_their_gradients():
     """One operator, 2 s forward and 2 s backward per sample, 3 parameter bytes, 2 samples, 2 replicas.
 
