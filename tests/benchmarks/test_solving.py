@@ -9,45 +9,10 @@ from explorer.problems import make_problem
 from explorer.settings import Settings
 from explorer.tracing import trace_demo
 from solvers.problem import Objective
-from solvers.result import Status
 from solvers.solve import solve
 from tests.benchmarks.table import cpu_seconds, show
-from tests.solvers.msr_instances import needs_workloads, published, references
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
-
-
-@needs_workloads
-def test_exact_planner_against_the_published_program():
-    """The published values and CPU seconds are those stated with the workloads, on another machine."""
-    rows = []
-    for name, known in references().items():
-        problem = make_problem(published(name), Settings())
-        results = {planner: solve(problem, planner) for planner in ("downset-dp", "linear-dp", "equal")}
-        exact = results["downset-dp"]
-        assert exact.status is Status.OPTIMAL
-        assert exact.objective_s * 1e3 == pytest.approx(known["contiguous_optimum"], rel=1e-6)
-        seconds = cpu_seconds(lambda p=problem: solve(p, "downset-dp"))
-        stated = known["reference_c_plus_plus"]
-        reference = stated["cpu_seconds"] if isinstance(stated, dict) else None
-        rows.append(
-            (
-                name,
-                known["downsets"],
-                f"{exact.objective_s * 1e3:.4f}",
-                f"{seconds:.3f}",
-                stated if reference is None else f"{reference:.3f}",
-                "-" if reference is None else f"{reference / seconds:.1f}x",
-                *(f"{results[p].objective_s / exact.objective_s:.3f}" for p in ("linear-dp", "equal")),
-            )
-        )
-    show(
-        "Max-load on the published workloads",
-        ("workload", "downsets", "optimum, ms", "CPU s", "published program, CPU s", "ratio", "linear-dp / optimum",
-         "equal / optimum"),
-        rows,
-        "numba",
-    )  # fmt: skip
 
 
 def test_default_planner_against_the_baselines_on_the_demos():
