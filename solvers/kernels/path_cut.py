@@ -39,6 +39,17 @@ class Order(NamedTuple):
     acc_bytes: float
 
 
+class Stretch(NamedTuple):
+    """What `stretches_from` knows while a stretch grows: who is inside; who is before, and after, one that
+    is; and which groups are counted. [operators], but counted: [groups]."""
+
+    inside: Flags
+    above: Flags
+    below: Flags
+    counted: Flags
+    todo: Ints
+
+
 class Network(NamedTuple):
     """Room for one flow problem: arcs in pairs (an arc and its reverse), a linked list per node."""
 
@@ -56,7 +67,7 @@ def network_for(at: Calls) -> Network:
     """Room for the messages of ``at``."""
     operators, messages = len(at.order), len(at.message_s)
     nodes = operators + 2 * messages + 2
-    arcs = 4 * len(at.reader) + 10 * messages + 4 * operators + 16
+    arcs = 4 * len(at.reader) + 10 * messages + 4 * operators + 4 * len(at.before) + 16
     return Network(
         np.full(nodes, -1, np.int64),
         np.zeros(arcs, np.int64),
@@ -119,11 +130,13 @@ def _flow(net: Network, nodes: int, least: float) -> float:
 
 
 @njit(cache=True)
-def _cut(at: Calls, order: Order, known: Ints, net: Network) -> float:
+def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net: Network) -> float:
     """The least of: messages between operators inside and outside, and compute of free ones taken in.
 
-    Over all ways to decide on the free operators, groups as a whole. Node 0 is inside, node 1 outside.
+    Over all ways to decide on the free operators, groups as a whole; if ``alone``, a free operator
+    takes along all between it and the stretch. Node 0 is inside, node 1 outside.
     """
+    above, below = reach.above, reach.below
     operators = len(known)
     inf = np.inf
     net.head[:2] = -1
@@ -166,9 +179,20 @@ def _cut(at: Calls, order: Order, known: Ints, net: Network) -> float:
                 arcs = _join(net, arcs, net.node_of[v], enter, inf, 0.0)
                 arcs = _join(net, arcs, leave, net.node_of[v], inf, 0.0)
     for v in range(operators):
+        if alone and known[v] == FREE and net.node_of[v] < 0 and (above[v] or below[v]):
+            net.node_of[v] = nodes
+            net.head[nodes] = -1
+            nodes += 1
+    for v in range(operators):
         if net.node_of[v] < 0:
             continue
         arcs = _join(net, arcs, net.node_of[v], 1, order.acc_s[v], 0.0)
+        for e in range(at.before_start[v], at.before_start[v + 1] if alone else 0):
+            u = at.before[e]
+            if net.node_of[u] >= 0 and above[u] and above[v]:
+                arcs = _join(net, arcs, net.node_of[u], net.node_of[v], inf, 0.0)
+            if net.node_of[u] >= 0 and below[u] and below[v]:
+                arcs = _join(net, arcs, net.node_of[v], net.node_of[u], inf, 0.0)
         group = order.group_of[v]
         before = -1
         for m in range(order.member_start[group], order.member_start[group + 1]):
@@ -180,17 +204,6 @@ def _cut(at: Calls, order: Order, known: Ints, net: Network) -> float:
         if before >= 0:
             arcs = _join(net, arcs, before, net.node_of[v], inf, inf)
     return settled + _flow(net, nodes, 1e-12 * settled)
-
-
-class Stretch(NamedTuple):
-    """What `stretches_from` knows while a stretch grows: who is inside; who is before, and after, one that
-    is; and which groups are counted. [operators], but counted: [groups]."""
-
-    inside: Flags
-    above: Flags
-    below: Flags
-    counted: Flags
-    todo: Ints
 
 
 @njit(cache=True)
@@ -261,6 +274,32 @@ def _know(
 
 
 @njit(cache=True)
+def _rule_out(at: Calls, order: Order, reach: Stretch, known: Ints) -> None:
+    """Turn free operators OUTSIDE that cannot be with the stretch in one call: their group is elsewhere,
+    or a path between them and the stretch leaves it."""
+    above, below = reach.above, reach.below
+    for v in range(len(known)):
+        if known[v] == FREE:
+            group = order.group_of[v]
+            for m in range(order.member_start[group], order.member_start[group + 1]):
+                if known[order.member[m]] == OUTSIDE:
+                    known[v] = OUTSIDE
+                    break
+    for i in range(len(known)):
+        v = at.order[i]
+        for e in range(at.before_start[v], at.before_start[v + 1]):
+            if known[v] == FREE and below[v] and below[at.before[e]] and known[at.before[e]] == OUTSIDE:
+                known[v] = OUTSIDE
+    for i in range(len(known) - 1, -1, -1):
+        v = at.order[i]
+        if known[v] == OUTSIDE and above[v]:
+            for e in range(at.before_start[v], at.before_start[v + 1]):
+                u = at.before[e]
+                if known[u] == FREE and above[u]:
+                    known[u] = OUTSIDE
+
+
+@njit(cache=True)
 def stretches_from(
     at: Calls, order: Order, path: Ints, first: int, alone: bool, rest_s: Floats, below_s: float, net: Network
 ) -> Floats:
@@ -293,7 +332,9 @@ def stretches_from(
             break
         seconds = _know(order, stretch, path, on_path, first, end, alone, known)
         if seconds < np.inf:
-            found[end] = seconds + _cut(at, order, known, net)
+            if alone:
+                _rule_out(at, order, stretch, known)
+            found[end] = seconds + _cut(at, order, known, stretch, alone, net)
     return found
 
 

@@ -42,6 +42,12 @@ COLD = 1e-5
 FIRST_RUN = 20_000
 """Most moves of the first runs; after every cycle of heats they get longer."""
 
+ZERO = 1e-300
+"""A temperature at which nothing worse is accepted."""
+
+QUENCH = 4
+"""Moves at that temperature after a gain, per unit and place."""
+
 RUN_MOVES = 200
 """... and at most so many per unit and place: small problems are done sooner."""
 
@@ -102,6 +108,9 @@ class Annealing:
             np.zeros(model.accelerators + 1), np.zeros(count, np.int64), np.zeros(3), np.zeros(count, np.int64),
             np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(1, np.int64),
         )  # fmt: skip
+        # The kernel must not take an operator where it cannot be, though it may start with it there.
+        seconds = np.where(model.allowed[model.group_of].T, model.calls.seconds, np.inf)
+        self.calls = model.calls._replace(seconds=seconds)
         self.work: Scratch = scratch_for(operators, model.accelerators, pieces)
         self.runs = 0
         self.idle = 0
@@ -127,8 +136,17 @@ class Annealing:
         self.runs += 1
         figures = self.walker.figures
         reference = figures[0] if math.isfinite(figures[0]) else float(self.model.calls.seconds.sum())
-        figures[2] = max(reference * heat, 1e-300)
-        cooling = (COLD / heat) ** (1 / length)
+        figures[2] = max(reference * heat, ZERO)
+        self._cool(length, (COLD / heat) ** (1 / length), between)
+        if self.monitor.best is not None and self.idle < length:  # there was a gain: go down to the bottom
+            self._start(from_best=True)
+            figures[2] = ZERO
+            self._cool(int(min(QUENCH * self.extent, length)), 1.0, between)
+        return length
+
+    def _cool(self, length: int, cooling: float, between: Callable[[], None] | None) -> None:
+        """``length`` moves in slices; every new best is offered."""
+        figures = self.walker.figures
         known = min(self.monitor.objective_s, figures[1])
         done = 0
         while done < length:
@@ -136,17 +154,14 @@ class Annealing:
             if between is not None:
                 between()
             moves = min(self.slice, length - done)
-            anneal(
-                self.model.calls, self.units, self.walker, self.pieces, moves, cooling,
-                self.monitor.rng.randrange(2**31), self.work,
-            )  # fmt: skip
+            seed = self.monitor.rng.randrange(2**31)
+            anneal(self.calls, self.units, self.walker, self.pieces, moves, cooling, seed, self.work)
             done += moves
             self.idle += moves
             if figures[1] < known * (1 - 1e-12):
                 known = float(figures[1])
                 self.idle = 0
                 offer_places(self.model, self.monitor, self.walker.best_place[self.units.of])
-        return length
 
     def _start(self, *, from_best: bool) -> None:
         """Put the walker on the best plan, or on another placement that fits."""
@@ -155,7 +170,7 @@ class Annealing:
                 self.walker.unit_place[self.units.of] = place
                 if (self.walker.unit_place[self.units.of] != place).any():
                     continue  # the plan splits what moves as a whole
-                begin(self.model.calls, self.units, self.walker, self.pieces, self.work)
+                begin(self.calls, self.units, self.walker, self.pieces, self.work)
                 if math.isfinite(self.walker.figures[0]):
                     return
 

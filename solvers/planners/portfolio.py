@@ -11,6 +11,7 @@ from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.boundary_moves import improve
 from solvers.planners.chain_dp import LinearDP
 from solvers.planners.downset_dp import DownsetDP
+from solvers.planners.latency import Latency
 from solvers.problem import Objective, Problem
 from solvers.result import StopReason
 
@@ -19,7 +20,8 @@ from solvers.result import StopReason
 class Auto:
     """Exact where it can be, otherwise the best of the quick planners and then boundary moves.
 
-    MAX_LOAD: the exact downset DP, unless its downsets exceed downset_budget. Other objectives:
+    MAX_LOAD: the exact downset DP, unless its downsets exceed downset_budget. The latency of one
+    sample (MAKESPAN with calls): the portfolio `Latency`. Other objectives:
     linearised DP, one device and equal split, judged by the objective asked for; then moves of
     operators across stage boundaries until none helps.
     """
@@ -36,6 +38,10 @@ class Auto:
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         covered = False
+        if Latency().unsupported(problem) is None:
+            covered = Latency()(problem, monitor)
+            if covered or monitor.best is not None:
+                return covered
         for planner in self._members(problem):
             if planner.unsupported(problem):
                 continue
