@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.chains import Chain, average_load_s, best_linear_chain, costs_of, limits_of
-from solvers.coarsen import Condensed, Contracted
+from solvers.coarsen import Condensed
+from solvers.contracted import Contracted
 from solvers.downsets import Downsets, Search, best_chain, most_downsets
 from solvers.problem import Transfers
 from solvers.variant_chains import best_linear_variant, best_variant_chain

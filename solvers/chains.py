@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.coarsen import Contracted, Shape
+from solvers.contracted import Contracted, Shape
 from solvers.kernels.downset_walk import Costs, Limits
 from solvers.kernels.linear_dp import cut_order
 from solvers.problem import Pipeline, Problem, Transfers

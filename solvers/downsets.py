@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from solvers.chains import NO_CHAIN, Chain, Part
 from solvers.cluster import Cluster
-from solvers.coarsen import Shape
+from solvers.contracted import Shape
 from solvers.kernels.downset_walk import (
     DONE,
     NEEDS_ROOM,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.coarsen import Contracted
+from solvers.contracted import Contracted
 from solvers.followers import by_leader, leaders
 from solvers.graph import topological_order
 from solvers.integer_program import Model

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.assemble import assemble
-from solvers.coarsen import Contracted
+from solvers.contracted import Contracted
 from solvers.kernels.set_moves import ACYCLIC, ADDED, ANY, CONVEX, DUPLEX, LANE, MAKES, READS, Sets
 from solvers.plan import Plan
 from solvers.problem import Contiguity, Pipeline, Problem, Transfers

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.chains import limits_of
-from solvers.coarsen import Condensed, Contracted
+from solvers.coarsen import Condensed
+from solvers.contracted import Contracted
 from solvers.kernels.variant_costs import BLOCKING, DUPLEX, LANE, MAKES, READS, VariantCosts, VariantLimits
 from solvers.problem import Objective, Pipeline, Problem, Transfers
 

@@ -15,7 +15,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("solvers.errors", "solvers.graph", "solvers.cluster", "solvers.problem", "solvers.plan", "solvers.schedule",
      "solvers.result"),
     ("solvers.formats", "solvers.kernels", "solvers.chains", "solvers.downsets", "solvers.coarsen", "solvers.traffic",
-     "solvers.trivial_merges", "solvers.variants", "solvers.variant_chains", "solvers.chain_search",
+     "solvers.contracted", "solvers.trivial_merges", "solvers.variants", "solvers.variant_chains", "solvers.chain_search",
      "solvers.segments", "solvers.sets", "solvers.clusters",
      "solvers.units", "solvers.crossings", "solvers.orders", "solvers.lowering",
      "solvers.memory", "solvers.load", "solvers.contiguity", "solvers.assemble",

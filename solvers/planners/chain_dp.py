@@ -12,7 +12,8 @@ from solvers.assemble import assemble
 from solvers.bounds import bound_with_s
 from solvers.chain_search import ChainSearch
 from solvers.chains import Chain, Part, iteration_floor_s, placement_of, topological_orders
-from solvers.coarsen import Condensed, Contracted, Shape
+from solvers.coarsen import Condensed
+from solvers.contracted import Contracted, Shape
 from solvers.errors import InvalidPlan
 from solvers.monitor import Monitor
 from solvers.problem import Objective, Problem, Transfers

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from solvers.chains import NO_CHAIN
-from solvers.coarsen import Condensed, Contracted, Shape
+from solvers.coarsen import Condensed
+from solvers.contracted import Contracted, Shape
 from solvers.downsets import Downsets, enumerate_downsets, suffix_order
 from solvers.monitor import Monitor, Stop
 from solvers.planners.chain_dp import LinearStarts, memory_shares, micro_batch_choices, offer_chain, unsupported

@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from solvers.chains import costs_of, limits_of, topological_orders
-from solvers.coarsen import Condensed, Contracted
+from solvers.coarsen import Condensed
+from solvers.contracted import Contracted
 from solvers.downsets import PAIRS_A_CALL, TABLE_BYTES, Check, Downsets, enumerate_downsets, suffix_order
 from solvers.kernels.downset_walk import DONE, Costs, Limits, add_up
 from solvers.kernels.latency_dp import SumWalk, cut_order_sum, walk_sums

@@ -11,7 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from solvers.assemble import assemble
-from solvers.coarsen import Condensed, Contracted
+from solvers.coarsen import Condensed
+from solvers.contracted import Contracted
 from solvers.errors import InvalidPlan
 from solvers.max_load_model import MaxLoadModel
 from solvers.mip_search import SOLVERS, TOLERANCE, solve_model

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from solvers.assemble import assemble
 from solvers.background import Background
-from solvers.coarsen import Condensed, Contracted
+from solvers.coarsen import Condensed
+from solvers.contracted import Contracted
 from solvers.errors import InvalidPlan
 from solvers.metis import WeightedGraph
 from solvers.monitor import Monitor
