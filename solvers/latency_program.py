@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.graph import topological_order
+from solvers.call_times import CallTimes, messages_of, times_of
 from solvers.integer_program import Model
 from solvers.kernels.latency import Ints
 from solvers.latency_model import LatencyModel
 from solvers.max_load_model import SCALE
 
+CONVEX_VARIABLES = 2000
+"""Most variables spent on convex calls. Times imply them (a call cannot wait for its own output), so
+they only help branching, and on large graphs the first bound comes sooner without."""
+
 Floats = NDArray[np.float64]
 Term = tuple[int, float]
-
-
-@dataclass(frozen=True, slots=True)
-class _Times:
-    """When calls and operators on CPUs start and end, in the program's unit.
-
-    call: [operators] slot or -1. entity: [operators] the slot, or slots + operator on a CPU. start,
-    end: [entities]. turn: [slots] a topological number, -1 for an empty slot.
-    """
-
-    call: list[int]
-    entity: list[int]
-    start: list[float]
-    end: list[float]
-    turn: list[int]
 
 
 class LatencyProgram:
@@ -54,15 +42,16 @@ class LatencyProgram:
         self.slots = latency.accelerators * pieces
         self.unit_of = latency.group_of.tolist() if pieces == 1 else list(range(len(graph)))
         self.edges = [(u, v) for v in range(len(graph)) for u in graph.predecessors[v]]
-        self.messages = _messages(latency, self.unit_s)
-        self._differ: dict[tuple[int, int], list[int]] = {}
-        self._values: list[Callable[[_Times, list[float]], None]] = []
+        self.messages = messages_of(latency, self.unit_s)
+        self._crossings: dict[tuple[frozenset[int], frozenset[int], int], int] = {}
+        self._values: list[Callable[[CallTimes, list[float]], None]] = []
         self.classes = _interchangeable(latency)
         self.heaviest = np.argsort(-_group_s(latency), kind="stable").tolist()
         self.last = self.model.variable(0.0, self.most, cost=1.0)
         self.x, self.on_cpu = self._placed()
         self._memory()
-        self._convex()
+        if self.slots * len(graph) <= CONVEX_VARIABLES:
+            self._convex()
         head, tail = self._heads_and_tails()
         self.done = [self.model.variable(head[v], max(self.most - tail[v], head[v])) for v in range(len(graph))]
         self.start = [self.model.variable(0.0, self.most) for _ in range(self.slots)]
@@ -96,7 +85,7 @@ class LatencyProgram:
     def values_of(self, call: Ints) -> list[float] | None:
         """A value for every variable; None if the calls wait for each other. Broken rules show in
         ``model.violation``."""
-        times = self._times_of(call)
+        times = times_of(self.latency, call, self.pieces, self.unit_s)
         if times is None:
             return None
         values = [0.0] * len(self.model)
@@ -108,43 +97,8 @@ class LatencyProgram:
 
     def turns(self, call: Ints) -> Ints | None:
         """[slots] when each call is taken, the pieces of an accelerator in turn; None if they wait for each other."""
-        times = self._times_of(call)
+        times = times_of(self.latency, call, self.pieces, self.unit_s)
         return None if times is None else np.array(times.turn, np.int64)
-
-    def _times_of(self, call: Ints) -> _Times | None:
-        """The earliest times of these calls, those of one accelerator in turn."""
-        seconds, slots = (self.latency.calls.seconds / self.unit_s).tolist(), self.slots
-        at = call.tolist()
-        entity = [c if c >= 0 else slots + v for v, c in enumerate(at)]
-        device = [c // self.pieces if c >= 0 else -1 for c in at]
-        takes = [0.0] * (slots + len(at))
-        for v, e in enumerate(entity):
-            takes[e] += seconds[device[v]][v]
-        for u, readers, message_s in self.messages:
-            if device[u] >= 0 and any(device[r] != device[u] for r in readers):
-                takes[at[u]] += message_s
-            for slot in {at[r] for r in readers if device[r] >= 0 and device[r] != device[u]}:
-                takes[slot] += message_s
-        after: list[set[int]] = [set() for _ in takes]
-        for s in range(slots - 1):
-            if (s + 1) % self.pieces:
-                after[s].add(s + 1)
-        for u, v in self.edges:
-            if entity[u] != entity[v]:
-                after[entity[u]].add(entity[v])
-        order = topological_order([sorted(targets) for targets in after])
-        if len(order) < len(takes):
-            return None
-        start, end = [0.0] * len(takes), [0.0] * len(takes)
-        turn = [-1] * slots
-        used = set(at)
-        for position, e in enumerate(order):
-            end[e] = start[e] + takes[e]
-            for target in after[e]:
-                start[target] = max(start[target], end[e])
-            if e in used:
-                turn[e] = position
-        return _Times(at, entity, start, end, turn)
 
     # ---------------------------------------------------------------- rows
 
@@ -204,7 +158,7 @@ class LatencyProgram:
         order = self.latency.problem.graph.topological_order
         after = self.latency.problem.graph.successors
 
-        def fill(times: _Times, values: list[float]) -> None:
+        def fill(times: CallTimes, values: list[float]) -> None:
             reached: list[set[int]] = [set() for _ in unit]
             for v in reversed(order):
                 reached[v] = {times.call[v]} - {-1}
@@ -225,9 +179,7 @@ class LatencyProgram:
         for u, readers, seconds in self.messages:
             if seconds > 0:
                 for s in range(self.slots):
-                    d = s // pieces
-                    fetched = self._excess([x[unit[r]][s] for r in readers if unit[r] != unit[u]], [unit[u]], d)
-                    sent = self._excess([x[unit[u]][s]], [unit[r] for r in readers if unit[r] != unit[u]], d)
+                    fetched, sent = self._crossing(readers, [u], s), self._crossing([u], readers, s)
                     takes[s] += [(v, seconds) for v in (fetched, sent) if v is not None]
         for s in range(self.slots):
             model.row([(self.end[s], 1.0), (self.start[s], -1.0), *((v, -c) for v, c in takes[s])], least=0.0)
@@ -247,16 +199,13 @@ class LatencyProgram:
             wait = [(self.on_cpu[unit[v]], -float(cpu_s[v]))] if math.isfinite(cpu_s[v]) else []
             model.row([(self.done[v], 1.0), (self.done[u], -1.0), *wait], least=0.0)
         for u in range(len(graph)):
-            others = sorted({unit[v] for v in graph.successors[u]} - {unit[u]})
-            for s in range(self.slots) if others else ():
-                enters = model.variable()
-                for w in others:
-                    model.row([(enters, 1.0), (x[w][s], -1.0), (x[unit[u]][s], 1.0)], least=0.0)
-                latest = self.most - tail[u]
-                model.row([(self.start[s], 1.0), (self.done[u], -1.0), (enters, -latest)], least=-latest)
-                self._values.append(_entering(enters, u, graph.successors[u], s))
+            latest = self.most - tail[u]
+            for s in range(self.slots):
+                enters = self._crossing(graph.successors[u], [u], s)
+                if enters is not None:
+                    model.row([(self.start[s], 1.0), (self.done[u], -1.0), (enters, -latest)], least=-latest)
 
-        def fill(times: _Times, values: list[float]) -> None:
+        def fill(times: CallTimes, values: list[float]) -> None:
             values[self.last] = max(times.end)
             for v, entity in enumerate(times.entity):
                 values[self.done[v]] = times.end[entity]
@@ -272,28 +221,30 @@ class LatencyProgram:
                 total[self.unit_of[v]] = total.get(self.unit_of[v], 0.0) + seconds
         return total
 
-    def _excess(self, here: list[int], elsewhere: list[int], device: int) -> int | None:
-        """A variable that is 1 if one of the variables ``here`` is and one of the units ``elsewhere`` is
-        not on the accelerator; None if it never is."""
-        if not here or not elsewhere:
+    def _crossing(self, inside: Iterable[int], outside: Iterable[int], slot: int) -> int | None:
+        """A variable that is 1 if one of some operators is in the slot and one of the others is not; None
+        if that cannot be."""
+        here, there = {self.unit_of[v] for v in inside}, {self.unit_of[v] for v in outside}
+        here, there = here - there if len(there) == 1 else here, there - here if len(here) == 1 else there
+        if not here or not there:
             return None
-        model = self.model
-        result = model.variable()
-        for a in dict.fromkeys(here):
-            for b in dict.fromkeys(elsewhere):
-                model.row([(result, 1.0), (a, -1.0), *self._on(self.x[b], device)], least=0.0)
+        key = frozenset(here), frozenset(there), slot
+        if key not in self._crossings:
+            result = self._crossings[key] = self.model.variable()
+            for a in sorted(here):
+                for b in sorted(there - {a}):
+                    self.model.row([(result, 1.0), (self.x[a][slot], -1.0), (self.x[b][slot], 1.0)], least=0.0)
 
-        def fill(_: _Times, values: list[float]) -> None:
-            inside = max(values[a] for a in here)
-            least = min(sum(values[v] for v, _ in self._on(self.x[b], device)) for b in elsewhere)
-            values[result] = max(0.0, inside - least)
+            def fill(_: CallTimes, values: list[float]) -> None:
+                most = max(values[self.x[a][slot]] for a in here)
+                values[result] = max(0.0, most - min(values[self.x[b][slot]] for b in there))
 
-        self._values.append(fill)
-        return result
+            self._values.append(fill)
+        return self._crossings[key]
 
     def _potentials(self) -> None:
         """Path lengths that need no big coefficient: along any path every operator takes its time, and
-        every message that changes its device is sent and fetched, as a path visits a call once."""
+        every message that leaves a call is sent and fetched, as a path visits a call once."""
         model, unit, latency = self.model, self.unit_of, self.latency
         graph = latency.problem.graph
         potential = [model.variable(0.0, self.most) for _ in unit]
@@ -311,40 +262,21 @@ class LatencyProgram:
             if not graph.predecessors[v]:
                 model.row([(potential[v], 1.0), *work], least=0.0)
             for u in graph.predecessors[v]:
-                moved = self._moved(unit[u], unit[v]) if (u, v) in carried else []
-                transfers = [(t, -carried[u, v]) for t in moved]
+                pairs = [(u, v), (v, u)] if (u, v) in carried else []
+                ends = [self._crossing([a], [b], s) for s in range(self.slots) for a, b in pairs]
+                transfers = [(end, -carried[u, v]) for end in ends if end is not None]
                 model.row([(potential[v], 1.0), (potential[u], -1.0), *work, *transfers], least=0.0)
 
-        def fill(times: _Times, values: list[float]) -> None:
-            place = [c // self.pieces if c >= 0 else -1 for c in times.call]
+        def fill(times: CallTimes, values: list[float]) -> None:
+            call = times.call
             for v in graph.topological_order:
                 before = 0.0
                 for u in graph.predecessors[v]:
-                    ends = (place[u] >= 0) + (place[v] >= 0) if place[u] != place[v] else 0
+                    ends = (call[u] >= 0) + (call[v] >= 0) if call[u] != call[v] else 0
                     before = max(before, values[potential[u]] + ends * carried.get((u, v), 0.0))
-                values[potential[v]] = before + float(seconds[place[v], v])
+                values[potential[v]] = before + float(seconds[call[v] // self.pieces if call[v] >= 0 else -1, v])
 
         self._values.append(fill)
-
-    def _moved(self, maker: int, reader: int) -> list[int]:
-        """For two units, variables that add up to how many accelerators a message between them occupies."""
-        key = (min(maker, reader), max(maker, reader))
-        if maker != reader and key not in self._differ:
-            differ = []
-            for d in range(self.latency.accelerators):
-                here, there = self._on(self.x[key[0]], d), self._on(self.x[key[1]], d)
-                variable = self.model.variable()
-                for plus, minus in ((here, there), (there, here)):
-                    self.model.row([(variable, 1.0), *((x, -c) for x, c in plus), *minus], least=0.0)
-                differ.append((variable, here, there))
-            self._differ[key] = [variable for variable, _, _ in differ]
-
-            def fill(_: _Times, values: list[float]) -> None:
-                for variable, here, there in differ:
-                    values[variable] = abs(sum(values[x] for x, _ in here) - sum(values[x] for x, _ in there))
-
-            self._values.append(fill)
-        return self._differ.get(key, [])
 
     def _heads_and_tails(self) -> tuple[list[float], list[float]]:
         """When an output is there at the earliest, and what must follow it: the operators of a call all
@@ -361,25 +293,6 @@ class LatencyProgram:
         for v in reversed(graph.topological_order):
             tail[v] = max((tail[w] + (least[w] if forced[w] else 0.0) for w in graph.successors[v]), default=0.0)
         return head, tail
-
-
-def _entering(variable: int, maker: int, readers: Sequence[int], slot: int) -> Callable[[_Times, list[float]], None]:
-    """Sets a variable to whether an output enters a call from outside."""
-
-    def fill(times: _Times, values: list[float]) -> None:
-        values[variable] = float(times.call[maker] != slot and any(times.call[r] == slot for r in readers))
-
-    return fill
-
-
-def _messages(latency: LatencyModel, unit_s: float) -> list[tuple[int, list[int], float]]:
-    """Maker, readers and time of every message."""
-    at = latency.calls
-    return [
-        (u, at.reader[at.reader_start[m] : at.reader_start[m + 1]].tolist(), float(at.message_s[m]) / unit_s)
-        for u in range(len(latency.group_of))
-        for m in at.sent[at.sent_start[u] : at.sent_start[u + 1]].tolist()
-    ]
 
 
 def _group_s(latency: LatencyModel) -> Floats:

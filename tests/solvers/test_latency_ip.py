@@ -67,7 +67,7 @@ def least_latency_s(p: Problem, pieces: int) -> float:
         before = {u: {(d, j - 1) for d, j in [u] if d != "cpu" and (d, j - 1) in seconds} for u in seconds}
         for number, tensor in enumerate(graph.tensors):
             u, w = tensor.producer, p.transfer_s[number] * b
-            away = {unit[r] for r in tensor.consumers if chosen[r][0] != chosen[u][0]}
+            away = {unit[r] for r in tensor.consumers} - {unit[u]}
             if away and chosen[u][0] in held:
                 seconds[unit[u]] += w
             for place in away:
@@ -120,6 +120,13 @@ def test_the_program_tells_the_latency_of_every_plan_that_its_rules_allow(seed):
         assert (program.model.violation(values) <= 1e-6) == judged.feasible, judged
         assert program.model.objective_at(values) * program.unit_s == pytest.approx(judged.objective_s, rel=1e-9)
         assert program.calls_of(values).tolist() == call.tolist()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_times_alone_keep_calls_convex(seed, monkeypatch):
+    monkeypatch.setattr("solvers.latency_program.CONVEX_VARIABLES", 0)
+    p = tiny(seed, 2, largest=4)
+    assert solve(p, LatencyIP(start=False)).objective_s == pytest.approx(least_latency_s(p, 2), rel=1e-6)
 
 
 def test_the_calls_of_a_plan_are_read_back_in_its_order():
