@@ -19,10 +19,14 @@ from solvers.mip_search import SOLVERS, TOLERANCE, solve_model
 from solvers.monitor import Monitor
 from solvers.optional import lacking
 from solvers.plan import Plan
+from solvers.planner import Planner
+from solvers.planners.annealing import Annealing
 from solvers.planners.chain_dp import LinearDP, micro_batch_choices
-from solvers.planners.chain_dp import unsupported as not_a_chain
 from solvers.problem import Contiguity, Objective, Problem
 from solvers.variants import variant_of
+
+START_ROUNDS = 3
+"""Rounds without gain after which the annealing for a start ends."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,11 @@ class MaxLoadIP:
     """Optimal max-load given time, and a proved bound before: branch and bound by ``solver``.
 
     Tarnawski et al.'s program on co-location groups and merged messages, warm-started from the best
-    plan known, or else from the linearised programme's (``start``). "Optimal" is up to 1e-6, what a
-    solver's tolerances leave. Where memory is counted from the schedule, the program knows only the
-    static bytes; its answer is optimal if it fits. Without replication, so no bound is told where
-    the problem allows it, nor where another objective is asked for. solver: "highs", or "cbc", which
-    is slower and tells its plan only at the end.
+    plan known, or else (``start``) from a short annealing, for ACYCLIC from the linearised programme.
+    "Optimal" is up to 1e-6, what a solver's tolerances leave. Where memory is counted from the
+    schedule, the program knows only the static bytes; its answer is optimal if it fits. Without
+    replication, so no bound is told where the problem allows it, nor where another objective is asked
+    for. solver: "highs", or "cbc", which is slower and tells its plan only at the end.
     """
 
     name: ClassVar[str] = "max-load-ip"
@@ -55,7 +59,7 @@ class MaxLoadIP:
         devices = problem.cluster.devices
         for kind in (True, False):
             if len({d.kind for d in devices if d.is_cpu == kind}) > 1:
-                return "accelerators must be of one kind, and CPUs too; use local-search or auto"
+                return "accelerators must be of one kind, and CPUs too; use auto"
         if problem.contiguity is Contiguity.ACYCLIC:
             if problem.pins:
                 return "operators pinned to a device, where devices form a chain; use local-search or auto"
@@ -64,8 +68,12 @@ class MaxLoadIP:
         return None
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
-        if self.start and monitor.best is None and not_a_chain(problem) is None:
-            LinearDP()(problem, monitor)
+        if self.start and monitor.best is None:
+            quick: Planner = LinearDP()
+            if problem.contiguity is not Contiguity.ACYCLIC and problem.max_replicas == 1:
+                quick = Annealing(patience=START_ROUNDS)
+            if quick.unsupported(problem) is None:
+                quick(problem, monitor)
         search = _Search(problem, monitor, self.solver)
         counts = micro_batch_choices(problem)
         for position, count in enumerate(counts):
