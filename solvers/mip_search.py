@@ -15,6 +15,9 @@ TOLERANCE = 1e-6
 """Relative error that a solver's own tolerances (1e-6 on integrality and rows) may leave in a bound:
 bounds are lowered by it before anything is concluded, and objectives this close are called equal."""
 
+PROVED = 1e-9
+"""Relative difference between objective and bound that is rounding."""
+
 LOOK_EVERY_S = 0.02
 """How often the child is listened to, and the monitor asked whether to stop."""
 
@@ -37,6 +40,11 @@ class Outcome:
     bound: float
 
 
+def settled(monitor: Monitor) -> bool:
+    """Whether the bounds known already prove the best plan best: nothing is left to search."""
+    return monitor.best is not None and monitor.bound_s >= monitor.objective_s * (1 - PROVED)
+
+
 def ignore_bound(_: float) -> None:
     return None
 
@@ -55,7 +63,8 @@ def solve_model(
 
     on_incumbent gets values of all variables (integers nearly so); on_bound a lower bound, lowered by
     TOLERANCE. Both may raise Stop. solver: "highs", or "cbc", which tells nothing before its end.
-    limit_s: seconds after which the search ends as it is. better: asked often for values found
+    limit_s: seconds after which the search ends as it is, as it also
+    does once the monitor's bound settles the question. better: asked often for values found
     elsewhere to hand to the solver (HiGHS only), or None.
     Raises Stop, through ``monitor.check``; the child is killed then. If the child fails, that is
     noted and nothing is concluded.
@@ -79,7 +88,7 @@ def solve_model(
                 else:
                     status = message["status"]
             monitor.check()
-            if monitor.elapsed_s > ends_s:
+            if monitor.elapsed_s > ends_s or settled(monitor):
                 return Outcome(False, False, bound)
             if (values := better()) is not None:
                 child.send({"solution": values})

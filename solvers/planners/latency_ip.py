@@ -15,7 +15,7 @@ from solvers.latency_model import LatencyModel
 from solvers.latency_model import unsupported as not_latency
 from solvers.latency_plans import plan_of_calls
 from solvers.latency_program import LatencyProgram
-from solvers.mip_search import SOLVERS, TOLERANCE, solve_model
+from solvers.mip_search import SOLVERS, TOLERANCE, settled, solve_model
 from solvers.monitor import Monitor
 from solvers.optional import lacking
 from solvers.plan import Plan
@@ -65,6 +65,8 @@ class LatencyIP:
         """Search plans of at most so many pieces; whether the best plan is proved best. claim: bounds are
         for the problem asked."""
         monitor.check()
+        if settled(monitor):
+            return False
         latency = LatencyModel.of(problem)
         call = None if monitor.best is None else calls_of_plan(latency, monitor.best, pieces)
         most_s = monitor.objective_s if monitor.best is not None else _one_by_one_s(latency)

@@ -15,7 +15,7 @@ from solvers.coarsen import Condensed
 from solvers.contracted import Contracted
 from solvers.errors import InvalidPlan
 from solvers.max_load_model import MaxLoadModel
-from solvers.mip_search import SOLVERS, TOLERANCE, solve_model
+from solvers.mip_search import SOLVERS, TOLERANCE, settled, solve_model
 from solvers.monitor import Monitor
 from solvers.optional import lacking
 from solvers.plan import Plan
@@ -108,6 +108,8 @@ class _Search:
         """
         monitor = self.monitor
         monitor.check()
+        if settled(monitor):
+            return
         contracted = self._contracted(count)
         start = None if monitor.best is None else _devices_of(self.problem, contracted, monitor.best)
         typical_s = monitor.objective_s if self.own and monitor.best is not None else _serial_s(contracted)
