@@ -120,7 +120,7 @@ def _bounds(asked: Sequence[Ranked]) -> str:
 
 
 def _print_left_out(rows: Sequence[Row]) -> None:
-    lines = [[told["planner"], told["status"], text.short(told["reason"], REASON)] for told in left_out(rows)]
+    lines = [[told["status"], f"{told['planners']}: {text.short(told['reason'], REASON)}"] for told in left_out(rows)]
     if lines:
         print()
         print_table(lines)

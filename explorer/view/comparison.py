@@ -230,20 +230,24 @@ def table(rows: Sequence[Row], shown: tuple[str, str] | None) -> list[dict[str, 
 
 
 def left_out(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """Planners that could not be asked, or broke: planner (with the contiguities where it is not all of
-    them), status and reason, which mostly is the same for every contiguity."""
-    places: dict[tuple[str, str, str], list[str]] = {}
+    """Why planners could not be asked, or broke: planners (with the contiguities where it is not all of
+    them), status and reason; those with one reason together."""
+    places: dict[tuple[str, str], dict[str, list[str]]] = {}
     for row in rows:
         if not row.ran:
-            places.setdefault((row.planner, status_words(row), " ".join(row.reason.split())), []).append(row.contiguity)
+            told = places.setdefault((status_words(row), " ".join(row.reason.split())), {})
+            told.setdefault(row.planner, []).append(row.contiguity)
     every = len({row.contiguity for row in rows})
     return [
         {
-            "planner": planner if len(found) == every else f"{planner} ({', '.join(found)})",
+            "planners": ", ".join(
+                planner if len(where) == every else f"{planner} ({', '.join(where)})"
+                for planner, where in found.items()
+            ),
             "status": status,
             "reason": reason,
         }
-        for (planner, status, reason), found in places.items()
+        for (status, reason), found in places.items()
     ]
 
 

@@ -94,10 +94,12 @@ class Comparing:
         return {
             ids.COMPARISON: {"children": found, "className": "table-wrap" if fits else "table-wrap past"},
             ids.COMPARE_NOTE: {"children": self._note(fits)},
-            ids.COMPARE_STOP: {"disabled": self.job is None},
+            ids.COMPARE_STOP: {"disabled": self.job is None or self.stopping},
         }
 
     def _note(self, fits: bool) -> str:
+        if self.job is not None and self.stopping:
+            return "Stopping …"
         if self.wrong:
             return f"Internal error, please report it: {self.wrong[0]}."
         if not self.rows:

@@ -37,7 +37,7 @@ def comparison_table(
         *[html.Th(title, scope="col", className=side, title=HINTS.get(key)) for key, title, side in columns],
     ]
     body = [_row(row, columns) for row in rows]
-    body += [_left_out(told, len(columns)) for told in left_out]
+    body += [_left_out(told, len(head)) for told in left_out]
     return html.Table(
         [html.Caption("Planners compared", className="sr"), html.Thead(html.Tr(head)), html.Tbody(body)],
         className="comparison",
@@ -66,11 +66,8 @@ def _row(row: Mapping[str, Any], columns: Sequence[tuple[str, str, str]]) -> Com
     return html.Tr([html.Th(name, scope="row"), *cells], **told)
 
 
-def _left_out(told: Mapping[str, str], width: int) -> Component:
-    words = f"{told['status']}: {told['reason']}"
-    key = f"out {told['planner']} {told['reason']}"
-    return html.Tr(
-        [html.Th(told["planner"], scope="row"), html.Td(words, colSpan=width, className="reason")],
-        className="out",
-        key=key,
-    )
+def _left_out(told: Mapping[str, str], columns: int) -> Component:
+    names = html.Span(told["planners"], className="names")
+    words = f" {told['status']}: {told['reason']}"
+    key = f"out {told['planners']} {told['reason']}"
+    return html.Tr(html.Td([names, words], colSpan=columns, className="reason"), className="out", key=key)

@@ -127,6 +127,7 @@ class Conversation(Picture):
         if self.comparing.job is not None:
             self.comparing.stopping = True
             self.backend.cancel(self.comparing.job)
+            self._tell_comparison()
 
     def _show_row(self, message: Mapping[str, Any]) -> None:
         """Put the plan of a row on the page, as if its planner had been asked for it."""

@@ -14,7 +14,9 @@ from explorer.view.comparison import (
     cells,
     contradictions,
     family_story,
+    left_out,
     ranked,
+    table,
 )
 
 PLAN = Row("a", "acyclic", "exact", "paper", "FEASIBLE", objective_s=10e-3, bound_s=4e-3, runtime_s=1.0)
@@ -113,3 +115,21 @@ def test_why_a_search_ended_is_told_where_it_is_news():
         )
     )
     assert [s["status"] for s in shown] == ["feasible, time limit", "optimal", "no plan, cancelled", "failed"]
+
+
+def test_those_left_out_for_one_reason_are_told_together():
+    out = {"objective_s": None, "status": UNSUPPORTED, "runtime_s": None}
+    rows = [
+        row("a"),
+        row("a", contiguity="none"),
+        row("b", **out, reason="it is\nround"),
+        row("b", contiguity="none", **out, reason="it is round"),
+        row("c", contiguity="none", **out, reason="it is round"),
+        row("d", **(out | {"status": FAILED}), reason="a wheel came off"),
+    ]
+    assert left_out(rows) == [
+        {"planners": "b, c (none)", "status": "unsupported", "reason": "it is round"},
+        {"planners": "d (acyclic)", "status": "failed", "reason": "a wheel came off"},
+    ]
+    assert [told["planner"] for told in table(rows, ("a", "none"))] == ["a", "a"]
+    assert [told["current"] for told in table(rows, ("a", "none"))] == [False, True]
