@@ -398,20 +398,19 @@ def _open(source: int, limits: Limits, at: Walk) -> bool:
     row = limits.accelerators + 1
     bound = at.bound[0]
     count = 0
+    with_fewer = np.full(row, np.inf)  # the best with at most so many accelerators, and fewer CPUs
     for cpus in range(limits.cpus + 1):
+        best = np.inf  # with fewer accelerators or CPUs
         for accelerators in range(row):
             s = cpus * row + accelerators
             value = at.best[source, s]
-            if value >= bound or at.remaining_s[source] > _capacity(limits, cpus, accelerators, bound):
-                continue
-            dominated = False
-            for c in range(cpus + 1):
-                for a in range(accelerators + 1):
-                    if (c < cpus or a < accelerators) and at.best[source, c * row + a] <= value:
-                        dominated = True
-            if not dominated:
+            best = min(best, with_fewer[accelerators])
+            within = at.remaining_s[source] <= _capacity(limits, cpus, accelerators, bound)
+            if value < bound and value < best and within:
                 at.live[count] = s
                 count += 1
+            best = min(best, value)
+            with_fewer[accelerators] = best
     at.live_count[0] = count
     return count > 0
 

@@ -238,22 +238,21 @@ def _open(source: int, limits: VariantLimits, at: VariantWalk) -> bool:
     row = limits.accelerators + 1
     last = at.bounds.shape[0] - 1
     count = 0
+    with_fewer = np.full(row, np.inf)  # the best with at most so many accelerators, and fewer CPUs
     for cpus in range(limits.cpus + 1):
+        best = np.inf  # with fewer accelerators or CPUs
         for accelerators in range(row):
             s = cpus * row + accelerators
             value = at.best[source, s, last]
-            useless = value >= at.bounds[last]
+            best = min(best, with_fewer[accelerators])
+            useful = value < at.bounds[last] and value < best
             for p in range(last + 1):
-                useless = useless or at.floor_s[p, source] > _capacity(limits, cpus, accelerators, p, at.bounds[p])
-            if useless:
-                continue
-            for c in range(cpus + 1):
-                for a in range(accelerators + 1):
-                    if (c < cpus or a < accelerators) and at.best[source, c * row + a, last] <= value:
-                        useless = True
-            if not useless:
+                useful = useful and at.floor_s[p, source] <= _capacity(limits, cpus, accelerators, p, at.bounds[p])
+            if useful:
                 at.live[count] = s
                 count += 1
+            best = min(best, value)
+            with_fewer[accelerators] = best
     at.live_count[0] = count
     return count > 0
 
