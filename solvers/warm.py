@@ -11,7 +11,8 @@ from solvers.graph import Operator, OpGraph, Tensor
 from solvers.planners.annealing import Annealing
 from solvers.planners.downset_dp import DownsetDP
 from solvers.planners.local_search import LocalSearch
-from solvers.problem import ComputeTable, Execution, Objective, Problem, Transfers
+from solvers.planners.non_contiguous import NonContiguous
+from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
 from solvers.solve import solve
 
 
@@ -23,6 +24,7 @@ def warm() -> None:
     for planner in (DownsetDP(), LocalSearch(restarts=1), Annealing(steps=10, patience=1)):
         solve(chain, planner)
     solve(replace(chain, transfers=Transfers.DUPLEX), DownsetDP())
+    solve(replace(chain, contiguity=Contiguity.NONE), NonContiguous(prove=False))
     latency = replace(_tiny(Objective.MAKESPAN), execution=Execution.CALL, transfers=Transfers.BLOCKING)
     for name in ("latency-dp", "latency-search"):
         solve(latency, name)

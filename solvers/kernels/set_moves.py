@@ -26,8 +26,8 @@ ANY, CONVEX, ACYCLIC = 0, 1, 2
 """Which sets a device may hold."""
 MAKES, READS = 1, 2
 """What a super-operator does with a message; added up if it does both."""
-DRIFT = 1e-12
-"""Relative error of sums that were changed many times."""
+SLACK = 1e-9
+"""Relative excess over a memory cap that is rounding, as in `evaluate`."""
 
 _njit: Any = njit  # its stubs leave out _nrt
 
@@ -291,7 +291,7 @@ def excess(sets: Sets, at: State) -> float:
     """By how much sets are larger than their devices' memory, each as a share of it, added up."""
     total = 0.0
     for d in range(len(sets.cap)):
-        if at.bytes_held[d] > sets.cap[d] * (1 + DRIFT):
+        if at.bytes_held[d] > sets.cap[d] * (1 + SLACK):
             total += (at.bytes_held[d] - sets.cap[d]) / max(sets.cap[d], 1.0)
     return total
 
@@ -307,7 +307,7 @@ def excess_then(sets: Sets, at: State, v: int, b: int) -> float:
             held -= sets.held[v]
         elif d == b:
             held += sets.held[v]
-        if held > sets.cap[d] * (1 + DRIFT):
+        if held > sets.cap[d] * (1 + SLACK):
             total += (held - sets.cap[d]) / max(sets.cap[d], 1.0)
     return total
 

@@ -17,6 +17,7 @@ from solvers.planners.latency_ip import LatencyIP
 from solvers.planners.latency_search import LatencySearch
 from solvers.planners.local_search import LocalSearch
 from solvers.planners.max_load_ip import MaxLoadIP
+from solvers.planners.non_contiguous import NonContiguous
 from solvers.planners.partitioner import Partitioner
 from solvers.planners.pipedream import PipeDream
 from solvers.planners.portfolio import Auto
@@ -28,6 +29,7 @@ PLANNERS: dict[str, type[Planner]] = {
         DownsetDP,
         LinearDP,
         MaxLoadIP,
+        NonContiguous,
         LocalSearch,
         Annealing,
         Latency,

@@ -7,12 +7,15 @@ from typing import ClassVar
 
 from solvers.monitor import Monitor, Stop
 from solvers.planner import Planner
+from solvers.planners.annealing import Annealing
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.boundary_moves import improve
 from solvers.planners.chain_dp import LinearDP
 from solvers.planners.downset_dp import DownsetDP
 from solvers.planners.latency import Latency
-from solvers.problem import Objective, Problem
+from solvers.planners.max_load_ip import MaxLoadIP
+from solvers.planners.non_contiguous import NonContiguous
+from solvers.problem import Contiguity, Objective, Problem
 from solvers.result import StopReason
 
 
@@ -20,10 +23,11 @@ from solvers.result import StopReason
 class Auto:
     """Exact where it can be, otherwise the best of the quick planners and then boundary moves.
 
-    MAX_LOAD: the exact downset DP, unless its downsets exceed downset_budget. The latency of one
-    sample (MAKESPAN with calls): the portfolio `Latency`. Other objectives:
-    linearised DP, one device and equal split, judged by the objective asked for; then moves of
-    operators across stage boundaries until none helps.
+    MAX_LOAD: the exact downset DP, unless its downsets exceed downset_budget; without contiguity the
+    portfolio `NonContiguous`; for convex sets annealing and the integer program too. The latency of
+    one sample (MAKESPAN with calls): the portfolio `Latency`. Other objectives: linearised DP, one
+    device and equal split, judged by the objective asked for; then moves of operators across stage
+    boundaries until none helps.
     """
 
     name: ClassVar[str] = "auto"
@@ -61,5 +65,9 @@ class Auto:
         exact = DownsetDP(downset_budget=self.downset_budget)
         quick: list[Planner] = [LinearDP(), SingleDevice(), EqualSplit()]
         if problem.objective is Objective.MAX_LOAD:
+            if problem.contiguity is Contiguity.NONE:
+                return [NonContiguous(downset_budget=self.downset_budget, prove=self.improve), exact, *quick]
+            if problem.contiguity is Contiguity.CONVEX and self.improve:
+                return [exact, *quick, Annealing(), MaxLoadIP()]
             return [exact, *quick]
         return quick

@@ -1,0 +1,248 @@
+"""Max-load without contiguity: chains for a start, annealing, and bounds proved beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from solvers.kernels.enumerate_sets import new_tour, tour
+from solvers.kernels.set_moves import Ints, Sets, new_state, place
+from solvers.monitor import Monitor, Stop
+from solvers.planners.annealing import Annealer, next_of, start_all
+from solvers.planners.chain_dp import micro_batch_choices
+from solvers.planners.downset_dp import DownsetDP
+from solvers.planners.max_load_ip import MaxLoadIP
+from solvers.planners.set_search import acyclic, unsupported
+from solvers.problem import Contiguity, Objective, Problem, Transfers
+
+if TYPE_CHECKING:
+    from solvers.planners.cover_bound import CoverBound
+
+PROVED = 1e-9
+"""Relative difference between objective and bound that is rounding."""
+ROUNDING = 1e-10
+"""Relative error of loads that were changed a million times."""
+PLACEMENTS_A_CALL = 100_000
+"""A few hundredths of a second."""
+FIRST_ROUNDS = 10
+"""Rounds before a child process is started: many a gap is closed by then."""
+START_SHARE = 0.2
+"""Share of the time that the search for a contiguous start may take."""
+PROGRAM_SHARE = 0.5
+"""Share of the time then left that the integer program may take."""
+
+
+@dataclass(frozen=True)
+class NonContiguous:
+    """The best known way to non-contiguous placements, up to a fifth better than contiguous ones.
+
+    1. The exact contiguous optimum, if its downsets are at most ``downset_budget``, or a linear cut;
+    then all placements one by one, if they are at most ``enumerated``. 2. Annealing, while a child
+    process proves a bound by covering the graph with sets of bounded load. 3. Once ``patience`` rounds
+    found nothing better, the integer program from the best plan. 4. Annealing again. Ends when the gap
+    is closed, or when the children have ended and annealing stalls. ``prove``: whether to use children.
+    """
+
+    name: ClassVar[str] = "non-contiguous"
+    source: ClassVar[str] = "Tarnawski et al., NeurIPS 2020, section 5.2; annealing and covering bound"
+    guarantee: ClassVar[str] = "heuristic"
+
+    downset_budget: int = 200_000
+    enumerated: int = 1_000_000
+    patience: int = 40
+    prove: bool = True
+
+    def unsupported(self, problem: Problem) -> str | None:
+        if problem.objective is not Objective.MAX_LOAD:
+            return f"it minimises max-load, and the objective is {problem.objective}; use auto"
+        if problem.contiguity is not Contiguity.NONE:
+            return f"its placements are not contiguous, and {problem.contiguity} is asked for; use auto"
+        return unsupported(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        offer_contiguous(problem, monitor, self.downset_budget)
+        search = _Search(problem, monitor)
+        if search.enumerate(self.enumerated):
+            return search.closed() or monitor.infeasible is not None
+        if search.anneal(FIRST_ROUNDS):
+            return True
+        if not self.prove:
+            return search.anneal(self.patience)
+        prover = search.prover()
+        try:
+            if search.anneal(self.patience, prover):
+                return True
+            program = MaxLoadIP()
+            if program.unsupported(problem) is None:
+                with search.beside(prover, PROGRAM_SHARE * monitor.remaining_s):
+                    monitor.begin("integer program")
+                    if program(problem, monitor):
+                        return True
+                search.adopt()
+            while not search.anneal(self.patience, prover):
+                if prover is None or prover.done or not search.able:
+                    break
+            return search.closed()
+        finally:
+            if prover is not None:
+                prover.close()
+
+
+def offer_contiguous(problem: Problem, monitor: Monitor, downset_budget: int) -> None:
+    """Offer the best contiguous plan, which is a plan of any contiguity, if it can be found fast."""
+    planner = DownsetDP(downset_budget=downset_budget)
+    narrower = acyclic(problem)
+    if planner.unsupported(narrower):
+        return
+    monitor.begin("contiguous start")
+    inner = Monitor(
+        narrower,
+        START_SHARE * monitor.remaining_s,
+        seed=monitor.seed,
+        should_stop=monitor.should_stop,
+        clock=monitor.clock,
+    )
+    with suppress(Stop):
+        planner(narrower, inner)
+    if inner.best is not None:
+        monitor.offer(inner.best)
+    monitor.check()
+
+
+class _Search:
+    """Annealing with a prover that watches."""
+
+    def __init__(self, problem: Problem, monitor: Monitor) -> None:
+        self.problem, self.monitor = problem, monitor
+        self.annealers = start_all(problem, monitor, steps=100_000)
+        self._told_s = math.inf
+
+    @property
+    def able(self) -> list[Annealer]:
+        return [annealer for annealer in self.annealers if not annealer.given_up]
+
+    def closed(self) -> bool:
+        """Whether the best plan is proved best."""
+        monitor = self.monitor
+        return monitor.best is not None and monitor.bound_s >= monitor.objective_s * (1 - PROVED)
+
+    def anneal(self, patience: int, prover: CoverBound | None = None) -> bool:
+        """Rounds until ``patience`` of them found nothing better (False) or the gap is closed (True)."""
+        self.monitor.begin("annealing")
+        idle = 0
+        with self.beside(prover):
+            while idle < patience and self.able and not self.closed():
+                idle = 0 if next_of(self.able, self.monitor).round() else idle + 1
+        return self.closed()
+
+    def enumerate(self, most: int) -> bool:
+        """Look at every placement, and prove the bound that gives, if they are at most ``most``."""
+        if not self.annealers or sum(len(a.sets.cap) ** len(a.sets.held) for a in self.annealers) > most:
+            return False
+        least_s = math.inf
+        for annealer in self.annealers:
+            ground = annealer.ground
+            # What every device holds at least: without activations.
+            least_s = min(least_s, self._least(ground.sets._replace(held=ground.contracted.static_bytes))[0])
+            while True:
+                sets = ground.sets
+                found_s, where = self._least(sets)
+                if math.isinf(found_s) or math.isfinite(ground.offer(where)) or ground.sets is sets:
+                    break  # a plan, or no other estimate of memory left to try
+        if self.exact and self.problem.max_replicas == 1:
+            if math.isfinite(least_s):
+                self.monitor.raise_bound(least_s * (1 - ROUNDING))
+            else:
+                self.monitor.prove_infeasible("no placement of the operators fits the devices' memory")
+        return True
+
+    def _least(self, sets: Sets) -> tuple[float, Ints]:
+        """The least max-load of all placements that fit, and the placement; inf if none fits."""
+        at, seen = new_state(sets), new_tour(sets)
+        place(sets, at, np.zeros(len(sets.held), np.int64))
+        while tour(sets, at, seen, PLACEMENTS_A_CALL):
+            self.monitor.check()
+        return float(seen.best[0]), seen.best_where
+
+    @property
+    def exact(self) -> bool:
+        """Whether the loads searched with are those of `loads`: where links are equally fast."""
+        links = {(link.bandwidth_bytes_per_s, link.latency_s) for link in self.problem.cluster.links}
+        return self.problem.transfer_s is not None or len(links) <= 1
+
+    def adopt(self) -> None:
+        """Go on from the best plan, whoever found it."""
+        for annealer in self.annealers:
+            where = annealer.ground.where_of(self.monitor.best)
+            if where is not None:
+                annealer.adopt(where)
+
+    def prover(self) -> CoverBound | None:
+        """A covering bound in a child process, where such a bound holds for the problem asked."""
+        problem, cluster = self.problem, self.problem.cluster
+        if not self.exact or problem.max_replicas > 1 or problem.transfers is Transfers.DUPLEX:
+            return None
+        if len(micro_batch_choices(problem)) > 1 or not self.annealers:
+            return None
+        start = self._best_where()
+        if start is None:
+            return None
+        caps = [
+            max((cluster.devices[d].memory_bytes for d in devices), default=0.0) * (1 + PROVED)
+            if problem.stated_bytes is not None
+            else math.inf
+            for devices in (cluster.accelerators, cluster.cpus)
+        ]
+        from solvers.planners.cover_bound import CoverBound  # what it needs is not light
+
+        self._told_s = self.monitor.objective_s
+        return CoverBound(
+            self.annealers[0].ground.contracted,
+            len(cluster.accelerators),
+            len(cluster.cpus),
+            caps[0],
+            caps[1],
+            problem.transfers is Transfers.LANE,
+            self._told_s,
+            [start],
+        )
+
+    def _best_where(self) -> Ints | None:
+        return self.annealers[0].ground.where_of(self.monitor.best)
+
+    @contextmanager
+    def beside(self, prover: CoverBound | None, limit_s: float = math.inf) -> Iterator[None]:
+        """While this lasts (at most ``limit_s`` seconds), every check takes in what the prover found."""
+        monitor = self.monitor
+        asked, ends_s = monitor.should_stop, monitor.elapsed_s + limit_s
+
+        def should_stop() -> bool:
+            if prover is not None:
+                self._exchange(prover)
+            if monitor.elapsed_s > ends_s:
+                raise _Enough
+            return asked()
+
+        monitor.should_stop = should_stop
+        try:
+            with suppress(_Enough):
+                yield
+        finally:
+            monitor.should_stop = asked
+
+    def _exchange(self, prover: CoverBound) -> None:
+        bound_s = prover.poll()
+        if bound_s > self.monitor.bound_s:
+            self.monitor.raise_bound(bound_s)
+        if self.monitor.objective_s < self._told_s and (where := self._best_where()) is not None:
+            self._told_s = self.monitor.objective_s
+            prover.improve(self._told_s, where)
+
+
+class _Enough(Exception):
+    """The time set aside for a part of the search is over."""
