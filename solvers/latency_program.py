@@ -31,15 +31,19 @@ class LatencyProgram:
     when an operator's output is there; no later than ``most_s``, which the big coefficients rest on.
 
     Beside the published rows: `_potentials`, interchangeable accelerators (the i-th heaviest group is
-    on the first i + 1 of them), and times that no operator can beat, before it and after it.
+    on the first i + 1 of them), and times that no operator can beat, before it and after it. ``check``
+    is called often while the rows are written.
     """
 
-    def __init__(self, latency: LatencyModel, pieces: int, most_s: float) -> None:
+    def __init__(
+        self, latency: LatencyModel, pieces: int, most_s: float, check: Callable[[], None] = lambda: None
+    ) -> None:
         self.latency, self.pieces, graph = latency, pieces, latency.problem.graph
         self.unit_s = 10.0 ** math.floor(math.log10(most_s)) / SCALE if most_s > 0 else 1.0
         self.most = most_s / self.unit_s
         self.model = Model()
         self.slots = latency.accelerators * pieces
+        self.check = check
         self.unit_of = latency.group_of.tolist() if pieces == 1 else list(range(len(graph)))
         self.edges = [(u, v) for v in range(len(graph)) for u in graph.predecessors[v]]
         self.messages = messages_of(latency, self.unit_s)
@@ -177,6 +181,7 @@ class LatencyProgram:
             [(x[u][s], c) for u, c in self._unit_seconds(s // pieces).items()] for s in range(self.slots)
         ]
         for u, readers, seconds in self.messages:
+            self.check()
             if seconds > 0:
                 for s in range(self.slots):
                     fetched, sent = self._crossing(readers, [u], s), self._crossing([u], readers, s)
@@ -199,6 +204,7 @@ class LatencyProgram:
             wait = [(self.on_cpu[unit[v]], -float(cpu_s[v]))] if math.isfinite(cpu_s[v]) else []
             model.row([(self.done[v], 1.0), (self.done[u], -1.0), *wait], least=0.0)
         for u in range(len(graph)):
+            self.check()
             latest = self.most - tail[u]
             for s in range(self.slots):
                 enters = self._crossing(graph.successors[u], [u], s)
@@ -254,6 +260,7 @@ class LatencyProgram:
             for r in set(readers) if message_s > 0 else ():
                 carried[u, r] = carried.get((u, r), 0.0) + message_s
         for v in range(len(graph)):
+            self.check()
             work = [(self.on_cpu[unit[v]], -float(seconds[-1, v]))]
             for d in range(latency.accelerators):
                 work += [(x, -float(seconds[d, v])) for x, _ in self._on(self.x[unit[v]], d)]

@@ -70,7 +70,7 @@ class LatencyIP:
         latency = LatencyModel.of(problem)
         call = None if monitor.best is None else calls_of_plan(latency, monitor.best, pieces)
         most_s = monitor.objective_s if monitor.best is not None else _one_by_one_s(latency)
-        program = LatencyProgram(latency, pieces, most_s * (1 + TOLERANCE))
+        program = LatencyProgram(latency, pieces, most_s * (1 + TOLERANCE), monitor.check)
         values = None if call is None else program.values_of(program.renamed(call))
         if values is not None and program.model.violation(values) <= TOLERANCE:
             program.model.start = values
