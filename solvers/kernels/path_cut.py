@@ -340,22 +340,19 @@ def stretches_from(
 
 @njit(cache=True)
 def shortest(path: Ints, stretch_s: Floats, cpu_s: Floats, most: int) -> float:
-    """The least sum of stretches and operators on CPUs that make up the path.
+    """The least sum of at most ``most`` stretches, and operators on CPUs, that make up the path.
 
-    stretch_s: [path length, path length], by first and last. At most ``most`` stretches, any number if
-    that is negative.
+    stretch_s: [path length, path length], by first and last.
     """
     length = len(path)
-    columns = max(most, 0) + 1
-    step = 1 if most >= 0 else 0
-    best = np.full((length + 1, columns), np.inf)
+    best = np.full((length + 1, most + 1), np.inf)
     best[0, :] = 0.0
     for first in range(length):
-        for used in range(columns):
+        for used in range(most + 1):
             value = best[first, used]
             best[first + 1, used] = min(best[first + 1, used], value + cpu_s[path[first]])
-            if used + step < columns:
+            if used < most:
                 for end in range(first, length):
                     target = best[end + 1]
-                    target[used + step] = min(target[used + step], value + stretch_s[first, end])
+                    target[used + 1] = min(target[used + 1], value + stretch_s[first, end])
     return float(best[length].min())
