@@ -22,6 +22,9 @@ Message = dict[str, Any]
 TELL_EVERY_S = 0.05
 """Bounds move often; the parent looks about as often as this."""
 
+WRITTEN = 1e-5
+"""Relative error that rows may have after CBC wrote its solution with few digits and integers were rounded."""
+
 
 def run(payload: Message, send: Callable[[Message], None], receive: Callable[[], list[Message]]) -> None:
     """Solve ``payload["model"]`` (see `Model.to_message`) and tell what is found.
@@ -161,7 +164,7 @@ def _solve_with_cbc(
     status, bound = read_cbc_log(text)
     if status != "infeasible" and None not in values and problem.sol_status in (1, 2):
         rounded = [round(v) if whole else v for v, whole in zip(values, model.integer, strict=True)]
-        if model.violation(rounded) <= 1e-5:
+        if model.violation(rounded) <= WRITTEN * max(1.0, abs(model.objective_at(rounded))):
             send({"values": values})
         else:
             status = "stopped"
