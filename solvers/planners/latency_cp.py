@@ -85,7 +85,13 @@ class PositionSearch:
         self.model, self.monitor = LatencyModel.of(problem), monitor
         self.claims = problem.subgraphs_per_device == 1 and proves_for(problem)
         self.unit_of = blocks_of(problem)
-        self.child = Background("latency-positions", self._payload(workers))
+        self.most_s = monitor.objective_s if monitor.best is not None else _one_by_one_s(self.model)
+        least_s = monitor.bound_s if self.claims else 0.0
+        seed = monitor.rng.randrange(2**31)
+        payload = payload_of(
+            problem, most_s=self.most_s, least_s=least_s, start=self._start(), workers=workers, seed=seed
+        )
+        self.child = Background("latency-positions", payload)
 
     def __enter__(self) -> PositionSearch:
         return self
@@ -113,39 +119,6 @@ class PositionSearch:
         self.monitor.check()
         time.sleep(LOOK_EVERY_S)
         self.look()
-
-    def _payload(self, workers: int) -> dict[str, Any]:
-        model, unit_of = self.model, self.unit_of
-        graph, calls = model.problem.graph, model.calls
-        units = int(unit_of.max()) + 1
-        unit_of_group = np.zeros(model.groups, np.int64)
-        unit_of_group[model.group_of] = unit_of
-        can_run = np.ones(units, bool)
-        np.logical_and.at(can_run, unit_of_group, model.allowed[:, :-1].any(axis=1))
-        cpu_s = np.where(model.allowed[model.group_of, -1], model.cpu_s, np.inf)
-        finite = [float(calls.seconds.max(axis=0).sum()), 2 * float(calls.message_s.sum()) * model.accelerators]
-        self.most_s = self.monitor.objective_s if self.monitor.best is not None else sum(finite)
-        cap = float(model.caps[:-1].max(initial=0.0))
-        return {
-            "slots": model.accelerators,
-            "unit_of": unit_of,
-            "edges": [(u, v) for v in range(len(graph)) for u in graph.predecessors[v]],
-            "messages": [
-                (graph.tensors[m[0]].producer, graph.tensors[m[0]].consumers, float(calls.message_s[number]))
-                for number, m in enumerate(graph.messages)
-            ],
-            "acc_s": np.where(np.isfinite(model.acc_s.min(axis=0, initial=np.inf)), calls.seconds[0], 0.0),
-            "cpu_s": [s if math.isfinite(s) else None for s in cpu_s.tolist()],
-            "can_run": can_run,
-            "nbytes": np.bincount(unit_of_group, model.group_bytes, units),
-            "acc_bytes": cap if math.isfinite(cap) else None,
-            "least_s": self.monitor.bound_s if self.claims else 0.0,
-            "most_s": self.most_s,
-            "start": self._start(),
-            "paths": [path.tolist() for path in islice(paths(model), PATHS)],
-            "workers": workers,
-            "seed": self.monitor.rng.randrange(2**31),
-        }
 
     def _places(self, position: list[int]) -> Ints:
         place = on_cpus(self.model)
@@ -184,3 +157,44 @@ class PositionSearch:
             else:
                 position[n] = 2 * taken
         return [position[node[u]] for u in range(units)]
+
+
+def payload_of(
+    problem: Problem, *, most_s: float, least_s: float, start: list[int] | None, workers: int, seed: int
+) -> dict[str, Any]:
+    """What `latency_positions.run` takes; times are those of any accelerator."""
+    model, unit_of = LatencyModel.of(problem), blocks_of(problem)
+    graph, calls = problem.graph, model.calls
+    units = int(unit_of.max()) + 1
+    unit_of_group = np.zeros(model.groups, np.int64)
+    unit_of_group[model.group_of] = unit_of
+    can_run = np.ones(units, bool)
+    np.logical_and.at(can_run, unit_of_group, model.allowed[:, :-1].any(axis=1))
+    cpu_s = np.where(model.allowed[model.group_of, -1], model.cpu_s, np.inf)
+    cap = float(model.caps[:-1].max(initial=0.0))
+    return {
+        "slots": model.accelerators,
+        "unit_of": unit_of.tolist(),
+        "edges": [(u, v) for v in range(len(graph)) for u in graph.predecessors[v]],
+        "messages": [
+            (graph.tensors[m[0]].producer, graph.tensors[m[0]].consumers, float(calls.message_s[number]))
+            for number, m in enumerate(graph.messages)
+        ],
+        "acc_s": calls.seconds[0].tolist(),
+        "cpu_s": [s if math.isfinite(s) else None for s in cpu_s.tolist()],
+        "can_run": can_run.tolist(),
+        "nbytes": np.bincount(unit_of_group, model.group_bytes, units).tolist(),
+        "acc_bytes": cap if math.isfinite(cap) and cap > 0 else None,
+        "least_s": least_s,
+        "most_s": most_s,
+        "start": start,
+        "paths": [path.tolist() for path in islice(paths(model), PATHS)],
+        "workers": workers,
+        "seed": seed,
+    }
+
+
+def _one_by_one_s(model: LatencyModel) -> float:
+    """Seconds that no best plan exceeds: every operator where it is slowest, every message out and in."""
+    copies = np.diff(model.calls.reader_start) + 1
+    return float(model.calls.seconds.max(axis=0).sum() + (model.calls.message_s * copies).sum())
