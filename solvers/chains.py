@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,8 @@ from solvers.problem import Pipeline, Problem, Transfers
 
 ROUNDING = 1e-12
 """Relative slack of memory caps, for sums added in another order."""
+STEPS_A_CALL = 5_000_000
+"""Steps of a linear programme per kernel call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +136,30 @@ def _spans(start: NDArray[np.int64]) -> list[tuple[int, int]]:
     return list(itertools.pairwise(bounds))
 
 
+def positions_a_call(count: int, steps: int, check: Callable[[], None]) -> Iterator[tuple[int, int]]:
+    """Ranges of positions that a kernel goes through in a few hundredths of a second, ``steps`` for each
+    of them; calls ``check`` before every range."""
+    many = max(STEPS_A_CALL // max(steps, 1), 1)
+    for begin in range(0, count, many):
+        check()
+        yield begin, min(begin + many, count)
+
+
 def best_linear_chain(
     costs: Costs, limits: Limits, orders: Sequence[NDArray[np.int64]], check: Callable[[], None]
 ) -> Chain:
     """The best chain whose parts are consecutive in one of ``orders``; NO_CHAIN if there is none.
 
-    Calls ``check`` before every order.
+    Calls ``check`` often.
     """
     found = NO_CHAIN
+    states = (limits.accelerators + 1) * (limits.cpus + 1)
     for order in orders:
-        check()
-        best, came_from = cut_order(order, costs, limits, min(found.load_s, 1e300))
+        best = np.full((len(order) + 1, states), np.inf)
+        came_from = np.full(best.shape, -1, np.int64)
+        best[0, 0] = 0.0
+        for begin, end in positions_a_call(len(order), len(order) * states, check):
+            cut_order(order, costs, limits, min(found.load_s, 1e300), best, came_from, begin, end)
         state = int(np.argmin(best[-1]))
         if best[-1, state] < found.load_s:
             parts = []

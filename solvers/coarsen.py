@@ -56,6 +56,7 @@ class Condensed:
         self._forward: Bools = np.array([o.phase is Phase.FORWARD for o in graph.operators])
         self._ends = self._message_ends()
         self._feeds_backward = self._feeding_backward()
+        self._contracted: dict[tuple[int, bool, int], Contracted] = {}
         self._into: dict[int, Ints] = {}
         self._shapes: dict[tuple[int, ...], tuple[Shape, Ints, Ints, Ints]] = {}
         nbytes = [graph.tensors[t].nbytes for t in self._messages]
@@ -68,6 +69,12 @@ class Condensed:
         replicas: the costs of one of so many devices that share every micro-batch equally; seconds
         stay per sample of the whole, and the shape is that of one replica.
         """
+        key = (samples, merge_trivial, replicas)
+        if key not in self._contracted:
+            self._contracted[key] = self._costed(samples, merge_trivial, replicas)
+        return self._contracted[key]
+
+    def _costed(self, samples: int, merge_trivial: bool, replicas: int) -> Contracted:
         problem, operators = self.problem, self.problem.graph.operators
         acc, cpu = (self._seconds(samples, replicas, cpu=on_cpu) for on_cpu in (False, True))
         each_s = self._message_s(samples, replicas)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.chains import NO_CHAIN, Chain, Part
+from solvers.chains import NO_CHAIN, Chain, Part, positions_a_call
 from solvers.downsets import Check, Downsets, Search, slices, unreached
 from solvers.kernels.downset_walk import DONE
 from solvers.kernels.variant_costs import BLOCKING, VariantCosts, VariantLimits
@@ -63,8 +63,7 @@ def best_linear_variant(costs: VariantCosts, limits: VariantLimits, orders: Sequ
     for order in orders:
 
         def below(c: VariantCosts, bounds: Floats, order: Ints = order) -> Found:
-            check()
-            return _cut(order, c, limits, bounds)
+            return _cut(order, c, limits, bounds, check)
 
         found = _best(below, costs, limits, chain.load_s).chain
         chain = found if found.parts else chain
@@ -115,8 +114,14 @@ def _only_forward(costs: VariantCosts) -> VariantCosts:
     )
 
 
-def _cut(order: Ints, costs: VariantCosts, limits: VariantLimits, bounds: Floats) -> Found:
-    best, came_from = cut_order_variant(order, costs, limits, bounds)
+def _cut(order: Ints, costs: VariantCosts, limits: VariantLimits, bounds: Floats, check: Check) -> Found:
+    replicas, passes, _ = costs.acc_s.shape
+    states = (limits.accelerators + 1) * (limits.cpus + 1)
+    best = np.full((len(order) + 1, states, passes), np.inf)
+    came_from = np.full((len(order) + 1, states), -1, np.int64)
+    best[0, 0] = 0.0
+    for begin, end in positions_a_call(len(order), len(order) * states * (replicas + 1), check):
+        cut_order_variant(order, costs, limits, bounds, best, came_from, begin, end)
 
     def nodes(here: int, source: int) -> tuple[int, ...]:
         return tuple(sorted(order[source:here].tolist()))

@@ -13,21 +13,20 @@ Ints = NDArray[np.int64]
 
 
 @njit(cache=True)
-def cut_order(order: Ints, costs: Costs, limits: Limits, bound: float) -> tuple[Floats, Ints]:
+def cut_order(
+    order: Ints, costs: Costs, limits: Limits, bound: float, best: Floats, came_from: Ints, begin: int, end: int
+) -> None:
     """The best cut of ``order`` (from the end of the pipeline to its start) with a load below ``bound``.
 
-    Returns best and came_from, [positions + 1, states], as in `downset_walk.Walk` with "the first
-    i super-operators of the order" for "downset i". Operators of the order, O(n^2) parts; a part
-    stops growing when its compute reaches the bound.
+    best, came_from: [positions + 1, states], as in `downset_walk.Walk` with "the first i
+    super-operators of the order" for "downset i"; updated with the parts that start at the positions
+    from ``begin`` to ``end``. O(n^2) parts; a part stops growing when its compute reaches the bound.
     """
     count = len(order)
     row = limits.accelerators + 1
     states = row * (limits.cpus + 1)
-    best = np.full((count + 1, states), np.inf)
-    came_from = np.full((count + 1, states), -1, np.int64)
-    best[0, 0] = 0.0
     inside = np.zeros(len(costs.net_size), np.int64)
-    for first in range(count):
+    for first in range(begin, end):
         reached = False
         for s in range(states):
             reached = reached or best[first, s] < bound
@@ -68,4 +67,3 @@ def cut_order(order: Ints, costs: Costs, limits: Limits, bound: float) -> tuple[
                     if value < best[last + 1, s + row]:
                         best[last + 1, s + row] = value
                         came_from[last + 1, s + row] = 2 * first + 1
-    return best, came_from

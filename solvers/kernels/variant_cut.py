@@ -13,11 +13,21 @@ Ints = NDArray[np.int64]
 
 
 @njit(cache=True)
-def cut_order_variant(order: Ints, costs: VariantCosts, limits: VariantLimits, bounds: Floats) -> tuple[Floats, Ints]:
+def cut_order_variant(
+    order: Ints,
+    costs: VariantCosts,
+    limits: VariantLimits,
+    bounds: Floats,
+    best: Floats,
+    came_from: Ints,
+    begin: int,
+    end: int,
+) -> None:
     """The best cut of ``order`` (from the end of the pipeline to its start) with loads below ``bounds``, [passes].
 
-    Returns best [positions + 1, states, passes] and came_from [positions + 1, states], as in
-    `variant_walk.VariantWalk` with "the first i super-operators of the order" for "downset i".
+    best: [positions + 1, states, passes], came_from: [positions + 1, states], as in
+    `variant_walk.VariantWalk` with "the first i super-operators of the order" for "downset i"; updated
+    with the parts that start at the positions from ``begin`` to ``end``.
     """
     acc_of, cpu_of, supported, static_of, params_of, saved_of, workspace_of, sync_s, sync_s_per_byte = costs[:9]
     node_start, node_message, node_role, message_pass, message_s = costs[9:14]
@@ -27,15 +37,12 @@ def cut_order_variant(order: Ints, costs: VariantCosts, limits: VariantLimits, b
     passes = len(bounds)
     row, final = accelerators + 1, passes - 1
     states = row * (cpus + 1)
-    best = np.full((count + 1, states, passes), np.inf)
-    came_from = np.full((count + 1, states), -1, np.int64)
-    best[0, 0] = 0.0
     made, read = np.zeros(len(message_pass), np.int64), np.zeros(len(message_pass), np.int64)
     load = np.zeros((replicas, passes, 3))
     load_s = np.zeros((replicas + 1, passes))
     usable = np.zeros(replicas + 1, np.bool_)
     saved, workspace = np.zeros(replicas), np.zeros(replicas)
-    for first in range(count):
+    for first in range(begin, end):
         if best[first, :, final].min() >= bounds[final]:
             continue
         made[:] = 0
@@ -99,4 +106,3 @@ def cut_order_variant(order: Ints, costs: VariantCosts, limits: VariantLimits, b
                         best[last + 1, to, 0] = ahead
                         best[last + 1, to, final] = value
                         came_from[last + 1, to] = (replicas + 1) * first + r
-    return best, came_from
