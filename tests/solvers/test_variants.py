@@ -20,7 +20,7 @@ from solvers.planners.brute_force import BruteForce
 from solvers.planners.chain_dp import LinearDP
 from solvers.planners.downset_dp import DownsetDP
 from solvers.problem import ComputeTable, Contiguity, Objective, Optimizer, Pipeline, Problem, Transfers
-from solvers.result import Status
+from solvers.result import Status, StopReason
 from solvers.solve import solve
 from solvers.verify import verify
 from tests.instances import forward_graph, problem, training_graph
@@ -236,3 +236,27 @@ def test_without_links_only_what_sends_nothing_is_placed(transfers, replicas):
     assert result.objective_s == pytest.approx(3.0)
     apart = replace(p, compute=ComputeTable((1,), {"gpu": np.array([[1.0], [np.inf], [3.0]])}))
     assert solve(apart, DownsetDP()).status is Status.INFEASIBLE
+
+
+@pytest.mark.parametrize(("transfers", "pipeline", "replicas"), VARIANTS)
+def test_too_many_downsets_and_a_stop_leave_the_linear_plan_and_a_bound(transfers, pipeline, replicas):
+    """Fourteen operators that read one: 16,385 downsets, of which one budget allows 1,000."""
+    graph = training_graph([(0, i) for i in range(1, 15)], 15, nbytes=0.1, param_bytes=0.1)
+    p = problem(
+        graph,
+        [1.0 + i % 3 for i in range(30)],
+        4,
+        objective=Objective.MAX_LOAD,
+        transfers=transfers,
+        pipeline=pipeline,
+        max_replicas=replicas,
+        mini_batch=2,
+        micro_batches=1,
+    )
+    asked = itertools.count()
+    stopped = solve(p, DownsetDP(), should_stop=lambda: next(asked) > 15)
+    limited = solve(p, DownsetDP(downset_budget=1000))
+    for result, reason in ((stopped, StopReason.CANCELLED), (limited, StopReason.STATE_LIMIT)):
+        if result.status is not Status.OPTIMAL:  # unless the linear cut meets the bound
+            assert (result.status, result.stop_reason) == (Status.FEASIBLE, reason)
+        assert 0 < result.bound_s <= result.objective_s < math.inf
