@@ -14,9 +14,11 @@ import importlib
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +41,9 @@ send gives the parent a message, from any thread. receive returns the messages t
 it does not wait.
 """
 
+FOLDER = "placement-solver-"
+"""How the name of a child's folder for temporary files begins."""
+
 
 class Background:
     """One task in a child process; its constructor does not wait for the child to start.
@@ -57,12 +62,15 @@ class Background:
         self._reaping = threading.Lock()
         root = str(Path(__file__).resolve().parents[1])
         paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+        # What the child leaves behind when it is killed goes with the folder.
+        self._folder = tempfile.TemporaryDirectory(prefix=FOLDER, ignore_cleanup_errors=True)
+        temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), self._folder.name)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "solvers.background"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            env={**os.environ, **temporary, "PYTHONPATH": os.pathsep.join(paths)},
             start_new_session=True,  # a group of its own: killed with all it has started
         )
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read, self._write)]
@@ -101,6 +109,7 @@ class Background:
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
+        self._folder.cleanup()
 
     def __enter__(self) -> Background:
         return self
@@ -210,7 +219,11 @@ def _listen(source: IO[bytes], inbox: queue.SimpleQueue[Message]) -> None:
 
 
 def _end_all() -> None:
-    """End this process at once, and every process of its group if the group is its own."""
+    """End this process at once, and every process of its group if the group is its own; no temporary
+    files stay behind."""
+    folder = tempfile.gettempdir()
+    if Path(folder).name.startswith(FOLDER):
+        shutil.rmtree(folder, ignore_errors=True)
     if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(1)

@@ -29,7 +29,8 @@ WRITTEN = 1e-5
 def run(payload: Message, send: Callable[[Message], None], receive: Callable[[], list[Message]]) -> None:
     """Solve ``payload["model"]`` (see `Model.to_message`) and tell what is found.
 
-    payload: also solver ("highs" or "cbc"), seed, time_limit_s. Messages sent: {"note"} for people;
+    payload: also solver ("highs" or "cbc"), seed, and ends_at, the clock time (`time.time`) at which
+    CBC is to end. Messages sent: {"note"} for people;
     {"values"}, a feasible solution; {"bound"}, a lower bound on the objective; last {"status"}:
     "optimal", "infeasible" or "stopped". Messages received: {"solution"}, values of all variables
     that are feasible and perhaps better than what the solver has.
@@ -147,7 +148,7 @@ def _solve_with_cbc(
             variable.setInitialValue(value, check=False)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "cbc.log"
-        limit_s = payload["time_limit_s"]
+        limit_s = max(payload["ends_at"] - time.time(), 0.1)
         solver = pulp.PULP_CBC_CMD(
             msg=False,
             timeLimit=limit_s if math.isfinite(limit_s) else None,

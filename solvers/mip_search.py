@@ -21,8 +21,9 @@ PROVED = 1e-9
 LOOK_EVERY_S = 0.02
 """How often the child is listened to, and the monitor asked whether to stop."""
 
-CBC_NOTICE_S = 0.5
-"""CBC answers only at its end: it is told to end this long before the time is up."""
+CBC_NOTICE_S, CBC_NOTICE_SHARE = 1.0, 0.2
+"""CBC answers only at its end, and ends late: it is told to end so many seconds, or at least this share
+of the time, before the time is up."""
 
 SOLVERS = ("highs", "cbc")
 
@@ -70,8 +71,9 @@ def solve_model(
     noted and nothing is concluded.
     """
     ends_s = monitor.elapsed_s + limit_s
-    cbc_s = max(min(monitor.remaining_s, limit_s) - CBC_NOTICE_S, 0.1)
-    payload = {"model": model.to_message(), "solver": solver, "seed": monitor.seed, "time_limit_s": cbc_s}
+    left_s = min(monitor.remaining_s, limit_s)
+    ends_at = time.time() + min(left_s - CBC_NOTICE_S, left_s * (1 - CBC_NOTICE_SHARE))
+    payload = {"model": model.to_message(), "solver": solver, "seed": monitor.seed, "ends_at": ends_at}
     status, bound = "stopped", -math.inf
     with Background("mip", payload) as child:
         while not child.done:

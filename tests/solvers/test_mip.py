@@ -151,7 +151,7 @@ def test_what_goes_wrong_in_the_child_is_noted_and_proves_nothing():
 
 
 def test_a_child_that_is_killed_from_outside_is_told_apart_from_one_that_ended():
-    with Background("mip", {"model": hard().to_message(), "solver": "highs", "seed": 0, "time_limit_s": 60}) as child:
+    with Background("mip", {"model": hard().to_message(), "solver": "highs", "seed": 0, "ends_at": math.inf}) as child:
         assert child.error is None
         os.kill(child._process.pid, signal.SIGKILL)
         while not child.done:
@@ -168,8 +168,8 @@ def test_only_the_listed_tasks_can_run():
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks processes up in /proc")
 def test_the_child_ends_with_its_parent():
     code = (
-        "import time\nfrom solvers.background import Background\nfrom tests.solvers.test_mip import hard\n"
-        "child = Background('mip', {'model': hard().to_message(), 'solver': 'highs', 'seed': 0, 'time_limit_s': 60})\n"
+        "import math, time\nfrom solvers.background import Background\nfrom tests.solvers.test_mip import hard\n"
+        "child = Background('mip', {'model': hard().to_message(), 'solver': 'highs', 'seed': 0, 'ends_at': math.inf})\n"
         "while not child.poll(): time.sleep(0.01)\nprint(child._process.pid, flush=True)\ntime.sleep(60)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
