@@ -75,9 +75,9 @@ def run(args: argparse.Namespace) -> int:
         return _defect(error)
     why = explain_infeasible(problem) if result.status is Status.INFEASIBLE else None
     if args.json:
-        print_json(result_object(workload.reference, result, why))
+        print_json(result_object(workload.reference, result, why, workload.notes))
     else:
-        print_report(workload.reference, result, why)
+        print_report(workload.reference, result, why, workload.notes)
     if args.output and result.plan is not None:  # after the report: a full disk must not cost the plan
         sys.stdout.flush()
         write_text(args.output, write_plan(problem, result.plan, result, workload.reference))

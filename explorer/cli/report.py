@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from explorer.cli.command import print_table
 from explorer.costs.roofline import stated_dtype
@@ -22,8 +23,11 @@ OBJECTIVE_WORDS = {
 }
 
 
-def result_object(model: str, result: Result, why: Infeasibility | None = None) -> dict[str, object]:
-    """What ``plan --json`` prints: numbers in seconds and bytes; null where there is none."""
+def result_object(
+    model: str, result: Result, why: Infeasibility | None = None, notes: Sequence[str] = ()
+) -> dict[str, object]:
+    """What ``plan --json`` prints: numbers in seconds and bytes; null where there is none. notes: of the
+    workload, told with those of the result."""
     problem, plan = result.problem, result.plan
     metrics = None if plan is None else evaluate(problem, plan)
     told: dict[str, object] = {
@@ -45,7 +49,7 @@ def result_object(model: str, result: Result, why: Infeasibility | None = None) 
         "mini_batch": problem.mini_batch,
         "dtype": stated_dtype(problem.graph),
         "costs_from": problem.costs_from,
-        "notes": list(result.notes),
+        "notes": [*result.notes, *notes],
     }
     if why is not None:
         told["infeasible"] = {
@@ -92,8 +96,8 @@ def stages_object(problem: Problem, plan: Plan) -> list[dict[str, object]]:
     ]
 
 
-def print_report(model: str, result: Result, why: Infeasibility | None = None) -> None:
-    """The result in a screenful."""
+def print_report(model: str, result: Result, why: Infeasibility | None = None, notes: Sequence[str] = ()) -> None:
+    """The result in a screenful; notes: as in `result_object`."""
     problem, plan = result.problem, result.plan
     graph = problem.graph
     print(f"{model}: {text.plural(len(graph), 'operator')} on {cluster_words(problem)}")
@@ -111,7 +115,7 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None) -
         others = [name for name in ("bf16", "fp16", "fp32") if name != dtype]
         print(f"dtype      {dtype}, as traced; another with --dtype {' or '.join(others)} when tracing")
     print(f"costs      {problem.costs_from}")
-    for note in result.notes:
+    for note in (*result.notes, *notes):
         print(f"note       {note}")
 
 
