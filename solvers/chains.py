@@ -173,15 +173,26 @@ def best_linear_chain(
 
 
 def placement_of(problem: Problem, contracted: Contracted, chain: Chain) -> tuple[tuple[int, ...], ...]:
-    """The devices of every operator: accelerators, and CPUs, in the order of the chain."""
-    accelerators, cpus = iter(problem.cluster.accelerators), iter(problem.cluster.cpus)
+    """The devices of every operator: accelerators, and CPUs, in the order of the chain; the replicas of
+    a part together in one host, the first that has enough left, if any has."""
+    free = {True: list(problem.cluster.cpus), False: list(problem.cluster.accelerators)}
     placement: list[tuple[int, ...]] = [()] * len(problem.graph)
     for part in chain.parts:
-        devices = tuple(itertools.islice(cpus if part.on_cpu else accelerators, part.replicas))
+        devices = _next_devices(problem, free[part.on_cpu], part.replicas)
+        free[part.on_cpu] = [device for device in free[part.on_cpu] if device not in devices]
         for node in part.nodes:
             for operator in contracted.shape.members[node]:
                 placement[operator] = devices
     return tuple(placement)
+
+
+def _next_devices(problem: Problem, free: Sequence[int], count: int) -> tuple[int, ...]:
+    if count > 1:
+        for host in dict.fromkeys(problem.cluster.devices[device].node for device in free):
+            there = [device for device in free if problem.cluster.devices[device].node == host]
+            if len(there) >= count:
+                return tuple(there[:count])
+    return tuple(free[:count])
 
 
 def iteration_floor_s(problem: Problem, contracted: Contracted, chain: Chain) -> float:

@@ -12,7 +12,9 @@ import pytest
 
 from solvers.assemble import assemble
 from solvers.bounds import lower_bound_s
-from solvers.cluster import Cluster
+from solvers.chains import Chain, Part, placement_of
+from solvers.cluster import Cluster, Device, two_level_cluster
+from solvers.coarsen import contract
 from solvers.evaluate import evaluate, judge
 from solvers.formats.msr2020 import read_msr2020
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
@@ -260,3 +262,12 @@ def test_too_many_downsets_and_a_stop_leave_the_linear_plan_and_a_bound(transfer
         if result.status is not Status.OPTIMAL:  # unless the linear cut meets the bound
             assert (result.status, result.stop_reason) == (Status.FEASIBLE, reason)
         assert 0 < result.bound_s <= result.objective_s < math.inf
+
+
+def test_replicas_stay_in_one_host_where_they_fit():
+    """Two hosts of two devices: after one single part, the pair goes to the second host."""
+    hosts = tuple(Device(f"GPU {i}", "gpu", node=i // 2) for i in range(4))
+    p = problem(forward_graph([(0, 1), (1, 2)], 3), [1, 1, 1], 4, training=False, max_replicas=2)
+    p = replace(p, cluster=two_level_cluster(hosts, 10.0, 0.0, 1.0, 0.0))
+    chain = Chain(0.0, (Part(False, (0,)), Part(False, (1,), 2), Part(False, (2,))))
+    assert placement_of(p, contract(p, 1), chain) == ((0,), (2, 3), (1,))
