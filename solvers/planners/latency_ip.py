@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -31,8 +31,8 @@ class LatencyIP:
     """Least latency of one sample, and a proved bound: branch and bound by ``solver``.
 
     At most ``subgraphs_per_device`` pieces per accelerator; where the problem leaves that open, one
-    and then two are tried and nothing is claimed. Starts from the best plan known, or else from a
-    short `LatencySearch`. "Optimal" is up to 1e-6, what a solver's tolerances leave. Memory
+    and then two are tried and nothing is claimed. Starts from the best plan known, or else from
+    short searches by `LatencySearch`. "Optimal" is up to 1e-6, what a solver's tolerances leave. Memory
     that is counted from the schedule is known to the program as static bytes only.
     """
 
@@ -52,7 +52,7 @@ class LatencyIP:
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         if self.start and monitor.best is None:
-            LatencySearch(moves=START_MOVES)(problem, monitor)
+            _offer_starts(problem, monitor)
         asked = problem.subgraphs_per_device
         if asked is None:
             for pieces in (1, 2):
@@ -90,6 +90,22 @@ class LatencyIP:
         if claim and outcome.infeasible and monitor.best is not None:
             monitor.raise_bound(bound_s)
         return claim and (monitor.objective_s <= bound_s * (1 + 3 * TOLERANCE) or outcome.infeasible)
+
+
+def _offer_starts(problem: Problem, monitor: Monitor) -> None:
+    """Short searches, first with one piece per accelerator, which is soon found and hard to beat."""
+    search = LatencySearch(moves=START_MOVES)
+    if problem.subgraphs_per_device != 1:
+        single = replace(problem, subgraphs_per_device=1)
+        inner = Monitor(
+            single, monitor.remaining_s, seed=monitor.seed, should_stop=monitor.should_stop, clock=monitor.clock
+        )
+        try:
+            search(single, inner)
+        finally:
+            if inner.best is not None:
+                monitor.offer(inner.best)
+    search(problem, monitor)
 
 
 def calls_of_plan(latency: LatencyModel, plan: Plan, pieces: int) -> Ints | None:
