@@ -104,8 +104,8 @@ def random_file(seed: int, cpus: int, mirrored: bool = True) -> dict:
     return {"maxFPGAs": accelerators, "maxCPUs": cpus, "maxSizePerFPGA": max(cap, 1), "nodes": nodes, "edges": edges}
 
 
-def best_max_load_ms(file: dict) -> float:
-    """The least max-load over chains of downsets, from the definition alone; inf if none fits.
+def best_max_load_ms(file: dict, contiguous: bool = True) -> float:
+    """The least max-load over chains of downsets (or any sets), from the definition alone; inf if none fits.
 
     Any set of groups closed under predecessors counts, so neither cycles between groups nor trivial
     operators need treatment; every operator's transfers are counted per device.
@@ -123,7 +123,7 @@ def best_max_load_ms(file: dict) -> float:
             order.add((group[v], group[u]))
     bit = {name: 1 << i for i, name in enumerate(names)}
     full = (1 << len(names)) - 1
-    downsets = [s for s in range(full + 1) if all(s & bit[a] or not s & bit[b] for a, b in order)]
+    downsets = [s for s in range(full + 1) if not contiguous or all(s & bit[a] or not s & bit[b] for a, b in order)]
 
     @functools.cache
     def loads(part: int) -> tuple[float, float]:

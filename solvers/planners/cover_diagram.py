@@ -1,0 +1,163 @@
+"""All sets of one accelerator as a layered decision diagram.
+
+Groups are decided one after the other, in or out. What matters about the decisions so far is, for
+every hyperedge with some pins decided and some not, whether its decided pins are all out, all in or
+mixed; when it becomes mixed, its seconds are paid. Sets that agree on that share a node, so graphs
+that are narrow in some order have small diagrams, and the best set is a longest path with one
+resource: the load.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.planners.cover_model import CoverModel
+from solvers.planners.cover_order import orders
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+OPEN_LIMIT = 31
+"""Hyperedges that can be open at once: a node's key has two bits for each."""
+OUT, IN, MIXED = 0, 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Diagram:
+    """Layer i decides group ``order[i]``; its nodes are layer[i]:layer[i + 1]; the last layer is one node.
+
+    child: [nodes, 2], the node that out (column 0) and in (column 1) lead to, -1 if not possible;
+    moved_s: [nodes, 2], seconds of hyperedges that become mixed. exact: no hyperedge was forgotten to
+    keep the diagram small (otherwise a path's communication may be less than its set's). The arcs into
+    node v are arcs[arcs_start[v]:arcs_start[v + 1]], each 2 * node + column.
+    """
+
+    order: Ints
+    layer: Ints
+    child: Ints
+    moved_s: Floats
+    exact: bool
+    arcs_start: Ints = field(init=False)
+    arcs: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        into = self.child.ravel()
+        arcs = np.argsort(into, kind="stable")
+        arcs = arcs[into[arcs] >= 0]
+        object.__setattr__(self, "arcs", arcs)
+        object.__setattr__(self, "arcs_start", np.searchsorted(into[arcs], np.arange(len(self.child) + 1)))
+
+
+def diagram_of(model: CoverModel, target_s: float, *, most: int = 400_000, tries: int = 60, seed: int = 0) -> Diagram:
+    """The smallest diagram, in a few orders, of all sets with a load of at most ``target_s``.
+
+    If none has at most ``most`` nodes, one in which the lightest hyperedges are forgotten.
+    """
+    net_of: list[list[int]] = [[] for _ in range(len(model))]
+    for net, pins in enumerate(model.nets):
+        for pin in pins:
+            net_of[pin].append(net)
+    best = None
+    for order in orders(model, tries, seed):
+        limit = most if best is None else len(best.child)
+        best = _build(model, net_of, order, target_s, limit, forget=False) or best
+    if best is None:
+        order = next(orders(model, 0))
+        best = _build(model, net_of, order, target_s, most, forget=True)
+    assert best is not None, "a diagram that forgets always fits"
+    return best
+
+
+def _build(
+    model: CoverModel, net_of: list[list[int]], order: list[int], target_s: float, limit: int, *, forget: bool
+) -> Diagram | None:
+    """The diagram for one order; None if it has more than ``limit`` nodes (then, with ``forget``,
+    the lightest open hyperedges are forgotten instead)."""
+    left = [len(pins) for pins in model.nets]
+    slot: dict[int, int] = {}
+    unused = list(range(OPEN_LIMIT - 1, -1, -1))
+    forgotten: set[int] = set()
+    keys, least_s = np.zeros(1, np.int64), np.zeros(1)
+    layer, children, moves = [0, 1], [], []
+    nodes = 1
+    width = max(64, 4 * limit // max(len(order), 1))
+    for group in order:
+        touched = [net for net in net_of[group] if net not in forgotten]
+        fresh = {net for net in touched if net not in slot}
+        while len(fresh) > len(unused):
+            if not forget:
+                return None
+            lightest = min([*slot, *fresh], key=lambda net: model.net_s[net])
+            if lightest in slot:
+                keys = keys & _forget(lightest, slot, unused)
+            fresh.discard(lightest)
+            touched = [net for net in touched if net != lightest]
+            forgotten.add(lightest)
+        for net in touched:
+            left[net] -= 1
+        for net in fresh:
+            slot[net] = unused.pop()
+        options = [_decide(keys, slot, fresh, touched, model.net_s, choice) for choice in (OUT, IN)]
+        compute = (0.0, float(model.acc_s[group]))
+        for net in [net for net in touched if left[net] == 0]:
+            clear = _forget(net, slot, unused)
+            options = [(key & clear, moved) for key, moved in options]
+        reached, loads = [], []
+        for choice, (key, moved) in enumerate(options):
+            now_s = least_s + moved + compute[choice] if not model.overlapped else least_s + moved
+            possible = now_s <= target_s if choice == OUT or model.allowed[group] else np.zeros(len(key), bool)
+            reached.append(np.where(possible, key, -1))
+            loads.append(now_s)
+        every, index = np.unique(np.concatenate([*reached, [-1]]), return_inverse=True)
+        while forget and len(every) > width and slot:
+            lightest = min(slot, key=lambda net: model.net_s[net])
+            clear = _forget(lightest, slot, unused)
+            reached = [np.where(key >= 0, key & clear, -1) for key in reached]
+            forgotten.add(lightest)
+            every, index = np.unique(np.concatenate([*reached, [-1]]), return_inverse=True)
+        count = len(keys)
+        child = np.stack([index[:count], index[count : 2 * count]], axis=1) - 1 + nodes  # every[0] is -1
+        child[child < nodes] = -1
+        least_s = np.full(len(every), np.inf)
+        np.minimum.at(least_s, index[: 2 * count], np.concatenate(loads))
+        keys, least_s = every[1:], least_s[1:]
+        children.append(child)
+        moves.append(np.stack([moved for _, moved in options], axis=1))
+        nodes += len(keys)
+        layer.append(nodes)
+        if nodes > limit and not forget:
+            return None
+    children.append(np.full((len(keys), 2), -1, np.int64))
+    moves.append(np.zeros((len(keys), 2)))
+    return Diagram(
+        np.array(order, np.int64), np.array(layer, np.int64), np.concatenate(children), np.concatenate(moves),
+        not forgotten,
+    )  # fmt: skip
+
+
+def _decide(
+    keys: Ints, slot: dict[int, int], fresh: set[int], touched: list[int], net_s: Floats, choice: int
+) -> tuple[Ints, Floats]:
+    """Keys after deciding a group, and the seconds of the hyperedges that become mixed by it."""
+    moved = np.zeros(len(keys))
+    after = keys.copy()
+    for net in touched:
+        shift = 2 * slot[net]
+        if net in fresh:
+            after |= np.int64(choice << shift)
+            continue
+        status = (keys >> shift) & 3
+        mixes = (status != MIXED) & (status != choice)
+        moved += np.where(mixes, net_s[net], 0.0)
+        after = np.where(mixes, (after & ~np.int64(3 << shift)) | np.int64(MIXED << shift), after)
+    return after, moved
+
+
+def _forget(net: int, slot: dict[int, int], unused: list[int]) -> np.int64:
+    """Free the slot of a hyperedge; the mask that clears it from keys."""
+    place = slot.pop(net)
+    unused.append(place)
+    return ~np.int64(3 << 2 * place)
