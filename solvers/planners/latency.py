@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,11 +14,17 @@ from solvers.planners.latency_cp import LatencyCP, PositionSearch
 from solvers.planners.latency_search import Annealing, quick_starts
 from solvers.problem import Problem
 
+SIMPLE_RUNS = 4
+"""Runs with one piece per accelerator, where more are allowed: they are quick and often as good."""
+
+FIRST_RUNS = 4
+"""Runs of the annealing before the constraint solver joins: it is better at proving than at finding."""
+
 
 @dataclass(frozen=True)
 class Latency:
-    """Greedy and minimum-sum plans, bounds from paths, then annealing with one piece per accelerator and
-    with as many as allowed, in turn, until that brings nothing for long or the plan is proved optimal.
+    """Greedy and minimum-sum plans, bounds from paths, then annealing, first with one piece per accelerator
+    and then with as many as allowed, until that brings nothing for long or the plan is proved optimal.
 
     Where one piece per accelerator is all that is allowed, CP-SAT searches beside it (on the other
     core) for better plans and bounds, as long as there is time.
@@ -38,26 +45,29 @@ class Latency:
         raise_path_bounds(problem, monitor, self.paths)
         monitor.begin("annealing")
         for model in models(problem, monitor):
-            limits = sorted({1, piece_limit(problem)})
-            searches = [Annealing(model, pieces, monitor) for pieces in limits]
-            for annealing in searches * 4:
+            limit = piece_limit(problem)
+            simple = Annealing(model, 1, monitor)
+            for _ in range(SIMPLE_RUNS if limit > 1 else 0):
                 if not proved(monitor):
-                    annealing.run(float("inf"))
-            self._go_on(problem, monitor, searches)
+                    simple.run(math.inf)
+            self._go_on(problem, monitor, Annealing(model, limit, monitor))
         return proved(monitor)
 
-    def _go_on(self, problem: Problem, monitor: Monitor, searches: list[Annealing]) -> None:
-        """Anneal in turn, and look at the constraint solver's messages in between."""
+    def _go_on(self, problem: Problem, monitor: Monitor, annealing: Annealing) -> None:
+        """Anneal until that is no use; meanwhile, and as long as it works, look at the constraint solver."""
         with ExitStack() as stack:
             solver = None
-            one = problem.subgraphs_per_device == 1 and LatencyCP().unsupported(problem) is None
-            if one and monitor.best is not None and not proved(monitor):
-                solver = stack.enter_context(PositionSearch(problem, monitor, workers=1))
             while not proved(monitor):
-                awake = [annealing for annealing in searches if not annealing.tired]
-                if not awake and (solver is None or solver.done):
-                    return
-                for annealing in awake:
-                    annealing.run(float("inf"), None if solver is None else solver.look)
-                if not awake and solver is not None:
+                if annealing.runs == FIRST_RUNS and monitor.best is not None and _one_piece(problem):
+                    solver = stack.enter_context(PositionSearch(problem, monitor, workers=1))
+                if not annealing.tired:
+                    annealing.run(math.inf, None if solver is None else solver.look)
+                elif solver is not None and not solver.done:
                     solver.wait()
+                else:
+                    return
+
+
+def _one_piece(problem: Problem) -> bool:
+    """Whether the constraint program is about all plans allowed."""
+    return problem.subgraphs_per_device == 1 and LatencyCP().unsupported(problem) is None
