@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PROVED = 1e-9
 """Relative difference between objective and bound that is rounding."""
+WORTH = 1e-4
+"""Relative gap that is not worth annealing for."""
 ROUNDING = 1e-10
 """Relative error of loads that were changed a million times."""
 PLACEMENTS_A_CALL = 100_000
@@ -85,7 +87,7 @@ class NonContiguous:
                         return True
                 search.adopt()
             while not search.anneal(self.patience, prover):
-                if prover is None or prover.done or not search.able:
+                if prover is None or prover.done or not search.able or search.settled():
                     break
             return search.closed()
         finally:
@@ -131,12 +133,17 @@ class _Search:
         monitor = self.monitor
         return monitor.best is not None and monitor.bound_s >= monitor.objective_s * (1 - PROVED)
 
+    def settled(self) -> bool:
+        """Whether the gap is too small for annealing."""
+        return self.monitor.bound_s >= self.monitor.objective_s * (1 - WORTH)
+
     def anneal(self, patience: int, prover: CoverBound | None = None) -> bool:
-        """Rounds until ``patience`` of them found nothing better (False) or the gap is closed (True)."""
+        """Rounds until ``patience`` of them found nothing better, or nothing much better can be; whether
+        the gap is closed."""
         self.monitor.begin("annealing")
         idle = 0
         with self.beside(prover):
-            while idle < patience and self.able and not self.closed():
+            while idle < patience and self.able and not self.settled():
                 idle = 0 if next_of(self.able, self.monitor).round() else idle + 1
         return self.closed()
 
