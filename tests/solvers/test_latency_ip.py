@@ -87,16 +87,16 @@ def least_latency_s(p: Problem, pieces: int) -> float:
 
 
 @pytest.mark.parametrize("pieces", [1, 2])
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", range(10))
 def test_equals_the_enumeration_of_all_calls(seed, pieces):
     p = tiny(seed, pieces, largest=5 if pieces == 1 else 4)
     expected = least_latency_s(p, pieces)
-    result = solve(p, LatencyIP(start=seed % 2 == 0))
+    result = solve(p, LatencyIP(start=seed % 4 == 0))
     assert result.status is (Status.INFEASIBLE if math.isinf(expected) else Status.OPTIMAL)
     assert result.objective_s == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(80))
 def test_the_program_tells_the_latency_of_every_plan_that_its_rules_allow(seed):
     pieces = 1 + seed % 3
     p = tiny(seed, pieces, largest=8)

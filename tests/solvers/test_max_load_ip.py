@@ -54,7 +54,7 @@ def tiny(seed, **options):
 def test_equals_brute_force_for_every_contiguity_transfer_model_and_pipeline(seed):
     p = tiny(seed)
     expected = solve(p, BruteForce())
-    result = solve(p, MaxLoadIP(start=seed % 2 == 0))
+    result = solve(p, MaxLoadIP(start=seed % 4 == 0))
     assert result.status in (Status.OPTIMAL, Status.INFEASIBLE)
     assert result.objective_s == pytest.approx(expected.objective_s, rel=1e-6)
 
@@ -67,7 +67,7 @@ def test_equals_brute_force_with_cbc(seed):
     assert result.objective_s == pytest.approx(solve(p, BruteForce()).objective_s, rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(180))
+@pytest.mark.parametrize("seed", range(108))
 def test_the_model_tells_the_load_of_every_placement_that_its_rules_allow(seed):
     p = tiny(seed)
     contracted = Condensed(p).at(p.mini_batch // 2)
@@ -91,7 +91,7 @@ def test_the_model_tells_the_load_of_every_placement_that_its_rules_allow(seed):
             assert list(built.slots_of(values)) == list(slots)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_no_claim_is_wrong_where_memory_is_counted(seed):
     p = random_problem(2000 + seed, largest=4, objective=Objective.MAX_LOAD, memory=60.0, training=True)
     result, expected = solve(p, MaxLoadIP()), solve(p, BruteForce())
