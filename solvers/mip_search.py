@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from solvers.background import Background
 from solvers.integer_program import Model
@@ -25,7 +26,8 @@ CBC_NOTICE_S, CBC_NOTICE_SHARE = 1.0, 0.2
 """CBC answers only at its end, and ends late: it is told to end so many seconds, or at least this share
 of the time, before the time is up."""
 
-SOLVERS = ("highs", "cbc")
+Solver = Literal["highs", "cbc"]
+SOLVERS: tuple[str, ...] = get_args(Solver)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def solve_model(
     on_incumbent: Callable[[Sequence[float]], None],
     on_bound: Callable[[float], None] = ignore_bound,
     *,
-    solver: str = "highs",
+    solver: Solver = "highs",
     limit_s: float = math.inf,
     better: Callable[[], Sequence[float] | None] = lambda: None,
 ) -> Outcome:

@@ -15,7 +15,7 @@ from solvers.latency_model import LatencyModel
 from solvers.latency_model import unsupported as not_latency
 from solvers.latency_plans import plan_of_calls
 from solvers.latency_program import LatencyProgram
-from solvers.mip_search import SOLVERS, TOLERANCE, settled, solve_model
+from solvers.mip_search import SOLVERS, TOLERANCE, Solver, settled, solve_model
 from solvers.monitor import Monitor
 from solvers.optional import lacking
 from solvers.plan import Plan
@@ -40,7 +40,7 @@ class LatencyIP:
     source: ClassVar[str] = "Tarnawski et al., NeurIPS 2020, section 6"
     guarantee: ClassVar[str] = "exact"
 
-    solver: str = "highs"
+    solver: Solver = "highs"
     start: bool = True
 
     def unsupported(self, problem: Problem) -> str | None:

@@ -15,7 +15,7 @@ from solvers.coarsen import Condensed
 from solvers.contracted import Contracted
 from solvers.errors import InvalidPlan
 from solvers.max_load_model import MaxLoadModel
-from solvers.mip_search import SOLVERS, TOLERANCE, settled, solve_model
+from solvers.mip_search import SOLVERS, TOLERANCE, Solver, settled, solve_model
 from solvers.monitor import Monitor
 from solvers.optional import lacking
 from solvers.plan import Plan
@@ -45,7 +45,7 @@ class MaxLoadIP:
     source: ClassVar[str] = "Tarnawski et al., NeurIPS 2020, section 5.2 and appendix"
     guarantee: ClassVar[str] = "exact"
 
-    solver: str = "highs"
+    solver: Solver = "highs"
     start: bool = True
 
     def unsupported(self, problem: Problem) -> str | None:
@@ -87,7 +87,7 @@ class MaxLoadIP:
 class _Search:
     """One call of the planner: what is shared between numbers of micro-batches."""
 
-    def __init__(self, problem: Problem, monitor: Monitor, solver: str) -> None:
+    def __init__(self, problem: Problem, monitor: Monitor, solver: Solver) -> None:
         self.problem, self.monitor, self.solver = problem, monitor, solver
         self.condensed = Condensed(problem)
         # Whether the load searched for is the objective asked for, over the same set of plans.
