@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from solvers.kernels.latency import Floats, Ints
-from solvers.kernels.path_cut import Network, Order, network_for, shortest, stretches_from
+from solvers.kernels.max_flow import Network
+from solvers.kernels.path_cut import Order, network_for, shortest, stretches_from
 from solvers.kernels.path_runs import Along, shortest_of_runs
 from solvers.latency_model import LatencyModel
 from solvers.traffic import Rows

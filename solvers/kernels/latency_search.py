@@ -57,15 +57,26 @@ class Walker(NamedTuple):
 @njit(cache=True)
 def begin(at: Calls, units: Units, walker: Walker, pieces: int, work: Scratch) -> None:
     """Fill in all that follows from ``walker.unit_place``; latency inf if it cannot run."""
-    unit_place, place, call, held, best_place, figures = walker[:6]
+    unit_place, place, _, held, best_place, figures = walker[:6]
     held[:] = 0.0
     for unit in range(len(unit_place)):
         held[unit_place[unit]] += units.nbytes[unit]
         best_place[unit] = unit_place[unit]
         for m in range(units.start[unit], units.start[unit + 1]):
             place[units.member[m]] = unit_place[unit]
-    figures[0] = latency(at, call, pieces, work) if cut_into_pieces(at, place, pieces, call, work) else np.inf
+    figures[0] = _value(at, units, walker, pieces, work)
     figures[1] = figures[0]
+
+
+@njit(cache=True)
+def _value(at: Calls, units: Units, walker: Walker, pieces: int, work: Scratch) -> float:
+    """The latency of where the walker stands; inf if that cannot run or does not fit."""
+    for place in range(len(units.caps)):
+        if walker.held[place] > units.caps[place]:
+            return np.inf
+    if not cut_into_pieces(at, walker.place, pieces, walker.call, work):
+        return np.inf
+    return latency(at, walker.call, pieces, work)
 
 
 @njit(cache=True)
@@ -124,10 +135,10 @@ def anneal(
     """Try ``moves`` moves, the temperature figures[2] (seconds) times ``cooling`` after each.
 
     A move takes one unit, or a run of units of one place along tensors, to the place of a neighbour
-    or any other; caps and ``allowed`` hold throughout. What cannot run with ``pieces`` pieces an
-    accelerator is turned down.
+    or any other that has room and may have it. What cannot run with ``pieces`` pieces an accelerator
+    is turned down, unless the walker stands on such a placement itself.
     """
-    unit_place, place, call, held, best_place, figures, chosen, old, _, _ = walker
+    unit_place, _, _, held, best_place, figures, chosen, old, _, _ = walker
     np.random.seed(seed)
     places = len(units.caps)
     for _ in range(moves):
@@ -152,7 +163,7 @@ def anneal(
         for i in range(count):
             old[i] = unit_place[chosen[i]]
             _shift(units, walker, chosen[i], target)
-        value = latency(at, call, pieces, work) if cut_into_pieces(at, place, pieces, call, work) else np.inf
+        value = _value(at, units, walker, pieces, work)
         if value <= figures[0] or np.random.random() < np.exp((figures[0] - value) / figures[2]):
             figures[0] = value
             if value < figures[1] * (1 - 1e-12):

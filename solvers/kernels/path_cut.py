@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solvers.kernels.latency import Calls
+from solvers.kernels.max_flow import Network, flow, join
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -50,18 +51,6 @@ class Stretch(NamedTuple):
     todo: Ints
 
 
-class Network(NamedTuple):
-    """Room for one flow problem: arcs in pairs (an arc and its reverse), a linked list per node."""
-
-    head: Ints
-    following: Ints
-    to: Ints
-    room: Floats
-    last_arc: Ints
-    queue: Ints
-    node_of: Ints
-
-
 @njit(cache=True)
 def network_for(at: Calls) -> Network:
     """Room for the messages of ``at``."""
@@ -77,56 +66,6 @@ def network_for(at: Calls) -> Network:
         np.zeros(nodes, np.int64),
         np.full(operators, -1, np.int64),
     )
-
-
-@njit(cache=True)
-def _join(net: Network, arcs: int, a: int, b: int, forth: float, back: float) -> int:
-    """Add an arc from a to b and one back; the number of arcs."""
-    net.to[arcs], net.room[arcs], net.following[arcs] = b, forth, net.head[a]
-    net.head[a] = arcs
-    net.to[arcs + 1], net.room[arcs + 1], net.following[arcs + 1] = a, back, net.head[b]
-    net.head[b] = arcs + 1
-    return arcs + 2
-
-
-@njit(cache=True)
-def _flow(net: Network, nodes: int, least: float) -> float:
-    """Augment along shortest paths from node 0 to node 1 while one carries more than ``least``.
-
-    The flow is at most the cut whenever this stops.
-    """
-    total = 0.0
-    while True:
-        net.last_arc[:nodes] = -1
-        net.last_arc[0] = -2
-        net.queue[0] = 0
-        first, count = 0, 1
-        while first < count and net.last_arc[1] == -1:
-            node = net.queue[first]
-            first += 1
-            arc = net.head[node]
-            while arc >= 0:
-                target = net.to[arc]
-                if net.room[arc] > least and net.last_arc[target] == -1:
-                    net.last_arc[target] = arc
-                    net.queue[count] = target
-                    count += 1
-                arc = net.following[arc]
-        if net.last_arc[1] == -1:
-            return total
-        most = np.inf
-        node = 1
-        while node != 0:
-            arc = net.last_arc[node]
-            most = min(most, net.room[arc])
-            node = net.to[arc ^ 1]
-        node = 1
-        while node != 0:
-            arc = net.last_arc[node]
-            net.room[arc] -= most
-            net.room[arc ^ 1] += most
-            node = net.to[arc ^ 1]
-        total += most
 
 
 @njit(cache=True)
@@ -163,11 +102,11 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
             enter, leave = nodes, nodes + 1
             net.head[enter] = net.head[leave] = -1
             nodes += 2
-            arcs = _join(net, arcs, enter, leave, seconds, 0.0)
+            arcs = join(net, arcs, enter, leave, seconds, 0.0)
             if inside:
-                arcs = _join(net, arcs, 0, enter, inf, 0.0)
+                arcs = join(net, arcs, 0, enter, inf, 0.0)
             if outside:
-                arcs = _join(net, arcs, leave, 1, inf, 0.0)
+                arcs = join(net, arcs, leave, 1, inf, 0.0)
             for r in range(at.reader_start[message] - 1, at.reader_start[message + 1]):
                 v = at.reader[r] if r >= at.reader_start[message] else u
                 if known[v] != FREE:
@@ -176,8 +115,8 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
                     net.node_of[v] = nodes
                     net.head[nodes] = -1
                     nodes += 1
-                arcs = _join(net, arcs, net.node_of[v], enter, inf, 0.0)
-                arcs = _join(net, arcs, leave, net.node_of[v], inf, 0.0)
+                arcs = join(net, arcs, net.node_of[v], enter, inf, 0.0)
+                arcs = join(net, arcs, leave, net.node_of[v], inf, 0.0)
     for v in range(operators):
         if alone and known[v] == FREE and net.node_of[v] < 0 and (above[v] or below[v]):
             net.node_of[v] = nodes
@@ -186,13 +125,13 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
     for v in range(operators):
         if net.node_of[v] < 0:
             continue
-        arcs = _join(net, arcs, net.node_of[v], 1, order.acc_s[v], 0.0)
+        arcs = join(net, arcs, net.node_of[v], 1, order.acc_s[v], 0.0)
         for e in range(at.before_start[v], at.before_start[v + 1] if alone else 0):
             u = at.before[e]
             if net.node_of[u] >= 0 and above[u] and above[v]:
-                arcs = _join(net, arcs, net.node_of[u], net.node_of[v], inf, 0.0)
+                arcs = join(net, arcs, net.node_of[u], net.node_of[v], inf, 0.0)
             if net.node_of[u] >= 0 and below[u] and below[v]:
-                arcs = _join(net, arcs, net.node_of[v], net.node_of[u], inf, 0.0)
+                arcs = join(net, arcs, net.node_of[v], net.node_of[u], inf, 0.0)
         group = order.group_of[v]
         before = -1
         for m in range(order.member_start[group], order.member_start[group + 1]):
@@ -202,8 +141,8 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
             if net.node_of[other] >= 0:
                 before = net.node_of[other]
         if before >= 0:
-            arcs = _join(net, arcs, before, net.node_of[v], inf, inf)
-    return settled + _flow(net, nodes, 1e-12 * settled)
+            arcs = join(net, arcs, before, net.node_of[v], inf, inf)
+    return settled + flow(net, nodes, 1e-12 * settled)
 
 
 @njit(cache=True)

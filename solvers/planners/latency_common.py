@@ -80,14 +80,6 @@ def blocks_of(problem: Problem) -> Ints:
     return Condensed(problem, ordered=True).node_of
 
 
-def places_fit(model: LatencyModel, place: Ints) -> bool:
-    """Whether every group may be where ``place`` [operators] puts it and all caps hold."""
-    where = np.empty(model.groups, np.int64)
-    where[model.group_of] = place
-    held = np.bincount(where, model.group_bytes, model.accelerators + 1)
-    return bool(model.allowed[np.arange(model.groups), where].all() and (held <= model.caps).all())
-
-
 def on_cpus(model: LatencyModel) -> Ints:
     """Every operator on a CPU."""
     return np.full(len(model.group_of), model.accelerators, np.int64)

@@ -21,7 +21,6 @@ from solvers.planners.latency_common import (
     offer_places,
     on_cpus,
     piece_limit,
-    places_fit,
     places_of,
     proved,
     raise_path_bounds,
@@ -164,15 +163,14 @@ class Annealing:
                 offer_places(self.model, self.monitor, self.walker.best_place[self.units.of])
 
     def _start(self, *, from_best: bool) -> None:
-        """Put the walker on the best plan, or on another placement that fits."""
+        """Put the walker on the best plan, or on another placement; preferably one that fits and runs."""
         for place in self._places(from_best):
-            if places_fit(self.model, place):
-                self.walker.unit_place[self.units.of] = place
-                if (self.walker.unit_place[self.units.of] != place).any():
-                    continue  # the plan splits what moves as a whole
-                begin(self.calls, self.units, self.walker, self.pieces, self.work)
-                if math.isfinite(self.walker.figures[0]):
-                    return
+            self.walker.unit_place[self.units.of] = place
+            if (self.walker.unit_place[self.units.of] != place).any():
+                continue  # the plan splits what moves as a whole
+            begin(self.calls, self.units, self.walker, self.pieces, self.work)
+            if math.isfinite(self.walker.figures[0]):
+                return
 
     def _places(self, from_best: bool) -> Iterator[Ints]:
         if self.monitor.best is not None and from_best:
@@ -181,6 +179,19 @@ class Annealing:
             yield self.walker.place.copy()  # where the last run ended
             yield places_of(self.model, self.monitor.best)
         yield on_cpus(self.model)
+        yield first_fit(self.model)
+
+
+def first_fit(model: LatencyModel) -> Ints:
+    """Groups, large ones first, each where the first of the places has room for it."""
+    where = np.full(model.groups, model.accelerators)
+    held = np.zeros(model.accelerators + 1)
+    for group in np.argsort(-model.group_bytes, kind="stable").tolist():
+        fits = model.allowed[group] & (held + model.group_bytes[group] <= model.caps)
+        if fits.any():
+            where[group] = int(np.argmax(fits))
+        held[where[group]] += model.group_bytes[group]
+    return np.asarray(where[model.group_of])
 
 
 def units_of(model: LatencyModel, of: Ints) -> Units:

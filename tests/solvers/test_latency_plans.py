@@ -45,7 +45,7 @@ def random_calls(rng: random.Random, model: LatencyModel, pieces: int) -> np.nda
     )
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(100))
 def test_the_evaluation_is_the_simulation(seed: int) -> None:
     p = latency_problem(seed)
     model = LatencyModel.of(p)
