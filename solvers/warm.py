@@ -7,8 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from solvers.cluster import Device, uniform_cluster
+from solvers.coarsen import contract
 from solvers.graph import Operator, OpGraph, Tensor
 from solvers.planners.annealing import Annealing
+from solvers.planners.cover_diagram import diagram_of
+from solvers.planners.cover_model import model_of
+from solvers.planners.cover_pricing import Pricing
 from solvers.planners.downset_dp import DownsetDP
 from solvers.planners.local_search import LocalSearch
 from solvers.planners.non_contiguous import NonContiguous
@@ -28,8 +32,13 @@ def warm() -> None:
     latency = replace(_tiny(Objective.MAKESPAN), execution=Execution.CALL, transfers=Transfers.BLOCKING)
     for name in ("latency-dp", "latency-search"):
         solve(latency, name)
-    solve(replace(latency, subgraphs_per_device=1), "latency-search")
-        solve(replace(latency, subgraphs_per_device=1), name)
+    _price()
+
+
+def _price() -> None:
+    """What the child process of the covering bound calls; without its linear solver, which is slow to import."""
+    model = model_of(contract(_tiny(Objective.MAX_LOAD), 1), 2, 0, np.inf, np.inf, overlapped=False)
+    Pricing(model, diagram_of(model, 4.0), 4.0).best(np.array([1.0, 0.5, 0.25]), 0.0)
 
 
 def _tiny(objective: Objective) -> Problem:
