@@ -32,6 +32,7 @@ def warm() -> None:
     latency = replace(_tiny(Objective.MAKESPAN), execution=Execution.CALL, transfers=Transfers.BLOCKING)
     for name in ("latency-dp", "latency-search"):
         solve(latency, name)
+    solve(replace(latency, subgraphs_per_device=1), "latency-search")
     _price()
 
 
