@@ -25,18 +25,22 @@ SCHEDULES = (
     (1e-4, 1e-5, 0.1),
     (3e-3, 1e-4, 1.0),
     (3e-4, 1e-5, 0.1),
-    (1e-2, 1e-5, 1.0),
+    (1e-2, 1e-5, 0.1),
     (1e-4, 1e-6, 0.03),
     (1e-3, 1e-4, 5.0),
     (1e-4, 1e-5, 0.1),
     (1e-1, 1e-4, 0.3),
+    (1e-4, 1e-5, 0.1),
 )
 """First and last temperature as shares of the best max-load, and the weight of the 4-norm of the
 loads; one a round. Hot ones find other shapes, cold ones with little weight settle the last per mille."""
 LONGEST = 32
 """Most times a round's first length that a round becomes; rounds are doubled after every cycle."""
-FROM_BEST = 0.75
-"""Share of rounds that begin from the best placement; the others begin from the first one."""
+STARTS = (0.5, 0.3, 0.2)
+"""Shares of rounds that begin from the best placement, from where the round before ended, which may be
+worse but elsewhere, and from the first placement."""
+TO_BEST = 0.75
+"""Share of rounds for the number of micro-batches with the best placement, if there are several."""
 SLICE_S = 0.03
 """Seconds a kernel call should take."""
 OFFER_EVERY_S = 0.2
@@ -65,6 +69,7 @@ class Annealer:
         self.at = new_state(self.sets)
         self.walk = new_walk(self.sets, groups.start, groups.items, self.rng.randrange(2**62))
         self.walk.best_where[:] = self.start
+        place(self.sets, self.at, self.start)
         self._offered_s = math.inf
         self._offered_at_s = -math.inf
 
@@ -90,7 +95,7 @@ class Annealer:
         """One schedule from the best or the first placement; whether a better one was found. Raises Stop."""
         before_s = self.best_s
         first, last, weight = SCHEDULES[self.rounds % len(SCHEDULES)]
-        begin = self.walk.best_where.copy() if self.rng.random() < FROM_BEST else self.start
+        begin = self.rng.choices((self.walk.best_where.copy(), self.at.where.copy(), self.start), STARTS)[0]
         place(self.sets, self.at, begin)
         scale_s = before_s if math.isfinite(before_s) else max_load(self.at)
         walk = self.walk
@@ -187,6 +192,6 @@ def next_of(annealers: list[Annealer], monitor: Monitor) -> Annealer:
     for annealer in annealers:
         if annealer.rounds == 0:
             return annealer
-    if monitor.rng.random() < FROM_BEST:
+    if monitor.rng.random() < TO_BEST:
         return min(annealers, key=lambda annealer: annealer.best_s)
     return monitor.rng.choice(annealers)
