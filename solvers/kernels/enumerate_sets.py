@@ -53,7 +53,7 @@ def tour(sets: Sets, at: State, on: Tour, quota: int) -> bool:
                 on.best_where[v] = at.where[v]
         v = on.focus[0]
         on.focus[0] = 0
-        if v == nodes:
+        if v == nodes or devices == 1:
             return False
         a = at.where[v]
         b = a + on.direction[v]

@@ -256,3 +256,11 @@ def test_bounds_from_children_are_never_above_the_optimum():
         assert result.objective_s == pytest.approx(brute.objective_s, rel=1e-9), f"seed {seed}"
         assert result.bound_s <= brute.objective_s * (1 + 1e-9), f"seed {seed}"
         assert result.status is Status.OPTIMAL
+
+
+def test_one_device_has_one_placement_to_look_at():
+    p = problem(
+        forward_graph([(0, 1)], 2), [1, 2], 1, training=False, objective=Objective.MAX_LOAD, contiguity=Contiguity.NONE
+    )
+    result = solve(p, "non-contiguous", time_limit_s=5)
+    assert (result.status, result.objective_s) == (Status.OPTIMAL, 3)
