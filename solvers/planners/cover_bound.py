@@ -23,7 +23,7 @@ FIRST_TARGETS = (0.998, 0.99, 0.98, 0.96, 0.93, 0.88, 0.8)
 """Shares of the upper value that are tried one after the other until one is refuted."""
 CLOSE = 2e-4
 """Relative gap at which the bound is not worth improving."""
-FIRST_SLICE_S = 3.0
+FIRST_SLICE_S = 5.0
 """Time for one target at first; doubled whenever all targets were tried."""
 PROMISED = 1e-7
 """Relative part of a refuted target that is not claimed, for rounding in sums of loads."""
@@ -83,12 +83,11 @@ class CoverBounds:
         slice_s = FIRST_SLICE_S
         hopeless_s = np.inf
         while not self._close(hopeless_s):
-            failed_s, tries = hopeless_s, 0
+            failed_s = hopeless_s
             while not self._close(failed_s):
-                target_s = self._target(failed_s, tries)
+                target_s = self._target(failed_s, first=slice_s == FIRST_SLICE_S)
                 until = self._clock() + slice_s
                 told = search.refute(target_s, self._until(search, until))
-                tries += 1
                 if told.refuted:
                     self._prove(target_s)
                     self._climb(search, told.prices, target_s, min(failed_s, self.upper_s))
@@ -98,16 +97,18 @@ class CoverBounds:
                     hopeless_s = min(hopeless_s, target_s)
                 self._climb(search, told.prices, self.bound_s, target_s)
             if failed_s >= hopeless_s * (1 - CLOSE):
-                return
+                if not search.tighten():
+                    return
+                hopeless_s = np.inf
             slice_s *= 2
 
     def _close(self, failed_s: float) -> bool:
         return min(self.upper_s, failed_s) - self.bound_s <= CLOSE * self.upper_s
 
-    def _target(self, failed_s: float, tries: int) -> float:
+    def _target(self, failed_s: float, *, first: bool) -> float:
         """The next one of the first targets below what failed; between bound and failure if there is none."""
         highest = min(failed_s * (1 - CLOSE), self.upper_s)
-        if tries < len(FIRST_TARGETS):
+        if first:
             for share in FIRST_TARGETS:
                 if self.bound_s * (1 + CLOSE) < share * self.upper_s < highest:
                     return share * self.upper_s

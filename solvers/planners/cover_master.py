@@ -11,10 +11,12 @@ class Master:
     """Fewest accelerators, fractionally, that cover what the CPUs leave, with the sets added so far.
 
     Every group is covered by accelerator sets, by the CPUs (one fractional knapsack of all their
-    time) or at a cost of 1, which is an upper bound on its price. Its prices are the dual values.
+    time; or, with ``whole_cpus``, by sets of which each CPU has one) or, as if by an
+    accelerator of its own, at a cost that bounds its price: 1 where that is possible. Its prices are
+    the dual values.
     """
 
-    def __init__(self, model: CoverModel, target_s: float) -> None:
+    def __init__(self, model: CoverModel, target_s: float, *, whole_cpus: bool = False) -> None:
         import highspy
 
         self.model = model
@@ -28,21 +30,25 @@ class Master:
             lp.addRow(1.0, self._inf, 0, nothing, none)
         lp.addRow(-self._inf, float(model.cpus), 0, nothing, none)
         on_cpu = model.on_cpu(target_s)
+        cost = np.where(model.fits_alone(target_s), 1.0, model.accelerators + 1.0)
         for group in range(groups):
-            lp.addCol(1.0, 0.0, self._inf, 1, np.array([group], np.int32), np.ones(1))
-            if on_cpu[group]:
+            lp.addCol(cost[group], 0.0, self._inf, 1, np.array([group], np.int32), np.ones(1))
+            if on_cpu[group] and not whole_cpus:
                 share = np.array([1.0, model.cpu_s[group] / target_s])
                 lp.addCol(0.0, 0.0, 1.0, 2, np.array([group, groups], np.int32), share)
         self._seen: set[bytes] = set()
+        self.cpu_price = 0.0
 
-    def add(self, inside: Flags) -> bool:
-        """Add a set; False if it was there or is empty."""
-        key = np.packbits(inside).tobytes()
+    def add(self, inside: Flags, *, on_cpu: bool = False) -> bool:
+        """Add a set of an accelerator or of a whole CPU; False if it was there or is empty."""
+        key = np.packbits(inside).tobytes() + bytes([on_cpu])
         if key in self._seen or not inside.any():
             return False
         self._seen.add(key)
         rows = np.flatnonzero(inside).astype(np.int32)
-        self._lp.addCol(1.0, 0.0, self._inf, len(rows), rows, np.ones(len(rows)))
+        if on_cpu:
+            rows = np.append(rows, np.int32(len(self.model)))
+        self._lp.addCol(0.0 if on_cpu else 1.0, 0.0, self._inf, len(rows), rows, np.ones(len(rows)))
         return True
 
     def solve(self) -> tuple[float, Floats]:
@@ -53,4 +59,5 @@ class Master:
         if self._lp.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return np.inf, np.zeros(len(self.model))
         prices = np.array(self._lp.getSolution().row_dual[: len(self.model)])
+        self.cpu_price = max(0.0, -float(self._lp.getSolution().row_dual[len(self.model)]))
         return float(self._lp.getInfo().objective_function_value), np.maximum(prices, 0.0)

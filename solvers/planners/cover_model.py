@@ -59,6 +59,14 @@ class CoverModel:
             return False
         return self.load_s(inside) <= target_s
 
+    def fits_alone(self, target_s: float) -> Flags:
+        """Whether an accelerator may hold just one group within the target, [groups]."""
+        moved = np.zeros(len(self))
+        for pins, seconds in zip(self.nets, self.net_s, strict=True):
+            moved[list(pins)] += seconds
+        load_s = np.maximum(self.acc_s, moved) if self.overlapped else self.acc_s + moved
+        return np.asarray(self.allowed & (self.nbytes <= self.acc_bytes * (1 + ROUNDING)) & (load_s <= target_s))
+
     def fits_memory(self, inside: Flags) -> bool:
         return bool(self.nbytes[inside].sum() <= self.acc_bytes * (1 + ROUNDING))
 

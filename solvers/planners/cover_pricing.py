@@ -28,7 +28,8 @@ class Pricing:
     """Sets with a load of at most ``target_s`` and the highest sum of prices.
 
     Where compute and communication overlap, each is at most the target, hence also their average
-    with weights ``share`` and 1 - share: that is what counts as load here, which lets more sets in.
+    with weights ``share`` and 1 - share: that is what counts as load here, which lets more sets in
+    (labels keep compute besides, and no bytes).
     """
 
     def __init__(self, model: CoverModel, diagram: Diagram, target_s: float, share: float = 0.5) -> None:
@@ -37,7 +38,9 @@ class Pricing:
         compute, moved = (share, 1.0 - share) if model.overlapped else (1.0, 1.0)
         self._moved = diagram.moved_s * (moved / target_s)
         self._weight = model.acc_s[diagram.order] * (compute / target_s)
-        self._held = np.zeros(len(self._weight))
+        # What labels must keep besides the load: compute where it overlaps, else bytes (once a set breaks the cap).
+        self._held = model.acc_s[diagram.order] / target_s if model.overlapped else np.zeros(len(self._weight))
+        self._cap = self._limit if model.overlapped else model.acc_bytes * (1 + ROUNDING)
         self._least = np.empty(len(diagram.child))
         self._values(np.zeros(len(self._weight)), 1.0, self._least)
         self._least = -self._least
@@ -72,7 +75,7 @@ class Pricing:
         def search(above: float, crowded: int) -> tuple[float, list[Flags]]:
             worth, paths = best_within(
                 d.layer, d.arcs_start, d.arcs, self._moved, gain, self._weight, self._held, self._limit,
-                self.model.acc_bytes * (1 + ROUNDING), above, grid, values, self._least, most, many, crowded,
+                self._cap, above, grid, values, self._least, most, many, crowded,
             )  # fmt: skip
             return worth, [self._set(path) for path in paths]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.planners.cover_diagram import Diagram
+from solvers.planners.cover_diagram import Diagram, diagram_of
 from solvers.planners.cover_master import Master
 from solvers.planners.cover_model import CoverModel, Flags, Floats
 from solvers.planners.cover_pricing import Pricing
@@ -23,8 +23,8 @@ USEFUL = 1.0 + 1e-7
 
 @dataclass(frozen=True, slots=True)
 class Refutation:
-    """What was learnt about a target. refuted: no placement reaches it. hopeless: the linear program
-    allows it, so no prices refute it. prices: those that came closest."""
+    """What was learnt about a target. refuted: no placement reaches it. hopeless: more time would not
+    refute it (mostly because the linear program allows it). prices: those that came closest."""
 
     refuted: bool
     hopeless: bool
@@ -37,6 +37,35 @@ class CoverSearch:
     def __init__(self, model: CoverModel, diagram: Diagram) -> None:
         self.model, self.diagram = model, diagram
         self._sets: dict[bytes, tuple[Flags, float]] = {}
+        self._centre: Floats | None = None
+        self._whole: tuple[CoverModel, Diagram] | None = None
+
+    def tighten(self) -> bool:
+        """From now on count what fits on each CPU, not what fits on all together in fractions.
+
+        Closer where groups are large, but slower. False if it was so already or there is no CPU.
+        """
+        model = self.model
+        if self._whole is not None or model.cpus == 0:
+            return False
+        able = np.isfinite(model.cpu_s)
+        cpu = replace(
+            model, acc_s=np.where(able, model.cpu_s, 0.0), allowed=able, nets=(), net_s=np.zeros(0),
+            accelerators=model.cpus, acc_bytes=model.cpu_bytes, overlapped=False,
+        )  # fmt: skip
+        self._whole = cpu, diagram_of(cpu, float(cpu.acc_s.sum()) + 1.0, tries=0)
+        return True
+
+    def _cpus(self, prices: Floats, pricing: Pricing | None, target_s: float) -> tuple[float, list[Flags]]:
+        """(a bound on the prices that the CPUs can collect, valuable sets for one CPU)."""
+        together = self.model.cpu_value(prices, target_s)
+        if pricing is None or together <= 0:
+            return together, []
+        priced = pricing.best(prices, 0.0, 0.0)
+        return min(together, self.model.cpus * priced.bound), priced.sets
+
+    def _cpu_pricing(self, target_s: float) -> Pricing | None:
+        return None if self._whole is None else Pricing(*self._whole, target_s)
 
     def keep(self, inside: Flags) -> None:
         """Remember a set, for this and other targets."""
@@ -46,7 +75,8 @@ class CoverSearch:
     def refute(self, target_s: float, go_on: Callable[[], bool]) -> Refutation:
         """Try to prove that no placement has a largest load of at most ``target_s``, while ``go_on()``."""
         model, accelerators = self.model, self.model.accelerators
-        master = Master(model, target_s)
+        master = Master(model, target_s, whole_cpus=self._whole is not None)
+        cpu_pricing = self._cpu_pricing(target_s)
         pricing = Pricing(model, self.diagram, target_s)
         for inside, load_s in list(self._sets.values()):
             if load_s <= target_s:
@@ -55,21 +85,22 @@ class CoverSearch:
                 part = pricing.subset(inside)
                 if part is not None and model.fits(part, target_s):
                     master.add(part)
-        centre: Floats | None = None
-        nearest, labels, rounds = 0.0, LABELS[0], 0
+        centre, nearest, labels, rounds = self._centre, 0.0, LABELS[0], 0
         while go_on():
             needed, prices = master.solve()
             if needed <= accelerators + MARGIN:
                 return Refutation(False, True, prices if centre is None else centre)
             if not np.isfinite(needed):
-                break
+                return Refutation(False, True, prices if centre is None else centre)
             found, exact = 0, True
             for tried in [prices] if centre is None else [SMOOTHING * centre + (1 - SMOOTHING) * prices, prices]:
-                worth = float(tried.sum()) - model.cpu_value(tried, target_s)
+                on_cpus, cpu_sets = self._cpus(tried, cpu_pricing, target_s)
+                worth = float(tried.sum()) - on_cpus
                 priced = pricing.best(tried, worth / (accelerators + MARGIN), USEFUL, most=labels)
                 exact = exact and priced.exact
                 if centre is None or worth > nearest * priced.bound:
                     nearest, centre = worth / max(priced.bound, 1e-12), tried
+                    self._centre = centre
                 if priced.bound * (accelerators + MARGIN) <= worth * (1 + 1e-12):
                     return Refutation(True, False, tried)
                 sets = priced.sets if rounds % 3 else [*priced.sets, *pricing.partition(prices, accelerators)]
@@ -77,18 +108,24 @@ class CoverSearch:
                     if prices[inside].sum() > USEFUL and model.fits(inside, target_s) and master.add(inside):
                         self.keep(inside)
                         found += 1
+                if cpu_pricing is not None:
+                    for inside in cpu_sets:
+                        if prices[inside].sum() > master.cpu_price + USEFUL - 1 and cpu_pricing.model.fits(
+                            inside, target_s
+                        ):
+                            found += master.add(inside, on_cpu=True)
                 if found:
                     break
             rounds += 1
             if not found:
                 if exact or labels >= LABELS[1]:
-                    break
+                    return Refutation(False, True, prices if centre is None else centre)
                 labels *= 3
         return Refutation(False, False, np.zeros(len(model)) if centre is None else centre)
 
     def proves(self, prices: Floats, target_s: float) -> bool:
         """Whether these prices alone refute a target."""
-        worth = float(prices.sum()) - self.model.cpu_value(prices, target_s)
+        worth = float(prices.sum()) - self._cpus(prices, self._cpu_pricing(target_s), target_s)[0]
         if worth <= 0:
             return False
         threshold = worth / (self.model.accelerators + MARGIN)

@@ -128,7 +128,8 @@ def test_the_bound_is_never_above_the_optimum_and_mostly_within_a_hundredth(over
             loose_s = proved_s(model, best_s * 1.7)
             assert loose_s <= best_s, f"seed {seed}, from a loose upper value"
     assert count >= 30
-    assert close >= 0.5 * count
+    # Where compute and communication overlap, pricing lets sets in that hold a little too much.
+    assert close >= (0.5 if overlapped else 0.9) * count
 
 
 @pytest.mark.parametrize("cpus", [0, 1, 2])
