@@ -1,8 +1,8 @@
 """Lower bounds on the latency of one sample, from one path through the graph at a time.
 
-However operators are placed, a path falls into stretches on one accelerator each and operators on
-CPUs, one after the other. A stretch lasts as long as its calls: their compute and the messages that
-cross their boundary, of which a minimum cut tells the least. Memory limits how long a stretch can be.
+However operators are placed, a path falls into stretches in one call each and operators on CPUs,
+one after the other. A stretch lasts as long as its call: the compute and the messages that cross the
+call's boundary, of which a minimum cut tells the least. Memory limits how long a stretch can be.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ import numpy as np
 from solvers.kernels.latency import Floats, Ints
 from solvers.kernels.max_flow import Network
 from solvers.kernels.path_cut import Order, network_for, shortest, stretches_from
-from solvers.kernels.path_runs import Along, shortest_of_runs
 from solvers.latency_model import LatencyModel
-from solvers.traffic import Rows
 
 MOST_OPERATORS = 3000
 """With more operators the tables of who comes before whom get too large."""
@@ -64,34 +62,8 @@ def path_bound_s(
     for first in range(len(path)):
         check()
         stretch_s[first] = stretches_from(model.calls, order, path, first, pieces == 1, rest_s, below_s, net)
-    if pieces == 1:
-        return min(shortest(path, stretch_s, order.cpu_s, min(model.accelerators, len(path))), below_s)
-    return min(shortest_of_runs(_along(model, order, path, stretch_s)), below_s)
-
-
-def _along(model: LatencyModel, order: Order, path: Ints, stretch_s: Floats) -> Along:
-    """The path for the kernel that lets stretches come back to an accelerator."""
-    calls = model.calls
-    position = {int(v): i for i, v in enumerate(path)}
-    groups = model.group_of[path]
-    together = len(set(groups.tolist())) < len(path)
-    total = np.concatenate([[0.0], np.cumsum(model.group_bytes[groups])])
-    makers, rows, seconds, plain = [], [], [], []
-    for i, u in enumerate(path.tolist()):
-        for message in calls.sent[calls.sent_start[u] : calls.sent_start[u + 1]].tolist():
-            readers = calls.reader[calls.reader_start[message] : calls.reader_start[message + 1]].tolist()
-            row = sorted(position[r] for r in readers if r in position)
-            if row and calls.message_s[message] > 0:
-                makers.append(i)
-                rows.append(row)
-                seconds.append(float(calls.message_s[message]))
-                plain.append(len(row) == len(readers))
-    reads = Rows.of(rows)
-    return Along(
-        stretch_s, total[None, 1:] - total[:-1, None], order.cpu_s[path], np.array(makers, np.int64), reads.start,
-        reads.items, np.array(seconds, np.float64), np.array(plain, np.bool_),
-        np.inf if together else order.acc_bytes,
-    )  # fmt: skip
+    most = len(path) if pieces is None else min(model.accelerators * pieces, len(path))
+    return min(shortest(path, stretch_s, order.cpu_s, most), below_s)
 
 
 def paths(model: LatencyModel, seed: int = 0) -> Iterator[Ints]:

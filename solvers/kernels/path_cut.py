@@ -15,8 +15,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-FREE, INSIDE, OUTSIDE, IGNORED = 0, 1, 2, 3
-"""What is known of an operator: nothing, with the stretch, elsewhere; or it has no say in the bound."""
+FREE, INSIDE, OUTSIDE = 0, 1, 2
+"""What is known of an operator: nothing; it is in the call; it is not."""
 
 
 class Order(NamedTuple):
@@ -72,8 +72,8 @@ def network_for(at: Calls) -> Network:
 def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net: Network) -> float:
     """The least of: messages between operators inside and outside, and compute of free ones taken in.
 
-    Over all ways to decide on the free operators, groups as a whole; if ``alone``, a free operator
-    takes along all between it and the stretch. Node 0 is inside, node 1 outside.
+    Over all ways to decide on the free operators, where one takes along all between it and the stretch
+    and, if ``alone``, its group. Node 0 is inside, node 1 outside.
     """
     above, below = reach.above, reach.below
     operators = len(known)
@@ -86,7 +86,7 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
         for e in range(at.sent_start[u], at.sent_start[u + 1]):
             message = at.sent[e]
             seconds = at.message_s[message]
-            if seconds <= 0 or known[u] == IGNORED:
+            if seconds <= 0:
                 continue
             inside, outside, free = known[u] == INSIDE, known[u] == OUTSIDE, int(known[u] == FREE)
             for r in range(at.reader_start[message], at.reader_start[message + 1]):
@@ -118,7 +118,7 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
                 arcs = join(net, arcs, net.node_of[v], enter, inf, 0.0)
                 arcs = join(net, arcs, leave, net.node_of[v], inf, 0.0)
     for v in range(operators):
-        if alone and known[v] == FREE and net.node_of[v] < 0 and (above[v] or below[v]):
+        if known[v] == FREE and net.node_of[v] < 0 and (above[v] or below[v]):
             net.node_of[v] = nodes
             net.head[nodes] = -1
             nodes += 1
@@ -126,7 +126,7 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
         if net.node_of[v] < 0:
             continue
         arcs = join(net, arcs, net.node_of[v], 1, order.acc_s[v], 0.0)
-        for e in range(at.before_start[v], at.before_start[v + 1] if alone else 0):
+        for e in range(at.before_start[v], at.before_start[v + 1]):
             u = at.before[e]
             if net.node_of[u] >= 0 and above[u] and above[v]:
                 arcs = join(net, arcs, net.node_of[u], net.node_of[v], inf, 0.0)
@@ -134,7 +134,7 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
                 arcs = join(net, arcs, net.node_of[v], net.node_of[u], inf, 0.0)
         group = order.group_of[v]
         before = -1
-        for m in range(order.member_start[group], order.member_start[group + 1]):
+        for m in range(order.member_start[group], order.member_start[group + 1] if alone else 0):
             other = order.member[m]
             if other == v:
                 break
@@ -149,8 +149,8 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
 def _take_in(order: Order, at: Stretch, v: int, alone: bool) -> float:
     """Put v inside, with all that must then be there too; the bytes added, inf if it cannot be.
 
-    alone: the device has one call, so its groups are in it as a whole and it has all operators
-    between any two of its own.
+    A call has all operators between any two of its own. alone: its device has no other call, so
+    groups are in it as a whole; else the device holds at least their bytes.
     """
     inside, above, below, counted, todo = at
     nbytes = 0.0
@@ -174,7 +174,7 @@ def _take_in(order: Order, at: Stretch, v: int, alone: bool) -> float:
         for y in range(len(inside)):
             above[y] = above[y] or order.above[x, y]
             below[y] = below[y] or order.below[x, y]
-        if alone and count == 0:
+        if count == 0:
             for y in range(len(inside)):
                 if not inside[y] and above[y] and below[y]:
                     inside[y] = True
@@ -184,41 +184,34 @@ def _take_in(order: Order, at: Stretch, v: int, alone: bool) -> float:
 
 
 @njit(cache=True)
-def _know(
-    order: Order, at: Stretch, path: Ints, on_path: Ints, first: int, end: int, alone: bool, known: Ints
-) -> float:
+def _know(order: Order, at: Stretch, path: Ints, on_path: Ints, first: int, end: int, known: Ints) -> float:
     """Fill in ``known`` for path[first : end + 1]; the compute of what is inside, inf if contradictory."""
     compute = 0.0
     for v in range(len(known)):
         where = on_path[v]
-        enclosed = at.above[v] and at.below[v]
         before = first > 0 and order.above[path[first - 1], v]
         after = end + 1 < len(path) and order.below[path[end + 1], v]
         if where >= 0:
             held = first <= where <= end
             if at.inside[v] and not held:
                 return np.inf
-            near = where == first - 1 or where == end + 1
-            known[v] = INSIDE if held else OUTSIDE if alone or near else IGNORED
-        elif alone:
+            known[v] = INSIDE if held else OUTSIDE
+        else:
             if at.inside[v] and (before or after):
                 return np.inf
             known[v] = INSIDE if at.inside[v] else OUTSIDE if before or after else FREE
-        else:
-            # What lies between two operators of the stretch runs while it lasts, if on its device.
-            known[v] = IGNORED if not enclosed else INSIDE if at.counted[order.group_of[v]] else FREE
         if known[v] == INSIDE:
             compute += order.acc_s[v]
     return compute
 
 
 @njit(cache=True)
-def _rule_out(at: Calls, order: Order, reach: Stretch, known: Ints) -> None:
+def _rule_out(at: Calls, order: Order, reach: Stretch, alone: bool, known: Ints) -> None:
     """Turn free operators OUTSIDE that cannot be with the stretch in one call: their group is elsewhere,
     or a path between them and the stretch leaves it."""
     above, below = reach.above, reach.below
     for v in range(len(known)):
-        if known[v] == FREE:
+        if alone and known[v] == FREE:
             group = order.group_of[v]
             for m in range(order.member_start[group], order.member_start[group + 1]):
                 if known[order.member[m]] == OUTSIDE:
@@ -242,12 +235,11 @@ def _rule_out(at: Calls, order: Order, reach: Stretch, known: Ints) -> None:
 def stretches_from(
     at: Calls, order: Order, path: Ints, first: int, alone: bool, rest_s: Floats, below_s: float, net: Network
 ) -> Floats:
-    """For every end the least duration of calls that hold exactly path[first : end + 1] of the path.
+    """For every end the least duration of a call that holds exactly path[first : end + 1] of the path.
 
-    [path length], inf before ``first``, where a stretch cannot be on one accelerator, and where the
-    path takes at least ``below_s`` with it (rest_s: [path length + 1] seconds that the operators up
-    to there take at least). alone: one call per accelerator; else the stretch may be several calls of
-    one accelerator, and only operators between two of the stretch are considered.
+    [path length], inf before ``first``, where a stretch cannot be in one call, and where the path
+    takes at least ``below_s`` with it (rest_s: [path length + 1] seconds that the operators up to
+    there take at least). alone: one call per accelerator, which its groups cannot be divided over.
     """
     operators, length = len(order.group_of), len(path)
     found = np.full(length, np.inf)
@@ -269,10 +261,9 @@ def stretches_from(
         compute += order.acc_s[path[end]]
         if nbytes > order.acc_bytes or rest_s[first] + compute + rest_s[length] - rest_s[end + 1] >= below_s:
             break
-        seconds = _know(order, stretch, path, on_path, first, end, alone, known)
+        seconds = _know(order, stretch, path, on_path, first, end, known)
         if seconds < np.inf:
-            if alone:
-                _rule_out(at, order, stretch, known)
+            _rule_out(at, order, stretch, alone, known)
             found[end] = seconds + _cut(at, order, known, stretch, alone, net)
     return found
 

@@ -14,17 +14,15 @@ from solvers.planners.latency_cp import LatencyCP, PositionSearch
 from solvers.planners.latency_search import Annealing, quick_starts
 from solvers.problem import Problem
 
-SIMPLE_RUNS = 4
-"""Runs with one piece per accelerator, where more are allowed: they are quick and often as good."""
-
 FIRST_RUNS = 4
 """Runs of the annealing before the constraint solver joins: it is better at proving than at finding."""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """Greedy and minimum-sum plans, bounds from paths, then annealing, first with one piece per accelerator
-    and then with as many as allowed, until that brings nothing for long or the plan is proved optimal.
+    """Greedy and minimum-sum plans, bounds from paths, then annealing with one piece per accelerator (quick,
+    and often as good) and with as many as allowed, in turn, until that brings nothing for long or the
+    plan is proved optimal.
 
     Where one piece per accelerator is all that is allowed, CP-SAT searches beside it (on the other
     core) for better plans and bounds, as long as there is time.
@@ -45,27 +43,26 @@ class Latency:
         raise_path_bounds(problem, monitor, self.paths)
         monitor.begin("annealing")
         for model in models(problem, monitor):
-            limit = piece_limit(problem)
-            simple = Annealing(model, 1, monitor)
-            for _ in range(SIMPLE_RUNS if limit > 1 else 0):
-                if not proved(monitor):
-                    simple.run(math.inf)
-            self._go_on(problem, monitor, Annealing(model, limit, monitor))
+            limits = sorted({1, piece_limit(problem)})
+            self._go_on(problem, monitor, [Annealing(model, pieces, monitor) for pieces in limits])
         return proved(monitor)
 
-    def _go_on(self, problem: Problem, monitor: Monitor, annealing: Annealing) -> None:
-        """Anneal until that is no use; meanwhile, and as long as it works, look at the constraint solver."""
+    def _go_on(self, problem: Problem, monitor: Monitor, searches: list[Annealing]) -> None:
+        """Anneal in turn until that is no use; meanwhile, and as long as it works, look at the constraint
+        solver."""
         with ExitStack() as stack:
             solver = None
             while not proved(monitor):
-                if annealing.runs == FIRST_RUNS and monitor.best is not None and _one_piece(problem):
+                if searches[0].runs >= FIRST_RUNS and solver is None and monitor.best and _one_piece(problem):
                     solver = stack.enter_context(PositionSearch(problem, monitor, workers=1))
-                if not annealing.tired:
-                    annealing.run(math.inf, None if solver is None else solver.look)
-                elif solver is not None and not solver.done:
+                awake = [annealing for annealing in searches if not annealing.tired]
+                for annealing in awake:
+                    if not proved(monitor):
+                        annealing.run(math.inf, None if solver is None else solver.look)
+                if not awake:
+                    if solver is None or solver.done:
+                        return
                     solver.wait()
-                else:
-                    return
 
 
 def _one_piece(problem: Problem) -> bool:
