@@ -182,6 +182,7 @@ def start_all(problem: Problem, monitor: Monitor, steps: int) -> list[Annealer]:
                 ground.offer(start)
         if start is None:
             start = ground.random_start(monitor.rng)
+        monitor.check()
         if start is not None:
             found.append(Annealer(ground, monitor, start, steps, monitor.rng.randrange(2**31)))
     return found

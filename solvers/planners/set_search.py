@@ -82,7 +82,9 @@ class Ground:
         if problem.pins:
             return None
         if self.sets.contiguity == ANY:  # then super-operators may lie on cycles; they must not here
+            self.monitor.check()
             contracted = Condensed(acyclic(problem)).at(contracted.samples)
+            self.monitor.check()
         limits = limits_of(problem, contracted, self.micro_batches)
         orders = topological_orders(contracted.shape)
         chain = best_linear_chain(costs_of(contracted), limits, orders, self.monitor.check)
@@ -121,5 +123,8 @@ def acyclic(problem: Problem) -> Problem:
 def grounds(problem: Problem, monitor: Monitor) -> list[Ground]:
     """One for every number of micro-batches, that of the best plan so far first, then fewer first."""
     condensed = Condensed(problem)
-    found = [Ground(problem, monitor, condensed, count) for count in micro_batch_choices(problem)]
+    found = []
+    for count in micro_batch_choices(problem):
+        monitor.check()
+        found.append(Ground(problem, monitor, condensed, count))
     return sorted(found, key=lambda ground: ground.where_of(monitor.best) is None)
