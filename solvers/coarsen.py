@@ -208,7 +208,8 @@ class Condensed:
 
     def _trivial(self, samples: int) -> Bools:
         """Super-operators without work on any kind of device, however many replicas share it, without
-        parameters that replicas would have to synchronise, and without an edge into the backward pass."""
+        parameters that replicas would have to synchronise, and without an edge into the backward pass. Pinned
+        ones are not: their neighbour need not come along."""
         problem = self.problem
         work = np.zeros(self.count)
         total = 0.0
@@ -221,6 +222,7 @@ class Condensed:
         idle = work <= min(TRIVIAL_S, TRIVIAL_SHARE * total)
         if problem.max_replicas > 1:
             idle &= self._sum(np.array([o.param_bytes for o in problem.graph.operators])) == 0
+        idle[self.node_of[list(problem.pins)]] = False
         return np.asarray(idle & ~self._feeds_backward)
 
     def _shape(self, into: Ints) -> tuple[Shape, Ints, Ints, Ints]:

@@ -40,8 +40,8 @@ class Walk(NamedTuple):
     temperature: [2] seconds now, and its factor per step. smooth: [2] weight of the 4-norm of the
     loads, and seconds that a whole device of excess memory costs. value: [1] of the placement now.
     best: [1] least max-load of a placement that fits, best_where: [nodes] that placement. clusters:
-    cluster i is cluster[cluster_start[i]:cluster_start[i + 1]]. rng: [1]. moved, to, marks:
-    [nodes], kept_parts, kept_load: scratch.
+    cluster i is cluster[cluster_start[i]:cluster_start[i + 1]]. rng: [1]. moved, to: [at
+    least nodes], marks: [nodes], kept_parts, kept_load: scratch.
     """
 
     temperature: Floats
@@ -62,6 +62,7 @@ class Walk(NamedTuple):
 def new_walk(sets: Sets, cluster_start: Ints, cluster: Ints, seed: int) -> Walk:
     """A walk that has not begun; temperature, smooth and value are for the caller to set."""
     passes, devices, nodes = sets.seconds.shape
+    most = max(nodes, 2)  # a swap notes its two nodes, or one twice, before it is looked at
     return Walk(
         np.zeros(2),
         np.zeros(2),
@@ -71,8 +72,8 @@ def new_walk(sets: Sets, cluster_start: Ints, cluster: Ints, seed: int) -> Walk:
         cluster_start,
         cluster,
         np.array([2 * seed + 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF | 1], np.uint64),
-        np.zeros(nodes, np.int64),
-        np.zeros(nodes, np.int64),
+        np.zeros(most, np.int64),
+        np.zeros(most, np.int64),
         np.zeros(nodes, np.bool_),
         np.zeros((3, passes, devices)),
         np.zeros((passes, devices)),
