@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from solvers.assemble import assemble
@@ -23,7 +23,7 @@ class BruteForce:
     """All assignments of co-location groups to devices, equal devices counted once.
 
     Covers every allowed number of micro-batches and every placement in which a group has one device,
-    or up to ``max_replicas`` equal accelerators, and two groups share all of their devices or none.
+    or up to ``max_replicas`` accelerators of one kind, and two groups share all of their devices or none.
     For MAX_LOAD the answer is optimal among these, for every contiguity, transfer model and pipeline;
     for ITERATION it is optimal for the problem's pipeline order if the contiguity is ACYCLIC; for
     MAKESPAN the operator order is only one of many, so nothing is claimed.
@@ -70,7 +70,7 @@ def _more_than(limit: int, problem: Problem, groups: int) -> bool:
     single = len(problem.cluster) ** groups
     if single > limit or problem.max_replicas == 1:
         return bool(single > limit)
-    equal = Counter((device.kind, device.memory_bytes) for device in problem.cluster.devices)
+    equal = Counter(device.kind for device in problem.cluster.devices)
     if sum(math.comb(n, r) for n in equal.values() for r in range(1, problem.max_replicas + 1)) > limit:
         return True
     places, twins = _places(problem), _twins(problem)
@@ -89,14 +89,14 @@ def _more_than(limit: int, problem: Problem, groups: int) -> bool:
 
 
 def _places(problem: Problem) -> list[Place]:
-    """What a group can be placed on: one device, or several equal accelerators."""
+    """What a group can be placed on: one device, or several accelerators of one kind."""
     devices = problem.cluster.devices
     places: list[Place] = [(device,) for device in range(len(devices))]
     for replicas in range(2, problem.max_replicas + 1):
         places += [
             place
             for place in itertools.combinations(problem.cluster.accelerators, replicas)
-            if len({(devices[d].kind, devices[d].memory_bytes) for d in place}) == 1
+            if len({devices[d].kind for d in place}) == 1
         ]
     return places
 
@@ -105,15 +105,24 @@ def _twins(problem: Problem) -> dict[int, int]:
     """Device -> the equal device that must be opened before it, or with it."""
     specs = problem.cluster.devices
     pinned = set(problem.pins.values())
-    uniform = len({(link.bandwidth_bytes_per_s, link.latency_s) for link in problem.cluster.links}) <= 1
+    uniform = _uniform(problem)
     twins: dict[int, int] = {}
     for device, spec in enumerate(specs):
         for earlier in range(device - 1, -1, -1):
-            same = (specs[earlier].kind, specs[earlier].memory_bytes) == (spec.kind, spec.memory_bytes)
+            same = replace(specs[earlier], name=spec.name, node=spec.node) == spec
             if same and uniform and not {device, earlier} & pinned:
                 twins[device] = earlier
                 break
     return twins
+
+
+def _uniform(problem: Problem) -> bool:
+    """Whether every pair of devices is joined alike, each by a wire of its own, or none is joined."""
+    links, count = problem.cluster.links, len(problem.cluster)
+    pairs = {(link.src, link.dst) for link in links}
+    alike = len({(link.bandwidth_bytes_per_s, link.latency_s) for link in links}) <= 1
+    shared = [link.resource for link in links if link.resource]
+    return alike and len(pairs) in (0, count * (count - 1)) and len(set(shared)) == len(shared)
 
 
 def _may_open(place: Place, used: frozenset[int], twins: dict[int, int]) -> bool:
