@@ -34,6 +34,7 @@ TASKS = {
     "cover-bound": "solvers.planners.cover_bound:run",
     "partition": "solvers.metis:run",
     "latency-positions": "solvers.latency_positions:run",
+    "max-load": "solvers.max_load_program:run",
 }
 """What a child can do: task -> module:function, a function ``run(payload, send, receive) -> None``.
 

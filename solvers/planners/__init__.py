@@ -16,6 +16,7 @@ from solvers.planners.latency_dp import LatencyDP
 from solvers.planners.latency_ip import LatencyIP
 from solvers.planners.latency_search import LatencySearch
 from solvers.planners.local_search import LocalSearch
+from solvers.planners.max_load_cp import MaxLoadCP
 from solvers.planners.max_load_ip import MaxLoadIP
 from solvers.planners.non_contiguous import NonContiguous
 from solvers.planners.partitioner import Partitioner
@@ -29,6 +30,7 @@ PLANNERS: dict[str, type[Planner]] = {
         DownsetDP,
         LinearDP,
         MaxLoadIP,
+        MaxLoadCP,
         NonContiguous,
         LocalSearch,
         Annealing,

@@ -1,0 +1,150 @@
+"""Max-load without contiguity as a constraint program: nearly bin packing where messages are cheap.
+
+One literal per super-operator and device, one per net and accelerator that says that the net is cut
+there, and loads that are sums of integers (Tarnawski et al., NeurIPS 2020, section 5.2). Runs in a
+child process (`solvers.background`, task "max-load"): CP-SAT answers a stop late.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+Message = dict[str, Any]
+
+SCALE = 1_000_000_000
+"""Integer units in the best max-load known. Times are rounded down, so a bound stays one."""
+
+MEMORY_SCALE = 100_000_000
+"""Integer units in the memory of an accelerator."""
+
+
+def run(payload: Message, send: Callable[[Message], None], receive: Callable[[], list[Message]]) -> None:
+    """Search, and tell what is found.
+
+    payload: seconds [super-operators][devices], None where it cannot run; is_cpu [devices]; nets:
+    pairs of pins and seconds, which an accelerator pays that holds some but not all of the pins;
+    lane: whether a load is the larger of compute and messages rather than their sum; held
+    [super-operators] and cap [devices] bytes, None where there is no limit; alike: lists of devices
+    that can be exchanged for each other; start [super-operators] device of each, numbered as
+    `renamed` does; least_s, most_s: bounds on the max-load; workers, seed. Messages sent: {"where":
+    device of every super-operator}; {"bound": seconds}; last {"status"}: "optimal" or "stopped".
+    """
+    from ortools.sat.python import cp_model
+
+    program = Packing(cp_model, payload)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = payload["workers"]
+    solver.parameters.random_seed = payload["seed"]
+
+    class Told(cp_model.CpSolverSolutionCallback):
+        def on_solution_callback(self) -> None:
+            send({"where": program.where(self.boolean_value)})
+
+    def tell_bound(bound: float) -> None:
+        send({"bound": math.floor(bound + 1e-6) / program.units_per_s})
+
+    solver.best_bound_callback = tell_bound
+    status = solver.solve(program.model, Told())
+    if status == cp_model.OPTIMAL:
+        tell_bound(solver.best_objective_bound)
+    send({"status": "optimal" if status == cp_model.OPTIMAL else "stopped"})
+
+
+def renamed(where: list[int], alike: list[list[int]], seconds: list[list[float | None]]) -> list[int]:
+    """The same placement with exchangeable devices numbered as the program wants them: in the order
+    of the heaviest super-operator on each."""
+    new: dict[int, int] = {}
+    for devices in alike:
+        seen = list(dict.fromkeys(where[v] for v in heaviest(seconds) if where[v] in devices))
+        new.update(zip(seen + [d for d in devices if d not in seen], devices, strict=True))
+    return [new.get(d, d) for d in where]
+
+
+def heaviest(seconds: list[list[float | None]]) -> list[int]:
+    """Super-operators, those that take longest on some device first."""
+    longest = [max((s for s in row if s is not None), default=0.0) for row in seconds]
+    return sorted(range(len(seconds)), key=lambda v: -longest[v])
+
+
+class Packing:
+    """The constraint program; see the module and `run` for its meaning and input."""
+
+    def __init__(self, cp_model: Any, given: Message) -> None:
+        self.given = given
+        self.model = cp_model.CpModel()
+        self.units_per_s: float = SCALE / given["most_s"]
+        self._place()
+        self._memory()
+        self._loads()
+        self.model.minimize(self.peak)
+
+    def where(self, value: Callable[[Any], bool]) -> list[int]:
+        """The device of every super-operator in a solution."""
+        return [next(d for d, here in row.items() if value(here)) for row in self.at]
+
+    def whole(self, seconds: float) -> int:
+        """Seconds in integer units, rounded down."""
+        return math.floor(seconds * self.units_per_s)
+
+    def _place(self) -> None:
+        """at[v][d]: super-operator v on device d, where it can run."""
+        model, start = self.model, self.given["start"]
+        self.at: list[dict[int, Any]] = []
+        for row in self.given["seconds"]:
+            self.at.append({d: model.new_bool_var("") for d, s in enumerate(row) if s is not None})
+            model.add_exactly_one(self.at[-1].values())
+        for v, device in enumerate(start):
+            for d, here in self.at[v].items():
+                model.add_hint(here, d == device)
+        order = heaviest(self.given["seconds"])
+        for devices in self.given["alike"]:
+            for rank, v in enumerate(order[: len(devices) - 1]):
+                for d in devices[rank + 1 :]:
+                    if d in self.at[v]:
+                        model.add(self.at[v][d] == 0)
+
+    def _memory(self) -> None:
+        for d, cap in enumerate(self.given["cap"]):
+            if cap is None:
+                continue
+            share = [math.floor(nbytes / cap * MEMORY_SCALE) if cap > 0 else 0 for nbytes in self.given["held"]]
+            held = [share[v] * row[d] for v, row in enumerate(self.at) if d in row and share[v]]
+            if held:
+                self.model.add(sum(held) <= MEMORY_SCALE)
+
+    def _cut(self, pins: list[int], d: int) -> Any:
+        """A literal that is true if device d holds some but not all of the pins, or 0."""
+        model, start = self.model, self.given["start"]
+        on = [self.at[v].get(d) for v in pins]
+        inside = [here for here in on if here is not None]
+        if not inside:
+            return 0
+        cut = model.new_bool_var("")
+        model.add_hint(cut, 0 < sum(start[v] == d for v in pins) < len(pins))
+        if len(inside) < len(on):
+            for here in inside:
+                model.add_implication(here, cut)
+        else:  # once round the pins: from one that is there to the next that is not
+            for here, there in zip(inside, inside[1:] + inside[:1], strict=True):
+                model.add_bool_or(here.negated(), there, cut)
+        return cut
+
+    def _loads(self) -> None:
+        model, given = self.model, self.given
+        most = self.whole(given["most_s"])
+        self.peak = model.new_int_var(max(0, self.whole(given["least_s"]) - 1 - self._lost()), most, "")
+        loads = []
+        for d, is_cpu in enumerate(given["is_cpu"]):
+            work = [(self.whole(given["seconds"][v][d]), row[d]) for v, row in enumerate(self.at) if d in row]
+            sent = [] if is_cpu else [(self.whole(s), self._cut(pins, d)) for pins, s in given["nets"]]
+            parts = [work, sent] if given["lane"] else [work + sent]
+            for part in parts:
+                model.add(sum(units * literal for units, literal in part if units) <= self.peak)
+                loads.append((d, part))
+        model.add_hint(self.peak, most)
+
+    def _lost(self) -> int:
+        """Units that rounding down takes from a load at most."""
+        return len(self.at) + len(self.given["nets"])

@@ -1,0 +1,163 @@
+"""Least max-load without contiguity by constraint programming: for graphs that are nearly bin packing."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from solvers.background import Background
+from solvers.kernels.set_moves import LANE, Sets
+from solvers.max_load_program import renamed
+from solvers.monitor import Monitor
+from solvers.optional import lacking
+from solvers.planners.annealing import Annealing
+from solvers.planners.chain_dp import micro_batch_choices
+from solvers.planners.set_search import Ground, grounds
+from solvers.planners.set_search import unsupported as no_sets
+from solvers.problem import Contiguity, Objective, Pipeline, Problem, Transfers
+
+START_ROUNDS = 3
+"""Rounds without gain after which the annealing for a start ends."""
+PROVED = 1e-6
+"""Relative difference between objective and bound that rounding to integers explains."""
+LOOK_EVERY_S = 0.03
+"""How often the solver's messages are looked at."""
+
+
+@dataclass(frozen=True)
+class MaxLoadCP:
+    """CP-SAT on co-location groups and merged messages, from the best plan known or a short annealing.
+
+    Stronger than the integer program where messages are cheap beside compute. "Optimal" is up to
+    1e-6, as times are rounded to integers. Where memory is counted from the schedule, the program
+    knows only the static bytes; its answer is optimal if it fits. Nothing is claimed where the problem
+    allows replication.
+    """
+
+    name: ClassVar[str] = "max-load-cp"
+    source: ClassVar[str] = "Tarnawski et al., NeurIPS 2020, section 5.2, as a constraint program"
+    guarantee: ClassVar[str] = "exact"
+
+    workers: int = 2
+
+    def unsupported(self, problem: Problem) -> str | None:
+        if missing := lacking("ortools"):
+            return missing
+        if problem.objective is not Objective.MAX_LOAD:
+            return f"it minimises max-load, and the objective is {problem.objective}; use auto"
+        if problem.contiguity is not Contiguity.NONE:
+            return f"its placements are not contiguous, and {problem.contiguity} is asked for; use auto"
+        if problem.transfers is Transfers.DUPLEX:
+            return "a net that is cut costs the same either way here, and transfers are duplex; use max-load-ip"
+        if problem.pipeline is Pipeline.GPIPE:
+            return "the load of each pass counts in GPipe; use max-load-ip or non-contiguous"
+        if (
+            problem.transfer_s is None
+            and len({(k.bandwidth_bytes_per_s, k.latency_s) for k in problem.cluster.links}) > 1
+        ):
+            return "links must all be equally fast, found several speeds; use annealing"
+        if len(micro_batch_choices(problem)) > 1:
+            return "the number of micro-batches must be given; use max-load-ip or non-contiguous"
+        return no_sets(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        if monitor.best is None:
+            Annealing(patience=START_ROUNDS)(problem, monitor)
+        (ground,) = grounds(problem, monitor)
+        if not ground.sets.split:
+            monitor.note("some messages have several makers, which max-load-cp does not know; use max-load-ip")
+            return False
+        if ground.where_of(monitor.best) is None or monitor.objective_s <= 0:
+            return monitor.objective_s <= 0
+        with PackingSearch(problem, monitor, ground, self.workers) as search:
+            while not search.done and not search.proved:
+                search.wait()
+        return search.proved
+
+
+class PackingSearch:
+    """CP-SAT at work in a child process; plans and bounds go to the monitor when looked for."""
+
+    def __init__(self, problem: Problem, monitor: Monitor, ground: Ground, workers: int) -> None:
+        self.monitor, self.ground = monitor, ground
+        self.claims = problem.max_replicas == 1
+        self.most_s = monitor.objective_s
+        self.child = Background("max-load", payload_of(problem, monitor, ground, workers))
+
+    def __enter__(self) -> PackingSearch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.child.close()
+
+    @property
+    def done(self) -> bool:
+        """Whether the child has ended and its messages are dealt with."""
+        return self.child.done
+
+    @property
+    def proved(self) -> bool:
+        """Whether the best plan is known to be optimal."""
+        return self.claims and self.monitor.bound_s >= self.monitor.objective_s * (1 - PROVED)
+
+    def look(self) -> None:
+        """Deal with what the child has told meanwhile; does not wait."""
+        for message in self.child.poll():
+            if "where" in message:
+                self.ground.offer(np.array(message["where"], np.int64))
+            elif "bound" in message and self.claims:
+                self.monitor.raise_bound(min(message["bound"], self.most_s))
+
+    def wait(self) -> None:
+        """Wait a moment, and look; raises Stop as ``monitor.check`` does."""
+        self.monitor.check()
+        time.sleep(LOOK_EVERY_S)
+        self.look()
+
+
+def payload_of(problem: Problem, monitor: Monitor, ground: Ground, workers: int) -> dict[str, Any]:
+    """What `max_load_program.run` takes, from the best plan known, which must be of the ground."""
+    sets, cluster = ground.sets, problem.cluster
+    where = ground.where_of(monitor.best)
+    assert where is not None
+    seconds = [[s if here else None for s, here in row] for row in _seconds(sets)]
+    alike = [list(devices) for devices in _alike(problem, sets)]
+    caps = [d.memory_bytes for d in cluster.devices]
+    return {
+        "seconds": seconds,
+        "is_cpu": [d.is_cpu for d in cluster.devices],
+        "nets": [
+            (sets.on[sets.on_start[m] : sets.on_start[m + 1]], s)
+            for m, s in enumerate(sets.message_s.tolist())
+            if s > 0
+        ],
+        "lane": sets.model == LANE,
+        "held": ground.contracted.static_bytes,
+        "cap": [cap if math.isfinite(cap) else None for cap in caps],
+        "alike": alike,
+        "start": renamed(where.tolist(), alike, seconds),
+        "least_s": monitor.bound_s if problem.max_replicas == 1 else 0.0,
+        "most_s": monitor.objective_s,
+        "workers": workers,
+        "seed": monitor.rng.randrange(2**31),
+    }
+
+
+def _seconds(sets: Sets) -> Iterator[list[tuple[float, bool]]]:
+    """For every super-operator: seconds on each device, and whether it can run there."""
+    compute = sets.seconds.sum(axis=0)
+    for v, allowed in enumerate(sets.allowed.tolist()):
+        yield list(zip(compute[:, v].tolist(), allowed, strict=True))
+
+
+def _alike(problem: Problem, sets: Sets) -> list[tuple[int, ...]]:
+    """Groups of devices that can be exchanged for each other."""
+    found: dict[tuple[bool, float, bytes], list[int]] = {}
+    for d, device in enumerate(problem.cluster.devices):
+        found.setdefault((device.is_cpu, device.memory_bytes, sets.allowed[:, d].tobytes()), []).append(d)
+    return [tuple(devices) for devices in found.values() if len(devices) > 1]
