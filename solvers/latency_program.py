@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solvers.call_times import CallTimes, messages_of, times_of
 from solvers.integer_program import Model
 from solvers.kernels.latency import Ints
-from solvers.latency_model import LatencyModel
+from solvers.latency_model import ROUNDING, LatencyModel
 from solvers.max_load_model import SCALE
 
 CONVEX_VARIABLES = 2000
@@ -135,8 +135,9 @@ class LatencyProgram:
         return [(row[s], 1.0) for s in range(device * self.pieces, (device + 1) * self.pieces)]
 
     def _memory(self) -> None:
-        latency = self.latency
-        for place, cap in enumerate(latency.caps.tolist()):
+        latency, cluster = self.latency, self.latency.problem.cluster
+        of_cpus = sum(cluster.devices[d].memory_bytes for d in cluster.cpus)  # any of them may take an operator
+        for place, cap in enumerate([*latency.caps[:-1].tolist(), of_cpus * (1 + ROUNDING)]):
             if not latency.group_bytes.sum() > cap > 0:
                 continue
             terms = []

@@ -57,7 +57,7 @@ class Pricing:
         below it until something is found, nothing exceeds the threshold, or there are too many labels.
         """
         priced = self._best(prices, threshold, useful, many, most)
-        if self._held.any() or all(self.model.fits_memory(inside) for inside in priced.sets):
+        if self.model.overlapped or self._held.any() or all(self.model.fits_memory(inside) for inside in priced.sets):
             return priced
         self._held = self.model.nbytes[self.diagram.order]  # from now on: labels that count bytes are more
         return self._best(prices, threshold, useful, many, most)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,11 @@ import pytest
 from solvers.cluster import Cluster, Link
 from solvers.coarsen import contract
 from solvers.kernels.anneal import new_walk
+from solvers.planners.cover_diagram import diagram_of
+from solvers.planners.cover_model import CoverModel
+from solvers.planners.cover_pricing import Pricing
 from solvers.planners.max_load_ip import MaxLoadIP
-from solvers.problem import Contiguity, Objective, Transfers
+from solvers.problem import Contiguity, Execution, Objective, Transfers
 from solvers.result import Status
 from solvers.sets import sets_of
 from solvers.solve import solve
@@ -56,3 +60,26 @@ def test_an_operator_without_work_does_not_take_its_neighbour_where_it_is_pinned
     assert solve(p, "brute-force").objective_s == 4.0
     result = solve(p, MaxLoadIP(start=False), time_limit_s=30)
     assert (result.status, result.objective_s) == (Status.OPTIMAL, pytest.approx(4.0))
+
+
+def test_pricing_with_a_lane_and_no_compute_counts_no_bytes_as_compute():
+    """Two groups of 5 bytes on devices of 7: one of them is worth 1, whatever it holds."""
+    model = CoverModel(
+        np.zeros(2), np.full(2, np.inf), np.ones(2, bool), np.full(2, 5.0), ((0, 1),), np.ones(1), 2, 0, 7.0, 0.0, True
+    )
+    assert Pricing(model, diagram_of(model, 2.0), 2.0).best(np.ones(2), 0.1).bound >= 1.0
+
+
+@pytest.mark.parametrize("name", ["latency-ip", "latency-cp", "latency", "latency-search"])
+def test_the_memory_of_two_cpus_is_not_that_of_one(name):
+    """Two operators of 2 bytes, two CPUs of 3: one on each."""
+    p = problem(
+        forward_graph([], 2), [math.inf, math.inf], 1, cpus=2, cpu_seconds=[1.0, 2.0], objective=Objective.MAKESPAN,
+        execution=Execution.CALL, transfers=Transfers.BLOCKING, training=False, subgraphs_per_device=1,
+    )  # fmt: skip
+    specs = tuple(replace(device, memory_bytes=3.0) for device in p.cluster.devices)
+    p = replace(p, cluster=replace(p.cluster, devices=specs), stated_bytes=(2.0, 2.0))
+    assert solve(p, "brute-force").objective_s == 2.0
+    result = solve(p, name, time_limit_s=2)
+    assert result.status is not Status.INFEASIBLE
+    assert result.bound_s <= 2.0
