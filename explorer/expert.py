@@ -17,6 +17,8 @@ from solvers.graph import OpGraph
 from solvers.planners.expert import Expert
 
 MAX_NAMES = 200_000
+MISSING_SHOWN = 5
+"""Names in the message about operators without a device."""
 
 
 def load_expert(path: str, workload: Workload, cluster: Cluster | None = None) -> Expert:
@@ -65,14 +67,21 @@ def _by_name(value: Mapping[str, object], graph: OpGraph, path: str) -> tuple[in
     except InvalidProblem as error:
         raise InvalidProblem(f"{path}: {error}") from None
     placement = [found.get(operator, -1) for operator in range(len(graph))]
+    missing: list[str] = []
     for group in together(graph):
         taken = next((placement[operator] for operator in group if placement[operator] >= 0), -1)
         if taken < 0:
-            raise InvalidProblem(
-                f"{path}: operator {graph.operators[group[0]].name!r} has no device, nor has its module"
-            )
+            missing.append(graph.operators[group[0]].name)
         for operator in group:
             placement[operator] = placement[operator] if placement[operator] >= 0 else taken
+    if missing:
+        named_first = ", ".join(repr(name) for name in missing[:MISSING_SHOWN])
+        more = f" and {len(missing) - MISSING_SHOWN:,} more" if len(missing) > MISSING_SHOWN else ""
+        has = "operators have" if len(missing) > 1 else "operator has"
+        raise InvalidProblem(
+            f"{path}: {len(missing):,} {has} no device, nor has a module around them: {named_first}{more}"
+            ' ("" stands for what is in no module)'
+        )
     return tuple(placement)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from explorer.clusters import make_cluster
 from explorer.pins import resolve_pins
 from explorer.settings import Settings
@@ -36,7 +38,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     objective = settings.objective or workload.objective
     per_sample = workload.compute is not None and len(compute.samples) == 1
     mini_batch, micro_batches = _batches(settings, objective, cluster, per_sample)
-    return Problem(
+    problem = Problem(
         workload.graph,
         cluster,
         compute,
@@ -52,10 +54,22 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         training=workload.training,
         optimizer=settings.optimizer,
         max_replicas=_replicas(settings, cluster),
-        subgraphs_per_device=settings.subgraphs_per_device,
         pins=pins,
         costs_from=costs_from,
     )
+    return problem if settings.subgraphs_per_device is None else _limited(problem, settings.subgraphs_per_device)
+
+
+def _limited(problem: Problem, subgraphs: int) -> Problem:
+    """With that many subgraphs of one accelerator at most; only latency knows them."""
+    if subgraphs < 1:
+        raise InvalidProblem(f"the number of subgraphs must be at least 1, found {subgraphs}")
+    if not problem.is_latency:
+        raise InvalidProblem(
+            "subgraphs limit the stages of one device in a latency plan: objective makespan with execution call,"
+            f" found {problem.objective.value} with {problem.execution.value}"
+        )
+    return replace(problem, subgraphs_per_device=subgraphs)
 
 
 def _batches(settings: Settings, objective: Objective, cluster: Cluster, per_sample: bool) -> tuple[int, int | None]:

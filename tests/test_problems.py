@@ -186,5 +186,10 @@ def test_subgraphs_are_handed_on() -> None:
     latency = Settings(objective=Objective.MAKESPAN, subgraphs_per_device=2)
     assert make_problem(STATED, latency).subgraphs_per_device == 2
     assert make_problem(STATED, latency).is_latency
-    with pytest.raises(InvalidProblem, match="subgraphs_per_device"):
+    with pytest.raises(InvalidProblem, match="number of subgraphs must be at least 1, found 0"):
         make_problem(STATED, Settings(subgraphs_per_device=0))
+
+
+def test_subgraphs_say_nothing_of_other_objectives() -> None:
+    with pytest.raises(InvalidProblem, match="objective makespan with execution call, found max-load with call"):
+        make_problem(STATED, Settings(objective=Objective.MAX_LOAD, subgraphs_per_device=2))

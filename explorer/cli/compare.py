@@ -61,9 +61,9 @@ def _contiguities(text: str) -> tuple[Contiguity, ...]:
     known = {contiguity.value: contiguity for contiguity in Contiguity}
     names = text.split(",")
     for name in names:
-        if name not in known:
+        if name not in known and name != EVERY:
             raise argparse.ArgumentTypeError(f"there is no contiguity {name!r}; there are: {', '.join(known)}, {EVERY}")
-    return tuple(known[name] for name in dict.fromkeys(names))
+    return tuple(Contiguity) if EVERY in names else tuple(known[name] for name in dict.fromkeys(names))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -75,7 +75,9 @@ def print_comparison(
     rows = [compared.row for compared in done]
     told = ranked(rows)
     print(f"{model}: {text.plural(len(problem.graph), 'operator')} on {cluster_words(problem)}")
-    print(f"objective  {OBJECTIVE_WORDS[problem.objective]}; at most {text.seconds(time_limit_s)} a planner")
+    within = text.listing(list(dict.fromkeys(entry.row.contiguity for entry in told)))
+    print(f"objective  {OBJECTIVE_WORDS[problem.objective]}")
+    print(f"asked for  contiguity {within}, at most {text.seconds(time_limit_s)} a planner")
     asked = [entry for entry in told if entry.row.ran]
     if asked:
         print()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from explorer.cli.command import print_table
@@ -12,8 +13,9 @@ from solvers.evaluate import Metrics, evaluate
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.result_json import options_json
 from solvers.infeasibility import Infeasibility
+from solvers.load import loads
 from solvers.plan import Plan
-from solvers.problem import Objective, Problem
+from solvers.problem import Objective, Pipeline, Problem
 from solvers.result import Result, Status
 
 OBJECTIVE_WORDS = {
@@ -102,7 +104,7 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None, n
     graph = problem.graph
     print(f"{model}: {text.plural(len(graph), 'operator')} on {cluster_words(problem)}")
     print(f"status     {result.status.value}{_proof_words(result)}")
-    print(f"planner    {result.planner}, {text.seconds(result.runtime_s)} ({result.stop_reason.value.lower()})")
+    print(f"planner    {result.planner}, {text.seconds(result.runtime_s)} ({text.words(result.stop_reason.value)})")
     print(f"objective  {text.seconds(result.objective_s)}  {OBJECTIVE_WORDS[problem.objective]}")
     if plan is not None:
         print(f"bound      {text.seconds(result.bound_s)}  gap {text.percent(result.gap)}")
@@ -129,11 +131,40 @@ def _print_plan(problem: Problem, plan: Plan) -> None:
     print(f"pipeline   {plan.pipeline}, {_batch_words(problem, plan)}")
     print()
     _print_devices(problem, plan, metrics)
+    for words in (_replica_words(problem, plan), _pass_words(problem, plan)):
+        if words:
+            print(f"\n{words}")
     print()
 
 
+def _replica_words(problem: Problem, plan: Plan) -> str:
+    names = [device.name for device in problem.cluster.devices]
+    shared = [stage for stage in plan.stages if len(stage.devices) > 1]
+    return "\n".join(
+        f"replicas   {text.plural(len(stage.operators), 'operator')} on each of"
+        f" {text.listing([names[device] for device in stage.devices], 6)}, a share of every micro-batch each"
+        for stage in shared
+    )
+
+
+def _pass_words(problem: Problem, plan: Plan) -> str:
+    """What GPipe's max-load is made of: two devices' loads where no single row of the table has it."""
+    if problem.pipeline is not Pipeline.GPIPE or problem.objective is not Objective.MAX_LOAD or not problem.training:
+        return ""
+    forward, backward = loads(problem, plan).per_pass_s()
+    names = [device.name for device in problem.cluster.devices]
+    return (
+        f"max-load   {text.seconds(forward.max())} forward ({names[forward.argmax()]})"
+        f" + {text.seconds(backward.max())} backward ({names[backward.argmax()]})"
+    )
+
+
 def _print_devices(problem: Problem, plan: Plan, metrics: Metrics) -> None:
-    rows = [["device", "operators", "load/sample", "compute", "peak memory", "of cap"]]
+    stages = Counter(device for stage in plan.stages for device in stage.devices)
+    several = any(stages[index] > 1 for index in problem.cluster.accelerators)
+    rows = [
+        ["device", *(["stages"] if several else []), "operators", "load/sample", "compute", "peak memory", "of cap"]
+    ]
     held = [0] * len(problem.cluster)
     for devices in plan.placement().values():
         for index in devices:
@@ -145,6 +176,7 @@ def _print_devices(problem: Problem, plan: Plan, metrics: Metrics) -> None:
         rows.append(
             [
                 f"{index} {device.name}",
+                *([text.count(stages[index])] if several else []),
                 text.count(held[index]),
                 text.seconds(metrics.load_s[index]),
                 text.percent(share),
@@ -152,7 +184,7 @@ def _print_devices(problem: Problem, plan: Plan, metrics: Metrics) -> None:
                 cap,
             ]
         )
-    print_table(rows, right=frozenset({1, 2, 3, 4, 5}))
+    print_table(rows, right=frozenset(range(1, len(rows[0]))))
 
 
 def print_infeasibility(problem: Problem, why: Infeasibility) -> None:

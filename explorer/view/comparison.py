@@ -253,13 +253,13 @@ def left_out(rows: Sequence[Row]) -> list[dict[str, str]]:
 
 def status_words(row: Row) -> str:
     """ "feasible", or why the search ended where that is news: "feasible, time limit"."""
-    why = {"TIME_LIMIT": "time limit", "CANCELLED": "cancelled", "STATE_LIMIT": "state limit"}.get(row.stop_reason, "")
+    why = text.words(row.stop_reason) if row.stop_reason in ("TIME_LIMIT", "CANCELLED", "STATE_LIMIT") else ""
     word = _word(row)
     return f"{word}, {why}" if why and row.status in ("FEASIBLE", "NO_PLAN") else word
 
 
 def _word(row: Row) -> str:
-    return row.status.lower().replace("_", " ")
+    return text.words(row.status)
 
 
 def _metric(row: Row, objective: Objective) -> float | None:

@@ -127,6 +127,11 @@ def listing(words: Sequence[str], limit: int = 3) -> str:
     return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]
 
 
+def words(name: str) -> str:
+    """The name of a status as prose: "TIME_LIMIT" -> "time limit"."""
+    return name.lower().replace("_", " ")
+
+
 def short(name: str, limit: int) -> str:
     """A name of at most ``limit`` characters, its middle left out."""
     if len(name) <= limit:

@@ -78,7 +78,8 @@ def read_header(
     value = field.value
     found = value.get("format") if isinstance(value, dict) else None
     if found != expected:
-        raise InvalidProblem(f'{field.where} expected "format": "{expected}", found {str(found)[:80]!r}')
+        named = "none" if found is None else repr(str(found)[:80])
+        raise InvalidProblem(f'{field.where} expected "format": "{expected}", found {named}')
     number = value.get("version") if isinstance(value, dict) else None
     if number != version or isinstance(number, bool):
         raise InvalidProblem(

@@ -76,6 +76,15 @@ def read_pipedream(data: bytes | str, reference: str) -> Workload:
     kept = sorted((node for node in nodes.values() if not node.description.startswith("Input")), key=_number)
     if not kept:
         raise InvalidProblem(f"{reference}: it has no layers beside its inputs; there is nothing to place")
+    if len(nodes) > 1 and not edges:
+        raise InvalidProblem(f"{reference}: {len(nodes):,} nodes and no edge between them; the file is cut short")
+    joined = {end for pair in edges for end in pair}
+    alone = [name for name in nodes if name not in joined] if len(nodes) > 1 else []
+    cut_short = (
+        ()
+        if not alone
+        else (f"{len(alone):,} of {len(nodes):,} nodes have no edge ({alone[0]}, for one): the file may be cut short",)
+    )
     position = {node.name: i for i, node in enumerate(kept)}
     readers: list[dict[int, float]] = [{} for _ in kept]
     for source, target in edges:
@@ -105,7 +114,7 @@ def read_pipedream(data: bytes | str, reference: str) -> Workload:
         ComputeTable((1,), {ACCELERATOR_KIND: times}),
         costs_from="profiled by PipeDream, as stated in the file",
         parameters=round(sum(node.parameter_bytes for node in kept) / BYTES_PER_PARAMETER),
-        notes=NOTES,
+        notes=(*cut_short, *NOTES),
     )
 
 

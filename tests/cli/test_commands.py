@@ -61,6 +61,24 @@ def test_plan_reports_for_people(command: Command, model: Path) -> None:
     assert ran.err == ""
 
 
+def test_plan_says_who_shares_a_stage_and_how_many_stages_a_device_has(command: Command, tmp_path: Path) -> None:
+    few = write(tmp_path, workload(maxCPUs=0))
+    assert "replicas   4 operators on each of GPU 0 and GPU 1" in command("plan", few, "--replicate").out
+    split = tmp_path / "split.json"
+    split.write_text(json.dumps({"a": 0, "b": 1, "c": 0, "d": 1}), encoding="utf-8")
+    assert "stages" not in command("plan", few).out
+    told = command("plan", few, "--contiguity", "none", "--expert", split).out
+    assert [line.split()[:5] for line in told.splitlines() if "GPU" in line] == [
+        ["0", "GPU", "0", "2", "2"],
+        ["1", "GPU", "1", "2", "2"],
+    ]
+
+
+def test_plan_says_what_the_load_of_gpipe_is_made_of(command: Command, tmp_path: Path) -> None:
+    flags = ("--objective", "max-load", "--pipeline", "gpipe", "--transfers", "blocking", "--time-limit", 5)
+    assert " forward (GPU " in command("plan", "gpt-small", *flags).out
+
+
 def test_flags_override_the_file(command: Command, model: Path) -> None:
     told = command("plan", model, "--devices", 4, "--memory", "10", "--cpus", 0, "--json").json
     assert sorted(told["placement"].values()) == [0, 1, 2, 3]

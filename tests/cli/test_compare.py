@@ -77,6 +77,14 @@ def test_the_whole_family_of_contiguities_in_one_table(command: Command, tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("flag", "told"), [("none", "none"), ("all,none", "acyclic, convex and none"), ("none,acyclic", "acyclic and none")]
+)
+def test_the_contiguity_asked_for_is_told(command: Command, model: Path, flag: str, told: str) -> None:
+    ran = command("compare", model, "--planners", "single", "--contiguity", flag)
+    assert f"asked for  contiguity {told}, at most 10 s a planner" in ran.out
+
+
+@pytest.mark.parametrize(
     ("flags", "message"),
     [
         (("--planners", "linear"), "no planner 'linear'"),

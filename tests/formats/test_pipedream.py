@@ -136,6 +136,12 @@ def test_nothing_but_inputs_is_refused() -> None:
             read_pipedream(empty, "small.txt")
 
 
+def test_a_file_that_was_cut_short_is_refused_or_told() -> None:
+    with pytest.raises(InvalidProblem, match=r"small\.txt: 4 nodes and no edge between them; the file is cut short"):
+        read_pipedream(text(*SMALL[:4]), "small.txt")
+    assert "2 of 4 nodes have no edge (node10, for one)" in read_pipedream(text(*SMALL[:5]), "small.txt").notes[0]
+
+
 def test_bytes_that_are_no_text_are_refused() -> None:
     with pytest.raises(InvalidProblem, match=r"small.txt: not UTF-8 text \(byte 6\)"):
         read_pipedream(b"node1 \xff", "small.txt")
