@@ -42,6 +42,9 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
 
     program = Packing(cp_model, payload)
     program.hint(payload["start"])
+    bound = whole_bound(cp_model, program)
+    send({"bound": bound / program.units_per_s})
+    program.model.add(program.peak >= bound)
     slice_s = FIRST_SLICE_S
     while True:
         for nearby, limit_s in ((False, slice_s), (True, NEARBY * slice_s)):
@@ -75,6 +78,39 @@ def _solve(cp_model: Any, solver: Any, program: Packing, send: Callable[[Message
     if status == cp_model.OPTIMAL:
         tell_bound(solver.best_objective_bound)
     return bool(status == cp_model.OPTIMAL)
+
+
+def whole_bound(cp_model: Any, program: Packing) -> int:
+    """Units of max-load that the program cannot go below, were all accelerators one, and all CPUs:
+    the work shared equally, with the best whole super-operators on CPUs and their messages paid once."""
+    given, model = program.given, cp_model.CpModel()
+    count = {cpu: given["is_cpu"].count(cpu) for cpu in (False, True)}
+    peak = model.new_int_var(0, program.whole(given["most_s"]), "")
+    on_cpu = [model.new_bool_var("") for _ in given["seconds"]]
+    busy: dict[bool, list[Any]] = {False: [], True: []}
+    for here, row in zip(on_cpu, given["seconds"], strict=True):
+        for cpu, literal in ((True, here), (False, here.negated())):
+            least = min(
+                (s for s, c in zip(row, given["is_cpu"], strict=True) if s is not None and c == cpu), default=None
+            )
+            if least is None:
+                model.add(literal == 0)
+            else:
+                busy[cpu].append(program.whole(least) * literal)
+    for pins, seconds in [] if given["lane"] or not count[True] else given["nets"]:
+        cut = model.new_bool_var("")
+        for a, b in zip(pins, pins[1:] + pins[:1], strict=True):
+            model.add_bool_or(on_cpu[a].negated(), on_cpu[b], cut)
+        busy[False].append(program.whole(seconds) * cut)
+    for cpu, terms in busy.items():
+        model.add(sum(terms) <= count[cpu] * peak)
+    model.minimize(peak)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = given["workers"]
+    solver.parameters.max_time_in_seconds = FIRST_SLICE_S
+    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return 0
+    return max(0, math.floor(float(solver.best_objective_bound) + 1e-6))
 
 
 def renamed(where: list[int], alike: list[list[int]], seconds: list[list[float | None]]) -> list[int]:

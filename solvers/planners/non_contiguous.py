@@ -13,9 +13,11 @@ import numpy as np
 from solvers.kernels.enumerate_sets import new_tour, tour
 from solvers.kernels.set_moves import Ints, Sets, new_state, place
 from solvers.monitor import Monitor, Stop
+from solvers.planner import Planner
 from solvers.planners.annealing import Annealer, next_of, start_all
 from solvers.planners.chain_dp import micro_batch_choices
 from solvers.planners.downset_dp import DownsetDP
+from solvers.planners.max_load_cp import MaxLoadCP
 from solvers.planners.max_load_ip import MaxLoadIP
 from solvers.planners.set_search import acyclic, unsupported
 from solvers.problem import Contiguity, Objective, Problem, Transfers
@@ -35,8 +37,10 @@ FIRST_ROUNDS = 10
 """Rounds before a child process is started: many a gap is closed by then."""
 START_SHARE = 0.2
 """Share of the time that the search for a contiguous start may take."""
-PROGRAM_SHARE = 0.5
-"""Share of the time then left that the integer program may take."""
+PROGRAM_SHARE, PACKING_SHARE = 0.5, 0.8
+"""Shares of the time then left that the integer program and the constraint program may take."""
+LIGHT = 0.2
+"""Seconds of all messages, as a share of all work, up to which placing is nearly bin packing."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,8 @@ class NonContiguous:
     1. The exact contiguous optimum, if its downsets are at most ``downset_budget``, or a linear cut;
     then all placements one by one, if they are at most ``enumerated``. 2. Annealing, while a child
     process proves a bound by covering the graph with sets of bounded load. 3. Once ``patience`` rounds
-    found nothing better, the integer program from the best plan. 4. Annealing again. Ends when the gap
+    found nothing better, the integer program from the best plan; or at once the constraint program,
+    where messages are so cheap that placing is nearly bin packing. 4. Annealing again. Ends when the gap
     is closed, or when the children have ended and annealing stalls. ``prove``: whether to use children.
     """
 
@@ -77,12 +82,12 @@ class NonContiguous:
             return search.anneal(self.patience)
         prover = search.prover()
         try:
-            if search.anneal(self.patience, prover):
+            program, name, share = search.program()
+            if not isinstance(program, MaxLoadCP) and search.anneal(self.patience, prover):
                 return True
-            program = MaxLoadIP()
             if program.unsupported(problem) is None:
-                with search.beside(prover, PROGRAM_SHARE * monitor.remaining_s):
-                    monitor.begin("integer program")
+                with search.beside(prover, share * monitor.remaining_s):
+                    monitor.begin(name)
                     if program(problem, monitor):
                         return True
                 search.adopt()
@@ -181,6 +186,15 @@ class _Search:
         """Whether the loads searched with are those of `loads`: where links are equally fast."""
         links = {(link.bandwidth_bytes_per_s, link.latency_s) for link in self.problem.cluster.links}
         return self.problem.transfer_s is not None or len(links) <= 1
+
+    def program(self) -> tuple[Planner, str, float]:
+        """What to search with when annealing stalls, its name for people and its share of the time left."""
+        packing = MaxLoadCP()
+        grounds = [annealer.ground for annealer in self.annealers]
+        light = all(g.sets.message_s.sum() <= LIGHT * g.contracted.acc_s.sum() for g in grounds)
+        if light and all(g.sets.split for g in grounds) and packing.unsupported(self.problem) is None:
+            return packing, "constraint program", PACKING_SHARE
+        return MaxLoadIP(), "integer program", PROGRAM_SHARE
 
     def adopt(self) -> None:
         """Go on from the best plan, whoever found it."""
