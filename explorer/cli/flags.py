@@ -63,13 +63,34 @@ def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> 
         "--node-bandwidth", type=_with(parse_bandwidth), metavar="RATE", help="between hosts, shared (12.5GB/s)"
     )
     problem = parser.add_argument_group("problem")
-    problem.add_argument("--objective", choices=_values(Objective), help="what to minimise (iteration)")
+    problem.add_argument(
+        "--objective", choices=_values(Objective), help="what to minimise (iteration, or that of the file)"
+    )
     if contiguity:
-        problem.add_argument("--contiguity", choices=_values(Contiguity), default=Contiguity.ACYCLIC.value)
-    problem.add_argument("--transfers", choices=_values(Transfers), help="how they share a device (links)")
-    problem.add_argument("--execution", choices=_values(Execution), help="how one unsplit pass runs (operator)")
-    problem.add_argument("--pipeline", choices=_values(Pipeline), default=Pipeline.ONE_F_ONE_B.value)
-    problem.add_argument("--optimizer", choices=_values(Optimizer), default=Optimizer.ADAM.value)
+        problem.add_argument(
+            "--contiguity",
+            choices=_values(Contiguity),
+            default=Contiguity.ACYCLIC.value,
+            help="which sets of operators a device may hold: none is any set (acyclic)",
+        )
+    problem.add_argument(
+        "--transfers", choices=_values(Transfers), help="how they share a device (links, or those of the file)"
+    )
+    problem.add_argument(
+        "--execution", choices=_values(Execution), help="how one unsplit pass runs (operator, or that of the file)"
+    )
+    problem.add_argument(
+        "--pipeline",
+        choices=_values(Pipeline),
+        default=Pipeline.ONE_F_ONE_B.value,
+        help="the order in which a device takes its micro-batches; `planner` leaves it open (1f1b)",
+    )
+    problem.add_argument(
+        "--optimizer",
+        choices=_values(Optimizer),
+        default=Optimizer.ADAM.value,
+        help="which states are kept per parameter in training (adam)",
+    )
     problem.add_argument("--mini-batch", type=int, metavar="B", help="samples per iteration (16 per device)")
     problem.add_argument("--micro-batches", type=int, metavar="M", help="split into M (a planner chooses)")
     problem.add_argument(
@@ -82,7 +103,10 @@ def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> 
         help="let a stage run on up to N devices, each with a share of every micro-batch (without N: on all)",
     )
     problem.add_argument(
-        "--subgraphs", type=int, metavar="Q", help="most stages of one device in a latency plan (any number)"
+        "--subgraphs",
+        type=int,
+        metavar="Q",
+        help="most stages of one device in a latency plan: makespan with execution call (any number)",
     )
     problem.add_argument(
         "--pin",

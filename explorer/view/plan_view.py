@@ -51,6 +51,7 @@ def plan_view(
         "planner": planner,
         "objective": str(problem.objective),
         "contiguity": str(problem.contiguity),
+        "subgraphs": (problem.subgraphs_per_device or 0) if problem.is_latency else None,
         "objective_s": finite(objective_s),
         "bound_s": finite(bound_s) or 0.0,
         "runtime_s": runtime_s,

@@ -98,7 +98,11 @@ def _parts(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     words = [
         ("compute", f"{name} compute", parts["compute"]),
         ("transfers", "waits for transfers", parts["transfers"]),
-        ("ramp", "warm-up and drain", parts["warm_up"] + parts["drain"]),
+        (
+            "ramp",
+            "before and after" if plan["objective"] == "makespan" else "warm-up and drain",
+            parts["warm_up"] + parts["drain"],
+        ),
         ("waiting", "waits for other devices", parts["waiting"]),
     ]
     return [
@@ -120,10 +124,15 @@ def _binding(plan: Mapping[str, Any]) -> str:
         names = text.listing([n for _, n in tight], 3)
         return f"Memory binds: {names} at {text.percent(tight[0][0])} of the cap."
     room = f" Memory does not: {text.percent(1 - max(full)[0])} free at the fullest device." if full else ""
+    ramp_words = (
+        f"The one pass binds: {name} idles before its first operator and after its last."
+        if plan["objective"] == "makespan"
+        else f"Warm-up and drain bind: {name} waits for the pipeline to fill and empty."
+    )
     slack = {
         "compute": f"Work on {name} binds.",
         "transfers": f"Transfers bind: {name} idles while data moves.",
-        "ramp": f"Warm-up and drain bind: {name} waits for the pipeline to fill and empty.",
+        "ramp": ramp_words,
         "waiting": f"Dependencies bind: {name} waits for other devices.",
     }
     ramp = parts["warm_up"] + parts["drain"]
@@ -133,13 +142,18 @@ def _binding(plan: Mapping[str, Any]) -> str:
 
 def _proof(plan: Mapping[str, Any]) -> str:
     objective = OBJECTIVE_WORDS[plan["objective"]]
-    where = CONTIGUITY_WORDS[plan["contiguity"]]
+    where = CONTIGUITY_WORDS[plan["contiguity"]] if plan["subgraphs"] is None else _subgraphs(plan["subgraphs"])
     if plan["status"] == "OPTIMAL":
         return f"Proved optimal for {objective}, over {where}."
     if not plan["bound_s"]:
         return f"No lower bound on the {objective} was proved."
     gap = text.percent(1 - plan["bound_s"] / plan["objective_s"])
     return f"No plan can be more than {gap} faster: {objective}, over {where}."
+
+
+def _subgraphs(most: int) -> str:
+    """Latency's bounds hold for every contiguity, and for so many stages of one device (0: any number)."""
+    return f"at most {text.plural(most, 'subgraph')} of one device" if most else "any number of subgraphs of one device"
 
 
 def _union(intervals: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -51,6 +51,7 @@ def plan_message(
     scale, _ = text.time_unit(plan["span_s"] or 1.0)
     merged = plan["spans"] > len(found["device"])
     note = f"{plan['spans']:,} spans as {len(found['device']):,} bars" if merged else f"{plan['spans']:,} spans"
+    order = "one pass" if plan["pipeline"] == "none" else plan["pipeline"].upper()
     return {
         "type": "plan",
         "figure": gantt.figure(found, names, plan["span_s"], theme),
@@ -67,7 +68,7 @@ def plan_message(
             ids.KPIS: {"children": panels.kpis(plan, before_s)},
             ids.WHY: {"children": panels.why_panel(plan)},
             ids.MINI_BATCH: {"placeholder": f"auto: {plan['mini_batch']:,}"},
-            ids.GANTT_COUNT: {"children": f"{plan['pipeline'].upper()} · {note}"},
+            ids.GANTT_COUNT: {"children": f"{order} · {note}"},
         },
         **_overlay(view, skeleton, plan),
     }

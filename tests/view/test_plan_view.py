@@ -1,6 +1,7 @@
 """What the page shows of a plan is what evaluate and simulate say of it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from explorer.view.inspect import box_facts, device_facts
 from explorer.view.plan_view import plan_view
 from explorer.view.skeleton import skeleton
 from solvers.evaluate import evaluate
+from solvers.problem import Execution, Objective
 from solvers.result import Result, Status, StopReason
 from tests.view.small import GIB, chain_problem, chain_workload, even_plan
 
@@ -60,6 +62,16 @@ def test_why_says_what_is_proved_for_which_contiguity():
     assert why.explain(view())["proof"] == proved
     told = why.explain(view(status=Status.FEASIBLE, bound_share=0.8))["proof"]
     assert told.startswith("No plan can be more than 20 % faster")
+
+
+def test_why_speaks_of_one_pass_where_one_pass_is_asked_for():
+    latency = replace(PROBLEM, objective=Objective.MAKESPAN, execution=Execution.CALL, micro_batches=1)
+    told = why.explain(view(latency))
+    assert told["proof"] == "Proved optimal for makespan, over any number of subgraphs of one device."
+    assert "pipeline" not in told["binding"]
+    assert "before and after" in [part["name"] for part in told["parts"]]
+    told = why.explain(view(replace(latency, subgraphs_per_device=2)))
+    assert told["proof"].endswith("over at most 2 subgraphs of one device.")
 
 
 def test_why_names_memory_when_it_binds():
