@@ -74,15 +74,17 @@ def run(args: argparse.Namespace) -> int:
     except InvalidPlan as error:
         return _defect(error)
     why = explain_infeasible(problem) if result.status is Status.INFEASIBLE else None
-    if args.json:
-        print_json(result_object(workload.reference, result, why, workload.notes))
-    else:
-        print_report(workload.reference, result, why, workload.notes)
-    if args.output and result.plan is not None:  # after the report: a full disk must not cost the plan
+    try:
+        if args.json:
+            print_json(result_object(workload.reference, result, why, workload.notes))
+        else:
+            print_report(workload.reference, result, why, workload.notes)
         sys.stdout.flush()
-        write_text(args.output, write_plan(problem, result.plan, result, workload.reference))
-        if not args.json:
-            print(f"written    {args.output}")
+    finally:  # a reader that left early (| head) must not cost the file, nor a full disk the report
+        if args.output and result.plan is not None:
+            write_text(args.output, write_plan(problem, result.plan, result, workload.reference))
+    if args.output and result.plan is not None and not args.json:
+        print(f"written    {args.output}")
     return STATUS_OF[result.status]
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,6 +80,23 @@ def test_plan_says_who_shares_a_stage_and_how_many_stages_a_device_has(command: 
 def test_plan_says_what_the_load_of_gpipe_is_made_of(command: Command, tmp_path: Path) -> None:
     flags = ("--objective", "max-load", "--pipeline", "gpipe", "--transfers", "blocking", "--time-limit", 5)
     assert " forward (GPU " in command("plan", "gpt-small", *flags).out
+
+
+def test_a_reader_that_leaves_early_does_not_cost_the_file(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    command = [sys.executable, "-m", "explorer", "plan", str(model), "-o", str(path)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        subprocess.run(command, stdout=writing, stderr=subprocess.DEVNULL, check=False, timeout=60)
+    finally:
+        os.close(writing)
+    assert json.loads(path.read_text(encoding="utf-8"))["format"] == "placement-explorer/plan"
+
+
+def test_a_latency_plan_says_among_which_it_is_proved(command: Command, model: Path) -> None:
+    ran = command("plan", model, "--objective", "makespan", "--execution", "call", "--subgraphs", 1)
+    assert "OPTIMAL (proved; at most 1 subgraph of one device)" in ran.out
 
 
 def test_flags_override_the_file(command: Command, model: Path) -> None:
