@@ -37,7 +37,7 @@ FIRST_ROUNDS = 10
 """Rounds before a child process is started: many a gap is closed by then."""
 START_SHARE = 0.2
 """Share of the time that the search for a contiguous start may take."""
-PROGRAM_SHARE, PACKING_SHARE = 0.5, 0.8
+PROGRAM_SHARE, PACKING_SHARE = 0.5, 0.6
 """Shares of the time then left that the integer program and the constraint program may take."""
 LIGHT = 0.2
 """Seconds of all messages, as a share of all work, up to which placing is nearly bin packing."""
@@ -50,9 +50,10 @@ class NonContiguous:
     1. The exact contiguous optimum, if its downsets are at most ``downset_budget``, or a linear cut;
     then all placements one by one, if they are at most ``enumerated``. 2. Annealing, while a child
     process proves a bound by covering the graph with sets of bounded load. 3. Once ``patience`` rounds
-    found nothing better, the integer program from the best plan; or at once the constraint program,
-    where messages are so cheap that placing is nearly bin packing. 4. Annealing again. Ends when the gap
-    is closed, or when the children have ended and annealing stalls. ``prove``: whether to use children.
+    found nothing better, the integer program from the best plan; where messages are so cheap that
+    placing is nearly bin packing, at once the constraint program, and then the integer one.
+    4. Annealing again. Ends when the gap is closed, or when the children have ended and annealing
+    stalls. ``prove``: whether to use children.
     """
 
     name: ClassVar[str] = "non-contiguous"
@@ -82,15 +83,15 @@ class NonContiguous:
             return search.anneal(self.patience)
         prover = search.prover()
         try:
-            program, name, share = search.program()
-            if not isinstance(program, MaxLoadCP) and search.anneal(self.patience, prover):
+            if search.packs():
+                if search.runs(MaxLoadCP(), "constraint program", PACKING_SHARE, prover):
+                    return True
+            elif search.anneal(self.patience, prover):
                 return True
-            if program.unsupported(problem) is None:
-                with search.beside(prover, share * monitor.remaining_s):
-                    monitor.begin(name)
-                    if program(problem, monitor):
-                        return True
-                search.adopt()
+            program = MaxLoadIP()
+            able = program.unsupported(problem) is None
+            if able and search.runs(program, "integer program", PROGRAM_SHARE, prover):
+                return True
             while not search.anneal(self.patience, prover):
                 if prover is None or prover.done or not search.able or search.settled():
                     break
@@ -187,14 +188,21 @@ class _Search:
         links = {(link.bandwidth_bytes_per_s, link.latency_s) for link in self.problem.cluster.links}
         return self.problem.transfer_s is not None or len(links) <= 1
 
-    def program(self) -> tuple[Planner, str, float]:
-        """What to search with when annealing stalls, its name for people and its share of the time left."""
-        packing = MaxLoadCP()
+    def packs(self) -> bool:
+        """Whether messages are so cheap that the constraint program finds more than annealing."""
         grounds = [annealer.ground for annealer in self.annealers]
         light = all(g.sets.message_s.sum() <= LIGHT * g.contracted.acc_s.sum() for g in grounds)
-        if light and all(g.sets.split for g in grounds) and packing.unsupported(self.problem) is None:
-            return packing, "constraint program", PACKING_SHARE
-        return MaxLoadIP(), "integer program", PROGRAM_SHARE
+        return light and all(g.sets.split for g in grounds) and MaxLoadCP().unsupported(self.problem) is None
+
+    def runs(self, program: Planner, name: str, share: float, prover: CoverBound | None) -> bool:
+        """Search with another planner for a share of the time left, and go on from what it finds; whether
+        it covered everything."""
+        covered = False
+        with self.beside(prover, share * self.monitor.remaining_s):
+            self.monitor.begin(name)
+            covered = program(self.problem, self.monitor)
+        self.adopt()
+        return covered
 
     def adopt(self) -> None:
         """Go on from the best plan, whoever found it."""
