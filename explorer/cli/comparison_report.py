@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from explorer.cli.command import print_table
-from explorer.cli.report import OBJECTIVE_WORDS, cluster_words, print_infeasibility, result_object
+from explorer.cli.report import OBJECTIVE_WORDS, allowed_words, cluster_words, print_infeasibility, result_object
 from explorer.comparison import Compared
 from explorer.costs.roofline import stated_dtype
 from explorer.view import text
@@ -75,9 +75,10 @@ def print_comparison(
     rows = [compared.row for compared in done]
     told = ranked(rows)
     print(f"{model}: {text.plural(len(problem.graph), 'operator')} on {cluster_words(problem)}")
-    within = text.listing(list(dict.fromkeys(entry.row.contiguity for entry in told)))
+    several = text.listing(list(dict.fromkeys(entry.row.contiguity for entry in told)))
+    within = allowed_words(problem) if problem.is_latency else f"contiguity {several}"
     print(f"objective  {OBJECTIVE_WORDS[problem.objective]}")
-    print(f"asked for  contiguity {within}, at most {text.seconds(time_limit_s)} a planner")
+    print(f"asked for  {within}, at most {text.seconds(time_limit_s)} a planner")
     asked = [entry for entry in told if entry.row.ran]
     if asked:
         print()

@@ -215,13 +215,13 @@ def _batch_words(problem: Problem, plan: Plan) -> str:
 
 def _proof_words(result: Result) -> str:
     if result.status is Status.OPTIMAL:
-        return f" (proved; {_allowed_words(result.problem)})"
+        return f" (proved; {allowed_words(result.problem)})"
     if result.status is Status.INFEASIBLE:
         return " (proved: no plan fits)"
     return ""
 
 
-def _allowed_words(problem: Problem) -> str:
+def allowed_words(problem: Problem) -> str:
     """Among which plans: contiguity says nothing of latency, the number of subgraphs does."""
     if not problem.is_latency:
         return f"contiguity {problem.contiguity.value}"

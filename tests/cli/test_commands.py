@@ -97,6 +97,10 @@ def test_a_reader_that_leaves_early_does_not_cost_the_file(model: Path, tmp_path
 def test_a_latency_plan_says_among_which_it_is_proved(command: Command, model: Path) -> None:
     ran = command("plan", model, "--objective", "makespan", "--execution", "call", "--subgraphs", 1)
     assert "OPTIMAL (proved; at most 1 subgraph of one device)" in ran.out
+    compared = command(
+        "compare", model, "--objective", "makespan", "--execution", "call", "--planners", "single", "--time-limit", 3
+    )
+    assert "asked for  any number of subgraphs, at most 3 s a planner" in compared.out
 
 
 def test_flags_override_the_file(command: Command, model: Path) -> None:
