@@ -104,6 +104,8 @@ def best_within(
     total = 1
     head = np.empty(64, np.int64)
     tail = np.empty(64, np.int64)
+    # Also where the threshold is 0: twice nothing stays nothing.
+    finest = max(1e-6 * threshold, 1e-9 * np.sum(np.abs(gain)), 1e-300)
     coarse = 0.0
     for i in range(count):
         begin = total
@@ -176,7 +178,7 @@ def best_within(
                 first[node + 1] = total
             if not full:
                 break
-            step = max(2 * step, 1e-6 * threshold)
+            step = max(2 * step, finest)
         if step > coarse:
             coarse = step
         if total == begin:

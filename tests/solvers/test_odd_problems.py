@@ -83,3 +83,15 @@ def test_the_memory_of_two_cpus_is_not_that_of_one(name):
     result = solve(p, name, time_limit_s=2)
     assert result.status is not Status.INFEASIBLE
     assert result.bound_s <= 2.0
+
+
+def test_pricing_with_few_labels_ends_without_a_threshold():
+    """Ten groups that trade load for worth: far more sets than labels. The bound is above any of them."""
+    load_s, prices = np.arange(10.0, 20.0), np.sqrt(np.arange(10.0, 20.0))
+    model = CoverModel(
+        load_s, np.full(10, np.inf), np.ones(10, bool), np.zeros(10), (), np.zeros(0), 2, 0, np.inf, 0.0, False
+    )
+    priced = Pricing(model, diagram_of(model, 72.0), 72.0).best(prices, 0.0, 0.0, most=1)
+    assert not priced.exact
+    assert priced.bound >= prices[:5].sum()
+    assert all(model.fits(inside, 72.0) for inside in priced.sets)
