@@ -91,6 +91,7 @@ def print_comparison(
     if why is not None:
         print_infeasibility(problem, why)
     _print_left_out(rows)
+    _print_why_not(done)
 
 
 def _print_rows(objective: Objective, told: Sequence[Ranked], asked: Sequence[Ranked]) -> None:
@@ -120,6 +121,19 @@ def _bounds(asked: Sequence[Ranked]) -> str:
     if len(found) == 1:
         return times[0]
     return ", ".join(f"{name} {time}" for name, time in zip(found, times, strict=True))
+
+
+def _print_why_not(done: Sequence[Compared]) -> None:
+    """What planners that found no plan say of it."""
+    lines = [
+        ["no plan", f"{compared.row.planner} ({compared.row.contiguity}): {text.short(note, REASON)}"]
+        for compared in done
+        if compared.result is not None and compared.result.plan is None
+        for note in compared.result.notes
+    ]
+    if lines:
+        print()
+        print_table(lines)
 
 
 def _print_left_out(rows: Sequence[Row]) -> None:

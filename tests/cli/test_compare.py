@@ -76,6 +76,12 @@ def test_the_whole_family_of_contiguities_in_one_table(command: Command, tmp_pat
     assert [entry["contiguity"] for entry in some] == ["convex", "none"]
 
 
+def test_a_placement_that_is_no_plan_is_told_why(command: Command, model: Path, tmp_path: Path) -> None:
+    circle = write(tmp_path, {"a": 0, "b": 1, "c": 0, "d": 1}, "expert.json")
+    ran = command("compare", model, "--planners", "single", "--expert", circle)
+    assert "no plan  expert (acyclic): the placement is no plan: " in ran.out
+
+
 @pytest.mark.parametrize(
     ("flag", "told"), [("none", "none"), ("all,none", "acyclic, convex and none"), ("none,acyclic", "acyclic and none")]
 )
