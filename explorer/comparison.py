@@ -76,13 +76,15 @@ def entries(
     """The runs of a comparison, those that cannot be made first: they take no time.
 
     planners: as `choose_planner` reads them; none means every planner that makes sense for the
-    problem. contiguities: none means the problem's own. given: planners that are more than a name and
+    problem. contiguities: none means the problem's own, as it is for latency plans, which know no
+    contiguity of devices. given: planners that are more than a name and
     options (an expert with a placement); they come along, whether named or not. Raises
     InvalidProblem for an unknown planner or option.
     """
     chosen = {text: choose_planner(text) for text in planners or PLANNERS} | dict(given or {})
     found = []
-    for contiguity in contiguities or (problem.contiguity,):
+    asked_for = () if problem.is_latency else contiguities
+    for contiguity in asked_for or (problem.contiguity,):
         asked = replace(problem, contiguity=contiguity)
         for text, solver in chosen.items():
             entry = Entry(text, solver, asked)

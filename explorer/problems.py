@@ -57,6 +57,11 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         pins=pins,
         costs_from=costs_from,
     )
+    if problem.is_latency and problem.max_replicas > 1:
+        raise InvalidProblem(
+            "replicas share the samples of a mini-batch, and a latency plan (objective makespan with execution call)"
+            " has one sample; leave out --replicate"
+        )
     return problem if settings.subgraphs_per_device is None else _limited(problem, settings.subgraphs_per_device)
 
 

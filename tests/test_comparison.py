@@ -13,7 +13,7 @@ from solvers.errors import InvalidProblem
 from solvers.monitor import Monitor
 from solvers.planners import PLANNERS
 from solvers.planners.baselines import SingleDevice
-from solvers.problem import Contiguity, Objective, Problem
+from solvers.problem import Contiguity, Execution, Objective, Problem
 from tests.view.small import chain_problem
 
 SMALL = chain_problem(devices=2, mini_batch=4, micro_batches=2, blocks=2, size=2)
@@ -135,3 +135,9 @@ def test_those_that_cannot_be_asked_come_first_since_they_take_no_time(monkeypat
     found = entries(SMALL, ("single", "endless"), (Contiguity.NONE,))
     assert [entry.planner for entry in found] == ["endless", "single"]
     assert next(compare(found)).row.status == "UNSUPPORTED"
+
+
+def test_latency_is_compared_once_whatever_the_contiguities():
+    latency = replace(SMALL, objective=Objective.MAKESPAN, execution=Execution.CALL)
+    found = entries(latency, PAIR, tuple(Contiguity))
+    assert [entry.planner for entry in found] == list(PAIR)

@@ -111,7 +111,7 @@ def test_what_is_no_placement_of_this_problem(tmp_path: Path, placement: tuple[i
     ("placement", "changes", "message"),
     [
         ((0, 1, 0, 1), {}, "tensors flow round the devices"),
-        ((0, 0, 0, 0), {"maxSizePerFPGA": 30.0}, "device 0 needs 40 bytes at its peak"),
+        ((0, 0, 0, 0), {"maxSizePerFPGA": 30.0}, "needs 40 bytes at its peak"),
     ],
 )
 def test_a_placement_that_breaks_a_rule_is_no_plan_and_a_note(

@@ -193,3 +193,8 @@ def test_subgraphs_are_handed_on() -> None:
 def test_subgraphs_say_nothing_of_other_objectives() -> None:
     with pytest.raises(InvalidProblem, match="objective makespan with execution call, found max-load with call"):
         make_problem(STATED, Settings(objective=Objective.MAX_LOAD, subgraphs_per_device=2))
+
+
+def test_one_sample_is_not_replicated() -> None:
+    with pytest.raises(InvalidProblem, match="leave out --replicate"):
+        make_problem(STATED, Settings(objective=Objective.MAKESPAN, max_replicas=2))
