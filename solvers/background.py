@@ -31,9 +31,9 @@ Receive = Callable[[], list[Message]]
 
 TASKS = {
     "mip": "solvers.mip:run",
-    "cover-bound": "solvers.planners.cover_bound:run",
+    "cover-bound": "solvers.cover.bound:run",
     "partition": "solvers.metis:run",
-    "latency-positions": "solvers.latency_positions:run",
+    "latency-positions": "solvers.latency.positions:run",
     "max-load": "solvers.max_load_program:run",
 }
 """What a child can do: task -> module:function, a function ``run(payload, send, receive) -> None``.

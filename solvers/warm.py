@@ -8,11 +8,11 @@ import numpy as np
 
 from solvers.cluster import Device, uniform_cluster
 from solvers.coarsen import contract
+from solvers.cover.diagram import diagram_of
+from solvers.cover.model import model_of
+from solvers.cover.pricing import Pricing
 from solvers.graph import Operator, OpGraph, Tensor
 from solvers.planners.annealing import Annealing
-from solvers.planners.cover_diagram import diagram_of
-from solvers.planners.cover_model import model_of
-from solvers.planners.cover_pricing import Pricing
 from solvers.planners.downset_dp import DownsetDP
 from solvers.planners.local_search import LocalSearch
 from solvers.planners.non_contiguous import NonContiguous

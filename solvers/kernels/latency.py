@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 
 class Calls(NamedTuple):
-    """Operators and messages as `solvers.latency_model` prepares them.
+    """Operators and messages as `solvers.latency.model` prepares them.
 
     seconds: [accelerators + 1, operators], the last row for CPUs. order: operators in topological
     order. before: CSR of every operator's distinct predecessors. sent: CSR of every operator's

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.clusters import clusters
+from solvers.agglomerate import clusters
 from solvers.kernels.anneal import anneal, new_walk
 from solvers.kernels.set_moves import max_load, new_state, place
 from solvers.monitor import Monitor, Stop

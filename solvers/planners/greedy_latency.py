@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from solvers.kernels.latency import Ints
-from solvers.latency_model import LatencyModel, unsupported
+from solvers.latency.model import LatencyModel, unsupported
 from solvers.monitor import Monitor
 from solvers.planners.latency_common import blocks_of, models, offer_places, on_cpus
 from solvers.problem import Problem

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import ClassVar
 
-from solvers.latency_model import unsupported
+from solvers.latency.model import unsupported
 from solvers.monitor import Monitor
 from solvers.planners.latency_common import models, piece_limit, proved, raise_path_bounds
 from solvers.planners.latency_cp import LatencyCP, PositionSearch

@@ -10,9 +10,9 @@ import numpy as np
 
 from solvers.coarsen import Condensed
 from solvers.kernels.latency import Ints
-from solvers.latency_bounds import MOST_OPERATORS, network_of, order_of, path_bound_s, paths
-from solvers.latency_model import LatencyModel
-from solvers.latency_plans import latency_s, pieces_of, plan_of_calls
+from solvers.latency.bounds import MOST_OPERATORS, network_of, order_of, path_bound_s, paths
+from solvers.latency.model import LatencyModel
+from solvers.latency.plans import latency_s, pieces_of, plan_of_calls
 from solvers.monitor import Monitor
 from solvers.plan import Plan
 from solvers.planners.chain_dp import memory_shares

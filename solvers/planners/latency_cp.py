@@ -13,8 +13,8 @@ import numpy as np
 from solvers.background import Background
 from solvers.graph import topological_order
 from solvers.kernels.latency import Ints
-from solvers.latency_bounds import paths
-from solvers.latency_model import LatencyModel, unsupported
+from solvers.latency.bounds import paths
+from solvers.latency.model import LatencyModel, unsupported
 from solvers.monitor import Monitor
 from solvers.optional import lacking
 from solvers.planners.latency_common import (
@@ -41,7 +41,7 @@ LOOK_EVERY_S = 0.03
 
 @dataclass(frozen=True)
 class LatencyCP:
-    """CP-SAT on the model over positions (see `solvers.latency_positions`), from the best plan known.
+    """CP-SAT on the model over positions (see `solvers.latency.positions`), from the best plan known.
 
     Where a problem allows more than one piece per accelerator nothing is claimed.
     """
@@ -162,7 +162,7 @@ class PositionSearch:
 def payload_of(
     problem: Problem, *, most_s: float, least_s: float, start: list[int] | None, workers: int, seed: int
 ) -> dict[str, Any]:
-    """What `latency_positions.run` takes; times are those of any accelerator."""
+    """What `solvers.latency.positions.run` takes; times are those of any accelerator."""
     model, unit_of = LatencyModel.of(problem), blocks_of(problem)
     graph, calls = problem.graph, model.calls
     units = int(unit_of.max()) + 1

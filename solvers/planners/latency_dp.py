@@ -14,7 +14,7 @@ from solvers.contracted import Contracted
 from solvers.downsets import PAIRS_A_CALL, TABLE_BYTES, Check, Downsets, enumerate_downsets, suffix_order
 from solvers.kernels.downset_walk import DONE, Costs, Limits, add_up
 from solvers.kernels.latency_dp import SumWalk, cut_order_sum, walk_sums
-from solvers.latency_model import LatencyModel, unsupported
+from solvers.latency.model import LatencyModel, unsupported
 from solvers.monitor import Monitor
 from solvers.planners import chain_dp
 from solvers.planners.latency_common import models, offer_places, spread

@@ -11,10 +11,10 @@ import numpy as np
 
 from solvers.errors import InvalidPlan
 from solvers.kernels.latency import Ints
-from solvers.latency_model import LatencyModel
-from solvers.latency_model import unsupported as not_latency
-from solvers.latency_plans import plan_of_calls
-from solvers.latency_program import LatencyProgram
+from solvers.latency.model import LatencyModel
+from solvers.latency.model import unsupported as not_latency
+from solvers.latency.plans import plan_of_calls
+from solvers.latency.program import LatencyProgram
 from solvers.mip_search import SOLVERS, TOLERANCE, Solver, settled, solve_model
 from solvers.monitor import Monitor
 from solvers.optional import lacking

@@ -12,7 +12,7 @@ import numpy as np
 from solvers.graph import OpGraph
 from solvers.kernels.latency import Ints, Scratch, scratch_for
 from solvers.kernels.latency_search import Units, Walker, anneal, begin
-from solvers.latency_model import LatencyModel, unsupported
+from solvers.latency.model import LatencyModel, unsupported
 from solvers.monitor import Monitor
 from solvers.planners.greedy_latency import GreedyLatency
 from solvers.planners.latency_common import (

@@ -23,7 +23,7 @@ from solvers.planners.set_search import acyclic, unsupported
 from solvers.problem import Contiguity, Objective, Problem, Transfers
 
 if TYPE_CHECKING:
-    from solvers.planners.cover_bound import CoverBound
+    from solvers.cover.bound import CoverBound
 
 PROVED = 1e-9
 """Relative difference between objective and bound that is rounding."""
@@ -227,7 +227,7 @@ class _Search:
             else math.inf
             for devices in (cluster.accelerators, cluster.cpus)
         ]
-        from solvers.planners.cover_bound import CoverBound  # what it needs is not light
+        from solvers.cover.bound import CoverBound  # what it needs is not light
 
         self._told_s = self.monitor.objective_s
         return CoverBound(

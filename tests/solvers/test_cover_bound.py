@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from solvers.coarsen import contract
+from solvers.cover.bound import CoverBound, CoverBounds, average_bound_s, largest_bound_s
+from solvers.cover.diagram import diagram_of
+from solvers.cover.model import CoverModel, model_from, model_of
+from solvers.cover.pricing import Pricing
 from solvers.formats.msr2020 import read_msr2020
-from solvers.planners.cover_bound import CoverBound, CoverBounds, average_bound_s, largest_bound_s
-from solvers.planners.cover_diagram import diagram_of
-from solvers.planners.cover_model import CoverModel, model_from, model_of
-from solvers.planners.cover_pricing import Pricing
 from solvers.problem import Contiguity, Problem
 from tests.solvers.msr_instances import (
     as_problem,

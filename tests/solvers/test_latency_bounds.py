@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from solvers.evaluate import judge
-from solvers.latency_bounds import network_of, order_of, path_bound_s, paths
-from solvers.latency_model import LatencyModel
-from solvers.latency_plans import latency_s, plan_of_calls
+from solvers.latency.bounds import network_of, order_of, path_bound_s, paths
+from solvers.latency.model import LatencyModel
+from solvers.latency.plans import latency_s, plan_of_calls
 from solvers.planners.greedy_latency import GreedyLatency
 from solvers.planners.latency import Latency
 from solvers.planners.latency_dp import LatencyDP

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from solvers.evaluate import judge
-from solvers.latency_model import LatencyModel
-from solvers.latency_plans import plan_of_calls
-from solvers.latency_program import LatencyProgram
+from solvers.latency.model import LatencyModel
+from solvers.latency.plans import plan_of_calls
+from solvers.latency.program import LatencyProgram
 from solvers.planners.latency_ip import LatencyIP, calls_of_plan
 from solvers.problem import Execution, Objective, Problem, Transfers
 from solvers.result import Status
@@ -124,7 +124,7 @@ def test_the_program_tells_the_latency_of_every_plan_that_its_rules_allow(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_times_alone_keep_calls_convex(seed, monkeypatch):
-    monkeypatch.setattr("solvers.latency_program.CONVEX_VARIABLES", 0)
+    monkeypatch.setattr("solvers.latency.program.CONVEX_VARIABLES", 0)
     p = tiny(seed, 2, largest=4)
     assert solve(p, LatencyIP(start=False)).objective_s == pytest.approx(least_latency_s(p, 2), rel=1e-6)
 

@@ -11,7 +11,7 @@ import pytest
 
 from solvers.evaluate import evaluate
 from solvers.formats.msr2020 import read_msr2020
-from solvers.latency_positions import run as run_positions
+from solvers.latency.positions import run as run_positions
 from solvers.planners.greedy_latency import GreedyLatency
 from solvers.planners.latency import Latency
 from solvers.planners.latency_cp import LatencyCP

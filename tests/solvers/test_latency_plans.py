@@ -11,8 +11,8 @@ import pytest
 from solvers.cluster import Device, uniform_cluster
 from solvers.errors import InvalidPlan
 from solvers.evaluate import evaluate, judge
-from solvers.latency_model import LatencyModel, unsupported
-from solvers.latency_plans import latency_s, pieces_of, plan_of_calls
+from solvers.latency.model import LatencyModel, unsupported
+from solvers.latency.plans import latency_s, pieces_of, plan_of_calls
 from solvers.problem import Execution, Objective, Problem, Transfers
 from solvers.verify import verify
 from tests.instances import forward_graph, problem

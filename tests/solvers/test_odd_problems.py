@@ -10,10 +10,10 @@ import pytest
 
 from solvers.cluster import Cluster, Link
 from solvers.coarsen import contract
+from solvers.cover.diagram import diagram_of
+from solvers.cover.model import CoverModel
+from solvers.cover.pricing import Pricing
 from solvers.kernels.anneal import new_walk
-from solvers.planners.cover_diagram import diagram_of
-from solvers.planners.cover_model import CoverModel
-from solvers.planners.cover_pricing import Pricing
 from solvers.planners.max_load_ip import MaxLoadIP
 from solvers.problem import Contiguity, Execution, Objective, Transfers
 from solvers.result import Status

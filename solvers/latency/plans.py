@@ -7,7 +7,7 @@ import numpy as np
 from solvers.errors import InvalidPlan
 from solvers.graph import topological_order
 from solvers.kernels.latency import Ints, Scratch, cut_into_pieces, latency, scratch_for
-from solvers.latency_model import LatencyModel
+from solvers.latency.model import LatencyModel
 from solvers.plan import Action, Plan, Stage
 from solvers.segments import stages_of_placement
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from solvers.graph import topological_order
 from solvers.kernels.latency import Ints
-from solvers.latency_model import LatencyModel
+from solvers.latency.model import LatencyModel
 
 
 @dataclass(frozen=True, slots=True)

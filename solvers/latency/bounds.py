@@ -14,7 +14,7 @@ import numpy as np
 from solvers.kernels.latency import Floats, Ints
 from solvers.kernels.max_flow import Network
 from solvers.kernels.path_cut import Order, network_for, shortest, stretches_from
-from solvers.latency_model import LatencyModel
+from solvers.latency.model import LatencyModel
 
 MOST_OPERATORS = 3000
 """With more operators the tables of who comes before whom get too large."""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.call_times import CallTimes, messages_of, times_of
 from solvers.integer_program import Model
 from solvers.kernels.latency import Ints
-from solvers.latency_model import ROUNDING, LatencyModel
+from solvers.latency.call_times import CallTimes, messages_of, times_of
+from solvers.latency.model import ROUNDING, LatencyModel
 from solvers.max_load_model import SCALE
 
 CONVEX_VARIABLES = 2000
