@@ -137,28 +137,34 @@ def _greedy(
 ) -> list[list[Action]]:
     seconds = [_durations(problem, stage) for stage in stages]
     readers: dict[tuple[int, str], list[tuple[int, str]]] = {}
+    following = {(index, kind): 0 for index in range(len(stages)) for kind in "FB" if kind in kinds[index]}
+    reads: dict[tuple[int, str], list[tuple[int, str]]] = {action: [] for action in following}
     for (source_kind, kind), sources_of in waits.items():
         for index, sources in enumerate(sources_of):
             for source in sources:
                 readers.setdefault((source, source_kind), []).append((index, kind))
-    ended: dict[Action, float] = {}
-    following = {(index, kind): 0 for index in range(len(stages)) for kind in "FB" if kind in kinds[index]}
+                if (index, kind) in reads and source_kind in "FB":
+                    reads[index, kind].append((source, source_kind))
+    for index, kind in following:
+        if kind == "B" and (index, "F") in following:
+            reads[index, kind].append((index, "F"))
+    ended_s: dict[tuple[int, str], list[float]] = {action: [] for action in following}
     free_s = [0.0] * len(problem.cluster)
     orders: list[list[Action]] = [[] for _ in free_s]
     backward_first = problem.pipeline is not Pipeline.GPIPE
 
-    def ready_s(action: Action) -> float | None:
-        stage, j = action.stage, action.micro_batch
-        if action.kind == "F" and "B" in kinds[stage]:
-            held = following[stage, "F"] - following[stage, "B"]
-            if held >= stages[stage].in_flight:
-                return None
-        sources = [Action(s, kind, j) for kind in "FB" for s in waits[kind, action.kind][stage]]
-        if action.kind == "B" and "F" in kinds[stage]:
-            sources.append(Action(stage, "F", j))
-        if any(source not in ended for source in sources):
+    def ready_s(index: int, kind: str) -> float | None:
+        """When the next micro-batch of an action has its inputs; None if that is not known yet."""
+        j = following[index, kind]
+        if kind == "F" and (index, "B") in following and j - following[index, "B"] >= stages[index].in_flight:
             return None
-        return max((ended[source] for source in sources), default=0.0)
+        ready = 0.0
+        for source in reads[index, kind]:
+            ends = ended_s[source]
+            if len(ends) <= j:
+                return None
+            ready = max(ready, ends[j])
+        return ready
 
     # The ready actions, by when they could start. Devices only get busier, so an entry is at most too
     # early: the first one whose time still holds is the next to run.
@@ -173,7 +179,7 @@ def _greedy(
     def look_at(index: int, kind: str) -> None:
         if (index, kind) not in waiting or following[index, kind] == micro_batches:
             return
-        ready = ready_s(Action(index, kind, following[index, kind]))
+        ready = ready_s(index, kind)
         if ready is not None:
             waiting.discard((index, kind))
             push(index, kind, ready)
@@ -187,10 +193,10 @@ def _greedy(
         if any(free_s[d] > start for d in stages[index].devices):
             push(index, kind, ready)
             continue
-        action = Action(index, kind, j)
-        ended[action] = start + seconds[index][kind]
+        action, end = Action(index, kind, j), start + seconds[index][kind]
+        ended_s[index, kind].append(end)
         for device in stages[index].devices:
-            free_s[device] = ended[action]
+            free_s[device] = end
             orders[device].append(action)
         following[index, kind] += 1
         waiting.add((index, kind))
