@@ -16,9 +16,6 @@ TOLERANCE = 1e-6
 """Relative error that a solver's own tolerances (1e-6 on integrality and rows) may leave in a bound:
 bounds are lowered by it before anything is concluded, and objectives this close are called equal."""
 
-PROVED = 1e-9
-"""Relative difference between objective and bound that is rounding."""
-
 LOOK_EVERY_S = 0.02
 """How often the child is listened to, and the monitor asked whether to stop."""
 
@@ -41,11 +38,6 @@ class Outcome:
     optimal: bool
     infeasible: bool
     bound: float
-
-
-def settled(monitor: Monitor) -> bool:
-    """Whether the bounds known already prove the best plan best: nothing is left to search."""
-    return monitor.best is not None and monitor.bound_s >= monitor.objective_s * (1 - PROVED)
 
 
 def ignore_bound(_: float) -> None:
@@ -92,7 +84,7 @@ def solve_model(
                 else:
                     status = message["status"]
             monitor.check()
-            if monitor.elapsed_s > ends_s or settled(monitor):
+            if monitor.elapsed_s > ends_s or monitor.is_proved():
                 return Outcome(False, False, bound)
             if (values := better()) is not None:
                 child.send({"solution": values})

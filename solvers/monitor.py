@@ -13,6 +13,9 @@ from solvers.plan import Plan
 from solvers.problem import Problem
 from solvers.result import Progress, StopReason
 
+PROVED = 1e-9
+"""Relative gap below which a bound proves a plan optimal."""
+
 
 class Stop(Exception):
     """Raised by `Monitor.check` to end a search; `solve` turns it into a stop reason."""
@@ -61,6 +64,10 @@ class Monitor:
     def objective_s(self) -> float:
         """Objective of the best plan so far; inf without one."""
         return math.inf if self.judged is None else self.judged.objective_s
+
+    def is_proved(self) -> bool:
+        """Whether the best plan so far is proved optimal."""
+        return self.best is not None and self.bound_s >= self.objective_s * (1 - PROVED)
 
     @property
     def elapsed_s(self) -> float:

@@ -210,6 +210,12 @@ class Problem:
         return self.objective is Objective.MAKESPAN and self.execution is Execution.CALL
 
     @property
+    def transfers_alike(self) -> bool:
+        """Whether a tensor takes as long between any two devices as between any other two that are linked."""
+        speeds = {(link.bandwidth_bytes_per_s, link.latency_s) for link in self.cluster.links}
+        return self.transfer_s is not None or len(speeds) <= 1
+
+    @property
     def static_copies(self) -> float:
         """How many times the parameters are held: 1 in inference, else by optimizer."""
         return STATIC_COPIES[self.optimizer] if self.training else 1.0

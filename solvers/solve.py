@@ -8,16 +8,13 @@ from collections.abc import Callable
 
 from solvers.bounds import lower_bound_s, proved_infeasible
 from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
-from solvers.monitor import Monitor, Stop, ignore, never
+from solvers.monitor import PROVED, Monitor, Stop, ignore, never
 from solvers.plan import Plan
 from solvers.planner import Planner
 from solvers.planners import PLANNERS
 from solvers.problem import Problem
 from solvers.result import Progress, Result, Status, StopReason
 from solvers.verify import verify
-
-PROVED = 1e-9
-"""Relative gap below which a bound proves a plan optimal."""
 
 
 def solve(

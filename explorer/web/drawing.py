@@ -50,7 +50,7 @@ def plan_message(
     found = plan["bars"]
     scale, _ = text.time_unit(plan["span_s"] or 1.0)
     merged = plan["spans"] > len(found["device"])
-    note = f"{plan['spans']:,} spans as {len(found['device']):,} bars" if merged else f"{plan['spans']:,} spans"
+    note = f"{plan['spans']:,} spans as {len(found['device']):,} bars" if merged else text.plural(plan["spans"], "span")
     order = "one pass" if plan["pipeline"] == "none" else plan["pipeline"].upper()
     return {
         "type": "plan",

@@ -38,8 +38,8 @@ def unsupported(problem: Problem) -> str | None:
         return "the graph has partial sums that travel as one message"
     if problem.transfer_s is None and len(problem.cluster) > 1:
         count = len(problem.cluster)
-        links = {(link.bandwidth_bytes_per_s, link.latency_s) for link in problem.cluster.links}
-        if len(links) > 1 or len({(link.src, link.dst) for link in problem.cluster.links}) < count * (count - 1):
+        linked = {(link.src, link.dst) for link in problem.cluster.links}
+        if not problem.transfers_alike or len(linked) < count * (count - 1):
             return "every pair of devices must be linked, all links equally fast"
     return None
 

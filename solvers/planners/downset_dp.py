@@ -10,13 +10,10 @@ from solvers.chains import NO_CHAIN
 from solvers.coarsen import Condensed
 from solvers.contracted import Contracted, Shape
 from solvers.downsets import Downsets, enumerate_downsets, suffix_order
-from solvers.monitor import Monitor, Stop
+from solvers.monitor import PROVED, Monitor, Stop
 from solvers.planners.chain_dp import LinearStarts, memory_shares, micro_batch_choices, offer_chain, unsupported
 from solvers.problem import Contiguity, Objective, Problem
 from solvers.result import StopReason
-
-PROVED = 1e-9
-"""Relative difference between objective and bound that is rounding."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +36,7 @@ class DownsetDP:
     downset_budget: int = 3_000_000
 
     def unsupported(self, problem: Problem) -> str | None:
-        links = {(link.bandwidth_bytes_per_s, link.latency_s) for link in problem.cluster.links}
-        if problem.transfer_s is None and len(links) > 1:
+        if not problem.transfers_alike:
             return "links must all be equally fast, found several speeds; use local-search or auto"
         return unsupported(problem)
 

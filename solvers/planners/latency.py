@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from solvers.latency.model import unsupported
 from solvers.monitor import Monitor
-from solvers.planners.latency_common import models, piece_limit, proved, raise_path_bounds
+from solvers.planners.latency_common import models, piece_limit, raise_path_bounds
 from solvers.planners.latency_cp import LatencyCP, PositionSearch
 from solvers.planners.latency_search import Annealing, quick_starts
 from solvers.problem import Problem
@@ -45,19 +45,19 @@ class Latency:
         for model in models(problem, monitor):
             limits = sorted({1, piece_limit(problem)})
             self._go_on(problem, monitor, [Annealing(model, pieces, monitor) for pieces in limits])
-        return proved(monitor)
+        return monitor.is_proved()
 
     def _go_on(self, problem: Problem, monitor: Monitor, searches: list[Annealing]) -> None:
         """Anneal in turn until that is no use; meanwhile, and as long as it works, look at the constraint
         solver."""
         with ExitStack() as stack:
             solver = None
-            while not proved(monitor):
+            while not monitor.is_proved():
                 if searches[0].runs >= FIRST_RUNS and solver is None and monitor.best and _one_piece(problem):
                     solver = stack.enter_context(PositionSearch(problem, monitor, workers=1))
                 awake = [annealing for annealing in searches if not annealing.tired]
                 for annealing in awake:
-                    if not proved(monitor):
+                    if not monitor.is_proved():
                         annealing.run(math.inf, None if solver is None else solver.look)
                 if not awake:
                     if solver is None or solver.done:

@@ -18,9 +18,6 @@ from solvers.plan import Plan
 from solvers.planners.chain_dp import memory_shares
 from solvers.problem import Problem
 
-PROVED = 1e-9
-"""Relative difference between objective and bound that is rounding."""
-
 FREE_PIECES = 4
 """Pieces per accelerator tried where the problem sets no limit."""
 
@@ -45,14 +42,9 @@ def proves_for(problem: Problem) -> bool:
     return problem.max_replicas == 1
 
 
-def proved(monitor: Monitor) -> bool:
-    """Whether the best plan is known to be optimal."""
-    return monitor.best is not None and monitor.bound_s >= monitor.objective_s * (1 - PROVED)
-
-
 def raise_path_bounds(problem: Problem, monitor: Monitor, count: int = 4) -> None:
     """Raise the bound by what ``count`` heavy paths prove."""
-    if not proves_for(problem) or len(problem.graph) > MOST_OPERATORS or proved(monitor):
+    if not proves_for(problem) or len(problem.graph) > MOST_OPERATORS or monitor.is_proved():
         return
     model = LatencyModel.of(problem)
     order, network = order_of(model), network_of(model)
@@ -61,7 +53,7 @@ def raise_path_bounds(problem: Problem, monitor: Monitor, count: int = 4) -> Non
         bound_s = path_bound_s(model, order, path, problem.subgraphs_per_device, below_s, monitor.check, network)
         if math.isfinite(bound_s):
             monitor.raise_bound(bound_s)
-        if proved(monitor):
+        if monitor.is_proved():
             return
 
 

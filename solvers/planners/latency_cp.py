@@ -22,7 +22,6 @@ from solvers.planners.latency_common import (
     offer_places,
     on_cpus,
     places_of,
-    proved,
     proves_for,
     raise_path_bounds,
 )
@@ -59,13 +58,13 @@ class LatencyCP:
         if monitor.best is None:
             LatencySearch(moves=START_MOVES)(problem, monitor)
         raise_path_bounds(problem, monitor)
-        if proved(monitor):
+        if monitor.is_proved():
             return True
         search = PositionSearch(problem, monitor, self.workers)
         with search:
-            while not search.done and not proved(monitor):
+            while not search.done and not monitor.is_proved():
                 search.wait()
-        return proved(monitor)
+        return monitor.is_proved()
 
 
 def cannot_order(problem: Problem) -> str | None:
@@ -97,6 +96,8 @@ class PositionSearch:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.child.error is not None:
+            self.monitor.note(f"the constraint program ended early: {self.child.error}")
         self.child.close()
 
     @property

@@ -15,7 +15,7 @@ from solvers.latency.model import LatencyModel
 from solvers.latency.model import unsupported as not_latency
 from solvers.latency.plans import plan_of_calls
 from solvers.latency.program import LatencyProgram
-from solvers.mip_search import SOLVERS, TOLERANCE, Solver, settled, solve_model
+from solvers.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
 from solvers.monitor import Monitor
 from solvers.optional import lacking
 from solvers.plan import Plan
@@ -65,7 +65,7 @@ class LatencyIP:
         """Search plans of at most so many pieces; whether the best plan is proved best. claim: bounds are
         for the problem asked."""
         monitor.check()
-        if settled(monitor):
+        if monitor.is_proved():
             return False
         latency = LatencyModel.of(problem)
         call = None if monitor.best is None else calls_of_plan(latency, monitor.best, pieces)

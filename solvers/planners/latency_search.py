@@ -22,7 +22,6 @@ from solvers.planners.latency_common import (
     on_cpus,
     piece_limit,
     places_of,
-    proved,
     raise_path_bounds,
 )
 from solvers.planners.latency_dp import LatencyDP
@@ -81,7 +80,7 @@ class LatencySearch:
         left = self.moves or math.inf
         for model in models(problem, monitor):
             annealing = Annealing(model, piece_limit(problem), monitor)
-            while left > 0 and not proved(monitor) and (self.moves or not annealing.tired):
+            while left > 0 and not monitor.is_proved() and (self.moves or not annealing.tired):
                 left -= annealing.run(left)
         return False
 

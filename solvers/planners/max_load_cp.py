@@ -56,10 +56,7 @@ class MaxLoadCP:
             return "a net that is cut costs the same either way here, and transfers are duplex; use max-load-ip"
         if problem.pipeline is Pipeline.GPIPE:
             return "the load of each pass counts in GPipe; use max-load-ip or non-contiguous"
-        if (
-            problem.transfer_s is None
-            and len({(k.bandwidth_bytes_per_s, k.latency_s) for k in problem.cluster.links}) > 1
-        ):
+        if not problem.transfers_alike:
             return "links must all be equally fast, found several speeds; use annealing"
         if len(micro_batch_choices(problem)) > 1:
             return "the number of micro-batches must be given; use max-load-ip or non-contiguous"
@@ -93,6 +90,8 @@ class PackingSearch:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.child.error is not None:
+            self.monitor.note(f"the constraint program ended early: {self.child.error}")
         self.child.close()
 
     @property

@@ -15,7 +15,7 @@ from solvers.coarsen import Condensed
 from solvers.contracted import Contracted
 from solvers.errors import InvalidPlan
 from solvers.max_load_model import MaxLoadModel
-from solvers.mip_search import SOLVERS, TOLERANCE, Solver, settled, solve_model
+from solvers.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
 from solvers.monitor import Monitor
 from solvers.optional import lacking
 from solvers.plan import Plan
@@ -53,8 +53,7 @@ class MaxLoadIP:
             return missing
         if self.solver not in SOLVERS:
             return f"there is no solver {self.solver!r}; there are: {', '.join(SOLVERS)}"
-        links = {(link.bandwidth_bytes_per_s, link.latency_s) for link in problem.cluster.links}
-        if problem.transfer_s is None and len(links) > 1:
+        if not problem.transfers_alike:
             return "links must all be equally fast, found several speeds; use local-search or auto"
         devices = problem.cluster.devices
         for kind in (True, False):
@@ -108,7 +107,7 @@ class _Search:
         """
         monitor = self.monitor
         monitor.check()
-        if settled(monitor):
+        if monitor.is_proved():
             return
         contracted = self._contracted(count)
         start = None if monitor.best is None else _devices_of(self.problem, contracted, monitor.best)

@@ -12,7 +12,7 @@ import numpy as np
 
 from solvers.kernels.enumerate_sets import new_tour, tour
 from solvers.kernels.set_moves import Ints, Sets, new_state, place
-from solvers.monitor import Monitor, Stop
+from solvers.monitor import PROVED, Monitor, Stop
 from solvers.planner import Planner
 from solvers.planners.annealing import Annealer, next_of, start_all
 from solvers.planners.chain_dp import micro_batch_choices
@@ -25,8 +25,6 @@ from solvers.problem import Contiguity, Objective, Problem, Transfers
 if TYPE_CHECKING:
     from solvers.cover.bound import CoverBound
 
-PROVED = 1e-9
-"""Relative difference between objective and bound that is rounding."""
 WORTH = 1e-4
 """Relative gap that is not worth annealing for."""
 ROUNDING = 1e-10
@@ -76,7 +74,7 @@ class NonContiguous:
         offer_contiguous(problem, monitor, self.downset_budget)
         search = _Search(problem, monitor)
         if search.enumerate(self.enumerated):
-            return search.closed() or monitor.infeasible is not None
+            return monitor.is_proved() or monitor.infeasible is not None
         if search.anneal(FIRST_ROUNDS):
             return True
         if not self.prove:
@@ -95,9 +93,11 @@ class NonContiguous:
             while not search.anneal(self.patience, prover):
                 if prover is None or prover.done or not search.able or search.settled():
                     break
-            return search.closed()
+            return monitor.is_proved()
         finally:
             if prover is not None:
+                if prover.error is not None:
+                    monitor.note(f"the search for a bound ended early: {prover.error}")
                 prover.close()
 
 
@@ -134,11 +134,6 @@ class _Search:
     def able(self) -> list[Annealer]:
         return [annealer for annealer in self.annealers if not annealer.given_up]
 
-    def closed(self) -> bool:
-        """Whether the best plan is proved best."""
-        monitor = self.monitor
-        return monitor.best is not None and monitor.bound_s >= monitor.objective_s * (1 - PROVED)
-
     def settled(self) -> bool:
         """Whether the gap is too small for annealing."""
         return self.monitor.bound_s >= self.monitor.objective_s * (1 - WORTH)
@@ -151,7 +146,7 @@ class _Search:
         with self.beside(prover):
             while idle < patience and self.able and not self.settled():
                 idle = 0 if next_of(self.able, self.monitor).round() else idle + 1
-        return self.closed()
+        return self.monitor.is_proved()
 
     def enumerate(self, most: int) -> bool:
         """Look at every placement, and prove the bound that gives, if they are at most ``most``."""
@@ -185,8 +180,7 @@ class _Search:
     @property
     def exact(self) -> bool:
         """Whether the loads searched with are those of `loads`: where links are equally fast."""
-        links = {(link.bandwidth_bytes_per_s, link.latency_s) for link in self.problem.cluster.links}
-        return self.problem.transfer_s is not None or len(links) <= 1
+        return self.problem.transfers_alike
 
     def packs(self) -> bool:
         """Whether messages are so cheap that the constraint program finds more than annealing."""
