@@ -12,6 +12,7 @@ from solvers.cover.diagram import diagram_of
 from solvers.cover.model import model_of
 from solvers.cover.pricing import Pricing
 from solvers.graph import Operator, OpGraph, Tensor
+from solvers.pipedream_optimizer import optimise, profile_of
 from solvers.planners.annealing import Annealing
 from solvers.planners.downset_dp import DownsetDP
 from solvers.planners.local_search import LocalSearch
@@ -33,6 +34,7 @@ def warm() -> None:
     for name in ("latency-dp", "latency-search"):
         solve(latency, name)
     solve(replace(latency, subgraphs_per_device=1), "latency-search")
+    optimise(profile_of(chain, 1), 2, 1e9)
     _price()
 
 
