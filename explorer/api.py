@@ -80,6 +80,8 @@ def plan(
     mini_batch: int | None = None,
     micro_batches: int | None = None,
     max_replicas: int = 1,
+    recompute: bool = False,
+    mixed_micro_batches: bool = False,
     subgraphs_per_device: int | None = None,
     pins: Mapping[str, int] | None = None,
     time_limit_s: float = 60.0,
@@ -129,6 +131,8 @@ def plan(
         mini_batch=mini_batch,
         micro_batches=micro_batches,
         max_replicas=max_replicas,
+        recompute=recompute,
+        mixed_micro_batches=mixed_micro_batches,
         subgraphs_per_device=subgraphs_per_device,
         pins=pins or {},
     )

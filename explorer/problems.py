@@ -54,6 +54,8 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         training=workload.training,
         optimizer=settings.optimizer,
         max_replicas=_replicas(settings, cluster),
+        recompute=settings.recompute,
+        mixed_micro_batches=settings.mixed_micro_batches,
         pins=pins,
         costs_from=costs_from,
     )

@@ -13,8 +13,8 @@ class Settings:
     """One state of the command line's flags or of the page's left rail. None: the default.
 
     devices counts accelerators. dtype: "bf16", "fp16" or "fp32", what a model is traced in (None:
-    its own). memory_bytes caps each accelerator (None: the kind's own memory). max_replicas and
-    subgraphs_per_device are as in `Problem`; a max_replicas of 0 allows all accelerators. pins:
+    its own). memory_bytes caps each accelerator (None: the kind's own memory). max_replicas, recompute,
+    mixed_micro_batches and subgraphs_per_device are as in `Problem`; a max_replicas of 0 allows all accelerators. pins:
     operator name (or a module path, for all of its operators) -> device index.
     """
 
@@ -37,5 +37,7 @@ class Settings:
     mini_batch: int | None = None
     micro_batches: int | None = None
     max_replicas: int = 1
+    recompute: bool = False
+    mixed_micro_batches: bool = False
     subgraphs_per_device: int | None = None
     pins: Mapping[str, int] = field(default_factory=dict)

@@ -19,7 +19,8 @@ def assemble(problem: Problem, placement: Sequence[Place], micro_batches: int) -
     micro_batches must divide the problem's mini-batch. Raises InvalidPlan if the placement cannot
     be cut into stages, or is not acyclic where the problem asks for that.
     """
-    acyclic = problem.contiguity is Contiguity.ACYCLIC and not problem.is_latency
+    by_device = problem.pipeline is not Pipeline.INTERLEAVED
+    acyclic = problem.contiguity is Contiguity.ACYCLIC and not problem.is_latency and by_device
     if acyclic and (cycle := cycle_of_places(problem.graph, placement)):
         raise InvalidPlan(f"tensors flow round the devices {' -> '.join(str(list(place)) for place in cycle)}")
     sets = stages_of_placement(problem.graph, placement)
@@ -33,4 +34,4 @@ def assemble(problem: Problem, placement: Sequence[Place], micro_batches: int) -
         Stage(operators, devices, size, flight) for (operators, devices), flight in zip(sets, flights, strict=True)
     )
     pipeline = Pipeline.ONE_F_ONE_B if problem.pipeline is Pipeline.PLANNER else problem.pipeline
-    return Plan(stages, pipeline_order(problem, stages, waits, micro_batches), pipeline.value)
+    return Plan(stages, pipeline_order(problem, stages, waits), pipeline.value)

@@ -23,22 +23,29 @@ def lower_bound_s(problem: Problem) -> float:
     ``max_replicas`` devices may share every micro-batch of an operator equally.
     """
     choices = (1,) if problem.objective is Objective.MAKESPAN else problem.micro_batch_choices()
+    if problem.mixed_micro_batches:
+        return _bound_s(problem, choices)
     return min(bound_with_s(problem, count) for count in choices)
 
 
 def bound_with_s(problem: Problem, micro_batches: int) -> float:
-    """`lower_bound_s` for plans with this number of micro-batches."""
-    samples = problem.mini_batch // micro_batches
-    each, once = _fastest(problem, samples), _fastest(problem, problem.mini_batch)
+    """`lower_bound_s` for plans all of whose stages have this number of micro-batches."""
+    return _bound_s(problem, (micro_batches,))
+
+
+def _bound_s(problem: Problem, choices: Sequence[int]) -> float:
+    """`lower_bound_s` for plans in which every operator has one of these numbers of micro-batches."""
+    sizes = [problem.mini_batch // count for count in choices]
+    each = np.min([_fastest(problem, samples) for samples in sizes], axis=0)
+    once = _fastest(problem, problem.mini_batch)
     update = np.array([o.phase is Phase.UPDATE for o in problem.graph.operators])
-    per_micro_batch = np.where(update, 0.0, each)
-    per_mini_batch = np.where(update, once, 0.0)
+    in_all = np.min([_fastest(problem, size) * count for size, count in zip(sizes, choices, strict=True)], axis=0)
     group_of = _group_of(problem.graph)
-    whole = per_micro_batch * micro_batches + per_mini_batch
+    whole = np.where(update, once, in_all)
     unlimited = any(device.concurrency is None for device in problem.cluster.devices) or (
         problem.execution is Execution.CALL and problem.objective is Objective.MAKESPAN and bool(problem.cluster.cpus)
     )
-    balanced = _balanced(problem, samples, micro_batches)
+    balanced = np.min([_balanced(problem, *choice) for choice in zip(sizes, choices, strict=True)], axis=0)
     if problem.objective is Objective.MAX_LOAD:
         passes = [np.ones(len(update), bool)]
         if problem.pipeline is Pipeline.GPIPE:  # the slowest device of each pass counts
@@ -64,7 +71,7 @@ def bound_with_s(problem: Problem, micro_batches: int) -> float:
     last = np.full(len(groups), np.inf)
     np.minimum.at(first, group_of[counts], head[counts])
     np.minimum.at(last, group_of[counts], tail[counts])
-    work = np.bincount(group_of, per_micro_batch, len(groups)) * micro_batches
+    work = np.bincount(group_of, np.where(update, 0.0, in_all), len(groups))
     serial = np.where(np.isfinite(first), first + work + last, 0.0)
     return max(average, largest, path, float(serial.max()))
 
@@ -197,9 +204,11 @@ def memory_need(problem: Problem) -> MemoryNeed:
     groups = together(graph)
     on_cpu = [_cpu_can_run(problem, group) for group in groups]
     counted = problem.stated_bytes is None and problem.has_backward()
-    # The operators of one acyclic device are one stage, which holds all its activations at once;
-    # otherwise only a single operator's are sure to be there.
+    # The operators of one acyclic device are one stage, which holds all its activations at once, or
+    # several of a graph with one end, whose forwards all precede its backwards; otherwise only a single
+    # operator's are sure to be there.
     one_stage = problem.contiguity is Contiguity.ACYCLIC and problem.objective is not Objective.MAKESPAN
+    one_stage &= problem.pipeline is not Pipeline.INTERLEAVED and not problem.recompute
     need, spread = [], []
     for group in groups:
         held = float(static[list(group)].sum())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from solvers.errors import InvalidPlan
 from solvers.graph import OpGraph, Phase, find_cycle, per_graph
 from solvers.plan import Plan
-from solvers.problem import Contiguity, Problem
+from solvers.problem import Contiguity, Pipeline, Problem
 
 
 @per_graph
@@ -51,7 +51,8 @@ def broken_contiguity(problem: Problem, plan: Plan) -> str:
     """How the plan breaks the contiguity asked for, as a sentence; "" if it does not.
 
     ACYCLIC: the quotient of the forward graph by places must be acyclic. CONVEX: no forward path
-    may leave a place and come back. In a single pass of calls every stage is convex by itself (the
+    may leave a place and come back. With the INTERLEAVED pipeline that is asked of stages in place of
+    devices. In a single pass of calls every stage is convex by itself (the
     stages are acyclic), and nothing is asked of a device that runs several.
     """
     if problem.contiguity is Contiguity.NONE or problem.is_latency:
@@ -59,8 +60,9 @@ def broken_contiguity(problem: Problem, plan: Plan) -> str:
     place: list[int] = [-1] * len(problem.graph)
     numbers: dict[tuple[int, ...], int] = {}
     repeated: set[int] = set()
-    for stage in plan.stages:
-        number = numbers.setdefault(stage.devices, len(numbers))
+    by_stage = problem.pipeline is Pipeline.INTERLEAVED
+    for index, stage in enumerate(plan.stages):
+        number = numbers.setdefault((index,) if by_stage else stage.devices, len(numbers))
         for operator in stage.operators:
             if place[operator] >= 0 and place[operator] != number:
                 repeated.add(operator)
@@ -78,7 +80,8 @@ def broken_contiguity(problem: Problem, plan: Plan) -> str:
         cycle = find_cycle([sorted(targets) for targets in after])
         if cycle:
             names = " -> ".join(str(list(devices[p])) for p in cycle)
-            return f"not contiguous: tensors flow round the devices {names}"
+            what = "stages" if by_stage else "devices"
+            return f"not contiguous: tensors flow round the {what} {names}"
         return ""
     return _not_convex(problem.graph, edges, place, devices)
 

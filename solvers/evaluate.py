@@ -128,7 +128,12 @@ def _misplaced(problem: Problem, plan: Plan) -> str:
 
 
 def _too_many(problem: Problem, plan: Plan) -> str:
+    sizes = sorted({stage.micro_batch_size for stage in plan.stages})
+    if len(sizes) > 1 and not problem.mixed_micro_batches:
+        return f"stages have micro-batches of {sizes[0]} and {sizes[-1]} samples; all must be of one size"
     for index, stage in enumerate(plan.stages):
+        if stage.recompute and not problem.recompute:
+            return f"stage {index} recomputes its forward, which is not allowed"
         if len(stage.devices) > problem.max_replicas:
             return f"stage {index} is on {len(stage.devices)} devices, at most {problem.max_replicas} are allowed"
     if problem.is_latency and problem.subgraphs_per_device is not None:

@@ -96,6 +96,8 @@ def _compute(problem: Problem, plan: Plan, compute: Floats) -> None:
             once = problem.compute.at(kind, problem.mini_batch / replicas)
             compute[FORWARD, device] += each[forward].sum() / stage.micro_batch_size
             compute[BACKWARD, device] += each[backward].sum() / stage.micro_batch_size
+            if stage.recompute:
+                compute[BACKWARD, device] += each[forward].sum() / stage.micro_batch_size
             compute[BACKWARD, device] += once[update].sum() / problem.mini_batch
 
 

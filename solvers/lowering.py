@@ -118,9 +118,7 @@ class _Lowering:
             if (kind, samples) not in self.times:
                 self.times[kind, samples] = self.problem.compute.at(kind, samples)
             times = self.times[kind, samples]
-            self.durations[key] = float(
-                times[unit.operator] if unit.operator >= 0 else times[list(unit.operators)].sum()
-            )
+            self.durations[key] = float(times[list(unit.operators)].sum() + times[list(unit.again)].sum())
         return self.durations[key]
 
     # -- dependencies -----------------------------------------------------------------------------
@@ -145,7 +143,8 @@ class _Lowering:
         return messages_between_stages(self.problem.graph, self.plan.stages)
 
     def _order_inside_stages(self) -> None:
-        """Forward before backward before update, per micro-batch; an operator before its mirror."""
+        """Forward before backward before update, per micro-batch, gradients of inputs before those of
+        parameters; an operator before its mirror."""
         by_stage: dict[int, list[int]] = defaultdict(list)
         for index, unit in enumerate(self.units):
             by_stage[unit.stage].append(index)
@@ -153,8 +152,10 @@ class _Lowering:
             whole = [i for i in indices if self.units[i].operator < 0]
             forward = [i for i in whole if self.units[i].kind == "F"]
             backward = [i for i in whole if self.units[i].kind in "BIW"]
+            inputs = [i for i in whole if self.units[i].kind == "I"]
+            weights = [i for i in whole if self.units[i].kind == "W"]
             update = [i for i in whole if self.units[i].kind == "U"]
-            for earlier, later in ((forward, backward), (backward, update), (forward, update)):
+            for earlier, later in ((forward, backward), (inputs, weights), (backward, update), (forward, update)):
                 for a in earlier:
                     for b in later:
                         self._wait_locally(a, b)
@@ -338,7 +339,7 @@ class _Lowering:
             if replicas == 1 or gradient == 0:
                 continue
             mine = [u for u, unit in enumerate(self.units) if unit.stage == index]
-            before = [t for (u, _, _), t in self.task_of.items() if u in mine and self.units[u].kind in "BW"]
+            before = [t for (u, _, _), t in self.task_of.items() if u in mine and self.units[u].kind in "BIW"]
             later = [t for (u, _, _), t in self.task_of.items() if u in mine and self.units[u].kind == "U"]
             if not before:
                 continue

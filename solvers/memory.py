@@ -34,7 +34,8 @@ def memory_curves(
 ) -> tuple[MemoryCurve, ...]:
     """Bytes held on every device over the schedule.
 
-    Saved activations are held from the start of a forward until the end of the last backward of
+    Saved activations are held from the start of a forward (a stage that recomputes: of its backward, and
+    what it reads of its own device's stages from its forward) until the end of the last backward of
     the same micro-batch; a received tensor from the start of its transfer until its reader (in
     training, the reader's backward) is done; a sent tensor from the end of its producer until its
     last transfer ends; workspace while its task runs. Sizes a workload states are held throughout.
@@ -43,7 +44,7 @@ def memory_curves(
     holds: list[Holds] = [[] for _ in held]
     if problem.stated_bytes is None:
         released = _release_times(problem, lowered, end_s)
-        _activations(problem, lowered, start_s, end_s, released, holds)
+        _activations(problem, plan, lowered, start_s, end_s, released, holds)
         _buffers(lowered, start_s, end_s, released, holds)
     return tuple(_curve(float(static), mine) for static, mine in zip(held, holds, strict=True))
 
@@ -76,6 +77,7 @@ def _release_times(problem: Problem, lowered: TaskGraph, end_s: Sequence[float])
 
 def _activations(
     problem: Problem,
+    plan: Plan,
     lowered: TaskGraph,
     start_s: Sequence[float],
     end_s: Sequence[float],
@@ -85,6 +87,12 @@ def _activations(
     keeps = problem.has_backward()
     saved: dict[int, float] = {}
     working: dict[int, float] = {}
+    kept: dict[int, float] = {}
+    again_s = {
+        (lowered.units[task.unit].stage, task.micro_batch, task.device): start_s[index]
+        for index, task in enumerate(lowered.tasks)
+        if task.unit >= 0 and lowered.units[task.unit].again
+    }
     for index, task in enumerate(lowered.tasks):
         if task.unit < 0:
             continue
@@ -93,10 +101,23 @@ def _activations(
             samples = unit.micro_batch_size / len(unit.devices)
             saved[task.unit] = saved_bytes(problem, unit.operators, samples) if keeps and unit.kind == "F" else 0.0
             working[task.unit] = workspace_bytes(problem, unit.operators, samples)
+            if plan.stages[unit.stage].recompute and unit.kind == "F":
+                kept[task.unit] = _read_here(problem, plan, unit, samples)
         if saved[task.unit]:
-            holds[task.device].append((start_s[index], released[index], saved[task.unit]))
+            since = again_s.get((unit.stage, task.micro_batch, task.device), start_s[index])
+            holds[task.device].append((since, released[index], saved[task.unit]))
+        if kept.get(task.unit):
+            holds[task.device].append((start_s[index], released[index], kept[task.unit]))
         if working[task.unit]:
             holds[task.device].append((start_s[index], end_s[index], working[task.unit]))
+
+
+def _read_here(problem: Problem, plan: Plan, unit: Unit, samples: float) -> float:
+    """Bytes of forward tensors that a unit reads of other stages on its own devices."""
+    graph, own = problem.graph, set(plan.stages[unit.stage].operators)
+    here = {o for stage in plan.stages if stage.devices == unit.devices for o in stage.operators} - own
+    read = {t for o in unit.operators for t in graph.inputs[o] if graph.tensors[t].producer in here}
+    return sum(graph.tensors[t].nbytes.at(samples) for t in read)
 
 
 def saved_bytes(problem: Problem, operators: Iterable[int], samples: float) -> float:

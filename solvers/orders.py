@@ -1,16 +1,18 @@
-"""In-flight numbers and per-device orders of a pipeline of stages."""
+"""What stages wait for, and the per-device orders of a pipeline of stages."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.contiguity import forward_edges
+from solvers.eager_order import Waits, eager_order
 from solvers.errors import InvalidPlan
-from solvers.graph import OpGraph, Phase, find_cycle, per_graph, topological_order
+from solvers.graph import OpGraph, find_cycle, per_graph, topological_order
+from solvers.in_flight import in_flight_samples
+from solvers.patterns import alternate
 from solvers.plan import Action, Stage
 from solvers.problem import Pipeline, Problem
 from solvers.units import PHASES_OF
@@ -29,10 +31,6 @@ def stage_successors(problem: Problem, sets: Sequence[Sequence[int]]) -> list[se
         if stage_of[u] != stage_of[v]:
             after[stage_of[u]].add(stage_of[v])
     return after
-
-
-Waits = dict[tuple[str, str], list[set[int]]]
-"""(kind of the producer, kind of the reader) -> for each stage those whose tensors it reads."""
 
 
 def stage_waits(graph: OpGraph, sets: Sequence[Sequence[int]]) -> Waits:
@@ -71,39 +69,37 @@ def _reads(graph: OpGraph) -> tuple[Ints, Ints, Ints]:
 
 
 def in_flight(problem: Problem, after: Sequence[set[int]], micro_batches: int) -> list[int]:
-    """Micro-batches each stage keeps: 1F1B, the stages on the longest path from it to a sink
-    (GraphPipe, ASPLOS 2025, section 5); GPipe, all; without a backward, 1."""
+    """Micro-batches each stage keeps if all are of one size: the rule of `in_flight_samples`; GPipe, all;
+    without a backward, 1."""
     if not problem.has_backward():
         return [1] * len(after)
     if problem.pipeline is Pipeline.GPIPE:
         return [micro_batches] * len(after)
-    depth = [1] * len(after)
-    for stage in reversed(topological_order([sorted(targets) for targets in after])):
-        depth[stage] = 1 + max((depth[target] for target in after[stage]), default=0)
-    return [min(d, micro_batches) for d in depth]
+    ones = [1] * len(after)
+    return in_flight_samples(after, ones, ones, micro_batches)
 
 
 def pipeline_order(
-    problem: Problem, stages: Sequence[Stage], waits: Waits, micro_batches: int
+    problem: Problem, stages: Sequence[Stage], waits: Waits, blocks: Sequence[int] | None = None
 ) -> tuple[tuple[Action, ...], ...]:
     """Per device, F and B of every micro-batch and U at the end.
 
-    A device with one stage follows the textbook pattern: as many forwards as are in flight, then
-    one backward, one forward, until the forwards end, then the remaining backwards. A device with
-    several stages takes, whenever it is free, the ready action the pipeline prefers, in an event
-    simulation without transfers; this never deadlocks.
+    A device with one stage follows the textbook pattern, see `alternate`; blocks: the k of kFkB of each
+    stage (1 where not given). If a device has several stages all take, whenever they are free, the
+    ready action the pipeline prefers, in an event simulation without transfers; this never deadlocks.
     """
-    kinds = [_kinds(problem, stage) for stage in stages]
+    kinds = [kinds_of(problem, stage) for stage in stages]
     per_device = [sum(d in stage.devices for stage in stages) for d in range(len(problem.cluster))]
     orders: list[list[Action]]
     if max(per_device) <= 1:
         orders = [[] for _ in per_device]
         for index, stage in enumerate(stages):
-            pattern = _pattern(index, kinds[index], stage.in_flight, micro_batches)
+            count = problem.mini_batch // stage.micro_batch_size
+            pattern = alternate(index, kinds[index], count, stage.in_flight, 1 if blocks is None else blocks[index])
             for device in stage.devices:
                 orders[device] = list(pattern)
     else:
-        orders = _greedy(problem, stages, waits, kinds, micro_batches)
+        orders = eager_order(problem, stages, waits, kinds)
     readers: list[list[int]] = [[] for _ in stages]
     for index, sources in enumerate(waits["U", "U"]):
         for source in sources:
@@ -115,101 +111,7 @@ def pipeline_order(
     return tuple(map(tuple, orders))
 
 
-def _kinds(problem: Problem, stage: Stage) -> str:
+def kinds_of(problem: Problem, stage: Stage) -> str:
+    """Which of F, B and U a stage has, in this order."""
     phases = {problem.graph.operators[o].phase for o in stage.operators}
     return "".join(kind for kind in KINDS if phases & set(PHASES_OF[kind]))
-
-
-def _pattern(stage: int, kinds: str, in_flight: int, micro_batches: int) -> list[Action]:
-    forwards = [Action(stage, "F", j) for j in range(micro_batches)] if "F" in kinds else []
-    backwards = [Action(stage, "B", j) for j in range(micro_batches)] if "B" in kinds else []
-    if not forwards or not backwards:
-        return forwards + backwards
-    order = forwards[:in_flight]
-    for j, backward in enumerate(backwards):
-        order.append(backward)
-        order += forwards[in_flight + j : in_flight + j + 1]
-    return order
-
-
-def _greedy(
-    problem: Problem, stages: Sequence[Stage], waits: Waits, kinds: Sequence[str], micro_batches: int
-) -> list[list[Action]]:
-    seconds = [_durations(problem, stage) for stage in stages]
-    readers: dict[tuple[int, str], list[tuple[int, str]]] = {}
-    following = {(index, kind): 0 for index in range(len(stages)) for kind in "FB" if kind in kinds[index]}
-    reads: dict[tuple[int, str], list[tuple[int, str]]] = {action: [] for action in following}
-    for (source_kind, kind), sources_of in waits.items():
-        for index, sources in enumerate(sources_of):
-            for source in sources:
-                readers.setdefault((source, source_kind), []).append((index, kind))
-                if (index, kind) in reads and source_kind in "FB":
-                    reads[index, kind].append((source, source_kind))
-    for index, kind in following:
-        if kind == "B" and (index, "F") in following:
-            reads[index, kind].append((index, "F"))
-    ended_s: dict[tuple[int, str], list[float]] = {action: [] for action in following}
-    free_s = [0.0] * len(problem.cluster)
-    orders: list[list[Action]] = [[] for _ in free_s]
-    backward_first = problem.pipeline is not Pipeline.GPIPE
-
-    def ready_s(index: int, kind: str) -> float | None:
-        """When the next micro-batch of an action has its inputs; None if that is not known yet."""
-        j = following[index, kind]
-        if kind == "F" and (index, "B") in following and j - following[index, "B"] >= stages[index].in_flight:
-            return None
-        ready = 0.0
-        for source in reads[index, kind]:
-            ends = ended_s[source]
-            if len(ends) <= j:
-                return None
-            ready = max(ready, ends[j])
-        return ready
-
-    # The ready actions, by when they could start. Devices only get busier, so an entry is at most too
-    # early: the first one whose time still holds is the next to run.
-    heap: list[tuple[float, bool, int, int, str, float]] = []
-    waiting = set(following)
-
-    def push(index: int, kind: str, ready: float) -> None:
-        start = max(ready, *(free_s[d] for d in stages[index].devices))
-        tie = -index if kind == "F" else index
-        heapq.heappush(heap, (start, (kind == "B") != backward_first, following[index, kind], tie, kind, ready))
-
-    def look_at(index: int, kind: str) -> None:
-        if (index, kind) not in waiting or following[index, kind] == micro_batches:
-            return
-        ready = ready_s(index, kind)
-        if ready is not None:
-            waiting.discard((index, kind))
-            push(index, kind, ready)
-
-    for index, kind in following:
-        look_at(index, kind)
-    left = micro_batches * len(following)
-    while left:
-        start, _, j, tie, kind, ready = heapq.heappop(heap)
-        index = -tie if kind == "F" else tie
-        if any(free_s[d] > start for d in stages[index].devices):
-            push(index, kind, ready)
-            continue
-        action, end = Action(index, kind, j), start + seconds[index][kind]
-        ended_s[index, kind].append(end)
-        for device in stages[index].devices:
-            free_s[device] = end
-            orders[device].append(action)
-        following[index, kind] += 1
-        waiting.add((index, kind))
-        left -= 1
-        for reader in ((index, "F"), (index, "B"), *readers.get((index, kind), ())):
-            look_at(*reader)
-    return orders
-
-
-def _durations(problem: Problem, stage: Stage) -> dict[str, float]:
-    device = problem.cluster.devices[stage.devices[0]]
-    times = problem.compute.at(device.kind, stage.micro_batch_size / len(stage.devices))
-    operators = problem.graph.operators
-    backward = [o for o in stage.operators if operators[o].phase in PHASES_OF["B"]]
-    forward = [o for o in stage.operators if operators[o].phase is Phase.FORWARD]
-    return {"F": float(times[forward].sum()), "B": float(times[backward].sum())}

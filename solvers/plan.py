@@ -42,13 +42,15 @@ class Stage:
 
     operators: positions in the graph, in the order in which they run. devices: more than one means
     replicated, each replica taking an equal share of every micro-batch. micro_batch_size: samples.
-    in_flight: most micro-batches whose forward is done and whose backward is not.
+    in_flight: most micro-batches whose forward is done and whose backward is not. recompute: of every
+    micro-batch in flight only what the stage receives is kept; its forward runs again before the backward.
     """
 
     operators: tuple[int, ...]
     devices: tuple[int, ...]
     micro_batch_size: int = 1
     in_flight: int = 1
+    recompute: bool = False
 
     def __post_init__(self) -> None:
         if not self.operators:

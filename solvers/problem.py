@@ -68,11 +68,20 @@ class Execution(StrEnum):
 
 
 class Pipeline(StrEnum):
-    """The order in which a device takes its micro-batches."""
+    """The order in which a device takes its micro-batches.
+
+    GPIPE: all forwards, then all backwards (Huang et al., NeurIPS 2019). ONE_F_ONE_B: as many forwards
+    as stages follow, then backwards and forwards in turn (PipeDream, SOSP 2019; on a DAG of stages,
+    GraphPipe, ASPLOS 2025). INTERLEAVED: the same where a device may run several stages, which are
+    contiguous each by itself (Narayanan et al., SC 2021). ZERO_BUBBLE: gradients of parameters wait until
+    a device would idle (Qi et al., ICLR 2024). PLANNER: whatever the planner finds best.
+    """
 
     PLANNER = "planner"
     GPIPE = "gpipe"
     ONE_F_ONE_B = "1f1b"
+    INTERLEAVED = "interleaved"
+    ZERO_BUBBLE = "zero-bubble"
 
 
 class Optimizer(StrEnum):
@@ -136,7 +145,9 @@ class Problem:
     states it (then nothing else is counted), or None (then parameters, gradients, optimizer
     states, saved activations, workspace and receive buffers are counted).
     mini_batch: samples per iteration. micro_batches: how many it is split into, or None (a planner
-    sweeps powers of two). max_replicas: on how many devices a stage may be replicated.
+    sweeps powers of two). max_replicas: on how many devices a stage may be replicated. recompute:
+    whether a stage may run its forward again in place of keeping activations. mixed_micro_batches:
+    whether stages may differ in the size of their micro-batches.
     subgraphs_per_device: in a single pass of calls (`is_latency`), how many stages an accelerator may
     have; None is any number. pins: operator position -> device.
     costs_from: a label for people: where the compute times come from.
@@ -157,6 +168,8 @@ class Problem:
     training: bool = True
     optimizer: Optimizer = Optimizer.ADAM
     max_replicas: int = 1
+    recompute: bool = False
+    mixed_micro_batches: bool = False
     subgraphs_per_device: int | None = None
     pins: Mapping[int, int] = field(default_factory=dict)
     costs_from: str = "given"

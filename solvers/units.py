@@ -25,7 +25,8 @@ class Unit:
 
     micro_batch_size: samples; an update has one "micro-batch", the whole mini-batch. count: how
     many micro-batches. call: transfers in and out are part of the task (CALL execution).
-    operator: the position when the unit is a single operator, else -1.
+    operator: the position when the unit is a single operator, else -1. again: forward operators that
+    run again first (recomputation).
     """
 
     stage: int
@@ -36,6 +37,7 @@ class Unit:
     count: int
     call: bool = False
     operator: int = -1
+    again: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +80,16 @@ def unroll(problem: Problem, plan: Plan, objective: Objective) -> Pass:
             b = problem.mini_batch if kind == "U" else size
             count = problem.mini_batch // b
             first = len(units)
+            again: tuple[int, ...] = ()
+            if stage.recompute and (kind in "BI" or (kind == "W" and "I" not in kinds)):
+                again = operators_of_action(problem, stage, "F")
             if by_operator or (single and on_cpu):
-                units.extend(Unit(index, kind, (o,), stage.devices, b, count, False, o) for o in operators)
+                units.extend(
+                    Unit(index, kind, (o,), stage.devices, b, count, False, o, () if n else again)
+                    for n, o in enumerate(operators)
+                )
             else:
-                units.append(Unit(index, kind, operators, stage.devices, b, count, single and not on_cpu))
+                units.append(Unit(index, kind, operators, stage.devices, b, count, single and not on_cpu, again=again))
             unit_of[index, kind] = tuple(range(first, len(units)))
     order: list[tuple[tuple[int, int], ...]] = []
     for actions in plan.order:

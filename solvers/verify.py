@@ -15,7 +15,7 @@ import networkx as nx
 from solvers.errors import PlacementError
 from solvers.graph import Operator, Phase
 from solvers.plan import Plan
-from solvers.problem import Contiguity, Execution, Objective, Problem, Transfers
+from solvers.problem import Contiguity, Execution, Objective, Pipeline, Problem, Transfers
 from solvers.schedule import Schedule, Span
 
 SLACK = 1e-6
@@ -78,10 +78,14 @@ def _structure(problem: Problem, plan: Plan) -> list[str]:
     for position, device in problem.pins.items():
         if places[position] != [(device,)]:
             found.append(f"operator {operators[position].name!r} is pinned to device {device}")
+    if not problem.mixed_micro_batches and len({stage.micro_batch_size for stage in plan.stages}) > 1:
+        found.append("stages differ in the size of their micro-batches, which is not allowed")
     subgraphs: dict[int, int] = defaultdict(int)
     for index, stage in enumerate(plan.stages):
         if problem.mini_batch % stage.micro_batch_size:
             found.append(f"stage {index}: {stage.micro_batch_size} samples do not divide the mini-batch")
+        if stage.recompute and not problem.recompute:
+            found.append(f"stage {index} recomputes its forward, which is not allowed")
         if len(stage.devices) > problem.max_replicas:
             found.append(f"stage {index} has {len(stage.devices)} replicas, {problem.max_replicas} are allowed")
         for device in stage.devices:
@@ -108,6 +112,9 @@ def _contiguity(problem: Problem, plan: Plan) -> list[str]:
                 graph.add_edge(tensor.producer, reader)
             elif pair[0].phase is not Phase.FORWARD and any(_without_forward(o, groups) for o in pair):
                 graph.add_edge(reader, tensor.producer)  # its artificial forward operator's, the other way
+    if problem.pipeline is Pipeline.INTERLEAVED:  # asked of every stage by itself
+        numbers = range(len(plan.stages))
+        place = {o: (n,) for n in numbers for o in plan.stages[n].operators if not operators[o].replicable}
     if problem.contiguity is Contiguity.ACYCLIC:
         quotient = nx.DiGraph()
         for a, b in graph.edges:
@@ -190,6 +197,7 @@ def _durations(problem: Problem, plan: Plan, compute: dict[Key, Span], objective
     call = problem.execution is Execution.CALL and objective is Objective.MAKESPAN
     known: dict[tuple[int, str, int, int], float] = {}
     tables: dict[tuple[str, float], list[float]] = {}
+    again = _runs_again(problem, plan, compute)
     for (stage, letter, _, device, operator), span in compute.items():
         same = (stage, letter, device, operator)
         if same not in known:
@@ -203,11 +211,34 @@ def _durations(problem: Problem, plan: Plan, compute: dict[Key, Span], objective
             known[same] = math.fsum(
                 seconds[m] for m, phase in zip(members, phases, strict=True) if _runs_in(phase, letter)
             )
+            if same in again:
+                known[same] += math.fsum(
+                    seconds[m]
+                    for m in plan.stages[stage].operators
+                    if problem.graph.operators[m].phase is Phase.FORWARD
+                )
         expected = known[same]
         took = span.end_s - span.start_s
         if took < expected * (1 - SLACK) - 1e-12 or (not call and took > expected * (1 + SLACK) + 1e-12):
             found.append(f"{span.action} takes {took} s on device {device}, expected {expected} s")
     return found
+
+
+def _runs_again(problem: Problem, plan: Plan, compute: dict[Key, Span]) -> set[tuple[int, str, int, int]]:
+    """(stage, letter, device, operator) of the spans in which a stage runs its forward a second time: the
+    first of its backward."""
+    again = set()
+    letters: dict[int, set[str]] = defaultdict(set)
+    for stage, letter, _, _, _ in compute:
+        letters[stage].add(letter)
+    for stage, letter, _, device, operator in compute:
+        starts = letter in "BI" or (letter == "W" and "I" not in letters[stage])
+        if not plan.stages[stage].recompute or not starts:
+            continue
+        mine = [o for o in plan.stages[stage].operators if _runs_in(problem.graph.operators[o].phase, letter)]
+        if operator in (-1, mine[0]):
+            again.add((stage, letter, device, operator))
+    return again
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,8 +339,9 @@ def _least_memory(problem: Problem, plan: Plan, compute: dict[Key, Span], device
             amounts = [problem.graph.operators[o].saved_bytes for o in plan.stages[stage].operators]
             known[stage] = sum(amount.fixed + amount.per_sample * samples for amount in amounts)
         held = known[stage]
-        ends = [s.end_s for kind in "BIW" if (s := compute.get((stage, kind, j, at, -1))) is not None]
-        changes += [(span.start_s, held), (max(ends, default=span.end_s), -held)]
+        spans = [s for kind in "BIW" if (s := compute.get((stage, kind, j, at, -1))) is not None]
+        since = min((s.start_s for s in spans), default=span.start_s) if plan.stages[stage].recompute else span.start_s
+        changes += [(since, held), (max((s.end_s for s in spans), default=span.end_s), -held)]
     peak = level = 0.0
     for _, change in sorted(changes):
         level += change

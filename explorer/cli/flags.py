@@ -103,6 +103,16 @@ def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> 
         help="let a stage run on up to N devices, each with a share of every micro-batch (without N: on all)",
     )
     problem.add_argument(
+        "--recompute",
+        action="store_true",
+        help="let a stage run its forward again in place of keeping activations (checkpointing)",
+    )
+    problem.add_argument(
+        "--mixed-micro-batches",
+        action="store_true",
+        help="let stages differ in the size of their micro-batches",
+    )
+    problem.add_argument(
         "--subgraphs",
         type=int,
         metavar="Q",
@@ -139,6 +149,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
         mini_batch=args.mini_batch,
         micro_batches=args.micro_batches,
         max_replicas=args.replicate,
+        recompute=args.recompute,
+        mixed_micro_batches=args.mixed_micro_batches,
         subgraphs_per_device=args.subgraphs,
         pins=_pins(args.pin),
     )

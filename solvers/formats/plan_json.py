@@ -83,6 +83,7 @@ def _plan_json(plan: Plan) -> dict[str, object]:
             "devices": list(stage.devices),
             "micro_batch_size": stage.micro_batch_size,
             "in_flight": stage.in_flight,
+            "recompute": stage.recompute,
         }
         for stage in plan.stages
     ]
@@ -101,12 +102,13 @@ def _read_plan(field: Field, graph: OpGraph, devices: int) -> Plan:
 
 
 def _read_stage(field: Field, operators: int, devices: int) -> Stage:
-    parts = field.fields(("operators", "devices"), ("micro_batch_size", "in_flight"))
+    parts = field.fields(("operators", "devices"), ("micro_batch_size", "in_flight", "recompute"))
     return Stage(
         tuple(item.integer(0, operators - 1) for item in parts["operators"].items(operators)),
         tuple(item.integer(0, devices - 1) for item in parts["devices"].items(MAX_REPLICAS)),
         parts["micro_batch_size"].integer(1) if "micro_batch_size" in parts else 1,
         parts["in_flight"].integer(1) if "in_flight" in parts else 1,
+        parts["recompute"].flag() if "recompute" in parts else False,
     )
 
 

@@ -12,7 +12,10 @@ _REQUIRED = (
     "cluster", "compute", "objective", "contiguity", "transfers", "execution", "pipeline", "mini_batch",
     "micro_batches", "training", "optimizer",
 )  # fmt: skip
-_OPTIONAL = ("transfer_s", "stated_bytes", "pins", "costs_from", "max_replicas", "subgraphs_per_device")
+_OPTIONAL = (
+    "transfer_s", "stated_bytes", "pins", "costs_from", "max_replicas", "recompute", "mixed_micro_batches",
+    "subgraphs_per_device",
+)  # fmt: skip
 
 
 def problem_json(problem: Problem) -> dict[str, object]:
@@ -28,6 +31,8 @@ def problem_json(problem: Problem) -> dict[str, object]:
         "training": problem.training,
         "optimizer": problem.optimizer.value,
         "max_replicas": problem.max_replicas,
+        "recompute": problem.recompute,
+        "mixed_micro_batches": problem.mixed_micro_batches,
         "subgraphs_per_device": problem.subgraphs_per_device,
         "pins": [[operator, device] for operator, device in sorted(problem.pins.items())],
         "costs_from": problem.costs_from,
@@ -56,6 +61,8 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
         "transfer_s": read_numbers(parts.get("transfer_s"), len(graph.tensors)),
         "stated_bytes": read_numbers(parts.get("stated_bytes"), len(graph)),
         "max_replicas": parts["max_replicas"].integer(1) if "max_replicas" in parts else 1,
+        "recompute": parts["recompute"].flag() if "recompute" in parts else False,
+        "mixed_micro_batches": parts["mixed_micro_batches"].flag() if "mixed_micro_batches" in parts else False,
         "subgraphs_per_device": None if subgraphs is None or subgraphs.is_null else subgraphs.integer(1),
         "pins": _read_pins(parts["pins"], len(graph)) if "pins" in parts else {},
         "costs_from": parts["costs_from"].text() if "costs_from" in parts else "given",

@@ -1,0 +1,31 @@
+"""How many micro-batches a stage keeps in flight: the rule of pipelines that are DAGs of stages."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from solvers.graph import topological_order
+
+
+def in_flight_samples(
+    after: Sequence[Collection[int]],
+    sizes: Sequence[int],
+    blocks: Sequence[int],
+    mini_batch: int,
+    weightless: Collection[int] = (),
+) -> list[int]:
+    """Samples each stage has forwarded at most before their backward (GraphPipe, ASPLOS 2025, section 5).
+
+    after: the stages that read forward tensors of each, [stages]. sizes: samples per micro-batch b;
+    blocks: micro-batches k that run in a row (kFkB). A sink keeps k b; a stage whose successors y
+    keep i_y keeps max over y of (i_y + max(k b, k_y b_y)), rounded up to its own micro-batches, at
+    most the mini-batch. With one size and k = 1 that is 1F1B: the number of stages on the longest path
+    to a sink. weightless: stages that take next to no time, so that nothing more need be kept before them.
+    """
+    kept = [0] * len(after)
+    for stage in reversed(topological_order([sorted(targets) for targets in after])):
+        own = need = blocks[stage] * sizes[stage]
+        for y in after[stage]:
+            need = max(need, kept[y] + (0 if y in weightless else max(own, blocks[y] * sizes[y])))
+        kept[stage] = min(mini_batch, -(-need // sizes[stage]) * sizes[stage])
+    return kept
