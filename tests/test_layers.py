@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
      "solvers.chain_search",
      "solvers.segments", "solvers.sets", "solvers.agglomerate",
      "solvers.units", "solvers.crossings", "solvers.orders", "solvers.in_flight", "solvers.patterns",
-     "solvers.eager_order", "solvers.drafts", "solvers.mapping", "solvers.effort", "solvers.lowering",
+     "solvers.eager_order", "solvers.drafts", "solvers.mapping", "solvers.effort", "solvers.pipelines", "solvers.lowering",
      "solvers.memory", "solvers.load", "solvers.contiguity", "solvers.assemble",
      "solvers.simulate", "solvers.evaluate", "solvers.latency.model", "solvers.latency.plans", "solvers.bounds",
      "solvers.verify", "solvers.pipedream_optimizer"),

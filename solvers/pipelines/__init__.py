@@ -1,0 +1,1 @@
+"""Searching for pipelines of stages: costs, decompositions, estimates and moves over super-operators."""
