@@ -74,7 +74,9 @@ def training(forward: Forward) -> Mirrored:
     tensors += _gradients(forward, input_gradient, backward_of)
     for group in sorted(weight_gradient):
         for owner, nbytes in forward.weights[group].items():
-            tensors.append(Tensor(weight_gradient[group], (update[owner],), Amount(fixed=nbytes)))
+            dense = Amount(fixed=nbytes)
+            gradient = _amount(forward, group, "sparse_gradient_bytes") if _is_sparse(forward, group) else dense
+            tensors.append(Tensor(weight_gradient[group], (update[owner],), gradient))
     return Mirrored(tuple(operators), tuple(tensors))
 
 
@@ -138,24 +140,32 @@ def _weight_gradient(forward: Forward, group: int, *, alone: bool) -> Operator:
     """
     operator = forward.operators[group]
     written = Amount(fixed=float(sum(forward.weights[group].values())))
-    inputs = _amount(forward, group, "read_bytes")
     if operator.op_type in LOOKUPS:
-        # The gradient of a table is dense: zeroed whole, then the rows read are added to.
-        inputs = inputs + _amount(forward, group, "written_bytes")
+        # A table's gradient has the rows read; a dense one is zeroed whole before they are written.
+        rows = _amount(forward, group, "param_read_bytes")
+        written = rows if _is_sparse(forward, group) else written + rows
     return Operator(
         name=f"{operator.name}/grad_weight",
         op_type=operator.op_type,
         phase=Phase.BACKWARD_WEIGHT,
         module_path=operator.module_path,
         flops=_times(operator.flops, 2.0 if alone and operator.op_type in RECURRENT else 1.0),
-        moved_bytes=_amount(forward, group, "written_bytes") + inputs + written,
+        moved_bytes=_amount(forward, group, "written_bytes") + _amount(forward, group, "read_bytes") + written,
         colocation=operator.colocation,
         forward_of=group,
     )
 
 
+def _is_sparse(forward: Forward, group: int) -> bool:
+    """Whether the gradient of the table that an operator looks into holds only the rows looked up."""
+    return forward.sizes[group][0].sparse_gradient_bytes > 0
+
+
 def _update(forward: Forward, group: int) -> Operator:
-    """One optimizer step (sized as Adam) for the parameters an operator owns, once per mini-batch."""
+    """One optimizer step (sized as Adam) for the parameters an operator owns, once per mini-batch.
+
+    Adam's moments decay everywhere, so it goes through the whole of a table of which few rows have a gradient.
+    """
     operator = forward.operators[group]
     return Operator(
         name=f"{operator.name}/update",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.tracing.captured import Captured, Value
+from explorer.tracing.flops import BAGS
 
 NOTE = "captured at one batch: what depends on the inputs is taken as proportional to the samples"
 
@@ -14,8 +15,8 @@ def doubled(captured: Captured) -> tuple[Captured, Captured]:
 
     A value grows if it depends on an input with the batch as its first dimension, has a dimension,
     and its elements divide evenly among the samples; so does a new tensor (zero states) of two
-    dimensions or more of which the first is the batch. Exact unless a reduction over the batch leaves
-    a tensor (not a scalar) whose size the samples happen to divide.
+    dimensions or more of which the first is the batch, and so do the offsets of bags that grow. Exact
+    unless a reduction over the batch leaves a tensor (not a scalar) whose size the samples happen to divide.
     """
     batch = captured.samples
     growing: set[str] = set()
@@ -29,6 +30,10 @@ def doubled(captured: Captured) -> tuple[Captured, Captured]:
         elif not node.tensors:
             made = {o: captured.values[o].shape for o in node.outputs}
             growing |= {o for o, shape in made.items() if len(shape) >= 2 and shape[0] == batch}
+    for node in captured.nodes:
+        offsets = node.tensor("offsets") if node.target in BAGS else None
+        if offsets is not None and node.outputs[0] in growing:
+            growing.add(captured.root(offsets))
     values = {name: _grown(value, batch) if name in growing else value for name, value in captured.values.items()}
     saved = []
     for entry in captured.saved:

@@ -21,6 +21,8 @@ def flops(node: Node, values: Values) -> float:
     formula = FORMULAS.get(node.target)
     if formula is not None:
         return float(formula(node, values))
+    if node.target in BAGS:
+        return _bag(node, values)
     touched = [values[name].numel for name in node.outputs] + [values[name].numel for _, name in node.tensors]
     if not node.outputs or node.target in PURE_COPIES:
         return 0.0
@@ -98,6 +100,13 @@ def _einsum(node: Node, values: Values) -> float:
     return 2.0 * math.prod(sizes.values())
 
 
+def _bag(node: Node, values: Values) -> float:
+    """Every element of every row looked up is added, and multiplied first if the rows have weights."""
+    table, indices = (values[name] for _, name in node.tensors[:2])
+    weighted = node.tensor("per_sample_weights") is not None
+    return (2.0 if weighted else 1.0) * indices.numel * math.prod(table.shape[1:])
+
+
 FORMULAS: dict[str, Callable[[Node, Values], float]] = {
     "aten.linear": _product("input", "weight"),
     "aten.mm": _product("self", "mat2"),
@@ -130,6 +139,9 @@ RECURRENT = frozenset({"aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu"
 
 PRODUCTS = frozenset(FORMULAS)
 """Operators that are products of matrices, or convolutions, or attention."""
+
+BAGS = frozenset({"aten.embedding_bag", "aten._embedding_bag", "aten._embedding_bag_forward_only"})
+"""Operators that look rows up and add them: of the table, the indices and where each bag begins."""
 
 PER_ELEMENT = {
     "aten.layer_norm": 8, "aten.rms_norm": 5, "aten.batch_norm": 8, "aten.group_norm": 8, "aten.softmax": 5,

@@ -3,7 +3,7 @@ share storage, which carry gradients, and what autograd saves for the backward.
 
 Saved is what PyTorch saves on a CPU, except that attention with dropout is taken to be fused, as it is
 on a GPU. A GPU differs in small things: it keeps one byte for an element of a dropout mask, where a CPU
-keeps one element of the input's dtype.
+keeps one element of the input's dtype, and the bag of each index of an embedding bag.
 """
 
 from __future__ import annotations

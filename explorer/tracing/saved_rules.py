@@ -72,10 +72,12 @@ def _steps(kept: float) -> Callable[[Node, Values], float]:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """inputs: the arguments saved. output: whether the result is. extra: bytes made inside."""
+    """inputs: the arguments saved. output: whether the result is. rest: whether the results after the
+    first are. extra: bytes made inside."""
 
     inputs: tuple[str, ...] = ()
     output: bool = False
+    rest: bool = False
     extra: Callable[[Node, Values], float] = _none
 
 
@@ -105,6 +107,8 @@ RULES: dict[str, Rule] = {
     "aten.batch_norm": Rule(("input",), extra=_channel_statistics),
     "aten.dropout": Rule(extra=_noise),
     "aten.embedding": Rule(("indices",)),
+    # Beside the sums it returns the size of every bag and the position of its largest element.
+    **_all(Rule(("indices", "offsets", "per_sample_weights"), rest=True), "embedding_bag", "_embedding_bag"),
     "aten.cross_entropy_loss": Rule(("target",), extra=_log_probabilities),
     "aten.nll_loss": Rule(("self", "target")),
     "aten.mse_loss": Rule(("self", "target")),
@@ -148,6 +152,8 @@ def with_saved(captured: Captured) -> Captured:
             kept = [name for name in operands if any(values[x].requires_grad for x in _others(operands, name))]
         if rule.output:
             kept.append(node.outputs[0])
+        if rule.rest:
+            kept += node.outputs[1:]
         for name in kept:
             root = captured.root(name)
             if root not in settled:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from explorer.tracing.captured import Captured
-from explorer.tracing.flops import flops
+from explorer.tracing.captured import ITEM_BYTES, Captured, Node
+from explorer.tracing.flops import BAGS, flops
 from explorer.tracing.fold import Folded, is_view
 from solvers.graph import Amount
 
-LOOKUPS = frozenset({"aten.embedding", "aten.embedding_bag", "aten.index_select", "aten.gather", "aten.index"})
-"""Operators that read, of their first argument, only the rows they return and not the whole table."""
+LOOKUPS = BAGS | {"aten.embedding", "aten.index_select", "aten.gather", "aten.index"}
+"""Operators that read, of their first argument, only some rows and not the whole table."""
+
+POSITION_BYTES = ITEM_BYTES["int64"]
+"""A sparse gradient holds the position of each row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """flops; bytes read of activations and of parameters; bytes written; bytes saved for the backward
-    and bytes of outputs that are not; bytes of the activations it reads that carry a gradient."""
+    and bytes of outputs that are not; bytes of the activations it reads that carry a gradient; bytes of
+    the gradient of a table that holds only the rows looked up and their positions, 0 if it is dense."""
 
     flops: float
     read_bytes: float
@@ -25,6 +30,7 @@ class Sizes:
     saved_bytes: float
     workspace_bytes: float
     gradient_bytes: float
+    sparse_gradient_bytes: float
 
 
 def measure(captured: Captured, folded: Folded) -> list[Sizes]:
@@ -48,6 +54,7 @@ def _sizes(
     operations = 0.0
     written = 0.0
     temporary = 0.0
+    sparse = 0.0
     inputs: dict[str, float] = {}
     weights: dict[str, float] = {}
     carrying: dict[str, float] = {}
@@ -59,14 +66,16 @@ def _sizes(
             continue
         operations += flops(node, values)
         written += sum(values[output].nbytes for output in node.outputs)
-        returned = sum(values[output].nbytes for output in node.outputs)
+        looked_up = rows_bytes(captured, node) if node.target in LOOKUPS else 0.0
+        if node.constants.get("sparse") and looked_up:
+            sparse += looked_up + POSITION_BYTES * values[node.tensors[1][1]].numel
         for argument, (_, name) in enumerate(node.tensors):
             part = captured.portion(name)
             root = captured.root(name)
             # A view that repeats (expand) reads no more than there is.
             size = float(min(values[name].nbytes, values[part].nbytes))
             if node.target in LOOKUPS and argument == 0:
-                size = float(returned)
+                size = looked_up
             if root in captured.parameters:
                 weights[root] = max(weights.get(root, 0.0), size)
             else:
@@ -84,7 +93,17 @@ def _sizes(
         saved_bytes=sum(saved[position] for position in group),
         workspace_bytes=temporary,
         gradient_bytes=sum(carrying.values()),
+        sparse_gradient_bytes=sparse,
     )
+
+
+def rows_bytes(captured: Captured, node: Node) -> float:
+    """Bytes of the rows that one of `LOOKUPS` reads: one for every index of a bag, else those it returns."""
+    values = captured.values
+    if node.target in BAGS:
+        table, indices = (values[name] for _, name in node.tensors[:2])
+        return float(indices.numel * math.prod(table.shape[1:]) * ITEM_BYTES.get(table.dtype, 4))
+    return float(sum(values[output].nbytes for output in node.outputs))
 
 
 @dataclass(frozen=True, slots=True)
