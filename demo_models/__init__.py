@@ -68,5 +68,19 @@ MODELS: dict[str, Demo] = {
         "408 million",
         "0.1 million",
     ),
+    **_pair(
+        "dlrm",
+        "DLRM",
+        "Recommendation model: seven dense branches and seven embedding tables, joined before the score.",
+        "1.03 billion",
+        "12 k",
+    ),
+    **_pair(
+        "candle_uno",
+        "CANDLE Uno",
+        "Drug response: seven branches of fully connected layers, joined before the regression.",
+        "584 million",
+        "19 k",
+    ),
 }
 """Every demo by name."""

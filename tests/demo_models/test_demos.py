@@ -10,7 +10,7 @@ import torch
 
 from demo_models import MODELS
 
-FAMILIES = ("gpt", "bert", "resnet50", "inception", "gnmt", "multimodal")
+FAMILIES = ("gpt", "bert", "resnet50", "inception", "gnmt", "multimodal", "dlrm", "candle_uno")
 SMALL = [f"{family}-small" for family in FAMILIES]
 
 

@@ -9,7 +9,7 @@ from demo_models import MODELS
 from solvers.graph import Phase
 from tests.tracing.models import demo, forward
 
-REAL = ("gpt", "bert", "resnet50", "inception", "gnmt", "multimodal")
+REAL = ("gpt", "bert", "resnet50", "inception", "gnmt", "multimodal", "dlrm", "candle_uno")
 SMALL = tuple(f"{name}-small" for name in REAL)
 
 

@@ -24,7 +24,7 @@ from solvers.errors import InvalidProblem
 from solvers.graph import Phase
 from tests.tracing.models import Tied, demo
 
-SMALL = ["gpt-small", "resnet50-small", "inception-small", "gnmt-small", "multimodal-small"]
+SMALL = ["gpt-small", "resnet50-small", "inception-small", "gnmt-small", "multimodal-small", "dlrm-small"]
 
 
 def exported(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> bytes:

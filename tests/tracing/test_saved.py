@@ -32,7 +32,9 @@ def saved_by_a_real_step(name: str) -> int:
     return total
 
 
-@pytest.mark.parametrize("name", ["gpt-small", "resnet50-small", "inception-small", "gnmt-small", "multimodal-small"])
+@pytest.mark.parametrize(
+    "name", ["gpt-small", "resnet50-small", "inception-small", "gnmt-small", "multimodal-small", "dlrm-small"]
+)
 def test_the_trace_saves_what_a_real_step_saves(name: str) -> None:
     graph = demo(name).graph
     traced = sum(operator.saved_bytes.at(graph.samples) for operator in graph.operators)
