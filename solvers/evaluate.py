@@ -134,6 +134,8 @@ def _too_many(problem: Problem, plan: Plan) -> str:
     for index, stage in enumerate(plan.stages):
         if stage.recompute and not problem.recompute:
             return f"stage {index} recomputes its forward, which is not allowed"
+        if not problem.can_share(stage.micro_batch_size, len(stage.devices)):
+            return f"stage {index}: {len(stage.devices)} devices cannot share {stage.micro_batch_size} samples equally"
         if len(stage.devices) > problem.max_replicas:
             return f"stage {index} is on {len(stage.devices)} devices, at most {problem.max_replicas} are allowed"
     if problem.is_latency and problem.subgraphs_per_device is not None:

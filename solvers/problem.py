@@ -233,6 +233,11 @@ class Problem:
         """How many times the parameters are held: 1 in inference, else by optimizer."""
         return STATIC_COPIES[self.optimizer] if self.training else 1.0
 
+    def can_share(self, micro_batch_size: int, replicas: int) -> bool:
+        """Whether so many replicas can share every micro-batch equally: a sample cannot be split. Where
+        times are stated per sample alone, a "sample" stands for any number of them."""
+        return micro_batch_size % replicas == 0 or len(self.compute.samples) == 1
+
     def static_bytes(self) -> NDArray[np.float64]:
         """Bytes each operator holds on its device all the time, shape [operators]."""
         if self.stated_bytes is not None:

@@ -76,7 +76,7 @@ def variant_costs(
     starts = np.zeros(len(merged) + 1, np.int64)
     np.cumsum([len(on) for on in merged], out=starts[1:])
     flat = np.array([pair for on in merged for pair in on], np.int64).reshape(-1, 2)
-    sync_s, sync_s_per_byte = _synchronisation(problem, variant.replicas)
+    sync_s, sync_s_per_byte = _synchronisation(problem, variant.replicas, contracted.samples)
     return VariantCosts(
         np.array([by_pass(copy.acc_pass_s) for copy in copies]),
         by_pass(contracted.cpu_pass_s),
@@ -106,16 +106,20 @@ def _added_up(on: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return sorted(roles.items())
 
 
-def _synchronisation(problem: Problem, replicas: int) -> tuple[Floats, Floats]:
-    """Seconds per sample of a ring all-reduce of gradients among r replicas, fixed and per byte, [replicas]."""
+def _synchronisation(problem: Problem, replicas: int, samples: int) -> tuple[Floats, Floats]:
+    """Seconds per sample of a ring all-reduce of gradients among r replicas, fixed and per byte, [replicas];
+    inf where they cannot share micro-batches of ``samples``."""
     fixed, per_byte = np.zeros(replicas), np.zeros(replicas)
+    for r in range(2, replicas + 1):
+        if not problem.can_share(samples, r):
+            fixed[r - 1] = math.inf
     links = problem.cluster.links
     if not problem.training or not links:
         return fixed, np.where(np.arange(replicas) > 0, math.inf if problem.training else 0.0, 0.0)
     latency = max(link.latency_s for link in links)
     slowest = min(link.bandwidth_bytes_per_s for link in links)
     for r in range(2, replicas + 1):
-        fixed[r - 1] = 2 * (r - 1) * latency / problem.mini_batch
+        fixed[r - 1] += 2 * (r - 1) * latency / problem.mini_batch
         per_byte[r - 1] = 2 * (r - 1) / r / slowest / problem.mini_batch
     return fixed, per_byte
 

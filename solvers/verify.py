@@ -86,6 +86,9 @@ def _structure(problem: Problem, plan: Plan) -> list[str]:
             found.append(f"stage {index}: {stage.micro_batch_size} samples do not divide the mini-batch")
         if stage.recompute and not problem.recompute:
             found.append(f"stage {index} recomputes its forward, which is not allowed")
+        per_sample = len(problem.compute.samples) == 1
+        if stage.micro_batch_size % len(stage.devices) and not per_sample:
+            found.append(f"stage {index}: its replicas would have to split a sample")
         if len(stage.devices) > problem.max_replicas:
             found.append(f"stage {index} has {len(stage.devices)} replicas, {problem.max_replicas} are allowed")
         for device in stage.devices:

@@ -23,8 +23,9 @@ class VariantCosts(NamedTuple):
     acc_s: [replicas, passes, nodes]; cpu_s: [passes, nodes]; supported: [nodes], whether an
     accelerator can run it. static_bytes, param_bytes: [nodes]; saved_bytes, workspace_bytes:
     [replicas, nodes]. sync_s, sync_s_per_byte: [replicas], the gradients' synchronisation, if there
-    are any; it is sent in the last pass. node_start, node_message, node_role: the messages a node is
-    on, and whether it MAKES them, READS them or both (their sum). message_pass: [messages];
+    are any, sent in the last pass; inf where so many replicas cannot share a micro-batch. node_start,
+    node_message, node_role: the messages a node is on, and whether it MAKES them, READS them or both
+    (their sum). message_pass: [messages];
     message_s: [replicas, messages]. maker_start, makers, reader_start, readers: a message's nodes.
     """
 

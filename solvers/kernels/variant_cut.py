@@ -73,7 +73,8 @@ def cut_order_variant(
             for r in range(replicas):
                 saved[r] += saved_of[r, v]
                 workspace[r] = max(workspace[r], workspace_of[r, v])
-                synchronised = sync_s[r] + sync_s_per_byte[r] * params if params > 0 else 0.0
+                impossible = np.isinf(sync_s[r])
+                synchronised = sync_s[r] + sync_s_per_byte[r] * params if params > 0 or impossible else 0.0
                 usable[r + 1] = within = True
                 for p in range(passes):
                     load[r, p, 0] += acc_of[r, p, v] if supported[v] else np.inf

@@ -137,7 +137,8 @@ def walk_variant(lattice: Lattice, costs: VariantCosts, limits: VariantLimits, a
                 saved = path_kept[depth, r, 0] + saved_of[r, v]
                 workspace = max(path_kept[depth, r, 1], workspace_of[r, v])
                 path_kept[deeper, r, 0], path_kept[deeper, r, 1] = saved, workspace
-                synchronised = sync_s[r] + sync_s_per_byte[r] * params if params > 0 else 0.0
+                impossible = np.isinf(sync_s[r])
+                synchronised = sync_s[r] + sync_s_per_byte[r] * params if params > 0 or impossible else 0.0
                 possible = most[r + 1, last] >= 0
                 for p in range(passes):
                     sent = path_load[deeper, r, p, 3] + (synchronised if p == last else 0.0)
@@ -189,7 +190,8 @@ def walk_variant(lattice: Lattice, costs: VariantCosts, limits: VariantLimits, a
                 if not usable[r]:
                     continue
                 copy = max(r - 1, 0)
-                synchronised = sync_s[copy] + sync_s_per_byte[copy] * params if params > 0 else 0.0
+                impossible = np.isinf(sync_s[copy])
+                synchronised = sync_s[copy] + sync_s_per_byte[copy] * params if params > 0 or impossible else 0.0
                 first_s = last_s = 0.0
                 possible = True
                 for p in range(passes):
