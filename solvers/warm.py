@@ -35,6 +35,7 @@ def warm() -> None:
         solve(latency, name)
     solve(replace(latency, subgraphs_per_device=1), "latency-search")
     optimise(profile_of(chain, 1), 2, 1e9)
+    solve(_tiny(Objective.ITERATION), "pipedream-iter")
     _price()
 
 

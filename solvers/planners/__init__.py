@@ -21,6 +21,7 @@ from solvers.planners.max_load_ip import MaxLoadIP
 from solvers.planners.non_contiguous import NonContiguous
 from solvers.planners.partitioner import Partitioner
 from solvers.planners.pipedream import PipeDream
+from solvers.planners.pipedream_iter import PipeDreamIteration
 from solvers.planners.portfolio import Auto
 
 PLANNERS: dict[str, type[Planner]] = {
@@ -41,6 +42,7 @@ PLANNERS: dict[str, type[Planner]] = {
         LatencyIP,
         GreedyLatency,
         PipeDream,
+        PipeDreamIteration,
         Partitioner,
         EqualSplit,
         Expert,

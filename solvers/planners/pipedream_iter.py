@@ -1,0 +1,159 @@
+"""The best sequential pipeline for the iteration itself: cuts of linear orders, with replicas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from solvers.bounds import bound_with_s
+from solvers.chains import topological_orders
+from solvers.coarsen import Condensed
+from solvers.contracted import Contracted
+from solvers.drafts import Draft, realise
+from solvers.effort import Effort
+from solvers.errors import InvalidPlan
+from solvers.iteration_chain import Cut, CutSearch
+from solvers.lines import cost_order, degrees_of, rules_of
+from solvers.monitor import Monitor
+from solvers.planners.boundary_moves import improve
+from solvers.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
+from solvers.planners.pipedream import PipeDream, in_blocks
+from solvers.problem import Problem
+
+WORTH = 1.15
+"""Cuts that take longer than this many times the best known are not improved."""
+
+
+@dataclass(frozen=True)
+class PipeDreamIteration:
+    """A chain of stages with the least iteration time instead of the least bottleneck.
+
+    PipeDream's setting (operators in a linear order, stages of consecutive ones, each on one device or
+    data parallel on several) with the objective (M - 1) t + L + synchronisation, t being the slowest
+    stage's time and L the critical path of one micro-batch. For every number of micro-batches, of
+    several orders (branch after branch, branches in turn, mixed, and PipeDream's blocks), and for a row
+    of ceilings on t, a dynamic programme over (operators, devices, stages that follow) finds the least
+    L; the most promising cuts are improved by local moves on a simulation of the chain whose stages
+    wait for one another, and the best of them are offered.
+
+    orders: how many linear orders. atoms: how many pieces an order is cut into at most. finalists: how
+    many cuts are improved and offered. slack: most micro-batches in flight beyond what the rule asks for.
+    moves: whether boundaries are then moved under the full simulation.
+    """
+
+    name: ClassVar[str] = "pipedream-iter"
+    source: ClassVar[str] = "PipeDream's chain (Narayanan et al., SOSP 2019), for the time of an iteration"
+    guarantee: ClassVar[str] = "heuristic"
+
+    orders: int = 4
+    atoms: int = 160
+    finalists: int = 8
+    slack: int = 2
+    moves: bool = True
+
+    def __post_init__(self) -> None:
+        for what, least in (("orders", 1), ("atoms", 1), ("finalists", 1), ("slack", 0)):
+            if getattr(self, what) < least:
+                raise ValueError(f"{what} must be at least {least}, found {getattr(self, what)}")
+
+    def unsupported(self, problem: Problem) -> str | None:
+        if not problem.cluster.accelerators:
+            return "it cuts pipelines of accelerators, and the cluster has none"
+        return unsupported(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        search = _Search(self, problem, monitor)
+        for share in memory_shares(problem):
+            search.run(share)
+            if monitor.best is not None:
+                break
+        monitor.note(f"dynamic programme over chains: {search.effort}")
+        if self.moves and monitor.best is not None:
+            monitor.begin("moving operators across stage boundaries")
+            improve(problem, monitor)
+        return False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Row:
+    """One linear order at one number of micro-batches."""
+
+    condensed: Condensed
+    contracted: Contracted
+    nodes: tuple[int, ...]
+    micro_batches: int
+
+
+class _Search:
+    def __init__(self, planner: PipeDreamIteration, problem: Problem, monitor: Monitor) -> None:
+        self.planner, self.problem, self.monitor = planner, problem, monitor
+        self.effort = Effort()
+        # PipeDream's blocks keep a branch whole, and leave fewer places to cut.
+        blocks = in_blocks(problem, PipeDream().blocks(problem, monitor.check))
+        self.views = (Condensed(problem, ordered=True), Condensed(blocks, ordered=True))
+
+    def run(self, share: float) -> None:
+        """Offer the best cuts planned for this share of the devices' memory."""
+        found: list[tuple[Cut, _Row, CutSearch]] = []
+        best_s = self.monitor.objective_s
+        for row in self._rows():
+            if bound_with_s(self.problem, row.micro_batches) >= best_s:
+                continue
+            search = self._searcher(row, share, self.planner.atoms)
+            for cut in search.candidates(best_s * WORTH):
+                found.append((cut, row, search))
+                best_s = min(best_s, cut.iteration_s)
+            self.effort += search.effort
+        found.sort(key=lambda each: each[0].iteration_s)
+        refined: list[tuple[Cut, CutSearch]] = []
+        for cut, row, search in found[: self.planner.finalists]:
+            if cut.iteration_s <= best_s * WORTH:
+                fine, at = self._fine(row, share, search, search.descend(cut, self.planner.slack))
+                refined.append((fine.descend(at, self.planner.slack), fine))
+        for cut, search in sorted(refined, key=lambda each: each[0].iteration_s):
+            for slack in sorted({0, cut.slack}):
+                self._offer(search, search.judged(cut.stages, slack))
+
+    def _rows(self) -> Iterator[_Row]:
+        for count in micro_batch_choices(self.problem):
+            for view, condensed in enumerate(self.views):
+                contracted = condensed.at(self.problem.mini_batch // count)
+                if not contracted.supported.all():
+                    continue
+                for order in topological_orders(contracted.shape, 1 if view else self.planner.orders):
+                    self.monitor.check()
+                    yield _Row(condensed, contracted, tuple(order[::-1].tolist()), count)
+
+    def _searcher(self, row: _Row, share: float, atoms: int) -> CutSearch:
+        degrees = degrees_of(self.problem, row.contracted.samples)
+        order = cost_order(row.condensed, row.contracted, row.nodes, atoms, degrees)
+        rules = rules_of(self.problem, row.micro_batches, strict=True, memory_share=share)
+        return CutSearch(order, rules, self.monitor.check)
+
+    def _fine(self, row: _Row, share: float, coarse: CutSearch, cut: Cut) -> tuple[CutSearch, Cut]:
+        """The same cut of the same order, now in atoms that are single super-operators."""
+        if len(coarse.order.atoms) == len(row.nodes):
+            return coarse, cut
+        fine = self._searcher(row, share, len(row.nodes))
+        ends = np.cumsum([len(atom) for atom in coarse.order.atoms])
+        fine_ends = np.cumsum([len(atom) for atom in fine.order.atoms])
+        stages, begin = [], 0
+        for _, end, degree in cut.stages:
+            until = int(np.searchsorted(fine_ends, ends[end - 1])) + 1
+            stages.append((begin, until, degree))
+            begin = until
+        return fine, fine.judged(tuple(stages), cut.slack)
+
+    def _offer(self, search: CutSearch, cut: Cut) -> float:
+        self.monitor.check()
+        if math.isinf(cut.iteration_s):
+            return math.inf
+        try:
+            plan = realise(self.problem, Draft(search.draft(cut)))
+        except InvalidPlan:  # backward tensors that do not mirror forward ones flow round its stages
+            return math.inf
+        return self.monitor.offer(plan)
