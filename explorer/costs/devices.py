@@ -23,7 +23,8 @@ class DeviceKind:
 
     peak_flops_per_s: dense products by dtype: "fp16", "bf16", "tf32", "fp32" (the last is also the
     rate of elementwise arithmetic). multiprocessors and tile (rows, columns of a product that one
-    multiprocessor computes at a time) quantise products. launch_s is the least time between the
+    multiprocessor computes at a time) quantise products; there are tiles of half a side, a quarter, ...,
+    but none narrower than narrowest. launch_s is the least time between the
     starts of two operators.
     """
 
@@ -33,12 +34,17 @@ class DeviceKind:
     peak_flops_per_s: Mapping[str, float]
     multiprocessors: int
     tile: tuple[int, int]
+    narrowest: int
     launch_s: float
 
 
 GPU_TILE = (128, 128)
 """A common tile of cuBLAS: NVIDIA, "Matrix Multiplication Background User's Guide", section 3
 https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/"""
+
+GPU_NARROWEST = 32
+"""cuBLAS has tiles of 32 x 128 and 128 x 32 for products of few rows or columns: cublasLtMatmulTile_t,
+https://docs.nvidia.com/cuda/cublas/#cublasltmatmultile-t"""
 
 GPU_LAUNCH_S = 3.8e-6
 """Seconds from one kernel to the next when launches are the limit, without CUDA graphs: A. Gray,
@@ -67,7 +73,8 @@ _XEON = {"fp16": _XEON_FP32, "bf16": _XEON_FP32, "tf32": _XEON_FP32, "fp32": _XE
 
 
 def _gpu(name: str, memory: float, bandwidth: float, peak: Mapping[str, float], multiprocessors: int) -> DeviceKind:
-    return DeviceKind(name, memory * GB, bandwidth * GB_PER_S, peak, multiprocessors, GPU_TILE, GPU_LAUNCH_S)
+    rate = bandwidth * GB_PER_S
+    return DeviceKind(name, memory * GB, rate, peak, multiprocessors, GPU_TILE, GPU_NARROWEST, GPU_LAUNCH_S)
 
 
 _KINDS = (
@@ -87,6 +94,7 @@ _KINDS = (
         multiprocessors=40,
         # Rows and columns of the AVX-512 micro-kernel of oneDNN and BLIS, rounded to powers of two.
         tile=(16, 32),
+        narrowest=16,
         # The order of one operator call in PyTorch's eager mode.
         launch_s=2e-6,
     ),

@@ -3,7 +3,8 @@
 seconds = max(arithmetic, bytes / bandwidth), and never less than a launch. What makes a device less
 efficient at small batches is quantisation, after NVIDIA's "Matrix Multiplication Background User's
 Guide", section 3 (https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/):
-a product is cut into tiles (a partial tile costs a whole one), and tiles are computed in waves of one
+a product is cut into tiles (a partial tile costs a whole one; a product narrower than the tile takes
+narrower tiles where libraries have them), and tiles are computed in waves of one
 tile per multiprocessor (a partial wave costs a whole one). Where there are fewer tiles than
 multiprocessors, libraries cut the sum as well (split-K), which costs writing and reading partial sums.
 
@@ -155,7 +156,9 @@ def _products(
     rows = grown(work.rows, work.rows_grow)
     depth = grown(work.depth, work.depth_grows)
     columns = work.columns[at, None]
-    tile_rows, tile_columns = device.tile
+    tile_rows, tile_columns = (
+        _side(length, side, device.narrowest) for length, side in zip((rows, columns), device.tile, strict=True)
+    )
     tiles = count * np.ceil(rows / tile_rows) * np.ceil(columns / tile_columns)
     # More than one product (both gradients of a product of activations) takes as many times longer.
     times = flops / (2.0 * count * rows * columns * depth)
@@ -171,3 +174,12 @@ def _products(
         arithmetic = np.where(better, busy, arithmetic)
         extra = np.where(better, partial, extra)
     return arithmetic, extra
+
+
+def _side(length: NDArray[np.float64], side: int, narrowest: int) -> NDArray[np.float64]:
+    """The side of the tile for each length: halved while it still covers the length and the library has it."""
+    chosen = np.full_like(length, side)
+    while side // 2 >= narrowest:
+        side //= 2
+        chosen = np.where(length <= side, side, chosen)
+    return chosen

@@ -73,6 +73,30 @@ def test_one_tile_beyond_a_wave_costs_up_to_a_wave_more() -> None:
     assert beyond / full == pytest.approx(2.0, rel=0.05)
 
 
+def test_a_narrow_product_is_bound_by_reading_its_matrix() -> None:
+    """Up to 32 samples of a layer of 4096 x 4096: in fp32, too, the matrix takes most of the time."""
+    reading = 4 * 4096**2 / (900e9 * 0.83)
+    seconds = estimate(layer(4096), ["V100-16GB"]).seconds["V100-16GB"][0]
+    assert seconds[:6] == pytest.approx([reading] * 6, rel=0.25)
+
+
+def test_a_product_half_as_wide_as_a_tile_takes_half_as_long() -> None:
+    seconds = estimate(layer(4096), ["V100-16GB"]).seconds["V100-16GB"][0]  # at 1, 2, 4, ... samples
+    assert seconds[6] == pytest.approx(seconds[7] / 2, rel=0.05)
+    assert seconds[5] == pytest.approx(seconds[6] / 2, rel=0.1)
+
+
+def layer(width: int) -> OpGraph:
+    """One linear operator in fp32 of as many rows as samples."""
+    operator = Operator(
+        "linear",
+        op_type="aten.linear",
+        flops=Amount(per_sample=2.0 * width**2),
+        moved_bytes=Amount(fixed=4.0 * width**2, per_sample=8.0 * width),
+    )
+    return OpGraph((operator,), (Tensor(0, (), Amount(per_sample=4.0 * width), (1, width), "float32"),))
+
+
 def test_few_tiles_with_a_long_sum_are_split_over_multiprocessors() -> None:
     whole = 2.0 * 128 * 128 * 65536 * 108 / (312e12 * 0.8)  # one multiprocessor alone
     assert seconds_of(product(128, 128, 65536)) < whole / 4
