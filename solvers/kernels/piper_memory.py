@@ -1,0 +1,159 @@
+"""How many micro-batches a stage of Piper can keep in flight, with or without recomputation.
+
+Tarnawski, Narayanan, Phanishayee, "Piper: Multidimensional Planner for DNN Parallelization", NeurIPS
+2021, section 4 and appendix on the knapsack of ways.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Ids = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+KEPT, HELD, KEPT_AGAIN, HELD_AGAIN, WORKSPACE, LEAST = 0, 1, 2, 3, 4, 5
+SUMS = 6
+"""Columns of a stage's bytes: kept per micro-batch in flight and held all the time, as it is and if
+everything is recomputed; the largest workspace; the least with one micro-batch in flight."""
+
+
+class StageMemory(NamedTuple):
+    """Bytes of the layers (or super-operators) of a stage, by group of options that need the same.
+
+    group: [options]. kept_bytes, held_bytes: [groups, nodes] per micro-batch in flight, and all the
+    time; kept_again_bytes, held_again_bytes: if the node is recomputed. workspace_bytes: [groups,
+    nodes], of which a stage needs the largest. received_bytes: [groups, messages] per micro-batch in flight of
+    a stage that receives it. by_layer: whether each node of a stage may be recomputed by itself, or all
+    or none. cheapest: [groups, flights, nodes] the nodes whose recomputation saves memory with so many
+    micro-batches in flight, least seconds per byte first, then -1; used only by layer. cap_bytes: of a device.
+    """
+
+    group: Ints
+    kept_bytes: Floats
+    held_bytes: Floats
+    kept_again_bytes: Floats
+    held_again_bytes: Floats
+    workspace_bytes: Floats
+    received_bytes: Floats
+    by_layer: bool
+    cheapest: Ids
+    cap_bytes: float
+
+
+@njit(cache=True)
+def add_node(memory: StageMemory, group: int, node: int, before: Floats, after: Floats) -> None:
+    """The sums of a stage with one more node; before, after: [SUMS]."""
+    kept, held = memory.kept_bytes[group, node], memory.held_bytes[group, node]
+    kept_again, held_again = memory.kept_again_bytes[group, node], memory.held_again_bytes[group, node]
+    after[KEPT] = before[KEPT] + kept
+    after[HELD] = before[HELD] + held
+    after[KEPT_AGAIN] = before[KEPT_AGAIN] + kept_again
+    after[HELD_AGAIN] = before[HELD_AGAIN] + held_again
+    after[WORKSPACE] = max(before[WORKSPACE], memory.workspace_bytes[group, node])
+    after[LEAST] = before[LEAST] + min(kept + held, kept_again + held_again)
+
+
+@njit(cache=True)
+def flights_within(cap: float, kept: float, held: float, wanted: int) -> int:
+    """The most micro-batches in flight, at most ``wanted``, that leave a sum within ``cap``."""
+    if held + wanted * kept <= cap:
+        return wanted
+    if held > cap:
+        return 0
+    fits = int(min((cap - held) / kept, float(wanted)))
+    while fits > 0 and held + fits * kept > cap:
+        fits -= 1
+    return fits
+
+
+@njit(cache=True)
+def most_flights(
+    memory: StageMemory,
+    option: int,
+    sums: Floats,
+    received: float,
+    inside: Flags,
+    again_of: Floats,
+    load_s: float,
+    again_s: float,
+    target_s: float,
+    wanted: int,
+    short: Floats,
+) -> int:
+    """The most micro-batches in flight, at most ``wanted``, with which a stage takes at most ``target_s``.
+
+    sums: [SUMS] of the stage; received: bytes it receives per micro-batch; inside: [nodes]; again_of:
+    [nodes] seconds more if a node is recomputed; again_s: their sum. load_s: without recomputation, at
+    most ``target_s``. short[0] is lowered to the least time above ``target_s`` that would allow more;
+    short[1] is set to 1 if memory turned anything away. By layer a stage that can keep y micro-batches
+    must also be able to keep fewer.
+    """
+    group = memory.group[option]
+    cap = memory.cap_bytes - sums[WORKSPACE]
+    plain = flights_within(cap, sums[KEPT] + received, sums[HELD], wanted)
+    if plain == wanted:
+        return wanted
+    short[1] = 1.0
+    if not memory.by_layer:
+        recomputed = flights_within(cap, sums[KEPT_AGAIN] + received, sums[HELD_AGAIN], wanted)
+        if recomputed <= plain:
+            return plain
+        if load_s + again_s <= target_s:
+            return recomputed
+        short[0] = min(short[0], load_s + again_s)
+        return plain
+    if load_s + again_s <= target_s:
+        low, high = plain, wanted + 1  # fits with low, not with high
+        while high - low > 1:
+            middle = (low + high) // 2
+            if greedy_s(memory, group, sums, inside, again_of, load_s, cap, middle) < np.inf:
+                low = middle
+            else:
+                high = middle
+        return low
+    while plain < wanted:
+        seconds = greedy_s(memory, group, sums, inside, again_of, load_s, cap, plain + 1)
+        if seconds > target_s:
+            short[0] = min(short[0], seconds)
+            break
+        plain += 1
+    return plain
+
+
+@njit(cache=True)
+def greedy_s(
+    memory: StageMemory,
+    group: int,
+    sums: Floats,
+    inside: Flags,
+    again_of: Floats,
+    load_s: float,
+    cap: float,
+    flights: int,
+) -> float:
+    """Seconds of a stage that recomputes the cheapest nodes until it fits; inf if it never does.
+
+    The heuristic for the knapsack of ways that Piper's appendix finds almost always optimal.
+    """
+    over = sums[HELD] + flights * sums[KEPT] - cap
+    if over <= 0:
+        return load_s
+    order = memory.cheapest[group, flights - 1]
+    for rank in range(len(order)):
+        node = order[rank]
+        if node < 0:
+            break
+        if not inside[node]:
+            continue
+        load_s += again_of[node]
+        over -= memory.held_bytes[group, node] - memory.held_again_bytes[group, node]
+        over -= flights * (memory.kept_bytes[group, node] - memory.kept_again_bytes[group, node])
+        if over <= 0:
+            return load_s
+    return np.inf

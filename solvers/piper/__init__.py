@@ -1,0 +1,1 @@
+"""Piper's dynamic programme (Tarnawski, Narayanan, Phanishayee, NeurIPS 2021) over layers and over problems."""

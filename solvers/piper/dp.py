@@ -1,0 +1,195 @@
+"""Piper's search: the chain of stages with the least bottleneck, over downsets that grow from the sink.
+
+Tarnawski, Narayanan, Phanishayee, NeurIPS 2021, section 5. The bottleneck is found by a search over
+targets, each of which a smaller dynamic programme tells feasible or not (`kernels.piper_dp`). An
+infeasible target also tells the next one that could be feasible, a feasible one gives a chain: they
+close in on the optimum from both sides, and it is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from solvers.contracted import Shape
+from solvers.downsets import Check, Downsets, enumerate_downsets, slices, suffix_order
+from solvers.effort import Effort
+from solvers.kernels.downset_walk import DONE, Lattice, Order, add_up
+from solvers.kernels.piper_dp import DEPTH, LOADS, PAIRS, RELAXATIONS, STATES, Probe, walk_stages
+from solvers.kernels.piper_memory import SUMS
+from solvers.piper.costed import Costed, PiperStage
+from solvers.traffic import Rows
+
+LIMIT = 40_000
+"""Downsets above which Piper's program gives up."""
+WORK_A_CALL = 2_000_000
+"""Steps per kernel call, about: a hundredth of a second."""
+EXACT = 1e-9
+"""Relative distance at which two bottlenecks are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class PiperSearch:
+    """A chain from the start of the pipeline to its end and its bottleneck (inf, and no stages, if there is
+    none); whether a memory cap turned anything away; pairs of downsets looked at, targets tried, and effort."""
+
+    bottleneck_s: float
+    stages: tuple[PiperStage, ...]
+    memory_was_short: bool
+    pairs: int
+    targets: int
+    effort: Effort
+
+
+NOTHING = PiperSearch(math.inf, (), False, 0, 0, Effort())
+
+
+def downsets_of(shape: Shape, check: Check, limit: int = LIMIT) -> Downsets | None:
+    """The downsets, which grow from the sink, or None if there are more than ``limit``."""
+    return enumerate_downsets(suffix_order(shape), limit, check)
+
+
+def order_of(edges: tuple[tuple[int, int], ...], nodes: int) -> Order:
+    """The order of nodes whose downsets grow from the sink. edges: (from, to), from < to."""
+    before: list[list[int]] = [[] for _ in range(nodes)]
+    after: list[list[int]] = [[] for _ in range(nodes)]
+    for u, v in sorted(set(edges)):
+        after[u].append(v)
+        before[v].append(u)
+    ahead, behind = Rows.of(after), Rows.of(before)
+    return Order(ahead.start, ahead.items, behind.start, behind.items)
+
+
+def least_bottleneck(downsets: Downsets, costed: Costed, check: Check) -> PiperSearch:
+    """The chain of ``downsets`` with the least bottleneck. Exact; calls ``check`` often.
+
+    downsets: of the nodes of ``costed``, growing from the sink. A search over one topological order
+    comes first: where its chain cannot be improved one more target proves it.
+    """
+    if not np.isfinite(costed.compute_s).any(axis=0).all():
+        return NOTHING
+    line = _line(len(costed))
+    start = _Search(line, costed, check).best(NOTHING)
+    return start if len(downsets) == len(line) else _Search(downsets, costed, check).best(start)
+
+
+def _line(nodes: int) -> Downsets:
+    """The downsets of the nodes' own order: its suffixes."""
+    count = nodes + 1
+    member = np.arange(nodes)[None, :] >= (nodes - np.arange(count))[:, None]
+    bits = np.zeros((count, (nodes + 63) // 64 * 64), np.uint8)
+    bits[:, :nodes] = member
+    words = np.packbits(bits, axis=1, bitorder="little").view(np.uint64)
+    start = np.minimum(np.arange(count + 1), nodes)
+    via = np.arange(nodes, -1, -1, dtype=np.int32)
+    via[0] = -1
+    up = Lattice(words, start, np.arange(nodes - 1, -1, -1, dtype=np.int32), np.arange(1, count, dtype=np.int32))
+    return Downsets(words, np.arange(-1, nodes, dtype=np.int32), via, up)
+
+
+class _Search:
+    """Targets tried on one lattice."""
+
+    def __init__(self, downsets: Downsets, costed: Costed, check: Check) -> None:
+        self.downsets, self.costed, self.check = downsets, costed, check
+        work_s = (costed.compute_s * costed.devices[:, None]).min(axis=0)
+        done_s = add_up(downsets.parent, downsets.via, work_s)
+        # Sums that should cancel leave a rest, and with no device left even that would be too much.
+        self.left_s = np.maximum(done_s[-1] - done_s - 1e-12 * done_s[-1], 0.0)
+        self.floor_s = max(float(done_s[-1]) / costed.most_devices, float(costed.compute_s.min(axis=0).max()))
+        per_pair = len(costed.devices) * (20 + 8 * len(costed) * costed.by_layer)
+        self.quota = max(WORK_A_CALL // per_pair, 1)
+        self.probe = self._room()
+
+    def best(self, found: PiperSearch) -> PiperSearch:
+        """The best chain, given the best one known so far (or none)."""
+        low = self.floor_s
+        if not found.stages:
+            found, _ = self._try(math.inf, found)
+        improved = False
+        while found.stages and low < found.bottleneck_s * (1 - EXACT):
+            high = found.bottleneck_s
+            target = math.sqrt(low * high) if improved and low > 0 else high * (1 - EXACT)
+            tried, above_s = self._try(max(target, low), found)
+            improved = tried.bottleneck_s < high
+            if not improved:
+                low = max(target, low, above_s)
+            found = tried
+        return found
+
+    def _try(self, target_s: float, known: PiperSearch) -> tuple[PiperSearch, float]:
+        """The better of a chain within the target and the one known, with the effort of both; and the
+        least target above this one that could be feasible if it is not."""
+        at, costed = self.probe, self.costed
+        for first, end in slices(len(at.least), self.check):
+            at.least[first:end] = costed.most_sum + 1
+        at.least[0, 0] = 0
+        at.cursor[:] = 0
+        at.cursor[DEPTH] = -1
+        at.short[:] = (math.inf, 0.0)
+        costs, memory, up = costed.costs, costed.memory, self.downsets.up
+        self.check()
+        while walk_stages(up, costs, memory, min(target_s, 1e300), costed.most_sum, at, self.quota) != DONE:
+            self.check()
+        stages = self._trace_back()
+        effort = Effort(int(at.cursor[STATES]), int(at.cursor[RELAXATIONS]))
+        known = replace(
+            known,
+            memory_was_short=known.memory_was_short or bool(at.short[1]),
+            pairs=known.pairs + int(at.cursor[PAIRS]),
+            targets=known.targets + 1,
+            effort=known.effort + effort,
+        )
+        bottleneck_s = max((stage.seconds for stage in stages), default=math.inf)
+        if bottleneck_s < known.bottleneck_s:
+            known = replace(known, bottleneck_s=bottleneck_s, stages=stages)
+        return known, float(at.short[0])
+
+    def _trace_back(self) -> tuple[PiperStage, ...]:
+        """The chain on the fewest devices that the table ends with."""
+        at, costed = self.probe, self.costed
+        here = len(self.downsets) - 1
+        reached = np.flatnonzero(at.least[here] <= costed.most_sum)
+        if not len(reached):
+            return ()
+        k = int(reached[0])
+        stages = []
+        while here > 0:
+            source, option = divmod(int(at.came_from[here, k]), len(costed.devices))
+            degree = int(costed.degrees[option])
+            flights = min(-(-int(at.least[here, k]) // degree), int(costed.flights[option]))
+            stage = costed.measured(self.downsets.difference(here, source), option, flights)
+            assert stage is not None, "a stage that the programme took does not fit"
+            stages.append(stage)
+            here, k = source, k - int(costed.devices[option])
+        return tuple(stages)
+
+    def _room(self) -> Probe:
+        costed, count = self.costed, len(self.downsets)
+        options, groups, nodes, messages = (
+            len(costed.devices), len(costed.kept_bytes), len(costed), len(costed.traffic),
+        )  # fmt: skip
+        shape = (count, costed.most_devices + 1)
+        return Probe(
+            least=np.empty(shape, np.int32),
+            came_from=np.empty(shape, np.int64),
+            left_s=self.left_s,
+            cursor=np.zeros(5, np.int64),
+            short=np.zeros(2),
+            live=np.zeros(shape[1], np.int64),
+            live_count=np.zeros(1, np.int64),
+            made=np.zeros(messages, np.int64),
+            read=np.zeros(messages, np.int64),
+            behind=np.zeros(messages, np.int64),
+            inside=np.zeros(nodes, np.bool_),
+            path_at=np.zeros(nodes + 2, np.int64),
+            path_next=np.zeros(nodes + 2, np.int64),
+            path_element=np.zeros(nodes + 2, np.int64),
+            path_first=np.zeros(nodes + 2, np.int64),
+            path_load=np.zeros((nodes + 2, options, LOADS)),
+            path_bytes=np.zeros((nodes + 2, groups, SUMS)),
+            path_received=np.zeros((nodes + 2, groups)),
+            path_params=np.zeros(nodes + 2, np.int64),
+        )
