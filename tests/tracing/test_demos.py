@@ -67,6 +67,25 @@ def test_bert_takes_two_operations_for_a_product_s_weight_and_token_beside_atten
     assert attention == 24 * 4 * tokens**2 * width
 
 
+def test_dlrm_takes_two_operations_for_a_weight_beside_its_tables_and_saves_what_relu_makes() -> None:
+    workload = demo("dlrm")
+    joined, width = 7 * 4096 + 7 * 64, 4096
+    weights = 7 * (2048 + 3 * width) * width + (joined + 3 * width) * width + width
+    assert sum(o.flops.per_sample for o in forward(workload) if o.op_type == "aten.linear") == 2 * weights
+    assert workload.parameters == 7 * 1_000_000 * 64 + weights + 32 * width + 1
+    saved = sum(o.saved_bytes.per_sample for o in forward(workload))
+    # Each ReLU's result, the join, three numbers of 8 bytes for every bag, and the score.
+    assert saved == 4 * (32 * width + joined) + 7 * 3 * 8 + 4
+
+
+def test_uno_takes_two_operations_for_a_weight() -> None:
+    workload = demo("candle_uno")
+    features, width = 942 + 2 * 5270 + 2 * 2048 + 2, 4096
+    weights = (features + 7 * 3 * width) * width + (7 * width + 3 * width) * width + width
+    assert sum(o.flops.per_sample for o in forward(workload) if o.op_type == "aten.linear") == 2 * weights
+    assert workload.parameters == weights + 32 * width + 1
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_operators_are_named_after_their_module(name: str) -> None:
     with torch.device("meta"):
