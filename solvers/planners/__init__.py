@@ -22,6 +22,7 @@ from solvers.planners.non_contiguous import NonContiguous
 from solvers.planners.partitioner import Partitioner
 from solvers.planners.pipedream import PipeDream
 from solvers.planners.pipedream_iter import PipeDreamIteration
+from solvers.planners.piper import Piper
 from solvers.planners.portfolio import Auto
 
 PLANNERS: dict[str, type[Planner]] = {
@@ -43,6 +44,7 @@ PLANNERS: dict[str, type[Planner]] = {
         GreedyLatency,
         PipeDream,
         PipeDreamIteration,
+        Piper,
         Partitioner,
         EqualSplit,
         Expert,

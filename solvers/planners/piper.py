@@ -1,0 +1,161 @@
+"""Piper: the least bottleneck over downsets, replicas and recomputation, for a sequential pipeline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from solvers.bounds import bound_with_s
+from solvers.coarsen import Condensed
+from solvers.contracted import Contracted, Shape
+from solvers.downsets import Downsets
+from solvers.drafts import Draft, DraftStage, realise
+from solvers.effort import Effort
+from solvers.errors import InvalidPlan
+from solvers.in_flight import in_flight_samples
+from solvers.monitor import Monitor, Stop
+from solvers.orders import stage_successors
+from solvers.piper.costed import Costed
+from solvers.piper.dp import LIMIT, downsets_of, least_bottleneck
+from solvers.piper.plan_model import too_many
+from solvers.piper.problem_costs import problem_costs
+from solvers.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
+from solvers.problem import Pipeline, Problem
+from solvers.result import StopReason
+
+WORTH = 1.15
+"""A plan that takes longer than this many times the best known is not tried with more in flight."""
+
+
+@dataclass(frozen=True)
+class Piper:
+    """The chain of stages with the least bottleneck per sample, over all chains of downsets.
+
+    For every allowed number of micro-batches Piper's dynamic programme finds the stages, how many
+    replicas each has and which recompute (where the problem allows it), with communication added to
+    compute and as many micro-batches in flight as stages follow. Where stages may differ in the size of
+    their micro-batches, also Piper's own data parallelism: every replica takes whole micro-batches. The
+    bottleneck is its own objective; plans are judged by the one asked for. There is no tensor
+    parallelism in our problems (`plan_model` has it for Piper's own files).
+
+    limit: with more downsets it gives up, as the published program does. slack: most micro-batches in flight
+    beyond what its stages need that are tried.
+    """
+
+    name: ClassVar[str] = "piper"
+    source: ClassVar[str] = "Tarnawski, Narayanan, Phanishayee, NeurIPS 2021, section 5"
+    guarantee: ClassVar[str] = "heuristic"
+
+    limit: int = LIMIT
+    slack: int = 2
+
+    def __post_init__(self) -> None:
+        for what, least in (("limit", 1), ("slack", 0)):
+            if getattr(self, what) < least:
+                raise ValueError(f"{what} must be at least {least}, found {getattr(self, what)}")
+
+    def unsupported(self, problem: Problem) -> str | None:
+        if not problem.cluster.accelerators:
+            return "it plans pipelines of accelerators, and the cluster has none"
+        return unsupported(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        search = _Search(self, problem, monitor)
+        try:
+            search.run()
+        finally:
+            if search.downsets:
+                monitor.note(f"piper: {search.downsets:,} downsets, {search.effort}")
+        if search.gave_up:
+            monitor.note(too_many(self.limit))
+            raise Stop(StopReason.STATE_LIMIT)
+        return False
+
+
+class _Search:
+    """One call of the planner: what is shared between numbers of micro-batches."""
+
+    def __init__(self, planner: Piper, problem: Problem, monitor: Monitor) -> None:
+        self.planner, self.problem, self.monitor = planner, problem, monitor
+        self.condensed = Condensed(problem, ordered=True)
+        self.lattices: dict[Shape, Downsets | None] = {}
+        self.effort, self.downsets, self.gave_up = Effort(), 0, False
+        self._judged: dict[Draft, float] = {}
+
+    def run(self) -> None:
+        bounds = {count: bound_with_s(self.problem, count) for count in micro_batch_choices(self.problem)}
+        spread = len(self.problem.cluster) - 1
+        for count in sorted(bounds, key=lambda c: bounds[c] * (c + spread) / c):  # with the time to fill and drain
+            for whole in (False, True) if self.problem.mixed_micro_batches else (False,):
+                if whole or bounds[count] < self.monitor.objective_s:
+                    self._run(self.problem.mini_batch // count, whole=whole)
+
+    def _run(self, samples: int, *, whole: bool) -> None:
+        """Offer the best chain that fits. Merging trivial operators can cost memory, so the unmerged graph
+        is tried if nothing fits."""
+        merged = self.condensed.at(samples)
+        for merge in (True, False) if merged.has_merged else (True,):
+            contracted = merged if merge else self.condensed.at(samples, merge_trivial=False)
+            downsets = self._lattice(contracted.shape)
+            if downsets is None:
+                self.gave_up = True
+                return
+            for share in memory_shares(self.problem):
+                costed = problem_costs(
+                    self.condensed, samples, whole=whole, merge_trivial=merge, memory_share=share
+                )  # fmt: skip
+                if costed is not None and self._offer(contracted, downsets, costed, whole=whole) < math.inf:
+                    return
+
+    def _lattice(self, shape: Shape) -> Downsets | None:
+        if shape not in self.lattices:
+            self.lattices[shape] = downsets_of(shape, self.monitor.check, self.planner.limit)
+        found = self.lattices[shape]
+        self.downsets = max(self.downsets, 0 if found is None else len(found))
+        return found
+
+    def _offer(self, contracted: Contracted, downsets: Downsets, costed: Costed, *, whole: bool) -> float:
+        """The objective of the best chain for these costs, in seconds; inf if none fits."""
+        found = least_bottleneck(downsets, costed, self.monitor.check)
+        self.effort += found.effort
+        stages = []
+        flights = []
+        for stage in found.stages:
+            replicas = int(costed.devices[stage.option])
+            operators = tuple(sorted(o for node in stage.nodes for o in contracted.shape.members[node]))
+            size = contracted.samples * (replicas if whole else 1)
+            stages.append(DraftStage(operators, size, replicas, bool(stage.recomputed)))
+            flights.append(stage.flights)
+        if not stages:
+            return math.inf
+        best = math.inf
+        for draft in self._with_slack(stages, flights):
+            best = min(best, self._judge(draft))
+            if best > WORTH * self.monitor.objective_s:
+                break
+        return best
+
+    def _with_slack(self, stages: list[DraftStage], flights: list[int]) -> Iterator[Draft]:
+        """The same stages with what each needs in flight, with what it has in a chain, and with more."""
+        needed = Draft(tuple(stages))
+        yield needed
+        if not self.problem.has_backward() or self.problem.pipeline is Pipeline.GPIPE:
+            return
+        after = stage_successors(self.problem, [stage.operators for stage in stages])
+        sizes = [stage.micro_batch_size for stage in stages]
+        kept = in_flight_samples(after, sizes, [1] * len(stages), self.problem.mini_batch)
+        in_chain = [max(own - held // size, 0) for own, held, size in zip(flights, kept, sizes, strict=True)]
+        for more in range(self.planner.slack + 1):
+            for least in ([0] * len(stages), in_chain):
+                yield Draft(tuple(replace(s, slack=own + more) for s, own in zip(stages, least, strict=True)))
+
+    def _judge(self, draft: Draft) -> float:
+        if draft not in self._judged:
+            self.monitor.check()
+            try:
+                self._judged[draft] = self.monitor.offer(realise(self.problem, draft))
+            except InvalidPlan:  # backward tensors that do not mirror forward ones flow round its stages
+                self._judged[draft] = math.inf
+        return self._judged[draft]
