@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.assemble import assemble
 from solvers.bounds import together
+from solvers.drafts import Draft, DraftStage, realise
 from solvers.errors import InvalidPlan
 from solvers.graph import OpGraph, Phase
 from solvers.monitor import Monitor
@@ -27,22 +29,62 @@ def improve(problem: Problem, monitor: Monitor) -> None:
     """Descend from the monitor's best plan until no move helps; every gain is offered.
 
     A move takes the last (or first) groups of the busiest stage, in topological order, to a
-    neighbouring stage's device, as long as that stays less busy. Each candidate is judged by the
-    whole simulation; the descent goes on while a move gains at least LEAST_GAIN.
+    neighbouring stage, as long as that stays less busy. Devices, sizes of micro-batches, recomputation and
+    micro-batches in flight beyond the rule stay as they are. Each candidate is judged by the whole
+    simulation; the descent goes on while a move gains at least LEAST_GAIN.
     """
     groups = _Groups(problem.graph)
     while monitor.best is not None:
         before = monitor.objective_s
-        for placement, micro_batches in _neighbours(problem, monitor.best, groups):
+        plan = monitor.best
+        # Where devices run several stages, what is one stage depends on all placements together.
+        used = [device for stage in plan.stages for device in stage.devices]
+        draft = _draft_of(problem, plan) if len(used) == len(set(used)) else None
+        for stages in _neighbours(problem, plan, groups):
             monitor.check()
             try:
-                monitor.offer(assemble(problem, placement, micro_batches))
+                monitor.offer(_rebuilt(problem, plan, draft, stages))
             except InvalidPlan:
                 continue
             if monitor.objective_s < before * (1 - LEAST_GAIN):
                 break
         else:
             return
+
+
+def _draft_of(problem: Problem, plan: Plan) -> Draft:
+    """The draft whose realisation on the plan's devices is the plan, as far as drafts can tell."""
+    plain = Draft(
+        tuple(
+            DraftStage(
+                stage.operators, stage.micro_batch_size, len(stage.devices), stage.recompute, _block(plan, index)
+            )
+            for index, stage in enumerate(plan.stages)
+        )
+    )
+    rule = realise(problem, plain, [stage.devices for stage in plan.stages])
+    extra = [max(0, stage.in_flight - least.in_flight) for stage, least in zip(plan.stages, rule.stages, strict=True)]
+    return Draft(tuple(replace(stage, slack=slack) for stage, slack in zip(plain.stages, extra, strict=True)))
+
+
+def _block(plan: Plan, index: int) -> int:
+    """How many backwards the stage runs in a row before the next forward (the k of kFkB)."""
+    kinds = "".join(action.kind for action in plan.order[plan.stages[index].devices[0]] if action.kind in "FB")
+    first = kinds.find("B")
+    following = kinds.find("F", first)
+    return following - first if 0 <= first < following else 1
+
+
+def _rebuilt(problem: Problem, plan: Plan, draft: Draft | None, stages: Sequence[Sequence[int]]) -> Plan:
+    """The plan with other operators in its stages."""
+    if draft is None:
+        placement: list[Place] = [()] * len(problem.graph)
+        for stage, operators in zip(plan.stages, stages, strict=True):
+            for operator in operators:
+                placement[operator] = stage.devices
+        return assemble(problem, placement, problem.mini_batch // plan.stages[0].micro_batch_size)
+    changed = [replace(stage, operators=tuple(mine)) for stage, mine in zip(draft.stages, stages, strict=True)]
+    return realise(problem, Draft(tuple(changed)), [stage.devices for stage in plan.stages])
 
 
 class _Groups:
@@ -62,28 +104,38 @@ class _Groups:
         return sorted({self.of[o] for o in operators}, key=lambda number: self.rank[number])
 
 
-def _neighbours(problem: Problem, plan: Plan, groups: _Groups) -> Iterator[tuple[list[Place], int]]:
-    placement: list[Place] = [()] * len(problem.graph)
-    for stage in plan.stages:
-        for operator in stage.operators:
-            placement[operator] = stage.devices
-    micro_batches = problem.mini_batch // plan.stages[0].micro_batch_size
-    load = [float(_seconds(problem, stage)[list(stage.operators)].sum()) for stage in plan.stages]
+def _neighbours(problem: Problem, plan: Plan, groups: _Groups) -> Iterator[list[Sequence[int]]]:
+    """The operators of every stage after a move."""
+    load = [_load_s(problem, stage, stage.operators) for stage in plan.stages]
     busiest = max(range(len(load)), key=load.__getitem__)
     tail = groups.of_stage(plan.stages[busiest].operators)
     for a, b in sorted(_touching(problem.graph, plan)):
         other = b if a == busiest else a
         if busiest not in (a, b) or plan.stages[other].devices == plan.stages[busiest].devices:
             continue
-        there = _seconds(problem, plan.stages[other])
         for run in RUNS:
             if run >= len(tail):
                 break
-            moved = tail[-run:] if a == busiest else tail[:run]
-            added = sum(float(there[list(groups.members[number])].sum()) for number in moved)
-            if load[other] + added >= load[busiest]:
+            numbers = tail[-run:] if a == busiest else tail[:run]
+            moved = [operator for number in numbers for operator in groups.members[number]]
+            if load[other] + _load_s(problem, plan.stages[other], moved) >= load[busiest]:
                 break  # the neighbour would become as busy
-            yield _moved(placement, groups, moved, plan.stages[other].devices), micro_batches
+            gone = set(moved)
+            stages: list[Sequence[int]] = [stage.operators for stage in plan.stages]
+            stages[busiest] = [o for o in plan.stages[busiest].operators if o not in gone]
+            stages[other] = [*plan.stages[other].operators, *moved]
+            if stages[busiest]:
+                yield stages
+
+
+def _load_s(problem: Problem, stage: Stage, operators: Sequence[int]) -> float:
+    """Seconds per sample that ``operators`` take where ``stage`` runs."""
+    seconds = _seconds(problem, stage)
+    whole = float(seconds[list(operators)].sum())
+    if stage.recompute:
+        phases = problem.graph.operators
+        whole += float(seconds[[o for o in operators if phases[o].phase is Phase.FORWARD]].sum())
+    return whole / stage.micro_batch_size
 
 
 def _seconds(problem: Problem, stage: Stage) -> NDArray[np.float64]:
@@ -104,11 +156,3 @@ def _touching(graph: OpGraph, plan: Plan) -> set[tuple[int, int]]:
                 if graph.operators[reader].phase is Phase.FORWARD and stage_of[reader] != a
             }
     return found
-
-
-def _moved(placement: Sequence[Place], groups: _Groups, numbers: Sequence[int], devices: Place) -> list[Place]:
-    changed = list(placement)
-    for number in numbers:
-        for operator in groups.members[number]:
-            changed[operator] = devices
-    return changed
