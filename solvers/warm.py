@@ -35,7 +35,8 @@ def warm() -> None:
         solve(latency, name)
     solve(replace(latency, subgraphs_per_device=1), "latency-search")
     optimise(profile_of(chain, 1), 2, 1e9)
-    solve(_tiny(Objective.ITERATION), "pipedream-iter")
+    for name in ("pipedream-iter", "piper"):
+        solve(_tiny(Objective.ITERATION), name)
     _price()
 
 

@@ -93,7 +93,7 @@ class Costed:
     def _memory(self) -> StageMemory:
         return StageMemory(
             self.group, self.kept_bytes, self.held_bytes, self.kept_again_bytes, self.held_again_bytes,
-            self.workspace_bytes, self.received_bytes, self.by_layer, self._cheapest(), self.cap_bytes * (1 + ROUNDING),
+            self.workspace_bytes, self.received_bytes, self.by_layer, self._cheapest(), float(self.cap_bytes) * (1 + ROUNDING),
         )  # fmt: skip
 
     def _cheapest(self) -> Ids:
