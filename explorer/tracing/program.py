@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from explorer.tracing.captured import Captured, Node, Value
-from explorer.tracing.views import is_view_of_first
+from explorer.tracing.views import VIEWS_OF_EACH, is_view_of
 from solvers.errors import InvalidProblem
 
 DTYPES = {
@@ -134,11 +134,13 @@ class Program:
         call = Node(label, op_type, _module_path(node), tuple(tensors), constants, (), mutates)
         names = [name for output in node["outputs"] for name in _tensor_names(output)]
         outputs = []
-        for name in names:
+        each = call.target in VIEWS_OF_EACH and len(names) == len(tensors)
+        for position, name in enumerate(names):
             self._enter(prefix + name, graph["tensor_values"][name], False, None)
             scope[name] = prefix + name
             outputs.append(prefix + name)
-            self._complete(call, prefix + name, training)
+            of = replace(call, tensors=(tensors[position],)) if each else call
+            self._complete(of, prefix + name, training)
         self.nodes.append(Node(label, op_type, call.module_path, call.tensors, constants, tuple(outputs), mutates))
 
     def _complete(self, call: Node, output: str, training: bool) -> None:
@@ -147,7 +149,7 @@ class Program:
         base = None
         if call.mutates:
             base = call.mutates[0]
-        elif call.tensors and is_view_of_first(call, self.values[call.tensors[0][1]], value):
+        elif call.tensors and is_view_of(call, self.values[call.tensors[0][1]], value):
             base = call.tensors[0][1]
         carries = (
             training

@@ -22,15 +22,19 @@ VIEWS = frozenset(
 )  # fmt: skip
 """Calls that always return a view of their first argument."""
 
+VIEWS_OF_EACH = frozenset({"aten.broadcast_tensors", "aten.meshgrid"})
+"""Calls that return one view of each of their arguments."""
+
 SAME_WHEN_POSSIBLE = frozenset({"aten.reshape", "aten.flatten", "aten.reshape_as", "aten.ravel"})
 """Views where the strides allow it, else copies."""
 
 DROPOUTS = frozenset({"aten.dropout", "aten.feature_dropout", "aten.alpha_dropout"})
 
 
-def is_view_of_first(node: Node, source: Value, output: Value) -> bool:
-    """Whether ``output`` of ``node`` shares the storage of ``source``, its first tensor argument."""
-    if node.target in VIEWS:
+def is_view_of(node: Node, source: Value, output: Value) -> bool:
+    """Whether ``output`` of ``node`` shares the storage of ``source``: its first tensor argument, or for one of
+    `VIEWS_OF_EACH` the argument at the same position."""
+    if node.target in VIEWS or node.target in VIEWS_OF_EACH:
         return True
     if node.target in SAME_WHEN_POSSIBLE:
         return can_view(source.shape, source.strides, output.shape)

@@ -24,7 +24,15 @@ from solvers.errors import InvalidProblem
 from solvers.graph import Phase
 from tests.tracing.models import Tied, demo
 
-SMALL = ["gpt-small", "resnet50-small", "inception-small", "gnmt-small", "multimodal-small", "dlrm-small"]
+SMALL = [
+    "gpt-small",
+    "resnet50-small",
+    "inception-small",
+    "gnmt-small",
+    "multimodal-small",
+    "dlrm-small",
+    "candle_uno-small",
+]
 
 
 def exported(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> bytes:
