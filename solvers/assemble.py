@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from solvers.arrange import arranged
 from solvers.contiguity import cycle_of_places
 from solvers.errors import InvalidPlan
-from solvers.orders import in_flight, pipeline_order, stage_successors, stage_waits
+from solvers.orders import in_flight, stage_successors, stage_waits
 from solvers.plan import Plan, Stage
 from solvers.problem import Contiguity, Pipeline, Problem
 from solvers.segments import Place, stages_of_placement
@@ -33,5 +34,4 @@ def assemble(problem: Problem, placement: Sequence[Place], micro_batches: int) -
     stages = tuple(
         Stage(operators, devices, size, flight) for (operators, devices), flight in zip(sets, flights, strict=True)
     )
-    pipeline = Pipeline.ONE_F_ONE_B if problem.pipeline is Pipeline.PLANNER else problem.pipeline
-    return Plan(stages, pipeline_order(problem, stages, waits), pipeline.value)
+    return arranged(problem, stages, waits)

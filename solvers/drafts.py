@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from solvers.arrange import arranged
 from solvers.errors import InvalidPlan
 from solvers.in_flight import in_flight_samples
 from solvers.mapping import map_stages
-from solvers.orders import pipeline_order, stage_successors, stage_waits
+from solvers.orders import stage_successors, stage_waits
 from solvers.plan import Plan, Stage
 from solvers.problem import Pipeline, Problem
 
@@ -62,10 +63,7 @@ def realise(problem: Problem, draft: Draft, devices: Sequence[tuple[int, ...]] |
             draft.stages, sets, chosen, _in_flight(problem, draft, sets), strict=True
         )
     )
-    blocks = [stage.block for stage in draft.stages]
-    pipeline = Pipeline.ONE_F_ONE_B if problem.pipeline is Pipeline.PLANNER else problem.pipeline
-    name = "custom" if max(blocks) > 1 and pipeline is Pipeline.ONE_F_ONE_B else pipeline.value
-    return Plan(stages, pipeline_order(problem, stages, waits, blocks), name)
+    return arranged(problem, stages, waits, [stage.block for stage in draft.stages])
 
 
 def _in_flight(problem: Problem, draft: Draft, sets: Sequence[tuple[int, ...]]) -> list[int]:

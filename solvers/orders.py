@@ -100,15 +100,20 @@ def pipeline_order(
                 orders[device] = list(pattern)
     else:
         orders = eager_order(problem, stages, waits, kinds)
+    append_updates(problem, stages, waits, orders)
+    return tuple(map(tuple, orders))
+
+
+def append_updates(problem: Problem, stages: Sequence[Stage], waits: Waits, orders: Sequence[list[Action]]) -> None:
+    """Put U of every stage that has one at the end of its devices' orders."""
     readers: list[list[int]] = [[] for _ in stages]
     for index, sources in enumerate(waits["U", "U"]):
         for source in sources:
             readers[source].append(index)
     for index in topological_order(readers):
-        if "U" in kinds[index]:
+        if "U" in kinds_of(problem, stages[index]):
             for device in stages[index].devices:
                 orders[device].append(Action(index, "U"))
-    return tuple(map(tuple, orders))
 
 
 def kinds_of(problem: Problem, stage: Stage) -> str:

@@ -1,6 +1,8 @@
-"""The textbook orders of one stage on a device of its own."""
+"""The textbook orders of a device: one stage on its own, or several stages of a chain in turn."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from solvers.plan import Action
 
@@ -20,3 +22,48 @@ def alternate(stage: int, kinds: str, micro_batches: int, in_flight: int, block:
         order += backwards[j : j + block]
         order += forwards[in_flight + j : in_flight + j + block]
     return order
+
+
+def alternate_in_parts(stage: int, kinds: str, micro_batches: int, in_flight: int, lag: int) -> list[Action]:
+    """`alternate` with I in place of B, and W as many micro-batches later as ``lag`` tells.
+
+    kinds: which of F, I and W the stage has. Where every stage lags by what the first one has more in flight
+    this is ZB-H1 (Qi et al., ICLR 2024, section 2.1): no stage holds more than the first of 1F1B.
+    """
+    order = [Action(stage, "F", j) for j in range(in_flight)] if "F" in kinds else []
+    for j in range(micro_batches):
+        if "I" in kinds:
+            order.append(Action(stage, "I", j))
+        if "W" in kinds and j >= lag:
+            order.append(Action(stage, "W", j - lag))
+        if "F" in kinds and j + in_flight < micro_batches:
+            order.append(Action(stage, "F", j + in_flight))
+    if "W" in kinds:
+        order += [Action(stage, "W", j) for j in range(max(micro_batches - lag, 0), micro_batches)]
+    return order
+
+
+def interleave(rank: int, devices: int, chunks: Sequence[int], micro_batches: int, trains: bool = True) -> list[Action]:
+    """The order of one device of interleaved 1F1B (Narayanan et al., SC 2021, section 2.2; Megatron-LM's
+    ``forward_backward_pipelining_with_interleaving``).
+
+    Stage i of a chain runs on device i mod ``devices``; rank: this device's position; chunks: its stages, in
+    their order along the chain. micro_batches must be a multiple of ``devices``: the forwards of that many
+    micro-batches run on one chunk, then on the next; backwards on the last chunk first. Before its first
+    backward a device runs 2 (devices - rank - 1) + (chunks - 1) devices forwards, then a forward and a
+    backward in turn.
+    """
+    count = len(chunks)
+    forwards, backwards = [], []
+    for begin in range(0, micro_batches, devices):
+        for chunk in chunks:
+            forwards += [Action(chunk, "F", j) for j in range(begin, begin + devices)]
+        for chunk in reversed(chunks):
+            backwards += [Action(chunk, "B", j) for j in range(begin, begin + devices)]
+    if not trains:
+        return forwards
+    warm_up = min(2 * (devices - rank - 1) + (count - 1) * devices, len(forwards))
+    order = forwards[:warm_up]
+    for forward, backward in zip(forwards[warm_up:], backwards, strict=False):
+        order += [forward, backward]
+    return order + backwards[len(forwards) - warm_up :]

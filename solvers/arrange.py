@@ -1,0 +1,55 @@
+"""One door to the pipelines: from stages to the plan that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from solvers.eager_order import Waits
+from solvers.interleaving import interleaved, most_held, per_device
+from solvers.orders import append_updates, pipeline_order
+from solvers.plan import Action, Plan, Stage
+from solvers.problem import Objective, Pipeline, Problem
+from solvers.stage_actions import splits
+from solvers.zero_bubble import zero_bubble
+
+
+def arranged(problem: Problem, stages: Sequence[Stage], waits: Waits, blocks: Sequence[int] | None = None) -> Plan:
+    """The plan that runs ``stages`` with the problem's pipeline.
+
+    stages: with the in-flight numbers of 1F1B (or GPipe); where the pipeline has others, the plan's
+    stages have those counted in its orders. waits: see `stage_waits`; blocks: see `pipeline_order`.
+    ZERO_BUBBLE has I and W in place of B (a stage without parameters I only, one that sends no gradients on
+    W only), unless the graph has no operators for gradients of parameters, or other backward operators
+    read what these make: then it is 1F1B. INTERLEAVED is 1F1B too where no device has several stages, and
+    PLANNER is 1F1B until a search is over, see `own_order`. A single pass has no pipeline: B is whole.
+    """
+    orders: list[list[Action]] | None = None
+    in_parts = splits(problem.graph) and problem.objective is not Objective.MAKESPAN
+    if problem.pipeline is Pipeline.ZERO_BUBBLE and in_parts:
+        run = zero_bubble(problem, stages)
+        orders = None if run is None else per_device(stages, run.tasks, len(problem.cluster))
+    elif problem.pipeline is Pipeline.INTERLEAVED and _several(stages):
+        orders = interleaved(problem, stages, waits)
+    if orders is not None:
+        return arranged_as(problem, stages, waits, orders, problem.pipeline.value)
+    pipeline = Pipeline.GPIPE if problem.pipeline is Pipeline.GPIPE else Pipeline.ONE_F_ONE_B
+    in_blocks = blocks is not None and max(blocks) > 1 and pipeline is Pipeline.ONE_F_ONE_B
+    order = pipeline_order(problem, stages, waits, blocks)
+    return Plan(tuple(stages), order, "custom" if in_blocks else pipeline.value)
+
+
+def arranged_as(
+    problem: Problem, stages: Sequence[Stage], waits: Waits, orders: Sequence[list[Action]], name: str
+) -> Plan:
+    """The plan with these orders of forwards and backwards; updates are added, in-flight numbers counted."""
+    counted = most_held(stages, orders)
+    append_updates(problem, stages, waits, orders)
+    kept = tuple(replace(stage, in_flight=keeps) for stage, keeps in zip(stages, counted, strict=True))
+    return Plan(kept, tuple(map(tuple, orders)), name)
+
+
+def _several(stages: Sequence[Stage]) -> bool:
+    """Whether a device has more than one stage."""
+    devices = [device for stage in stages for device in stage.devices]
+    return len(set(devices)) < len(devices)

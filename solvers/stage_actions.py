@@ -1,0 +1,269 @@
+"""The actions of stages, with their seconds and what they wait for, as the event simulation takes them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.errors import NoLink
+from solvers.graph import OpGraph, Phase, per_graph
+from solvers.kernels.event_order import Actions, event_order, replay_order
+from solvers.plan import Action, Stage
+from solvers.problem import Problem
+from solvers.units import PHASES_OF
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+PARTS = "FIW"
+"""What an operator of a stage takes part in, by phase."""
+
+
+@per_graph
+def splits(graph: OpGraph) -> bool:
+    """Whether gradients of parameters can wait: there are operators for them, and nothing of a forward
+    pass or of the gradients of inputs reads what they make."""
+    operators = graph.operators
+    weights = {i for i, o in enumerate(operators) if o.phase is Phase.BACKWARD_WEIGHT}
+    free = {Phase.BACKWARD_WEIGHT, Phase.UPDATE}
+    reads = (operators[r].phase for t in graph.tensors if t.producer in weights for r in t.consumers)
+    return bool(weights) and all(phase in free for phase in reads)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An event simulation: tasks (stage, kind, micro-batch) as they start, when the last one ended, and
+    most micro-batches each stage held."""
+
+    tasks: tuple[Action, ...]
+    length_s: float
+    held: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class StageActions:
+    """F and B (or I and W) of every stage, for `run`. received_bytes: of a micro-batch, from other
+    devices, [stages]."""
+
+    stages: tuple[Stage, ...]
+    rows: tuple[tuple[int, str], ...]
+    arrays: Actions
+    devices: int
+    received_bytes: Floats
+
+    def run(
+        self,
+        order: str,
+        limits: Sequence[int],
+        *,
+        ahead: Sequence[int] | None = None,
+        weights: Floats | None = None,
+        budgets: Floats | None = None,
+        patience: float = 0.0,
+    ) -> Run | None:
+        """What devices do if they take the ready action that is first in ``order`` ("IFW": input gradients,
+        forwards, gradients of parameters); None if the limits leave nothing to do.
+
+        limits: most micro-batches a stage has forwarded whose last backward part is not done; ahead: whose
+        first is not (the limits, if None); [stages].
+        weights, budgets: see `event_order`. patience: W waits for an action that can start within this
+        share of its seconds.
+        """
+        rank = np.array([order.index(kind) for _, kind in self.rows], np.int64)
+        weight = np.zeros(len(self.stages)) if weights is None else weights
+        budget = np.full(self.devices, np.inf) if budgets is None else budgets
+        fills = np.array([kind == "W" for _, kind in self.rows], np.bool_)
+        allowed = np.asarray(limits, np.int64)
+        begun = allowed if ahead is None else np.asarray(ahead, np.int64)
+        sequence, ended, count = event_order(self.arrays, rank, begun, allowed, weight, budget, fills, patience)
+        if count < len(sequence):
+            return None
+        return self._told(sequence.tolist(), float(ended.max(initial=0.0)))
+
+    def follow(self, orders: Sequence[Sequence[Action]]) -> Run | None:
+        """What happens if devices follow these orders; None if they deadlock. Micro-batches must ascend."""
+        row_of = {row: number for number, row in enumerate(self.rows)}
+        start, items = _lists([[row_of[action.stage, action.kind] for action in actions] for actions in orders])
+        sequence, ended, count = replay_order(self.arrays, start, items)
+        return self._told(sequence.tolist(), float(ended.max(initial=0.0))) if count == len(sequence) else None
+
+    def _told(self, sequence: list[int], length_s: float) -> Run:
+        done = [0] * len(self.rows)
+        held, most = [0] * len(self.stages), [1] * len(self.stages)
+        opens, closes = self.arrays.opens.tolist(), self.arrays.closes.tolist()
+        tasks = []
+        for row in sequence:
+            stage, kind = self.rows[row]
+            tasks.append(Action(stage, kind, done[row]))
+            done[row] += 1
+            held[stage] += opens[row] - closes[row]
+            most[stage] = max(most[stage], held[stage])
+        return Run(tuple(tasks), length_s, tuple(most))
+
+
+def stage_actions(problem: Problem, stages: Sequence[Stage], *, split: bool) -> StageActions:
+    """The actions of ``stages``. split: I and W in place of B; the graph must allow it, see `splits`.
+
+    Transfers are on their way as long as all that one action sends to one stage takes on their link;
+    links that other transfers keep busy are left out.
+    """
+    graph = problem.graph
+    has = [
+        {part for part in PARTS if any(graph.operators[o].phase in PHASES_OF[part] for o in stage.operators)}
+        for stage in stages
+    ]
+    rows: list[tuple[int, str]] = []
+    row_of: dict[tuple[int, str], int] = {}
+    for index, parts in enumerate(has):
+        for kind in PARTS if split else "FB":
+            mine = parts & ({"I", "W"} if kind == "B" else {kind})
+            if mine:
+                row_of.update({(index, part): len(rows) for part in mine})
+                rows.append((index, kind))
+    reads: list[dict[int, float]] = [{} for _ in rows]
+    crossings = _crossings(problem, stages)
+    for (a, p, b, q), seconds in crossings.seconds.items():
+        source, reader = row_of[a, PARTS[p]], row_of[b, PARTS[q]]
+        reads[reader][source] = max(reads[reader].get(source, 0.0), seconds)
+    last: list[int] = []
+    for index, parts in enumerate(has):
+        own = [row_of[index, part] for part in PARTS if part in parts]
+        for earlier, later in itertools.pairwise(own):
+            if earlier != later:
+                reads[later].setdefault(earlier, 0.0)
+        last.append(own[-1] if own else -1)
+    return StageActions(
+        tuple(stages),
+        tuple(rows),
+        _arrays(problem, stages, rows, reads, last),
+        len(problem.cluster),
+        crossings.received_bytes,
+    )
+
+
+def _arrays(
+    problem: Problem,
+    stages: Sequence[Stage],
+    rows: Sequence[tuple[int, str]],
+    reads: Sequence[dict[int, float]],
+    last: Sequence[int],
+) -> Actions:
+    readers: list[set[int]] = [set() for _ in rows]
+    for row, sources in enumerate(reads):
+        for source in sources:
+            readers[source].add(row)
+    turn = {index: row for row, (index, kind) in reversed(list(enumerate(rows))) if kind != "F"}
+    trains = [kind != "F" for _, kind in rows]
+    both = {stage for (stage, kind) in rows if kind == "F"} & {
+        s for (s, _), back in zip(rows, trains, strict=True) if back
+    }
+    sizes = [stages[index].micro_batch_size for index, _ in rows]
+    at_start, at = _lists([stages[index].devices for index, _ in rows])
+    reads_start, read = _lists(reads)
+    readers_start, lookers = _lists([sorted(mine) for mine in readers])
+    return Actions(
+        np.array(_seconds(problem, stages, rows), np.float64),
+        np.array([problem.mini_batch // size for size in sizes], np.int64),
+        np.array(sizes, np.int64),
+        np.array([index for index, _ in rows], np.int64),
+        np.array([kind == "F" and index in both for index, kind in rows], np.bool_),
+        np.array([index in both and row == turn[index] for row, (index, _) in enumerate(rows)], np.bool_),
+        np.array([row == last[index] and index in both for row, (index, _) in enumerate(rows)], np.bool_),
+        at_start,
+        at,
+        reads_start,
+        read,
+        np.array([seconds for mine in reads for seconds in mine.values()], np.float64),
+        readers_start,
+        lookers,
+    )  # fmt: skip
+
+
+def _lists(rows: Sequence[Sequence[int] | dict[int, float]]) -> tuple[Ints, Ints]:
+    start = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(row) for row in rows], out=start[1:])
+    return start, np.array([item for row in rows for item in row], np.int64)
+
+
+def _seconds(problem: Problem, stages: Sequence[Stage], rows: Sequence[tuple[int, str]]) -> list[float]:
+    """Of one micro-batch; the first part of a backward runs the forward again if its stage recomputes."""
+    operators = problem.graph.operators
+    told: list[float] = []
+    forward_s: dict[int, float] = {}
+    for index, kind in rows:
+        stage = stages[index]
+        device = problem.cluster.devices[stage.devices[0]]
+        times = problem.compute.at(device.kind, stage.micro_batch_size / len(stage.devices))
+        own_s = float(times[[o for o in stage.operators if operators[o].phase in PHASES_OF[kind]]].sum())
+        if kind == "F" and stage.recompute:
+            forward_s[index] = own_s
+        told.append(own_s if kind == "F" else own_s + forward_s.pop(index, 0.0))
+    return told
+
+
+@per_graph
+def _messages(graph: OpGraph) -> tuple[Ints, Ints, Ints, Ints, Ints, Floats, Floats]:
+    """Of every (maker, reader) of every message, without updates: both operators, both parts, the
+    message's first tensor, and its bytes, fixed and per sample."""
+    part = {phase: PARTS.index(kind) for kind in PARTS for phase in PHASES_OF[kind]}
+    rows = []
+    sizes = []
+    for group in graph.messages:
+        first = graph.tensors[group[0]]
+        for maker in (graph.tensors[t].producer for t in group):
+            for reader in first.consumers:
+                p, q = (part.get(graph.operators[o].phase, -1) for o in (maker, reader))
+                if p >= 0 and q >= 0:
+                    rows.append((maker, reader, p, q, group[0]))
+                    sizes.append((first.nbytes.fixed, first.nbytes.per_sample))
+    table = np.array(rows, np.int64).reshape(-1, 5).T
+    fixed, per_sample = np.array(sizes, np.float64).reshape(-1, 2).T
+    return table[0], table[1], table[2], table[3], table[4], fixed, per_sample
+
+
+@dataclass(frozen=True, slots=True)
+class _Crossings:
+    """seconds: (stage, part, reading stage, its part) -> how long what a micro-batch sends that way is on
+    its way. received_bytes: of a micro-batch, from other devices, [stages]."""
+
+    seconds: dict[tuple[int, int, int, int], float]
+    received_bytes: Floats
+
+
+def _crossings(problem: Problem, stages: Sequence[Stage]) -> _Crossings:
+    stage_of = np.full(len(problem.graph), -1, np.int64)
+    for number, stage in enumerate(stages):
+        stage_of[list(stage.operators)] = number
+    maker, reader, p, q, tensor, fixed, per_sample = _messages(problem.graph)
+    a, b = stage_of[maker], stage_of[reader]
+    rows = np.flatnonzero(a != b)
+    columns = [column[rows].tolist() for column in (a, p, b, q, tensor, fixed, per_sample)]
+    seconds: dict[tuple[int, int, int, int], float] = {}
+    received = np.zeros(len(stages))
+    seen: set[tuple[int, int, int, int, int]] = set()
+    arrived: set[tuple[int, int, int]] = set()
+    for s, sp, r, rp, t, fixed_bytes, sample_bytes in zip(*columns, strict=True):
+        if (s, sp, r, rp, t) in seen:
+            continue
+        seen.add((s, sp, r, rp, t))
+        src, dst = stages[s].devices, stages[r].devices
+        took_s = 0.0
+        if src != dst:
+            took_s = _transfer_s(problem, t, stages[s].micro_batch_size / len(src), src[0], dst[0])
+            if (s, r, t) not in arrived:
+                received[r] += fixed_bytes + sample_bytes * stages[r].micro_batch_size / len(dst)
+                arrived.add((s, r, t))
+        seconds[s, sp, r, rp] = seconds.get((s, sp, r, rp), 0.0) + took_s
+    return _Crossings(seconds, received)
+
+
+def _transfer_s(problem: Problem, tensor: int, samples: float, src: int, dst: int) -> float:
+    """Without a link no time at all: that there is none is for the judge to say."""
+    try:
+        return problem.tensor_s(tensor, samples, src, dst)
+    except NoLink:
+        return 0.0
