@@ -83,6 +83,7 @@
       ex.settled(message);
     },
     props: function () {},
+    query: function (message) { ex.putQuery(message.query); },
     adopt: function (message) { ex.adopt(message); },
     graph: function (message) {
       release(); /* its incumbent belongs to the graph before */
@@ -112,6 +113,8 @@
   function draw(message, received) {
     ex.setProps({ banner: { children: [], hidden: true } });
     ex.graph.overlay(message);
+    ex.stages.draw(message.dag);
+    ex.looks.rows(message.rows);
     ex.memory.draw(message.memory);
     ex.gantt.draw(message, function () { ex.timing(message, received); });
     ex.setProps(message.props);

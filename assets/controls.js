@@ -80,6 +80,7 @@
 
   ex.opened = function () {
     solved = null;
+    ex.looks.tell();
     if (session) changed();
     ex.tellOpen();
   };
@@ -88,7 +89,7 @@
   function restore(catalogue) {
     const given = new URLSearchParams(location.search);
     const put = (id, value) => window.dash_clientside.set_props(id, { value: value });
-    if (![...given.keys()].some((key) => key !== "theme")) return false;
+    if (![...given.keys()].some((key) => key !== "theme" && !ex.looks.KEYS.includes(key))) return false;
     const kind = given.get("device_kind");
     let top = null;
     if (kind && catalogue.kinds[kind]) { top = Math.log2(catalogue.kinds[kind] / GIB); }
@@ -97,15 +98,22 @@
       put("kind", kind);
     }
     for (const [id, key] of [["model", "model"], ["phase", "training"], ["dtype", "dtype"], ["micro-batches", "micro_batches"],
-      ["pipeline", "pipeline"], ["objective", "objective"], ["contiguity", "contiguity"], ["planner", "planner"]]) {
+      ["pipeline", "pipeline"], ["objective", "objective"], ["contiguity", "contiguity"], ["planner", "planner"], ["per-node", "devices_per_node"], ["replicas", "max_replicas"]]) {
       if (given.get(key)) put(id, given.get(key));
     }
     for (const [id, key] of [["devices", "devices"], ["mini-batch", "mini_batch"], ["time-limit", "time_limit"]]) {
       if (given.get(key) && isFinite(+given.get(key))) put(id, +given.get(key));
     }
+    if (given.get("recompute") === "true") window.dash_clientside.set_props("recompute", { checked: true });
     if (given.get("memory") && isFinite(+given.get("memory"))) ex.setCap(+given.get("memory"));
     return true;
   }
+
+  /* What a link's query and the page's agree on, without asking anybody. */
+  ex.putQuery = function (text) {
+    query = "?" + text;
+    history.replaceState(null, "", query);
+  };
 
   ex.setCap = function (exact) {
     const bytes = Math.ceil(exact / 2 ** 20) * 2 ** 20;
@@ -119,7 +127,7 @@
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.explorer = {
     controls: function (model, phase, dtype, devices, memory, kind, mini, micro, pipeline, objective, contiguity, planner, limit,
-      onChange, catalogue, top) {
+      perNode, replicas, recompute, onChange, catalogue, top) {
       if (!restored) {
         restored = true;
         if (restore(catalogue)) {
@@ -137,6 +145,7 @@
         model: model, training: phase === "true", dtype: dtype === "auto" ? null : dtype, devices: devices, device_kind: kind, memory: cap,
         mini_batch: number(mini), micro_batches: micro === "auto" ? null : +micro, pipeline: pipeline,
         objective: objective, contiguity: contiguity, planner: planner, time_limit: number(limit) || 10,
+        devices_per_node: perNode === "auto" ? null : +perNode, max_replicas: replicas === "all" ? "all" : +replicas, recompute: recompute === true,
         theme: document.documentElement.dataset.mantineColorScheme || "light",
       };
       const text = JSON.stringify(next);
@@ -235,6 +244,8 @@
     onClick("graph-fit", () => ex.graph.fit());
     onClick("gantt-fit", () => ex.gantt.fit());
     ex.split.listen();
+    ex.looks.listen();
+    ex.stages.listen();
     ex.graph.listen();
     ex.gantt.listen();
     ex.connect();

@@ -3,9 +3,11 @@
   "use strict";
   const ex = (window.explorer = window.explorer || {});
   let bars = null;
-  let names = [];
+  let rows = { kind: "devices", stages: [], devices: [] };
   let end = 1;
   let lanesBelow = [];
+  let numbering = null;
+  const MOST_NUMBERS = 1200;
   let held = null; /* a clicked bar's stage or a clicked device stays highlighted */
 
   const place = () => (window.Plotly ? document.getElementById("gantt") : null);
@@ -17,7 +19,7 @@
 
   function draw(message, done) {
     bars = message.bars;
-    names = message.devices;
+    rows = message.rows;
     const range = message.figure.layout.xaxis.range;
     end = range[1];
     held = null;
@@ -37,10 +39,10 @@
     const rect = (x0, x1, y0, y1) => {
       if (x1 > x0) parts.push("M" + x0 + "," + y0 + "L" + x1 + "," + y0 + "L" + x1 + "," + y1 + "L" + x0 + "," + y1 + "Z");
     };
-    for (let row = 0; row < names.length; row++) {
+    for (let row = 0; row < rows.devices.length; row++) {
       let from = 0;
       for (let i = 0; i < bars.device.length; i++) {
-        if (bars.device[i] !== row || bars.to[i] >= 0 || !keep(i)) continue;
+        if (bars.row[i] !== row || bars.to[i] >= 0 || !keep(i)) continue;
         rect(from, bars.start[i], row - 0.5, row + 0.5);
         from = Math.max(from, bars.end[i]);
       }
@@ -68,15 +70,26 @@
     if (held === "device " + device) { release(); return; }
     held = "device " + device;
     ex.graph.highlight(ex.graph.byDevice(device), null);
-    show((i) => bars.device[i] === device);
+    show((i) => bars.row[i] >= 0 && (rows.kind === "devices" ? bars.device[i] === device : rows.devices[bars.row[i]].includes(device)));
     for (const card of document.querySelectorAll("[data-device]")) {
       card.classList.toggle("held", +card.dataset.device === device);
     }
     ex.send({ type: "select", kind: "device", id: String(device) });
   }
 
+  function holdStage(stage, device) {
+    ex.graph.select(null);
+    held = "stage " + stage;
+    ex.graph.showStage(stage, true);
+    ex.stages.mark(stage);
+    show((i) => bars.stage[i] === stage);
+    const kind = document.querySelector(".graph-card").dataset.graph === "stages" || rows.kind === "stages" ? "stage" : "device";
+    ex.send({ type: "select", kind: kind, id: String(kind === "stage" ? stage : device) });
+  }
+
   function release() {
     held = null;
+    ex.stages.mark(null);
     for (const card of document.querySelectorAll(".held")) card.classList.remove("held");
     ex.graph.clear();
     if (!ex.graph.selection()) { ex.graph.highlight(null); show(null); }
@@ -87,8 +100,32 @@
     plot.querySelectorAll(".ytick text").forEach(function (label, row) {
       label.style.pointerEvents = "all";
       label.style.cursor = "pointer";
-      label.onclick = () => holdDevice(row);
+      label.onclick = () => (rows.kind === "stages" ? holdStage(rows.stages[row], rows.devices[row][0]) : holdDevice(row));
     });
+  }
+
+  /* Micro-batch numbers of what is in sight, where a bar is wide enough; all are asked for at once. */
+  function number() {
+    const plot = frame();
+    if (!plot || !bars) return;
+    const [a, b] = plot._fullLayout.xaxis.range;
+    const scale = plot._fullLayout.xaxis._length / (b - a);
+    const texts = [];
+    const which = [];
+    let count = 0;
+    plot.data.forEach(function (trace, position) {
+      if (!trace.textfont) return;
+      const found = trace.customdata.map(function (i) {
+        const micro = bars.micro[i];
+        if (micro < 0 || bars.kind[i] === "U" || bars.kind[i] === "R" || bars.end[i] < a || bars.start[i] > b) return "";
+        return (bars.end[i] - bars.start[i]) * scale >= 4 + 7 * String(micro).length ? String(micro) : "";
+      });
+      count += found.filter((words) => words).length;
+      if (found.join() === (trace.text || []).join()) return;
+      texts.push(found);
+      which.push(position);
+    });
+    if (which.length && count <= MOST_NUMBERS) window.Plotly.restyle(plot, { text: texts }, which);
   }
 
   function fit() {
@@ -112,16 +149,22 @@
         const i = index(event);
         if (held || ex.graph.selection() || i === undefined) return;
         ex.graph.showStage(bars.stage[i], false);
+        ex.stages.light(bars.stage[i]);
       });
-      plot.on("plotly_unhover", function () { if (!held && !ex.graph.selection()) ex.graph.highlight(null); });
+      plot.on("plotly_unhover", function () {
+        if (held || ex.graph.selection()) return;
+        ex.graph.highlight(null);
+        ex.stages.light(null);
+      });
       plot.on("plotly_click", function (event) {
         const i = index(event);
         if (i === undefined) return;
-        ex.graph.select(null);
-        held = "stage " + bars.stage[i];
-        ex.graph.showStage(bars.stage[i], true);
-        show((j) => bars.stage[j] === bars.stage[i]);
-        ex.send({ type: "select", kind: "device", id: String(bars.device[i]) });
+        holdStage(bars.stage[i], bars.device[i]);
+      });
+      plot.on("plotly_relayout", function (event) {
+        if (!Object.keys(event).some((key) => key.startsWith("xaxis"))) return;
+        clearTimeout(numbering);
+        numbering = setTimeout(number, 140);
       });
     });
     const canvas = document.querySelector(".gantt-card .canvas");
@@ -138,5 +181,5 @@
     });
   }
 
-  ex.gantt = { draw, showStages, holdDevice, release, fit, listen };
+  ex.gantt = { draw, showStages, holdDevice, holdStage, release, fit, listen };
 })();

@@ -1,49 +1,27 @@
-"""A schedule as bars, and the bars as a plotly figure (plain dicts, no plotly needed)."""
+"""Bars as a plotly figure (plain dicts, no plotly needed)."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from explorer.view import text
+from explorer.view.actions import KIND_WORDS, TRANSFER
+from explorer.view.bars import Bars, words
+from explorer.view.gantt_paint import BAR, LINK_BAR, LINK_OFFSET, backgrounds, marker, text_colour
+from explorer.view.gantt_rows import HIDDEN, Row, Rows
 from explorer.view.palette import SURFACES, Theme, swatch
-from solvers.schedule import Schedule
 
-MAX_BARS = 5000
-LABELLED = 40
+LABELLED = 72
 """With more bars than this in a lane, none has its micro-batch number: it could not be read."""
-BAR, LINK_BAR, LINK_OFFSET = 0.6, 0.085, 0.40
-
-Bars = dict[str, list[Any]]
-"""JSON, one list a column: device, start_s, end_s, kind (F B I W U, or T for a transfer), stage (-1
-unknown), micro_batch (-1: several, or none), to_device (-1: not a transfer), nbytes, spans (how many
-spans were merged into it)."""
-COLUMNS = ("device", "start_s", "end_s", "kind", "stage", "micro_batch", "to_device", "nbytes", "spans")
-KIND_WORDS = {
-    "F": "forward",
-    "B": "backward",
-    "I": "backward, inputs",
-    "W": "backward, weights",
-    "U": "update",
-    "T": "transfer",
-}
-_ACTION = re.compile(r"^(\d+)([FBIWU])(\d*)")
-
-
-def bars(schedule: Schedule, limit: int = MAX_BARS) -> Bars:
-    """At most ``limit`` bars (or one a lane): neighbours melt together as needed, first those of one
-    micro-batch, then those of a stage and kind with a gap too small to see, then any on a device."""
-    rows = [_row(span) for span in schedule.spans]
-    gap = schedule.makespan_s / 4000
-    for alike, widest in ((7, 0.0), (4, gap * 16), (1, schedule.makespan_s)):
-        width = 0.0 if widest == 0 else gap
-        while len(rows) > limit and width <= widest:
-            rows = _merged(rows, width, alike)
-            width = width * 2 or 1.0 + schedule.makespan_s
-    rows.sort(key=lambda row: (row[0], row[1]))
-    return {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)}
+EDGED = 40
+"""With more bars than this in a lane, they have no edge: it would be all that is seen."""
+MARKS = 3
+"""Colours beside a row's name; a stage on more devices shows those of the first."""
+MARGIN = 80
+FOOT = 0.42
+"""Rows of room for the words below the last row, when there are eight."""
 
 
 def figure(
@@ -52,87 +30,52 @@ def figure(
     span_s: float,
     theme: Theme,
     shown: Sequence[int] | None = None,
+    rows: Rows | None = None,
+    until_s: float | None = None,
+    mark: tuple[str, float] | None = None,
 ) -> dict[str, Any]:
-    """A plotly figure: one trace per device and kind, a lane a device, transfers thin below it.
+    """A plotly figure: one trace per row, device and kind, transfers thin below the row.
 
-    customdata of a bar is its position in ``found``. shown limits the devices (a filter).
+    customdata of a bar is its position in ``found``. rows: by default the devices, of which shown keeps
+    some (a filter). until_s: where the time axis ends, if not at span_s. mark: (label, seconds) of a line
+    across all rows.
     """
-    lanes = list(shown) if shown is not None else list(range(len(devices)))
-    row_of = {device: row for row, device in enumerate(lanes)}
-    scale, unit = text.time_unit(span_s or 1.0)
-    groups: dict[tuple[int, str], list[int]] = {}
-    for i, (device, kind) in enumerate(zip(found["device"], found["kind"], strict=True)):
-        if device in row_of:
-            groups.setdefault((device, kind), []).append(i)
-    crowd = Counter(d for d, kind in zip(found["device"], found["kind"], strict=True) if kind != "T")
-    labelled = max(crowd.values(), default=0) <= LABELLED
+    if rows is None:
+        lanes = list(shown) if shown is not None else list(range(len(devices)))
+        place = {device: row for row, device in enumerate(lanes)}
+        told = tuple(Row(text.short(devices[d], 12), (d,)) for d in lanes)
+        rows = Rows("devices", told, tuple(place.get(device, HIDDEN) for device in found["device"]))
+    scale, unit = text.time_unit(until_s or span_s or 1.0)
+    groups: dict[tuple[int, int, str], list[int]] = {}
+    for i, (row, device, kind) in enumerate(zip(rows.of_bar, found["device"], found["kind"], strict=True)):
+        if row != HIDDEN:
+            groups.setdefault((row, device, kind), []).append(i)
+    crowd = Counter[int]()
+    for (row, _, kind), members in groups.items():
+        crowd[row] += len(members) if kind != TRANSFER else 0
+    most = max(crowd.values(), default=0)
     data = [
-        _trace(found, members, device, kind, row_of[device], scale, devices, theme, labelled)
-        for (device, kind), members in sorted(groups.items())
-    ]
-    return {"data": data, "layout": _layout(lanes, devices, span_s / scale, unit, theme)}
-
-
-def table(found: Bars, devices: Sequence[str], limit: int = 400) -> list[dict[str, str]]:
-    """The Gantt chart's table twin, in time order; the first ``limit`` bars."""
-    order = sorted(range(len(found["device"])), key=lambda i: (found["start_s"][i], found["device"][i]))
-    return [
-        {
-            "device": devices[found["device"][i]],
-            "what": _what(found, i, devices),
-            "start": text.seconds(found["start_s"][i]),
-            "end": text.seconds(found["end_s"][i]),
-            "took": text.seconds(found["end_s"][i] - found["start_s"][i]),
-        }
-        for i in order[:limit]
-    ]
-
-
-def _row(span: Any) -> list[Any]:
-    match = _ACTION.match(span.action)
-    stage = int(match[1]) if match else -1
-    kind = "T" if span.is_transfer else match[2] if match else "F"
-    micro_batch = int(match[3]) if match and match[3] else -1
-    return [span.device, span.start_s, span.end_s, kind, stage, micro_batch, span.to_device, span.nbytes, 1]
-
-
-def _merged(rows: list[list[Any]], gap: float, alike: int) -> list[list[Any]]:
-    """Melt neighbours on a lane that are at most ``gap`` apart and agree in device, and if asked in
-    kind, stage, receiver (alike 4) and micro-batch (alike 7)."""
-    latest: dict[tuple[int, bool], list[Any]] = {}
-    found: list[list[Any]] = []
-    for row in sorted(rows, key=lambda r: r[1]):
-        lane = (row[0], row[3] == "T")
-        before = latest.get(lane)
-        if before is not None and row[1] - before[2] <= gap and _traits(row, alike) == _traits(before, alike):
-            before[2] = max(before[2], row[2])
-            before[4] = before[4] if before[4] == row[4] else -1
-            before[5] = before[5] if before[5] == row[5] else -1
-            before[7] += row[7]
-            before[8] += row[8]
-            continue
-        latest[lane] = list(row)
-        found.append(latest[lane])
-    return found
-
-
-def _traits(row: list[Any], alike: int) -> tuple[Any, ...]:
-    _, _, _, kind, stage, micro_batch, to, _, _ = row
-    return (kind, stage, to, micro_batch) if alike == 7 else (kind, stage, to) if alike == 4 else ()
+        _trace(found, members, row, device, kind, scale, devices, theme, most) for (row, device, kind), members
+        in sorted(groups.items())
+    ]  # fmt: skip
+    layout = _layout(rows.rows, span_s / scale, (until_s or span_s) / scale, scale, unit, theme)
+    if mark is not None:
+        _add_mark(layout, mark[0], mark[1] / scale, len(rows.rows), theme)
+    return {"data": data, "layout": layout}
 
 
 def _trace(
     found: Bars,
     members: list[int],
+    row: int,
     device: int,
     kind: str,
-    row: int,
     scale: float,
     devices: Sequence[str],
     theme: Theme,
-    labelled: bool,
+    most: int,
 ) -> dict[str, Any]:
-    transfer = kind == "T"
+    transfer = kind == TRANSFER
     trace: dict[str, Any] = {
         "type": "bar",
         "orientation": "h",
@@ -144,45 +87,28 @@ def _trace(
         "customdata": members,
         "hovertext": [_hover(found, i, devices) for i in members],
         "hoverinfo": "text",
-        "marker": _marker(device, kind, theme, 0.6 if labelled else 0.0),
+        "marker": marker(device, kind, theme, 0.6 if most <= EDGED else 0.0),
     }
-    if labelled and not transfer:
-        paint = swatch(device, theme)
-        numbers = [found["micro_batch"][i] for i in members]
+    if not transfer:
+        numbers = [found["micro_batch"][i] for i in members] if most <= LABELLED and kind not in "RU" else []
         trace |= {
             "text": [str(n) if n >= 0 else "" for n in numbers],
             "textposition": "inside",
             "insidetextanchor": "middle",
             "textangle": 0,
             "constraintext": "inside",
-            "textfont": {"size": 11, "color": paint.text if kind == "F" else paint.soft_text},
+            "textfont": {"size": 11, "color": text_colour(device, kind, theme)},
         }
     return trace
 
 
-def _marker(device: int, kind: str, theme: Theme, edge_width: float) -> dict[str, Any]:
-    paint, surface = swatch(device, theme), SURFACES[theme]
-    if kind == "T":
-        return {"color": surface.quiet, "line": {"width": 0}}
-    edge = {"width": edge_width, "color": surface.background}
-    if kind == "F":
-        marker: dict[str, Any] = {"color": paint.fill, "line": edge}
-        if paint.pattern:
-            marker["pattern"] = _pattern(paint.pattern, paint.fill, paint.text, 0.35)
-        return marker
-    shape = {"U": ".", "W": "\\"}.get(kind, "/")
-    return {"color": paint.soft, "line": edge, "pattern": _pattern(shape, paint.soft, paint.fill, 0.9)}
-
-
-def _pattern(shape: str, under: str, over: str, opacity: float) -> dict[str, Any]:
-    return {"shape": shape, "bgcolor": under, "fgcolor": over, "fgopacity": opacity, "size": 6, "solidity": 0.22}
-
-
-def _layout(lanes: Sequence[int], devices: Sequence[str], span: float, unit: str, theme: Theme) -> dict[str, Any]:
+def _layout(rows: Sequence[Row], span: float, until: float, scale: float, unit: str, theme: Theme) -> dict[str, Any]:
     surface = SURFACES[theme]
-    names = [
-        f'<span style="color:{swatch(d, theme).fill}">■</span> {text.plain(text.short(devices[d], 12))}' for d in lanes
-    ]
+    names = []
+    for row in rows:
+        squares = "".join(f'<span style="color:{swatch(d, theme).fill}">■</span>' for d in row.devices[:MARKS])
+        names.append(f"{squares} {text.plain(row.label)}")
+    longest = max((len(row.label) + 1.6 * min(MARKS, len(row.devices)) for row in rows), default=0)
     return {
         "barmode": "overlay",
         "bargap": 0,
@@ -190,15 +116,15 @@ def _layout(lanes: Sequence[int], devices: Sequence[str], span: float, unit: str
         "uniformtext": {"minsize": 8, "mode": "hide"},
         "hovermode": "closest",
         "dragmode": "pan",
-        "margin": {"l": 80, "r": 12, "t": 26, "b": 6},
+        "margin": {"l": round(max(MARGIN, 20 + 6.6 * longest)), "r": 12, "t": 26, "b": 6},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 11, "color": surface.text},
-        "shapes": [_lane(row, span, surface.lane) for row in range(len(lanes))],
+        "shapes": backgrounds(rows, span, scale, theme),
         "xaxis": {
             "type": "linear",
             "side": "top",
-            "range": [0, span * 1.005 or 1],
+            "range": [0, until * 1.005 or 1],
             "ticksuffix": f" {unit}",
             "nticks": 7,
             "tickangle": 0,
@@ -208,9 +134,9 @@ def _layout(lanes: Sequence[int], devices: Sequence[str], span: float, unit: str
             "tickfont": {"color": surface.quiet, "size": 10.5},
         },
         "yaxis": {
-            "range": [len(lanes) - 0.45, -0.55],
+            "range": [len(rows) - 0.45, -0.55],
             "fixedrange": True,
-            "tickvals": list(range(len(lanes))),
+            "tickvals": list(range(len(rows))),
             "ticktext": names,
             "showgrid": False,
             "zeroline": False,
@@ -227,33 +153,33 @@ def _layout(lanes: Sequence[int], devices: Sequence[str], span: float, unit: str
     }
 
 
-def _lane(row: int, span: float, colour: str) -> dict[str, Any]:
-    return {
-        "type": "rect",
-        "layer": "below",
-        "x0": 0,
-        "x1": span,
-        "y0": row - BAR / 2,
-        "y1": row + BAR / 2,
-        "fillcolor": colour,
-        "line": {"width": 0},
-    }
-
-
-def _what(found: Mapping[str, Sequence[Any]], i: int, devices: Sequence[str]) -> str:
-    stage, micro_batch = found["stage"][i], found["micro_batch"][i]
-    words = KIND_WORDS[found["kind"][i]]
-    if found["kind"][i] == "T":
-        words = f"transfer to {devices[found['to_device'][i]]}, {text.nbytes(found['nbytes'][i])}"
-    where = f", stage {stage}" if stage >= 0 else ""
-    which = f", micro-batch {micro_batch}" if micro_batch >= 0 and found["kind"][i] != "U" else ""
-    merged = f" ({found['spans'][i]} spans)" if found["spans"][i] > 1 else ""
-    return f"{words}{where}{which}{merged}"
+def _add_mark(layout: dict[str, Any], label: str, at: float, rows: int, theme: Theme) -> None:
+    """A dashed line at ``at`` with its label below the rows, on the side where there is room."""
+    surface = SURFACES[theme]
+    foot = rows - 0.45 + FOOT * max(1.0, rows / 8)
+    line = {"width": 1.5, "color": surface.text, "dash": "dash"}
+    layout["shapes"].append({"type": "line", "x0": at, "x1": at, "y0": -0.5, "y1": foot, "line": line})
+    layout["yaxis"]["range"][0] = foot
+    late = at > 0.6 * layout["xaxis"]["range"][1]
+    layout["annotations"] = [
+        {
+            "x": at,
+            "y": foot,
+            "text": text.plain(label),
+            "showarrow": False,
+            "xanchor": "right" if late else "left",
+            "yanchor": "bottom",
+            "xshift": -4 if late else 4,
+            "bgcolor": surface.background,
+            "borderpad": 2,
+            "font": {"size": 10.5, "color": surface.text},
+        }
+    ]
 
 
 def _hover(found: Mapping[str, Sequence[Any]], i: int, devices: Sequence[str]) -> str:
     start, end = found["start_s"][i], found["end_s"][i]
     return (
-        f"<b>{text.plain(devices[found['device'][i]])}</b> · {text.plain(_what(found, i, devices))}<br>"
+        f"<b>{text.plain(devices[found['device'][i]])}</b> · {text.plain(words(found, i, devices))}<br>"
         f"{text.seconds(end - start)} · {text.seconds(start)} to {text.seconds(end)}"
     )

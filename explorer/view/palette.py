@@ -43,11 +43,12 @@ class Surface:
     grid: str
     lane: str
     accent: str
+    warm: str
 
 
 SURFACES: dict[Theme, Surface] = {
-    "light": Surface("#ffffff", "#14181d", "#5c646e", "#e3e6ea", "#f3f5f7", "#2457d6"),
-    "dark": Surface("#161b21", "#e8eaee", "#9aa4af", "#2a3038", "#1c2229", "#7aa2ff"),
+    "light": Surface("#ffffff", "#14181d", "#5c646e", "#e3e6ea", "#f3f5f7", "#2457d6", "#b45309"),
+    "dark": Surface("#161b21", "#e8eaee", "#9aa4af", "#2a3038", "#1c2229", "#7aa2ff", "#f0a73c"),
 }
 
 

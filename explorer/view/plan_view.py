@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from explorer.view import gantt
+from explorer.view.bars import bars
 from explorer.view.charts import memory_curve
+from explorer.view.phases import plan_phases
+from explorer.view.stage_graph import again_s, stage_edges, stage_facts
 from explorer.view.why import breakdown
 from solvers.evaluate import examine
 from solvers.plan import Plan
@@ -33,9 +35,10 @@ def plan_view(
 ) -> PlanView:
     """The view of a plan, final or incumbent, under the problem's objective.
 
-    placement: per operator the list of its devices; stage_of: per operator its stage; bars: see
-    `gantt.bars`; span_s: the end of the schedule drawn; seconds: per operator its compute time for
-    one micro-batch; bottleneck: the device that decides the objective.
+    placement: per operator the list of its devices; stage_of: per operator its stage; stages,
+    stage_edges: see `stage_facts` and `stage_edges`; phases: see `plan_phases`; bars: see `bars`; span_s:
+    the end of the schedule drawn; seconds: per operator its compute time for one micro-batch; bottleneck:
+    the device that decides the objective.
     """
     metrics, schedule = examine(problem, plan)
     span_s = schedule.makespan_s
@@ -44,6 +47,7 @@ def plan_view(
     bottleneck = max(range(len(loads)), key=lambda d: loads[d])
     moves = [(s.device, s.to_device, s.start_s, s.end_s) for s in schedule.spans]
     placement, stage_of = _placement(problem, plan)
+    edges = stage_edges(problem, plan)
     samples = problem.mini_batch if problem.objective is Objective.MAKESPAN else plan.stages[0].micro_batch_size
     return {
         "status": str(status),
@@ -60,21 +64,15 @@ def plan_view(
         "devices": devices(problem),
         "placement": placement,
         "stage_of": stage_of,
-        "stages": [
-            {
-                "devices": list(s.devices),
-                "operators": len(s.operators),
-                "micro_batch_size": s.micro_batch_size,
-                "in_flight": s.in_flight,
-            }
-            for s in plan.stages
-        ],
+        "stages": stage_facts(plan, schedule, edges),
+        "stage_edges": [list(edge) for edge in edges],
+        "phases": plan_phases(plan, schedule),
         "pipeline": plan.pipeline,
         "samples": samples,
         "mini_batch": problem.mini_batch,
         "modules": [o.module_path for o in problem.graph.operators],
         "seconds": _seconds(problem, placement, samples),
-        "bars": gantt.bars(schedule),
+        "bars": bars(schedule, again_s=again_s(plan, schedule)),
         "spans": len(schedule.spans),
         "span_s": span_s,
         "busy_s": list(busy),

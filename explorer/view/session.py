@@ -20,19 +20,34 @@ MIN_MEMORY, MAX_MEMORY = 2**20, 2**50
 MAX_TIME_LIMIT_S = 600.0
 MAX_NAME = 200
 DTYPES = ("fp32", "bf16", "fp16")
+GRAPHS = ("operators", "stages")
+ROWS = ("auto", "devices", "stages")
+PAIR = ("graph-pipeline", "pipedream-iter")
+"""Planners that are shown side by side unless others are named: a DAG of stages and a chain of them."""
 
 E = TypeVar("E", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """What the page draws of a plan. graph: of GRAPHS, what the boxes are. rows: of ROWS, what a row of
+    the schedule is. pair: two planners whose plans are shown in turn, at one time scale; or none."""
+
+    graph: str = "operators"
+    rows: str = "auto"
+    pair: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
-    """What the page asks for. settings is what a problem is made of; theme is how it is drawn."""
+    """What the page asks for. settings is what a problem is made of; look and theme are how it is drawn."""
 
     model: str = ""
     settings: Settings = field(default_factory=Settings)
     planner: str = "auto"
     time_limit_s: float = 10.0
     theme: Theme = "light"
+    look: Look = field(default_factory=Look)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +76,9 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         dtype=_one_of(raw, "dtype", DTYPES),
         mini_batch=_integer(raw, "mini_batch", 1, MAX_BATCH),
         micro_batches=_integer(raw, "micro_batches", 1, MAX_BATCH),
+        devices_per_node=_integer(raw, "devices_per_node", 1, MAX_DEVICES),
+        max_replicas=_replicas(raw),
+        recompute=_boolean(raw, "recompute") or False,
     )
     if not choices.models:
         raise InvalidProblem("there is no model to plan for")
@@ -71,6 +89,18 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         planner=_one_of(raw, "planner", choices.planners, default="auto") or "auto",
         time_limit_s=_number(raw, "time_limit", 0.1, MAX_TIME_LIMIT_S) or 10.0,
         theme="dark" if theme == "dark" else "light",
+        look=parse_look(raw, choices),
+    )
+
+
+def parse_look(raw: Mapping[str, Any], choices: Choices, before: Look | None = None) -> Look:
+    """What is to be drawn: keys that are not there keep what was ``before``. pair: "a,b", two different
+    planners; "none" is none. Raises InvalidProblem."""
+    before = before or Look()
+    return Look(
+        _one_of(raw, "graph", GRAPHS, default=before.graph) or before.graph,
+        _one_of(raw, "rows", ROWS, default="auto" if raw.get("rows") == "auto" else before.rows) or before.rows,
+        _pair(raw, choices, before.pair),
     )
 
 
@@ -95,9 +125,17 @@ def to_dict(session: Session) -> dict[str, Any]:
         "dtype": settings.dtype,
         "mini_batch": settings.mini_batch,
         "micro_batches": settings.micro_batches,
+        "devices_per_node": settings.devices_per_node,
+        "max_replicas": ("all" if settings.max_replicas == 0 else settings.max_replicas)
+        if settings.max_replicas != 1
+        else None,
+        "recompute": settings.recompute or None,
         "planner": session.planner if session.planner != "auto" else None,
         "time_limit": session.time_limit_s if session.time_limit_s != 10.0 else None,
         "theme": session.theme if session.theme != "light" else None,
+        "graph": session.look.graph if session.look.graph != "operators" else None,
+        "rows": session.look.rows if session.look.rows != "auto" else None,
+        "pair": ",".join(session.look.pair) or None,
     }
     return {key: value for key, value in found.items() if value is not None}
 
@@ -149,6 +187,25 @@ def _boolean(raw: Mapping[str, Any], key: str) -> bool | None:
     if value in (False, "false"):
         return False
     raise InvalidProblem(f"{key}: expected true or false, found {_shown(value)}")
+
+
+def _replicas(raw: Mapping[str, Any]) -> int:
+    """1 is none; "all" is as many as there are devices, which is 0 in the settings."""
+    if raw.get("max_replicas") == "all":
+        return 0
+    return _integer(raw, "max_replicas", 1, MAX_DEVICES) or 1
+
+
+def _pair(raw: Mapping[str, Any], choices: Choices, before: tuple[str, ...]) -> tuple[str, ...]:
+    value = _given(raw, "pair")
+    if value is None:
+        return before
+    if value == "none":
+        return ()
+    names = tuple(value.split(",")) if isinstance(value, str) and len(value) <= 2 * MAX_NAME else ()
+    if len(set(names)) != 2 or len(names) != 2 or any(name not in choices.planners for name in names):
+        raise InvalidProblem(f"pair: expected two different planners as NAME,NAME; found {_shown(value)}")
+    return names
 
 
 def _one_of(raw: Mapping[str, Any], key: str, allowed: tuple[str, ...], default: str | None = None) -> str | None:

@@ -81,6 +81,18 @@ def percent(share: float | None) -> str:
     return f"{value:.1f}".removesuffix(".0") + " %"
 
 
+def percents(shares: Sequence[float]) -> list[str]:
+    """Shares and their sum as whole percents, without the sign, such that the rounded ones add up to the
+    rounded sum (by largest remainder): ``[0.114, 0.034, 0.093]`` -> "12", "3", "9", "24"."""
+    exact = [share * 100 for share in shares]
+    total = round(sum(exact))
+    whole = [math.floor(value) for value in exact]
+    order = sorted(range(len(exact)), key=lambda i: whole[i] - exact[i])
+    for i in order[: max(0, total - sum(whole))]:
+        whole[i] += 1
+    return [str(value) for value in [*whole, total]]
+
+
 def count(value: float | None) -> str:
     """``1284`` -> "1,284"."""
     return f"{value:,.0f}" if value is not None and math.isfinite(value) else NOTHING

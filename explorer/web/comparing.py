@@ -8,7 +8,7 @@ from typing import Any
 from explorer.view import text
 from explorer.view.comparison import Row, best_bound_s, family_story, left_out, table
 from explorer.view.events import Event, unpacked
-from explorer.view.session import Session, to_query
+from explorer.view.session import Look, Session, to_query
 from explorer.web import ids
 from explorer.web.backend import CompareRequest
 from explorer.web.comparison_panel import comparison_table
@@ -16,6 +16,11 @@ from solvers.problem import Contiguity
 
 PLANS_BYTES = 64 * 2**20
 """Packed plans kept for one page. What would exceed it has its row, but cannot be shown."""
+
+
+def question(session: Session) -> str:
+    """What a session asks, whoever answers it, for how long, and however it is drawn."""
+    return to_query(replace(session, planner="auto", time_limit_s=1.0, theme="light", look=Look()))
 
 
 class Comparing:
@@ -62,7 +67,7 @@ class Comparing:
         asked = session or self.session
         assert asked is not None
         settings = replace(asked.settings, contiguity=Contiguity.ACYCLIC) if self.every else asked.settings
-        return to_query(replace(asked, settings=settings, planner="auto", time_limit_s=1.0, theme="light"))
+        return question(replace(asked, settings=settings))
 
     def shown(self, place: int, session: Session | None, model: str) -> tuple[Session, Event] | None:
         """The session that would have led to the plan of a row, and its ``result`` event; None if there

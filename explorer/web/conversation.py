@@ -6,10 +6,10 @@ A state machine without sockets or threads: messages and events come in, message
 
 from __future__ import annotations
 
-import itertools
 import re
 import time
 from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import replace
 from typing import Any
 
 from explorer.view import text
@@ -19,14 +19,15 @@ from explorer.view.session import Choices, Session, parse, to_query
 from explorer.view.skeleton import Skeleton
 from explorer.web import drawing, ids, panels
 from explorer.web.backend import Backend, SolveRequest
-from explorer.web.picture import Message, Picture
+from explorer.web.pair_talk import PairTalk
+from explorer.web.picture import Message
 from solvers.errors import InvalidProblem
 
 REMEMBERED = 12
 """Skeletons kept for all pages together, so that going back to a model is instant."""
 
 
-class Conversation(Picture):
+class Conversation(PairTalk):
     """State of one page. ``deliver`` brings a worker's event back to `on_event` on the right thread."""
 
     def __init__(
@@ -37,13 +38,8 @@ class Conversation(Picture):
         send: Callable[[Message], None],
         deliver: Callable[[int, Event], None],
     ) -> None:
-        super().__init__(send)
-        self.backend, self.choices, self.skeletons = backend, choices, skeletons
-        self.deliver = deliver
-        self.job: str | None = None
-        self.turns = itertools.count(1)
-        self.shown_s: float | None = None
-        self.standing = ("none", "no plan", "")
+        super().__init__(backend, choices, send, deliver)
+        self.skeletons = skeletons
 
     # -- from the browser -----------------------------------------------------------------------
 
@@ -61,6 +57,10 @@ class Conversation(Picture):
             "compare": self._compare,
             "stop-comparing": self._stop_comparing,
             "show-row": self._show_row,
+            "view": self._view,
+            "pair": self._pair,
+            "unpair": self._unpair,
+            "show-pair": self._show_pair,
         }
         act = acts.get(str(message.get("type")))
         if act is None:
@@ -72,17 +72,18 @@ class Conversation(Picture):
 
     def close(self) -> None:
         """The page is gone: its job is not needed any more."""
-        self.turn = self.comparing.turn = next(self.turns)
-        for job in (self.job, self.comparing.job):
+        self.turn = self.comparing.turn = self.pairing.turn = next(self.turns)
+        for job in (self.job, self.comparing.job, self.pairing.job):
             if job is not None:
                 self.backend.cancel(job)
-        self.job = self.comparing.job = None
+        self.job = self.comparing.job = self.pairing.job = None
 
     def _solve(self, message: Mapping[str, Any]) -> None:
         session = self._asked(message)
         if self.job is not None:
             self.backend.cancel(self.job)
         self._stop_comparing({})  # it would keep this question waiting
+        self._drop_pairing()
         if self.comparing.rows:
             self._tell_comparison()
         self.before_s = self.shown_s
@@ -92,11 +93,13 @@ class Conversation(Picture):
             session.model, session.settings, session.planner, session.time_limit_s, frozenset(self.skeletons)
         )
         self.job = self.backend.start(request, lambda event: self.deliver(turn, event))
+        if session.look.pair:
+            self._tell_pair()
 
     def _asked(self, message: Mapping[str, Any]) -> Session:
         """The session that a message brings, which is the page's from now on."""
         raw = message.get("session")
-        session = parse(raw if isinstance(raw, Mapping) else {}, self.choices)
+        session = replace(parse(raw if isinstance(raw, Mapping) else {}, self.choices), look=self.look)
         aspect = message.get("aspect")
         if isinstance(aspect, (int, float)) and 0.2 <= aspect <= 5:
             self.aspect = float(aspect)
@@ -111,6 +114,7 @@ class Conversation(Picture):
         if self.job is not None:
             self.backend.cancel(self.job)
         self._stop_comparing({})
+        self._stop_pairing()
 
     def _compare(self, message: Mapping[str, Any]) -> None:
         """Run every planner on what the page asks; a solve that is running ends first."""
@@ -140,11 +144,7 @@ class Conversation(Picture):
         if self.job is not None:
             self.backend.cancel(self.job)
         self.turn = next(self.turns)
-        self.session, event = found
-        self.before_s, self.asked_at = self.shown_s, time.perf_counter()
-        settings = self.session.settings
-        self.send({"type": "adopt", "planner": self.session.planner, "contiguity": settings.contiguity.value})
-        self._result(event, to_query(self.session))
+        self._show(*found)
 
     # -- from the solver ------------------------------------------------------------------------
 
@@ -152,6 +152,9 @@ class Conversation(Picture):
         """Pass on an event of the job of ``turn``; those of earlier turns are dropped."""
         if turn == self.comparing.turn:
             self._on_comparison(event)
+            return
+        if turn == self.pairing.turn:
+            self._on_pair(event)
             return
         if turn != self.turn:
             return
@@ -234,24 +237,18 @@ class Conversation(Picture):
             self._stand(state, event["planner"], "infeasible" if state == "infeasible" else "no plan")
             return
         self.plan, self.drawn = event["plan"], self.session
+        if self.session is not None and self.skeleton is not None:
+            self.pairing.add_result(self.session, event, self.skeleton["hash"])
         self._draw("final")
         self.shown_s = self.plan["objective_s"]
         self._stand(*_outcome(event), query)
+        self._follow()
 
     # -- to the browser -------------------------------------------------------------------------
 
     def _failed(self, message: str) -> None:
         self.send({"type": "banner", "children": panels.failure(message)})
         self._stand("failed", "failed", text.short(message, 60))
-
-    def _stand(self, state: str, what: str, more: str, query: str | None = None) -> None:
-        """A status that stays until there is another plan: it is told again after a comparison."""
-        self.standing = (state, what, more)
-        self._status(state, what, more, query)
-
-    def _status(self, state: str, what: str, more: str, query: str | None = None) -> None:
-        message = {"type": "status", "state": state, "what": what, "more": more, "turn": self.turn}
-        self.send(message if query is None else message | {"query": query})
 
 
 def _outcome(event: Event) -> tuple[str, str, str]:

@@ -6,13 +6,16 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.view import charts, elements, gantt, text
+from explorer.view import charts, elements, gantt, gantt_rows, stage_boxes, text
+from explorer.view.bars import table as bars_table
 from explorer.view.elements import GraphView
 from explorer.view.palette import Theme
 from explorer.view.skeleton import Skeleton
-from explorer.web import ids, panels
+from explorer.web import ids, panels, stage_panel
 
 Message = dict[str, Any]
+SAME_END = 0.002
+"""Two schedules whose ends differ by less, relatively, end together to people."""
 
 
 def graph_message(view: GraphView, skeleton: Skeleton) -> Message:
@@ -43,32 +46,57 @@ def overlay_message(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]
 
 
 def plan_message(
-    view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any], theme: Theme, before_s: float | None
+    view: GraphView,
+    skeleton: Skeleton,
+    plan: Mapping[str, Any],
+    theme: Theme,
+    before_s: float | None,
+    rows: str = "auto",
+    beside: tuple[str, float] | None = None,
 ) -> Message:
-    """Everything a new plan changes on the page, but the tables that are shut."""
+    """Everything a new plan changes on the page, but the tables that are shut. rows: what a row of the
+    schedule is; beside: name and end of another plan at whose time scale this one is drawn."""
     names = [d["name"] for d in plan["devices"]]
     found = plan["bars"]
-    scale, _ = text.time_unit(plan["span_s"] or 1.0)
+    until_s = max(plan["span_s"], beside[1] if beside else 0.0)
+    scale, _ = text.time_unit(until_s or 1.0)
+    mark = None
+    if beside is not None and abs(beside[1] / (plan["span_s"] or 1.0) - 1) > SAME_END:
+        mark = (f"{beside[0]} ends at {text.seconds(beside[1])}", beside[1])
+    lanes = gantt_rows.rows_of(plan, rows)
     merged = plan["spans"] > len(found["device"])
     note = f"{plan['spans']:,} spans as {len(found['device']):,} bars" if merged else text.plural(plan["spans"], "span")
     order = "one pass" if plan["pipeline"] == "none" else plan["pipeline"].upper()
+    stages = stage_boxes.stage_boxes(plan)
     return {
         "type": "plan",
-        "figure": gantt.figure(found, names, plan["span_s"], theme),
+        "figure": gantt.figure(found, names, plan["span_s"], theme, None, lanes, until_s, mark),
         "bars": {
+            "row": lanes.of_bar,
             "device": found["device"],
             "stage": found["stage"],
+            "micro": found["micro_batch"],
+            "kind": found["kind"],
             "to": found["to_device"],
             "start": [round(s / scale, 6) for s in found["start_s"]],
             "end": [round(s / scale, 6) for s in found["end_s"]],
         },
+        "rows": {
+            "kind": lanes.kind,
+            "stages": [row.stage for row in lanes.rows],
+            "devices": [row.devices for row in lanes.rows],
+            "can": gantt_rows.can_stages(plan),
+        },
         "devices": names,
+        "dag": stages,
         "memory": charts.memory_cards(plan),
         "props": {
             ids.KPIS: {"children": panels.kpis(plan, before_s)},
             ids.WHY: {"children": panels.why_panel(plan)},
             ids.MINI_BATCH: {"placeholder": f"auto: {plan['mini_batch']:,}"},
             ids.GANTT_COUNT: {"children": f"{order} · {note}"},
+            ids.GANTT_LEGEND: {"children": stage_panel.legend(plan)},
+            ids.STAGES_NOTE: {"children": stages["note"]},
         },
         **_overlay(view, skeleton, plan),
     }
@@ -84,8 +112,22 @@ def tables(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any], shown: 
     if ids.GANTT_TABLE in shown:
         names = [d["name"] for d in plan["devices"]]
         columns = [("device", "Device"), ("what", "What"), ("start", "Start"), ("end", "End"), ("took", "Took")]
-        rows = gantt.table(plan["bars"], names)
+        rows = bars_table(plan["bars"], names)
         props[ids.GANTT_TABLE] = {"children": panels.table(columns, rows, "Schedule", text_columns=2)}
+    if ids.STAGE_TABLE in shown:
+        columns = [
+            ("stage", "Stage"),
+            ("devices", "Devices"),
+            ("times", "Forward / backward"),
+            ("share", "Share"),
+            ("flight", "In flight"),
+            ("samples", "Samples"),
+            ("peak", "Peak memory"),
+            ("depth", "Depth"),
+            ("feeds", "Feeds"),
+        ]
+        rows = stage_boxes.table(plan)
+        props[ids.STAGE_TABLE] = {"children": panels.table(columns, rows, "Stages", text_columns=2)}
     if ids.GRAPH_TABLE in shown:
         nodes = elements.assignment(view, skeleton, plan["placement"], plan["samples"])["nodes"]
         columns = [

@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from explorer.view import versus
 from explorer.view.elements import GraphView, depths, expanded_to, graph_view
 from explorer.view.inspect import box_facts, device_facts
 from explorer.view.palette import Theme
-from explorer.view.session import Session
+from explorer.view.session import Look, Session
 from explorer.view.skeleton import Skeleton
+from explorer.view.stage_boxes import stage_facts
 from explorer.web import drawing, ids, panels
-from explorer.web.comparing import Comparing
+from explorer.web.comparing import Comparing, question
+from explorer.web.pairing import Pairing
 from explorer.web.stylesheet import stylesheet
 
 Message = dict[str, Any]
@@ -22,7 +25,8 @@ Message = dict[str, Any]
 class Picture:
     """The part of a page's state that is drawn, and how it changes without a solver's help.
 
-    session: what the page asks; drawn: what it asked when the plan on it was made.
+    session: what the page asks; drawn: what it asked when the plan on it was made. at_scale: whether it
+    was drawn at the time scale of a pair.
     """
 
     def __init__(self, send: Callable[[Message], None]) -> None:
@@ -30,6 +34,7 @@ class Picture:
         self.session: Session | None = None
         self.drawn: Session | None = None
         self.theme: Theme = "light"
+        self.look = Look()
         self.aspect = 0.85
         self.turn = 0
         self.asked_at = 0.0
@@ -40,6 +45,8 @@ class Picture:
         self.selected: tuple[str, str] | None = None
         self.open: frozenset[str] = frozenset()
         self.comparing = Comparing()
+        self.pairing = Pairing()
+        self.at_scale = False
 
     def _theme(self, message: Mapping[str, Any]) -> None:
         self.theme = "dark" if message.get("theme") == "dark" else "light"
@@ -69,7 +76,7 @@ class Picture:
 
     def _select(self, message: Mapping[str, Any]) -> None:
         kind, which = message.get("kind"), str(message.get("id"))[:400]
-        self.selected = (kind, which) if kind in ("box", "device") else None
+        self.selected = (kind, which) if kind in ("box", "device", "stage") else None
         self._inspect()
 
     def _open(self, message: Mapping[str, Any]) -> None:
@@ -90,8 +97,12 @@ class Picture:
         if self.plan is None or self.view is None or self.skeleton is None:
             return
         started = time.perf_counter()
-        message = drawing.plan_message(self.view, self.skeleton, self.plan, self.theme, self.before_s)
-        message["props"] |= self._tables() | self._inspector()
+        beside = self._beside()
+        self.at_scale = beside is not None
+        message = drawing.plan_message(
+            self.view, self.skeleton, self.plan, self.theme, self.before_s, self.look.rows, beside
+        )
+        message["props"] |= self._tables() | self._inspector() | self._around()
         done = time.perf_counter()
         message |= {
             "reason": reason,
@@ -116,6 +127,28 @@ class Picture:
             return None
         return self.plan["planner"], self.plan["contiguity"]
 
+    def _around(self) -> dict[str, Any]:
+        """More properties that change with a plan."""
+        return {}
+
+    def _of_pair(self) -> str | None:
+        """The planner of the plan on the page, if that is one of the pair's for what the page asks now."""
+        drawn, now = self.drawn, self.session
+        if self.plan is None or drawn is None or now is None or question(drawn) != question(now):
+            return None
+        planner: str = self.plan["planner"]
+        return planner if planner in now.look.pair else None
+
+    def _beside(self) -> tuple[str, float] | None:
+        """Name and end of the other plan of the pair, whose time scale the schedule shares; None if it is
+        not there."""
+        shown = self._of_pair()
+        both = self.pairing.complete(self.session) if shown else ()
+        for answer in both:
+            if answer.planner != shown and answer.facts is not None:
+                return versus.name(answer.planner), answer.facts["span_s"]
+        return None
+
     def _tell_comparison(self) -> None:
         self.send({"type": "props", "props": self.comparing.props(self.session, self._shown())})
 
@@ -126,7 +159,8 @@ class Picture:
             if kind == "box":
                 facts = box_facts(which, self.view, self.skeleton, self.plan)
             elif self.plan is not None and which.isdecimal():
-                facts = device_facts(int(which), self.plan)
+                of = stage_facts if kind == "stage" else device_facts
+                facts = of(int(which), self.plan)
         return {ids.INSPECTOR: {"children": panels.inspector(facts)}}
 
     def _inspect(self) -> None:

@@ -8,16 +8,18 @@ from dash import html
 from dash.development.base_component import Component
 
 from explorer.view.palette import Theme
+from explorer.view.session import Session
 from explorer.web import ids
 from explorer.web.stylesheet import stylesheet
 
 
-def centre(theme: Theme) -> Component:
+def centre(session: Session) -> Component:
     return html.Main(
         [
             html.Div(id=ids.KPIS, className="kpis"),
             html.Div(id=ids.BANNER, className="banner", hidden=True, role="alert"),
-            html.Div([_graph(theme), _split(), _gantt()], className="views"),
+            html.Div(id=ids.PAIR, className="pair"),
+            html.Div([_graph(session), _split(), _gantt(session)], className="views"),
             _tabs(),
         ],
         className="centre",
@@ -26,13 +28,20 @@ def centre(theme: Theme) -> Component:
     )
 
 
-def _graph(theme: Theme) -> Component:
+def _graph(session: Session) -> Component:
     return html.Section(
         [
             html.Div(
                 [
                     html.H2("Model"),
-                    html.Span(id=ids.GRAPH_COUNT, className="quiet"),
+                    _choice(
+                        ids.GRAPH_KIND,
+                        "What the boxes are",
+                        session.look.graph,
+                        (("operators", "Operators"), ("stages", "Stages")),
+                    ),
+                    html.Span(id=ids.GRAPH_COUNT, className="quiet of-operators"),
+                    html.Span(id=ids.STAGES_NOTE, className="quiet of-stages"),
                     html.Div(className="spring"),
                     _tool("−", ids.SHALLOWER, "Show fewer levels of modules"),
                     html.Span(id=ids.GRAPH_DEPTH, className="quiet"),
@@ -41,34 +50,52 @@ def _graph(theme: Theme) -> Component:
                 ],
                 className="card-head",
             ),
-            html.Div(
-                [
-                    cyto.Cytoscape(
-                        id=ids.GRAPH,
-                        elements=[],
-                        layout={"name": "preset", "fit": False},
-                        stylesheet=stylesheet(theme),
-                        style={"width": "100%", "height": "100%"},
-                        minZoom=0.02,
-                        maxZoom=2.0,
-                        autoungrabify=True,
-                        boxSelectionEnabled=False,
-                        responsive=True,
-                        clearOnUnhover=False,
-                    ),
-                    html.Div(className="veil"),
-                ],
-                className="canvas",
-                tabIndex=0,
-                role="img",
-                **{
-                    "aria-label": "Operators grouped by module, coloured by device. Arrow keys move between boxes, "
-                    "Enter expands, Escape clears. The same as a table is below."
-                },
-            ),
-            _twin("Graph as a table", ids.GRAPH_TABLE),
+            html.Div([_operators(session.theme), _stages()], className="canvases"),
+            _twin("Graph as a table", ids.GRAPH_TABLE, "of-operators"),
+            _twin("Stages as a table", ids.STAGE_TABLE, "of-stages"),
         ],
         className="card graph-card",
+        **{"data-graph": session.look.graph},
+    )
+
+
+def _operators(theme: Theme) -> Component:
+    return html.Div(
+        [
+            cyto.Cytoscape(
+                id=ids.GRAPH,
+                elements=[],
+                layout={"name": "preset", "fit": False},
+                stylesheet=stylesheet(theme),
+                style={"width": "100%", "height": "100%"},
+                minZoom=0.02,
+                maxZoom=2.0,
+                autoungrabify=True,
+                boxSelectionEnabled=False,
+                responsive=True,
+                clearOnUnhover=False,
+            ),
+            html.Div(className="veil"),
+        ],
+        className="canvas of-operators",
+        tabIndex=0,
+        role="img",
+        **{
+            "aria-label": "Operators grouped by module, coloured by device. Arrow keys move between boxes, "
+            "Enter expands, Escape clears. The same as a table is below."
+        },
+    )
+
+
+def _stages() -> Component:
+    return html.Div(
+        [html.Div(id=ids.STAGES, className="stages"), html.Div(className="veil")],
+        className="canvas of-stages",
+        role="group",
+        **{
+            "aria-label": "Stages from left to right, by depth. Arrow keys move between them, Enter selects one. "
+            "The same as a table is below."
+        },
     )
 
 
@@ -87,7 +114,7 @@ def _split() -> Component:
     )
 
 
-def _gantt() -> Component:
+def _gantt(session: Session) -> Component:
     return html.Section(
         [
             html.Div(
@@ -95,13 +122,18 @@ def _gantt() -> Component:
                     html.H2("Schedule"),
                     html.Span(id=ids.GANTT_COUNT, className="quiet"),
                     html.Div(className="spring"),
-                    html.Span([html.I(className="key forward"), "forward"], className="legend"),
-                    html.Span([html.I(className="key backward"), "backward"], className="legend"),
-                    html.Span([html.I(className="key transfer"), "transfer"], className="legend"),
+                    html.Span("Rows", className="quiet rows-label"),
+                    _choice(
+                        ids.GANTT_ROWS,
+                        "What a row is",
+                        session.look.rows,
+                        (("devices", "Devices"), ("stages", "Stages")),
+                    ),
                     _tool("Fit", ids.GANTT_FIT, "Show the whole schedule"),
                 ],
                 className="card-head",
             ),
+            html.Div(id=ids.GANTT_LEGEND, className="gantt-legend"),
             html.Div(
                 [
                     html.Div(id=ids.GANTT),
@@ -111,8 +143,8 @@ def _gantt() -> Component:
                 tabIndex=0,
                 role="img",
                 **{
-                    "aria-label": "Schedule: a lane a device, a bar a stage and micro-batch. Plus and minus zoom, "
-                    "arrow keys move, 0 shows all. The same as a table is below."
+                    "aria-label": "Schedule: a row a device or a stage, a bar a stage and micro-batch. Plus and minus "
+                    "zoom, arrow keys move, 0 shows all. The same as a table is below."
                 },
             ),
             _twin("Schedule as a table", ids.GANTT_TABLE),
@@ -165,9 +197,20 @@ def _compare() -> Component:
     )
 
 
+def _choice(id_: str, what: str, value: str, choices: tuple[tuple[str, str], ...]) -> Component:
+    """Buttons of which one is pressed."""
+    buttons = [
+        html.Button(label, **{"data-value": key, "aria-pressed": "true" if key == value else "false"})
+        for key, label in choices
+    ]
+    return html.Div(buttons, id=id_, className="choice", role="group", **{"aria-label": what})
+
+
 def _tool(label: str, id_: str, what: str) -> Component:
     return html.Button(label, id=id_, className="tool", n_clicks=0, title=what, **{"aria-label": what})
 
 
-def _twin(title: str, id_: str) -> Component:
-    return html.Details([html.Summary(title), html.Div(id=id_, className="table-wrap")], className="twin")
+def _twin(title: str, id_: str, when: str = "") -> Component:
+    return html.Details(
+        [html.Summary(title), html.Div(id=id_, className="table-wrap")], className=f"twin {when}".strip()
+    )

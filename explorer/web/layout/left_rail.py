@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import dash_mantine_components as dmc
@@ -13,10 +14,20 @@ from explorer.view.session import DTYPES, Session
 from explorer.view.text import GIB
 from explorer.web import ids
 from explorer.web.backend import Catalogue
+from solvers.problem import Pipeline
 
 MICRO_BATCHES = ("auto", "1", "2", "4", "8", "16", "32")
 SLIDER_DEVICES = 16
 DEFAULT_DEVICES = 4
+PIPELINES = {
+    Pipeline.ONE_F_ONE_B: "1F1B",
+    Pipeline.GPIPE: "GPipe",
+    Pipeline.INTERLEAVED: "Interleaved 1F1B",
+    Pipeline.ZERO_BUBBLE: "Zero-bubble",
+    Pipeline.PLANNER: "Planner's own",
+}
+PER_NODE = {"auto": "1 node", "2": "2 a node", "4": "4 a node", "8": "8 a node"}
+REPLICAS = {"1": "off", "2": "2", "4": "4", "8": "8", "all": "all"}
 
 
 def left_rail(catalogue: Catalogue, session: Session) -> Component:
@@ -122,14 +133,20 @@ def _cluster(catalogue: Catalogue, session: Session) -> Component:
                 step=0.0625,
                 value=cap,
             ),
-            dmc.Select(
-                id=ids.KIND,
-                data=[k.name for k in catalogue.kinds],
-                value=kind,
-                allowDeselect=False,
-                size="xs",
-                checkIconPosition="right",
-                **{"aria-label": "Device kind"},
+            html.Div(
+                [
+                    dmc.Select(
+                        id=ids.KIND,
+                        data=[k.name for k in catalogue.kinds],
+                        value=kind,
+                        allowDeselect=False,
+                        size="xs",
+                        checkIconPosition="right",
+                        **{"aria-label": "Device kind"},
+                    ),
+                    _short_select(ids.PER_NODE, str(settings.devices_per_node or "auto"), PER_NODE, "GPUs per node"),
+                ],
+                className="pairing",
             ),
         ],
     )
@@ -167,12 +184,31 @@ def _pipeline(session: Session) -> Component:
                 fullWidth=True,
                 className="dense",
             ),
-            dmc.SegmentedControl(
+            dmc.Select(
                 id=ids.PIPELINE,
-                data=[{"value": "1f1b", "label": "1F1B"}, {"value": "gpipe", "label": "GPipe"}],
-                value=settings.pipeline.value if settings.pipeline.value in ("1f1b", "gpipe") else "1f1b",
+                data=[{"value": kind.value, "label": label} for kind, label in PIPELINES.items()],
+                value=settings.pipeline.value,
+                allowDeselect=False,
                 size="xs",
-                fullWidth=True,
+                checkIconPosition="right",
+                **{"aria-label": "Pipeline"},
+            ),
+            _row(
+                "Replicate stages",
+                _short_select(
+                    ids.REPLICAS,
+                    "all" if settings.max_replicas == 0 else str(settings.max_replicas),
+                    REPLICAS,
+                    "Replicate stages, on how many GPUs at most",
+                ),
+            ),
+            dmc.Switch(
+                id=ids.RECOMPUTE,
+                label="Recompute activations",
+                labelPosition="left",
+                checked=settings.recompute,
+                size="xs",
+                className="spread",
             ),
         ],
     )
@@ -247,6 +283,21 @@ def _section(title: str, children: list[Component]) -> Component:
 
 def _row(label: str, control: Component) -> Component:
     return html.Div([html.Span(label, className="label"), control], className="spread")
+
+
+def _short_select(id_: str, value: str, labels: Mapping[str, str], what: str) -> Component:
+    """A select that needs no label of its own; a value that is not among the usual ones is added."""
+    told = {**labels, value: labels.get(value, value)}
+    return dmc.Select(
+        id=id_,
+        data=[{"value": key, "label": label} for key, label in told.items()],
+        value=value,
+        allowDeselect=False,
+        size="xs",
+        w=82,
+        withCheckIcon=False,
+        **{"aria-label": what},
+    )
 
 
 def _slider(label: str, value_id: str, shown: str, **props: Any) -> Component:

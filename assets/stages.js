@@ -1,0 +1,326 @@
+/* The DAG of stages: a box a stage, from left to right by depth. Columns and lanes come from the server;
+   here they become pixels: the largest boxes that fit, in several lines where one is too narrow. */
+(function () {
+  "use strict";
+  const ex = (window.explorer = window.explorer || {});
+  const SVG = "http://www.w3.org/2000/svg";
+  const SIZES = {
+    full: { w: 148, most: 200, h: 92, gx: 46, gy: 14 },
+    compact: { w: 84, most: 150, h: 48, gx: 38, gy: 12 },
+    snug: { w: 80, most: 104, h: 48, gx: 20, gy: 10 },
+    line: { w: 104, most: 190, h: 27, gx: 38, gy: 9 },
+    mini: { w: 40, most: 64, h: 32, gx: 15, gy: 8 },
+  };
+  const TRIES = [["full", 1], ["compact", 1], ["line", 1], ["snug", 1], ["full", 9], ["compact", 9], ["snug", 9], ["mini", 1],
+    ["line", 9], ["mini", 99]];
+  const PAD = 14;
+  const LINE_GAP = 10;
+  const HEAD = 17;
+  const CORRIDOR = 7; /* above the boxes of a line, for arrows that go around */
+  const TURN = 17; /* how far beyond a box an arrow turns */
+  let dag = null;
+  let picked = null;
+
+  const place = () => document.getElementById("stages");
+
+  function made(name, className, text, parent) {
+    const found = document.createElement(name);
+    if (className) found.className = className;
+    if (text !== undefined && text !== null) found.textContent = text;
+    if (parent) parent.appendChild(found);
+    return found;
+  }
+
+  function drawn(name, attributes, parent) {
+    const found = document.createElementNS(SVG, name);
+    for (const key of Object.keys(attributes)) found.setAttribute(key, attributes[key]);
+    parent.appendChild(found);
+    return found;
+  }
+
+  /* Lines of columns, each with the lanes it spans. */
+  function lines(perLine) {
+    const found = [];
+    for (let from = 0; from < dag.columns; from += perLine) {
+      const boxes = dag.boxes.filter((b) => b.column >= from && b.column < from + perLine);
+      const lanes = boxes.map((b) => b.lane);
+      found.push({ from: from, boxes: boxes, low: Math.min(...lanes), high: Math.max(...lanes) });
+    }
+    return found;
+  }
+
+  function plan(name, most, width, height, last) {
+    const size = SIZES[name];
+    const fits = (side) => Math.max(1, Math.floor((width - 2 * side + size.gx) / (size.w + size.gx)));
+    const side = dag.columns > fits(PAD) ? Math.min(TURN, size.gx / 2) + 8 : PAD; /* room to turn the line */
+    const room = fits(side);
+    let count = Math.ceil(dag.columns / room);
+    if (count > most && !last) return null;
+    const perLine = Math.ceil(dag.columns / count);
+    const found = lines(perLine);
+    count = found.length;
+    const head = HEAD + (count > 1 ? CORRIDOR : 0);
+    const tall = found.reduce((sum, l) => sum + head + (l.high - l.low) * (size.h + size.gy) + size.h, (count - 1) * LINE_GAP);
+    if (tall + 2 * PAD > height && !last) return null;
+    const spare = width - 2 * side - perLine * size.w - (perLine - 1) * size.gx;
+    const grow = Math.max(0, Math.min(spare / (perLine + 0.5 * (perLine - 1)), size.most - size.w));
+    const airy = Math.max(0, Math.min(spare - perLine * grow, (perLine - 1) * 60));
+    const gx = size.gx + (perLine > 1 ? airy / (perLine - 1) : 0);
+    return { name, lines: found, perLine, w: size.w + grow, h: size.h, gx, gy: size.gy, tall, head, side };
+  }
+
+  function fitted(width, height) {
+    for (const [name, most] of TRIES) {
+      const found = plan(name, most, width, height, false);
+      if (found) return found;
+    }
+    return plan("line", 99, width, height, true);
+  }
+
+  function redraw() {
+    const box = place();
+    if (!box || !dag || box.clientWidth < 40) return;
+    box.replaceChildren();
+    if (dag.too_many) { made("p", "empty", dag.note + " are too many to draw; the table below has them.", box); return; }
+    if (!dag.boxes.length) return;
+    const fit = fitted(box.clientWidth, box.clientHeight);
+    const wide = fit.perLine * fit.w + (fit.perLine - 1) * fit.gx;
+    const left = Math.max(fit.side, (box.clientWidth - wide) / 2);
+    const single = fit.lines.length === 1;
+    const spare = Math.max(0, box.clientHeight - 2 * PAD - fit.tall);
+    const rise = single ? fit.lines[0].high - fit.lines[0].low : 0;
+    const pitch = fit.h + fit.gy + (rise ? Math.min(spare / rise, 0.5 * fit.h) : 0);
+    const between = LINE_GAP + (single ? 0 : Math.min(spare / (fit.lines.length - 1), 24));
+    const tall = fit.tall + rise * (pitch - fit.h - fit.gy) + (fit.lines.length - 1) * (between - LINE_GAP);
+    let top = Math.max(PAD - 4, (box.clientHeight - tall) / 2);
+    const at = {};
+    const sheet = made("div", "sheet", null, box);
+    const svg = drawn("svg", { "aria-hidden": "true" }, sheet);
+    for (const line of fit.lines) {
+      line.top = top + fit.head;
+      line.bottom = line.top + (line.high - line.low) * pitch + fit.h;
+      for (const told of line.boxes) {
+        at[told.stage] = {
+          x: left + (told.column - line.from) * (fit.w + fit.gx), y: line.top + (told.lane - line.low) * pitch, line: line,
+        };
+      }
+      heads(sheet, line, fit, left, top);
+      top = line.bottom + between;
+    }
+    const height = Math.max(box.clientHeight, top - between + PAD);
+    sheet.style.height = height + "px";
+    svg.setAttribute("width", box.clientWidth);
+    svg.setAttribute("height", height);
+    arrows(svg, sheet, at, fit);
+    for (const told of dag.boxes) stage(sheet, told, at[told.stage], fit);
+    if (dag.edges.some((edge) => edge.between)) {
+      const key = made("span", "between-key", null, sheet);
+      made("i", "", null, key);
+      made("span", "", "between nodes", key);
+    }
+    mark(picked);
+  }
+
+  /* How many stages are still to pass, above each column. */
+  function heads(sheet, line, fit, left, top) {
+    const depths = {};
+    for (const told of line.boxes) depths[told.column] = Math.max(depths[told.column] || 0, told.depth);
+    Object.keys(depths).forEach(function (column, i) {
+      const words = (i === 0 && fit.name !== "mini" ? "depth " : "") + depths[column];
+      const head = made("span", "depth", words, sheet);
+      head.style.left = left + (column - line.from) * (fit.w + fit.gx) + "px";
+      head.style.top = top - 2 + "px";
+      head.style.width = fit.w + "px";
+    });
+  }
+
+  function stage(sheet, told, where, fit) {
+    const box = made("button", "stage " + fit.name + (told.bottleneck ? " slowest" : "") + (told.glue ? " glue" : ""), null, sheet);
+    box.dataset.stage = told.stage;
+    box.title = told.label;
+    box.setAttribute("aria-label", told.label);
+    Object.assign(box.style, { left: where.x + "px", top: where.y + "px", width: fit.w + "px", height: fit.h + "px" });
+    const shown = told.devices.slice(0, 8);
+    const stops = shown.map((d, i) => "var(--d" + (d % 8) + ") " + (100 * i) / shown.length + "% " + (100 * (i + 1)) / shown.length + "%");
+    made("i", "band", null, box).style.background = "linear-gradient(" + stops.join(", ") + ")";
+    const head = made("span", "who", null, box);
+    made("b", "", String(told.stage), head);
+    if (fit.name !== "mini") made("span", "", told.who + (told.devices.length > 1 ? " ×" + told.devices.length : ""), head);
+    if (fit.name === "full") {
+      if (told.bottleneck) made("em", "flag", "bottleneck", head);
+      const time = made("span", "row", null, box);
+      made("span", "", "fwd ", time);
+      made("b", "", told.forward, time);
+      made("span", "", " bwd ", time);
+      made("b", "", told.backward, time);
+      made("span", "row", told.share + " of work · " + told.flight + " in flight", box);
+      made("span", "row", told.samples + (told.samples === 1 ? " sample" : " samples") + (told.recompute ? " · recompute" : ""), box);
+      memory(box, told, true);
+    } else if (fit.name === "compact" || fit.name === "snug") {
+      made("span", "row", told.both + (fit.w > 112 ? " · " + told.share : ""), box);
+      memory(box, told, false);
+    } else if (fit.name === "line") {
+      made("span", "row", told.both, head);
+    } else {
+      memory(box, told, false);
+    }
+    box.addEventListener("mouseenter", () => hover(told.stage));
+    box.addEventListener("mouseleave", () => hover(null));
+    box.addEventListener("click", () => (picked === told.stage ? ex.gantt.release() : ex.gantt.holdStage(told.stage, told.devices[0])));
+  }
+
+  function memory(box, told, words) {
+    const row = made("span", "held", null, box);
+    const bar = made("i", "bar" + (told.of_cap > 1 ? " over" : ""), null, row);
+    made("i", "", null, bar).style.width = Math.min(100, 100 * (told.of_cap || 0)) + "%";
+    if (words) made("span", "", told.peak, row);
+  }
+
+  /* -- arrows ------------------------------------------------------------------------------------- */
+
+  function arrows(svg, sheet, at, fit) {
+    const defs = drawn("defs", {}, svg);
+    const tip = drawn("marker", { id: "tip", viewBox: "0 0 6 6", refX: 5.5, refY: 3, markerWidth: 6, markerHeight: 6,
+      markerUnits: "userSpaceOnUse", orient: "auto" }, defs);
+    drawn("path", { d: "M0,0L6,3L0,6Z", class: "tip" }, tip);
+    const taken = Object.values(at).map((p) => [p.x, p.y, p.x + fit.w, p.y + fit.h]);
+    const labels = [];
+    dag.edges.forEach(function (edge, i) {
+      const a = at[edge.source];
+      const b = at[edge.target];
+      const way = direct(a, b, fit, at, edge) || around(a, b, fit, i);
+      const line = drawn("path", {
+        d: way.d, class: "arrow" + (edge.between ? " between" : ""), "data-source": edge.source, "data-target": edge.target,
+        "stroke-width": (0.8 + 1.2 * edge.weight).toFixed(2), "marker-end": "url(#tip)",
+      }, svg);
+      drawn("title", {}, line).textContent = "stage " + edge.source + " to " + edge.target + ": " + edge.text + " a micro-batch"
+        + (edge.between ? ", between nodes" : "");
+      labels.push([edge, way]);
+    });
+    if (fit.gx < 36) return;
+    labels.sort((a, b) => b[0].weight - a[0].weight);
+    for (const [edge, way] of labels) {
+      const half = edge.text.length * 2.9 + 2;
+      const spot = [way.x - half, way.y - 7, way.x + half, way.y + 7];
+      if (taken.some((t) => spot[0] < t[2] && spot[2] > t[0] && spot[1] < t[3] && spot[3] > t[1])) continue;
+      taken.push(spot);
+      const label = made("span", "bytes", edge.text, sheet);
+      label.style.left = way.x + "px";
+      label.style.top = way.y + "px";
+    }
+  }
+
+  /* A curve from right to left edge, if no box is in its way. */
+  function direct(a, b, fit, at, edge) {
+    if (a.line !== b.line || b.x <= a.x) return null;
+    const [x0, y0, x3, y3] = [a.x + fit.w, a.y + fit.h / 2, b.x, b.y + fit.h / 2];
+    const bend = Math.min(60, (x3 - x0) / 2);
+    const [x1, x2] = [x0 + bend, x3 - bend];
+    const point = (t) => {
+      const u = 1 - t;
+      return [u * u * u * x0 + 3 * u * u * t * x1 + 3 * u * t * t * x2 + t * t * t * x3,
+        (u * u * u + 3 * u * u * t) * y0 + (3 * u * t * t + t * t * t) * y3];
+    };
+    for (let t = 0.04; t < 1; t += 0.04) {
+      const [x, y] = point(t);
+      for (const key of Object.keys(at)) {
+        const box = at[key];
+        if (+key === edge.source || +key === edge.target) continue;
+        if (x > box.x - 3 && x < box.x + fit.w + 3 && y > box.y - 3 && y < box.y + fit.h + 3) return null;
+      }
+    }
+    const [x, y] = point(0.5);
+    return { d: "M" + x0 + "," + y0 + "C" + x1 + "," + y0 + " " + x2 + "," + y3 + " " + x3 + "," + y3, x: x, y: y };
+  }
+
+  /* Along the gaps between columns and lines, where no box is. */
+  function around(a, b, fit, i) {
+    const shift = ((i % 5) - 2) * Math.min(1.8, fit.gx / 8);
+    const turn = Math.min(TURN, fit.gx / 2);
+    const out = a.x + fit.w + turn + shift;
+    const into = b.x - turn + shift;
+    const [y0, y3] = [a.y + fit.h / 2, b.y + fit.h / 2];
+    let along = b.line.top - 7 + shift;
+    if (a.line === b.line) {
+      const above = Math.min(a.y, b.y) - a.line.top <= a.line.bottom - Math.max(a.y, b.y) - fit.h;
+      along = above ? a.line.top - 7 + shift : a.line.bottom + 8 + shift;
+    } else if (b.line.top < a.line.top) along = b.line.bottom + 9 + shift;
+    const corners = [[a.x + fit.w, y0], [out, y0], [out, along], [into, along], [into, y3], [b.x, y3]];
+    let d = "M" + corners[0].join(",");
+    for (let n = 1; n < corners.length - 1; n++) {
+      const [before, here, after] = [corners[n - 1], corners[n], corners[n + 1]];
+      const near = (p) => {
+        const length = Math.hypot(p[0] - here[0], p[1] - here[1]) || 1;
+        const r = Math.min(6, length / 2);
+        return [here[0] + ((p[0] - here[0]) * r) / length, here[1] + ((p[1] - here[1]) * r) / length];
+      };
+      d += "L" + near(before).join(",") + "Q" + here.join(",") + " " + near(after).join(",");
+    }
+    d += "L" + corners[5].join(",");
+    return { d: d, x: (out + into) / 2, y: along };
+  }
+
+  /* -- what is picked ------------------------------------------------------------------------------ */
+
+  function look(stage, className) {
+    const box = place();
+    if (!box) return;
+    for (const button of box.querySelectorAll(".stage")) button.classList.toggle(className, +button.dataset.stage === stage);
+    for (const line of box.querySelectorAll(".arrow")) {
+      line.classList.toggle("near", stage !== null && (+line.dataset.source === stage || +line.dataset.target === stage));
+    }
+  }
+
+  function hover(stage) {
+    look(stage === null ? picked : stage, "hot");
+    if (picked === null) ex.gantt.showStages(stage === null ? null : new Set([stage]));
+  }
+
+  function mark(stage) {
+    picked = stage;
+    const box = place();
+    if (!box) return;
+    box.classList.toggle("has-picked", stage !== null);
+    for (const button of box.querySelectorAll(".stage")) button.setAttribute("aria-pressed", String(+button.dataset.stage === stage));
+    look(stage, "hot");
+  }
+
+  function step(dx, dy) {
+    const from = document.activeElement.closest("#stages .stage");
+    const all = [...place().querySelectorAll(".stage")];
+    if (!from) { if (all.length) all[0].focus(); return; }
+    const centre = (e) => { const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; };
+    const at = centre(from);
+    let [best, least] = [null, Infinity];
+    for (const other of all) {
+      const [x, y] = centre(other);
+      const along = (x - at[0]) * dx + (y - at[1]) * dy;
+      const aside = Math.abs((x - at[0]) * dy) + Math.abs((y - at[1]) * dx);
+      if (along > 1 && along + 2 * aside < least) [best, least] = [other, along + 2 * aside];
+    }
+    if (best) best.focus();
+  }
+
+  function listen() {
+    const canvas = document.querySelector(".canvas.of-stages");
+    new ResizeObserver(redraw).observe(canvas);
+    canvas.addEventListener("keydown", function (event) {
+      const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+      if (moves[event.key]) step(...moves[event.key]);
+      else if (event.key === "Escape") ex.gantt.release();
+      else return;
+      event.preventDefault();
+    });
+    canvas.addEventListener("click", function (event) {
+      if (!event.target.closest(".stage")) ex.gantt.release();
+    });
+  }
+
+  function draw(message) {
+    dag = message;
+    picked = null;
+    redraw();
+  }
+
+  ex.stages = { draw, redraw, mark, listen, light: (stage) => look(stage === null ? picked : stage, "hot") };
+})();

@@ -1,0 +1,95 @@
+"""A schedule as bars: columns of plain numbers, few enough to draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from explorer.view import text
+from explorer.view.actions import BACKWARD, KIND_WORDS, TRANSFER, told
+from solvers.schedule import Schedule, Span
+
+MAX_BARS = 5000
+
+Bars = dict[str, list[Any]]
+"""JSON, one list a column: device, start_s, end_s, kind (F B I W U, R for a forward that runs again, or T
+for a transfer), stage (-1 unknown), micro_batch (-1: several, or none), to_device (-1: not a transfer),
+nbytes, spans (how many spans were merged into it)."""
+COLUMNS = ("device", "start_s", "end_s", "kind", "stage", "micro_batch", "to_device", "nbytes", "spans")
+
+
+def bars(schedule: Schedule, limit: int = MAX_BARS, again_s: Mapping[int, float] | None = None) -> Bars:
+    """At most ``limit`` bars (or one a lane): neighbours melt together as needed, first those of one
+    micro-batch, then those of a stage and kind with a gap too small to see, then any of a stage, then any
+    on a device. again_s: stage -> seconds at the begin of its backwards in which its forward runs again."""
+    rows = [row for span in schedule.spans for row in _rows(span, again_s or {})]
+    gap = schedule.makespan_s / 4000
+    for alike, widest in ((7, 0.0), (4, gap * 16), (2, schedule.makespan_s), (1, schedule.makespan_s)):
+        width = 0.0 if widest == 0 else gap
+        while len(rows) > limit and width <= widest:
+            rows = _merged(rows, width, alike)
+            width = width * 2 or 1.0 + schedule.makespan_s
+    rows.sort(key=lambda row: (row[0], row[1]))
+    return {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)}
+
+
+def table(found: Bars, devices: Sequence[str], limit: int = 400) -> list[dict[str, str]]:
+    """The Gantt chart's table twin, in time order; the first ``limit`` bars."""
+    order = sorted(range(len(found["device"])), key=lambda i: (found["start_s"][i], found["device"][i]))
+    return [
+        {
+            "device": devices[found["device"][i]],
+            "what": words(found, i, devices),
+            "start": text.seconds(found["start_s"][i]),
+            "end": text.seconds(found["end_s"][i]),
+            "took": text.seconds(found["end_s"][i] - found["start_s"][i]),
+        }
+        for i in order[:limit]
+    ]
+
+
+def words(found: Mapping[str, Sequence[Any]], i: int, devices: Sequence[str]) -> str:
+    """What a bar is, in words: "forward, stage 0, micro-batch 3"."""
+    stage, micro_batch = found["stage"][i], found["micro_batch"][i]
+    kind = KIND_WORDS[found["kind"][i]]
+    if found["kind"][i] == TRANSFER:
+        kind = f"transfer to {devices[found['to_device'][i]]}, {text.nbytes(found['nbytes'][i])}"
+    where = f", stage {stage}" if stage >= 0 else ""
+    which = f", micro-batch {micro_batch}" if micro_batch >= 0 and found["kind"][i] != "U" else ""
+    merged = f" ({found['spans'][i]} spans)" if found["spans"][i] > 1 else ""
+    return f"{kind}{where}{which}{merged}"
+
+
+def _rows(span: Span, again_s: Mapping[int, float]) -> list[list[Any]]:
+    stage, kind, micro_batch = told(span)
+    row = [span.device, span.start_s, span.end_s, kind, stage, micro_batch, span.to_device, span.nbytes, 1]
+    if stage not in again_s or kind == "W" or kind not in BACKWARD:
+        return [row]
+    cut = min(span.end_s, span.start_s + again_s[stage])
+    return [[span.device, span.start_s, cut, "R", stage, micro_batch, -1, 0.0, 1], [span.device, cut, *row[2:]]]
+
+
+def _merged(rows: list[list[Any]], gap: float, alike: int) -> list[list[Any]]:
+    """Melt neighbours on a lane that are at most ``gap`` apart and agree in device, and if asked in
+    stage (alike 2), kind and receiver (alike 4) and micro-batch (alike 7)."""
+    latest: dict[tuple[int, bool], list[Any]] = {}
+    found: list[list[Any]] = []
+    for row in sorted(rows, key=lambda r: r[1]):
+        lane = (row[0], row[3] == TRANSFER)
+        before = latest.get(lane)
+        if before is not None and row[1] - before[2] <= gap and _traits(row, alike) == _traits(before, alike):
+            before[2] = max(before[2], row[2])
+            before[4] = before[4] if before[4] == row[4] else -1
+            before[5] = before[5] if before[5] == row[5] else -1
+            before[7] += row[7]
+            before[8] += row[8]
+            continue
+        latest[lane] = list(row)
+        found.append(latest[lane])
+    return found
+
+
+def _traits(row: list[Any], alike: int) -> tuple[Any, ...]:
+    _, _, _, kind, stage, micro_batch, to, _, _ = row
+    traits = {7: (stage, kind, to, micro_batch), 4: (stage, kind, to), 2: (stage,)}
+    return traits.get(alike, ())

@@ -1,0 +1,102 @@
+"""The rows of the Gantt chart: a device each, or a stage each with its replicas as one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from explorer.view import text
+from explorer.view.bars import Bars
+from explorer.view.phases import RowPhases, is_pipelined
+from explorer.view.stage_boxes import device_words
+
+RowKind = Literal["devices", "stages"]
+MAX_STAGE_ROWS = 64
+"""With more stages, rows are devices: a row of a few pixels says nothing."""
+HIDDEN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """label: as people read it. devices: whose colours mark it. stage: the stage that is meant by it, or
+    -1. phases: see `explorer.view.phases`, None where there are none."""
+
+    label: str
+    devices: tuple[int, ...]
+    stage: int = -1
+    phases: RowPhases | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """kind: what a row is. of_bar: the row of every bar, HIDDEN for what another replica shows."""
+
+    kind: RowKind
+    rows: tuple[Row, ...]
+    of_bar: tuple[int, ...]
+
+
+def usual_kind(plan: Mapping[str, Any]) -> RowKind:
+    """Stages for a pipeline whose devices have a stage each (glue aside), else devices."""
+    stages = [stage for stage in plan["stages"] if not stage["glue"]]
+    on = Counter(device for stage in stages for device in stage["devices"])
+    return "stages" if is_pipelined(plan) and max(on.values(), default=0) <= 1 and can_stages(plan) else "devices"
+
+
+def can_stages(plan: Mapping[str, Any]) -> bool:
+    """Whether stages can be rows at all."""
+    return len(plan["stages"]) <= MAX_STAGE_ROWS
+
+
+def rows_of(plan: Mapping[str, Any], wanted: str) -> Rows:
+    """The rows of a plan's view. wanted: a RowKind, or "auto" for the usual one."""
+    kind = usual_kind(plan) if wanted not in ("devices", "stages") else wanted
+    return stage_rows(plan) if kind == "stages" and can_stages(plan) else device_rows(plan)
+
+
+def device_rows(plan: Mapping[str, Any]) -> Rows:
+    """A row for every device of the cluster."""
+    told = plan["phases"]["devices"] if is_pipelined(plan) else [None] * len(plan["devices"])
+    rows = tuple(
+        Row(text.short(device["name"], 12), (i,), -1, told[i]) for i, device in enumerate(plan["devices"])
+    )  # fmt: skip
+    return Rows("devices", rows, tuple(plan["bars"]["device"]))
+
+
+def stage_rows(plan: Mapping[str, Any]) -> Rows:
+    """A row for every stage; glue is on the row of the stage whose device it shares, and the bars of all
+    replicas but the first are hidden, since they are the same."""
+    stages = plan["stages"]
+    names = [device["name"] for device in plan["devices"]]
+    shared = Counter(device for stage in stages for device in stage["devices"])
+    row_of: dict[int, int] = {}
+    shown: list[int] = []
+    for i, stage in enumerate(stages):
+        if not stage["glue"]:
+            row_of[i] = len(shown)
+            shown.append(i)
+    for i, stage in enumerate(stages):
+        if i not in row_of:
+            row_of[i] = next((n for n, host in enumerate(shown) if stage["devices"][0] in stages[host]["devices"]), 0)
+    piped = is_pipelined(plan)
+    rows = []
+    for number in shown:
+        devices = stages[number]["devices"]
+        alone = all(shared[d] == 1 for d in devices) or sum(devices[0] in stages[s]["devices"] for s in shown) == 1
+        told = plan["phases"]["devices"][devices[0]] if alone else plan["phases"]["stages"][number]
+        label = f"{number} · {text.short(device_words(devices, names), 12)}"
+        rows.append(Row(label, tuple(devices), number, told if piped else None))
+    return Rows("stages", tuple(rows), _of_bar(plan["bars"], stages, row_of, shown))
+
+
+def _of_bar(
+    bars: Bars, stages: Sequence[Mapping[str, Any]], row_of: Mapping[int, int], shown: Sequence[int]
+) -> tuple[int, ...]:
+    first = {i: stage["devices"][0] for i, stage in enumerate(stages)}
+    home = {stages[number]["devices"][0]: row for row, number in reversed(list(enumerate(shown)))}
+    return tuple(
+        home.get(device, HIDDEN) if stage not in row_of else row_of[stage] if device == first[stage] else HIDDEN
+        for device, stage in zip(bars["device"], bars["stage"], strict=True)
+    )

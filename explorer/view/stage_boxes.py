@@ -1,0 +1,180 @@
+"""The stages of a plan's view as boxes and arrows, with all numbers as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from explorer.view import text
+from explorer.view.inspect import Facts
+from explorer.view.stage_layout import stage_columns, stage_lanes
+
+MAX_STAGES = 128
+"""More boxes than this cannot be read; a table can."""
+CHIPS = 3
+"""Devices named one by one; more are a range or a number."""
+
+Plan = Mapping[str, Any]
+
+
+def stage_boxes(plan: Plan) -> dict[str, Any]:
+    """What the stage view draws of a plan's view.
+
+    boxes: stage, column, lane, devices [index], who (its devices in words), forward, backward, both and
+    times (both apart), share, flight, samples, peak and peak_short, of_cap (share of the cap, or None),
+    depth, glue, recompute, bottleneck and a label (all of it in a sentence). edges: source, target, text,
+    weight (0 to 1, of the largest), between (nodes). note: the depth in words. too_many: whether there are
+    more than MAX_STAGES, and no boxes then.
+    """
+    stages = plan["stages"]
+    if len(stages) > MAX_STAGES:
+        return {"boxes": [], "edges": [], "note": text.plural(len(stages), "stage"), "columns": 0, "too_many": True}
+    edges = plan["stage_edges"]
+    pairs = [(source, target) for source, target, _, _ in edges]
+    columns = stage_columns(len(stages), pairs)
+    lanes = stage_lanes(columns, pairs)
+    slowest = bottleneck_stage(plan)
+    largest = max((nbytes for _, _, nbytes, _ in edges), default=0.0)
+    return {
+        "boxes": [_box(plan, i, columns[i], lanes[i], i == slowest) for i in range(len(stages))],
+        "edges": [
+            {
+                "source": source,
+                "target": target,
+                "text": text.nbytes(nbytes),
+                "weight": round(nbytes / largest, 3) if largest else 0.0,
+                "between": between,
+            }
+            for source, target, nbytes, between in edges
+        ],
+        "columns": max(columns, default=-1) + 1,
+        "note": note(plan),
+        "too_many": False,
+    }
+
+
+def depth(plan: Plan) -> int:
+    """Stages on the longest path: what a micro-batch passes one after the other."""
+    return max((stage["depth"] for stage in plan["stages"]), default=0)
+
+
+def note(plan: Plan) -> str:
+    """ "9 stages, depth 3", and how many of them are glue."""
+    glue = sum(1 for stage in plan["stages"] if stage["glue"])
+    words = f"{text.plural(len(plan['stages']) - glue, 'stage')}, depth {depth(plan)}"
+    return words + (f", {glue} glue" if glue else "")
+
+
+def bottleneck_stage(plan: Plan) -> int:
+    """Of the stages on the device that decides the objective, the one that takes most of its time; -1 if
+    there is none, or nothing to choose from."""
+    stages = plan["stages"]
+    on = [i for i, stage in enumerate(stages) if plan["bottleneck"] in stage["devices"]]
+    if len(stages) < 2 or not on:
+        return -1
+    return max(on, key=lambda i: stages[i]["busy_s"])
+
+
+def device_words(devices: Sequence[int], names: Sequence[str]) -> str:
+    """ "GPU 2", "GPU 2, 3", "GPU 2–5": equal words before the numbers are said once."""
+    told = sorted(devices)
+    stems = {names[d].rpartition(" ")[0] for d in told}
+    if len(told) == 1 or len(stems) > 1 or not all(names[d].rpartition(" ")[2].isdigit() for d in told):
+        return text.listing([names[d] for d in told], CHIPS)
+    numbers = [int(names[d].rpartition(" ")[2]) for d in told]
+    stem = stems.pop()
+    if len(told) > 2 and numbers[-1] - numbers[0] + 1 == len(told):
+        return f"{stem} {numbers[0]}–{numbers[-1]}"
+    shown = ", ".join(map(str, numbers[: CHIPS + 1])) + (", …" if len(numbers) > CHIPS + 1 else "")
+    return f"{stem} {shown}"
+
+
+def stage_facts(stage: int, plan: Plan) -> Facts | None:
+    """The inspector's facts of a stage; None if the plan has no such stage."""
+    if not 0 <= stage < len(plan["stages"]):
+        return None
+    told = plan["stages"][stage]
+    box = _box(plan, stage, 0, 0.0, stage == bottleneck_stage(plan))
+    names = [d["name"] for d in plan["devices"]]
+    sends = [f"{text.nbytes(b)} → stage {t}" for s, t, b, _ in plan["stage_edges"] if s == stage]
+    receives = [f"{text.nbytes(b)} ← stage {s}" for s, t, b, _ in plan["stage_edges"] if t == stage]
+    rows = [
+        ("Devices", box["who"] + (f" (×{len(told['devices'])})" if len(told["devices"]) > 1 else "")),
+        ("Operators", text.count(told["operators"])),
+        ("Fwd / bwd time", box["times"]),
+        ("Share of work", box["share"]),
+        ("Micro-batch", text.plural(told["micro_batch_size"], "sample")),
+        ("In flight", "1 micro-batch" if told["in_flight"] == 1 else f"{told['in_flight']:,} micro-batches"),
+        ("Depth", text.count(told["depth"])),
+        ("Peak memory", box["peak"]),
+    ]
+    if told["recompute"]:
+        rows.append(("Activations", "recomputed"))
+    if receives:
+        rows.append(("Receives", text.listing(receives, 2)))
+    if sends:
+        rows.append(("Sends", text.listing(sends, 2)))
+    tags = tuple(names[d] for d in told["devices"][:4]) + (("…",) if len(told["devices"]) > 4 else ())
+    return Facts(f"Stage {stage}", tags, tuple(rows))
+
+
+def table(plan: Plan) -> list[dict[str, str]]:
+    """The stage view's table twin: one row a stage."""
+    after: dict[int, list[str]] = {}
+    for source, target, nbytes, between in plan["stage_edges"]:
+        words = f"{target} ({text.nbytes(nbytes)}{', between nodes' if between else ''})"
+        after.setdefault(source, []).append(words)
+    rows = []
+    for i in range(len(plan["stages"])):
+        box = _box(plan, i, 0, 0.0, False)
+        rows.append(
+            {
+                "stage": str(i),
+                "devices": box["who"],
+                "times": box["times"],
+                "share": box["share"],
+                "flight": str(box["flight"]),
+                "samples": str(box["samples"]),
+                "peak": box["peak"],
+                "depth": str(box["depth"]),
+                "feeds": text.listing(after.get(i, []), 3),
+            }
+        )
+    return rows
+
+
+def _box(plan: Plan, stage: int, column: int, lane: float, slowest: bool) -> dict[str, Any]:
+    told = plan["stages"][stage]
+    names = [d["name"] for d in plan["devices"]]
+    peaks = [(plan["memory"][d]["peak_bytes"], plan["devices"][d]["memory_bytes"]) for d in told["devices"]]
+    peak, cap = max(peaks, key=lambda pair: pair[0])
+    who = device_words(told["devices"], names)
+    times = f"{text.seconds(told['forward_s'])} / {text.seconds(told['backward_s'] or None)}"
+    held = text.nbytes(peak) + (f" of {text.nbytes(cap)}" if cap else "")
+    words = (
+        f"Stage {stage} on {who}: {times} forward and backward a micro-batch of {told['micro_batch_size']},"
+        f" {text.percent(told['share'])} of the work, {told['in_flight']} in flight, peak memory {held},"
+        f" depth {told['depth']}{', the bottleneck' if slowest else ''}"
+    )
+    return {
+        "stage": stage,
+        "column": column,
+        "lane": lane,
+        "devices": told["devices"],
+        "who": who,
+        "times": times,
+        "forward": text.seconds(told["forward_s"]),
+        "backward": text.seconds(told["backward_s"] or None),
+        "both": text.seconds(told["forward_s"] + told["backward_s"]),
+        "share": text.percent(told["share"]),
+        "flight": told["in_flight"],
+        "samples": told["micro_batch_size"],
+        "peak": held,
+        "peak_short": text.nbytes(peak),
+        "of_cap": round(peak / cap, 4) if cap else None,
+        "depth": told["depth"],
+        "glue": told["glue"],
+        "recompute": told["recompute"],
+        "bottleneck": slowest,
+        "label": words,
+    }

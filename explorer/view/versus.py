@@ -1,0 +1,72 @@
+"""Two plans of one problem side by side: what each is, and how much faster one of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from explorer.view import text
+from explorer.view.stage_boxes import depth
+
+EQUAL = 0.002
+"""Relative difference below which two plans are as fast as each other to people."""
+NAMES = {"graph-pipeline": "Graph pipeline", "pipedream-iter": "Sequential", "pipedream": "PipeDream", "auto": "Auto"}
+"""What planners are called beside each other; others by their own name."""
+METRICS = {"iteration": "iteration_s", "makespan": "makespan_s", "max-load": "max_load_s"}
+
+
+def name(planner: str) -> str:
+    """ "pipedream-iter" -> "Sequential"."""
+    return NAMES.get(planner, planner)
+
+
+def is_chain(plan: Mapping[str, Any]) -> bool:
+    """Whether every stage of a plan's view but glue lies on its longest path."""
+    return depth(plan) == sum(1 for stage in plan["stages"] if not stage["glue"])
+
+
+def facts(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """What is compared of a plan's view: seconds (of its objective), depth, stages, bubble, chain."""
+    return {
+        "planner": plan["planner"],
+        "seconds": plan["metrics"][METRICS[plan["objective"]]],
+        "depth": depth(plan),
+        "stages": sum(1 for stage in plan["stages"] if not stage["glue"]),
+        "bubble": plan["metrics"]["bubble"],
+        "span_s": plan["span_s"],
+        "chain": is_chain(plan),
+    }
+
+
+def story(told: Sequence[Mapping[str, Any]]) -> str:
+    """Two plans (`facts` of each) in one line: "Graph pipeline 12.3 ms, depth 3, bubble 14 %; sequential
+    15.1 ms, depth 12, bubble 31 %"."""
+    first, second = told
+    times = text.seconds_alike([first["seconds"], second["seconds"]], 3)
+    words = []
+    for facts_, shown in zip(told, times, strict=True):
+        words.append(
+            f"{name(facts_['planner'])} {shown}, depth {facts_['depth']}, bubble {text.percent(facts_['bubble'])}"
+        )
+    if name(second["planner"]) != second["planner"]:
+        words[1] = words[1][:1].lower() + words[1][1:]
+    return "; ".join(words)
+
+
+def verdict(told: Sequence[Mapping[str, Any]]) -> str:
+    """ "1.23x faster", or why there is no difference."""
+    first, second = told
+    if not first["seconds"] or not second["seconds"]:
+        return "not comparable."
+    ratio = second["seconds"] / first["seconds"]
+    if abs(ratio - 1) < EQUAL:
+        chain = first["chain"] and second["chain"]
+        return "equally fast" + (", as both are chains of stages." if chain else ".")
+    if ratio > 1:
+        return f"{factor(ratio)} faster."
+    return f"{factor(1 / ratio)} slower."
+
+
+def factor(ratio: float) -> str:
+    """ "1.23×"; three digits below 10."""
+    return f"{ratio:.2f}×" if ratio < 9.995 else f"{ratio:,.0f}×"

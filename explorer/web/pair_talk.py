@@ -1,0 +1,183 @@
+"""The part of a page's conversation that is about two plans of one question."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from explorer.view import text
+from explorer.view.events import Event
+from explorer.view.session import PAIR, Choices, Session, parse_look, to_query
+from explorer.web import ids, pair_panel
+from explorer.web.backend import Backend
+from explorer.web.picture import Message, Picture
+
+
+class PairTalk(Picture):
+    """A picture with a backend: it asks for the plans of a pair that are missing, and shows one of them.
+
+    standing: state, word and more of the status that stays until there is another plan.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        choices: Choices,
+        send: Callable[[Message], None],
+        deliver: Callable[[int, Event], None],
+    ) -> None:
+        super().__init__(send)
+        self.backend, self.choices, self.deliver = backend, choices, deliver
+        self.job: str | None = None
+        self.turns = itertools.count(1)
+        self.shown_s: float | None = None
+        self.standing = ("none", "no plan", "")
+        self.wants_pair = False
+
+    # -- from the browser -----------------------------------------------------------------------
+
+    def _view(self, message: Mapping[str, Any]) -> None:
+        """What to draw: the graph's boxes, the schedule's rows, a pair of planners."""
+        before = self.look
+        self.look = parse_look(message, self.choices, before)
+        if self.look == before:
+            return
+        if self.session is not None:
+            self.session = replace(self.session, look=self.look)
+            self._tell_query()
+        if self.look.pair != before.pair:
+            self.wants_pair = bool(self.look.pair)
+            self._follow()
+            self._tell_pair()
+        if self.look.rows != before.rows:
+            self._draw("rows")
+
+    def _pair(self, _: Mapping[str, Any]) -> None:
+        """Show the usual pair."""
+        self._view({"pair": ",".join(PAIR)})
+
+    def _unpair(self, _: Mapping[str, Any]) -> None:
+        self._stop_pairing()
+        self._view({"pair": "none"})
+        self._draw("pair")
+
+    def _show_pair(self, message: Mapping[str, Any]) -> None:
+        """Put the plan of one of the pair on the page, as if its planner had been asked for it."""
+        element = message.get("element")
+        if self.session is None or not isinstance(element, str) or not re.fullmatch("[01]", element):
+            return
+        answers = self.pairing.answers(self.session)
+        answer = answers[int(element)] if len(answers) == 2 else None
+        if answer is None or answer.plan is None or self.skeleton is None or answer.model != self.skeleton["hash"]:
+            return
+        if self.job is not None:
+            self.backend.cancel(self.job)
+        self.turn = next(self.turns)
+        self._show(replace(self.session, planner=answer.planner), self.pairing.result(answer))
+
+    def _show(self, session: Session, event: Event) -> None:
+        """A plan that is known already, with the session that would have led to it."""
+        self.session = session
+        self.before_s, self.asked_at = self.shown_s, time.perf_counter()
+        self.send({"type": "adopt", "planner": session.planner, "contiguity": session.settings.contiguity.value})
+        self._result(event, to_query(session))
+
+    # -- asking for what is missing ---------------------------------------------------------------
+
+    def _follow(self) -> None:
+        """Ask for the plans that the pair lacks, if they are wanted, and say how it stands."""
+        session = self.session
+        if session is not None and session.look.pair and self.job is None and self.pairing.job is None:
+            wanted = self.wants_pair or self._of_pair() is not None
+            if wanted and self.skeleton is not None and self.pairing.missing(session):
+                turn = next(self.turns)
+                request = self.pairing.request(session, turn, frozenset((self.skeleton["hash"],)))
+                self.pairing.model = self.skeleton["hash"]
+                self.pairing.job = self.backend.compare(request, lambda event: self.deliver(turn, event))
+                self._status("solving", "comparing", "…")
+                self._tell_pair()
+            elif wanted:
+                self._settle_pair()
+
+    def _on_pair(self, event: Event) -> None:
+        """An event of the job that looks for missing plans."""
+        match event["kind"]:
+            case "comparing" if self.job is None:
+                bits = [event["planner"], text.seconds(event["elapsed_s"])]
+                bits += [text.seconds(event["objective_s"])] if event["objective_s"] else []
+                self._status("solving", "comparing", " · ".join(bits))
+            case "row":
+                self.pairing.add_row(event)
+                self._tell_pair()
+            case "compared" | "failed":
+                self.pairing.job = None
+                if event["kind"] == "failed" and not self.pairing.stopping:
+                    self._failed(event["message"])
+                elif self.job is None:
+                    self._settle_pair()
+                    self._status(*self.standing)
+                self._tell_pair()
+
+    def _settle_pair(self) -> None:
+        """What was asked for is there: show one of the pair if another plan is on the page, else draw it
+        at the pair's time scale."""
+        wanted, self.wants_pair = self.wants_pair, False
+        if self._of_pair() is not None:
+            if self._beside() is not None and not self.at_scale:
+                self._draw("pair")
+            return
+        for place, answer in enumerate(self.pairing.answers(self.session)):
+            if wanted and answer is not None and answer.plan is not None:
+                self._show_pair({"element": str(place)})
+                return
+
+    def _stop_pairing(self) -> None:
+        if self.pairing.job is not None:
+            self.pairing.stopping = True
+            self.backend.cancel(self.pairing.job)
+
+    def _drop_pairing(self) -> None:
+        """Whatever the running job finds is no longer asked for."""
+        self._stop_pairing()
+        self.pairing.job, self.pairing.turn = None, next(self.turns)
+
+    # -- to the browser -------------------------------------------------------------------------
+
+    def _tell_pair(self) -> None:
+        self.send({"type": "props", "props": self._around()})
+
+    def _around(self) -> dict[str, Any]:
+        return {ids.PAIR: {"children": self._strip()}}
+
+    def _strip(self) -> list[Any]:
+        session = self.session
+        if session is None or not session.look.pair:
+            return pair_panel.offer(self.choices.planners) if self.plan is not None else []
+        answers = self.pairing.answers(session)
+        return pair_panel.strip(session.look.pair, answers, self._of_pair(), self.pairing.job is not None)
+
+    def _tell_query(self) -> None:
+        if self.session is not None:
+            self.send({"type": "query", "query": to_query(self.session)})
+
+    def _stand(self, state: str, what: str, more: str, query: str | None = None) -> None:
+        """A status that stays until there is another plan: it is told again after a comparison."""
+        self.standing = (state, what, more)
+        self._status(state, what, more, query)
+
+    def _status(self, state: str, what: str, more: str, query: str | None = None) -> None:
+        message = {"type": "status", "state": state, "what": what, "more": more, "turn": self.turn}
+        self.send(message if query is None else message | {"query": query})
+
+    @abstractmethod
+    def _result(self, event: Event, query: str | None = None) -> None:
+        """A finished search."""
+
+    @abstractmethod
+    def _failed(self, message: str) -> None:
+        """Bad input, or a defect."""
