@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.cluster import Device, uniform_cluster
-from solvers.coarsen import contract
+from solvers.cluster import Device, two_level_cluster, uniform_cluster
+from solvers.coarsen import Condensed, contract
 from solvers.cover.diagram import diagram_of
 from solvers.cover.model import model_of
 from solvers.cover.pricing import Pricing
+from solvers.drafts import Draft, DraftStage, realise
 from solvers.graph import Operator, OpGraph, Tensor
 from solvers.pipedream_optimizer import optimise, profile_of
+from solvers.pipelines.estimate import Estimator
 from solvers.planners.annealing import Annealing
 from solvers.planners.downset_dp import DownsetDP
 from solvers.planners.local_search import LocalSearch
@@ -38,12 +40,28 @@ def warm() -> None:
     for name in ("pipedream-iter", "piper"):
         solve(_tiny(Objective.ITERATION), name)
     _price()
+    _estimate()
+    _map()
 
 
 def _price() -> None:
     """What the child process of the covering bound calls; without its linear solver, which is slow to import."""
     model = model_of(contract(_tiny(Objective.MAX_LOAD), 1), 2, 0, np.inf, np.inf, overlapped=False)
     Pricing(model, diagram_of(model, 4.0), 4.0).best(np.array([1.0, 0.5, 0.25]), 0.0)
+
+
+def _map() -> None:
+    """The devices of stages on two nodes."""
+    devices = tuple(Device(str(i), "gpu", node=i // 2) for i in range(4))
+    problem = replace(_tiny(Objective.ITERATION), cluster=two_level_cluster(devices, 2e9, 0.0, 1e9, 0.0))
+    realise(problem, Draft(tuple(DraftStage((operator,), 1) for operator in range(3))))
+
+
+def _estimate() -> None:
+    """What searches over pipelines ask of drafts; two stages on one device take the order of what is ready."""
+    estimator = Estimator(Condensed(_tiny(Objective.ITERATION), ordered=True))
+    stages = tuple(DraftStage((node,), 1, host=None if node < 2 else 0) for node in range(3))
+    estimator.estimate(Draft(stages))
 
 
 def _tiny(objective: Objective) -> Problem:

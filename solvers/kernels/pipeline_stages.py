@@ -1,0 +1,199 @@
+"""What the stages of a draft take and hold, and which of them wait for which, on plain arrays.
+
+A unit is a stage doing one kind of thing: unit ``5 * stage + kind``, the kinds in the order F, B, I, W, U.
+Phases of operators are numbered forward 0, gradients of inputs 1, of parameters 2, update 3.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+KINDS = 5
+F, B, I, W, U = range(KINDS)  # noqa: E741  (as actions are named)
+
+
+class Operators(NamedTuple):
+    """Operators in topological order: the super-operator and phase of each, [operators]; bytes held all the
+    time, and of parameters if it is a forward one. Then per configuration (samples on a device):
+    seconds, saved and workspace bytes, [configurations, operators]."""
+
+    node: Ints
+    phase: Ints
+    static: Floats
+    gradient: Floats
+    seconds: Floats
+    saved: Floats
+    workspace: Floats
+
+
+@njit(cache=True)
+def _sum(values: Floats, low: int, high: int) -> float:
+    """values[low:high].sum() to the last bit: pairwise, in eight lanes below 128 values, as numpy adds."""
+    count = high - low
+    total: float = 0.0
+    if count < 8:
+        for i in range(low, high):
+            total += values[i]
+        return total
+    if count <= 128:
+        a, b, c, d = values[low], values[low + 1], values[low + 2], values[low + 3]
+        e, f, g, h = values[low + 4], values[low + 5], values[low + 6], values[low + 7]
+        i = 8
+        while i < count - count % 8:
+            a += values[low + i]
+            b += values[low + i + 1]
+            c += values[low + i + 2]
+            d += values[low + i + 3]
+            e += values[low + i + 4]
+            f += values[low + i + 5]
+            g += values[low + i + 6]
+            h += values[low + i + 7]
+            i += 8
+        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+        while i < count:
+            total += values[low + i]
+            i += 1
+        return total
+    half = count // 2
+    half -= half % 8
+    total = _sum(values, low, low + half)
+    return total + _sum(values, low + half, high)
+
+
+@njit(cache=True)
+def unit_numbers(stages: int, split: bool) -> Ints:
+    """The unit that runs the operators of every stage and phase, [stages, phases]; split: gradients of
+    parameters run by themselves."""
+    unit = np.empty((stages, 4), np.int64)
+    for stage in range(stages):
+        unit[stage, 0] = KINDS * stage + F
+        unit[stage, 1] = KINDS * stage + (I if split else B)
+        unit[stage, 2] = KINDS * stage + (W if split else B)
+        unit[stage, 3] = KINDS * stage + U
+    return unit
+
+
+@njit(cache=True)
+def runs_again(exists: Bools, unit: int) -> bool:
+    """Whether a backward unit of a stage that recomputes is the one that runs its forward again."""
+    return unit % KINDS in (B, I) or (unit % KINDS == W and not exists[unit - W + I])
+
+
+@njit(cache=True)
+def unit_costs(
+    operators: Operators, stage_of: Ints, unit_of: Ints, config: Ints, again: Bools
+) -> tuple[Bools, Floats, Floats, Floats, Floats, Floats]:
+    """(whether it has operators, seconds, largest workspace) of every unit; (saved, static and gradient
+    bytes) of every stage.
+
+    stage_of: of every super-operator. unit_of: see `unit_numbers`. config: the row of the costs of every
+    stage. again: stages that recompute.
+    """
+    stages = len(config)
+    units = KINDS * stages
+    exists = np.zeros(units, np.bool_)
+    workspace = np.zeros(units)
+    saved, static, gradient = np.zeros(stages), np.zeros(stages), np.zeros(stages)
+    begin = np.zeros(units + 1, np.int64)
+    count = len(operators.node)
+    for o in range(count):
+        begin[unit_of[stage_of[operators.node[o]], operators.phase[o]] + 1] += 1
+    for unit in range(units):
+        begin[unit + 1] += begin[unit]
+    at = begin[:-1].copy()
+    seconds = np.empty(count)
+    for o in range(count):
+        stage, phase = stage_of[operators.node[o]], operators.phase[o]
+        unit, row = unit_of[stage, phase], config[stage]
+        seconds[at[unit]] = operators.seconds[row, o]
+        at[unit] += 1
+        exists[unit] = True
+        workspace[unit] = max(workspace[unit], operators.workspace[row, o])
+        static[stage] += operators.static[o]
+        if phase == 0:
+            saved[stage] += operators.saved[row, o]
+            gradient[stage] += operators.gradient[o]
+    total = np.zeros(units)
+    for unit in range(units):
+        total[unit] = _sum(seconds, begin[unit], begin[unit + 1])
+    for stage in range(stages):
+        if again[stage]:
+            for unit in range(KINDS * stage + B, KINDS * stage + U):
+                if exists[unit] and runs_again(exists, unit):
+                    total[unit] += total[KINDS * stage + F]
+    return exists, total, workspace, saved, static, gradient
+
+
+@njit(cache=True)
+def quotient(stage_of: Ints, stages: int, edges: Ints) -> Bools:
+    """Which stage has an edge to which other, [stages, stages]; edges: pairs of super-operators."""
+    after = np.zeros((stages, stages), np.bool_)
+    for e in range(len(edges)):
+        u, v = stage_of[edges[e, 0]], stage_of[edges[e, 1]]
+        if u != v:
+            after[u, v] = True
+    return after
+
+
+@njit(cache=True)
+def waits_of(stage_of: Ints, stages: int, reads: Ints) -> Bools:
+    """Whether a stage's operators of a kind (F 0, B 1, U 2) read tensors of another's: [producer's kind,
+    reader's kind, producer, reader]. reads: rows of producer's and reader's super-operators and 3 * kind + kind."""
+    waits = np.zeros((3, 3, stages, stages), np.bool_)
+    for e in range(len(reads)):
+        u, v = stage_of[reads[e, 0]], stage_of[reads[e, 1]]
+        if u != v:
+            waits[reads[e, 2] // 3, reads[e, 2] % 3, u, v] = True
+    return waits
+
+
+@njit(cache=True)
+def topological(after: Bools) -> Ints:
+    """A topological order, lowest number first among the ready; shorter if there is a cycle."""
+    count = len(after)
+    waiting = np.zeros(count, np.int64)
+    for u in range(count):
+        for v in range(count):
+            waiting[v] += after[u, v]
+    order = np.empty(count, np.int64)
+    found = 0
+    while found < count:
+        u = 0
+        while u < count and waiting[u] != 0:
+            u += 1
+        if u == count:
+            break
+        order[found] = u
+        found += 1
+        waiting[u] = -1
+        for v in range(count):
+            waiting[v] -= after[u, v]
+    return order[:found]
+
+
+@njit(cache=True)
+def in_flight(after: Bools, size: Ints, block: Ints, slack: Ints, mini_batch: int, weightless: Bools) -> Ints:
+    """Micro-batches every stage keeps: the rule of `solvers.in_flight`, and slack. after has no cycle."""
+    stages = len(size)
+    order = topological(after)
+    kept = np.zeros(stages, np.int64)
+    keeps = np.zeros(stages, np.int64)
+    for rank in range(len(order) - 1, -1, -1):
+        stage = order[rank]
+        count = mini_batch // size[stage]
+        own = need = min(block[stage], count) * size[stage]
+        for y in range(stages):
+            if after[stage, y]:
+                beside = max(own, min(block[y], mini_batch // size[y]) * size[y])
+                need = max(need, kept[y] + (0 if weightless[y] else beside))
+        kept[stage] = min(mini_batch, -(-need // size[stage]) * size[stage])
+        keeps[stage] = min(count, kept[stage] // size[stage] + slack[stage])
+    return keeps

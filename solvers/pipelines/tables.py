@@ -1,0 +1,152 @@
+"""A problem as arrays over super-operators, for kernels that tell what drafts cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from solvers.coarsen import Condensed
+from solvers.contiguity import forward_edges
+from solvers.graph import Phase
+from solvers.kernels.pipeline_bundles import Messages
+from solvers.kernels.pipeline_run import Wires
+from solvers.kernels.pipeline_stages import Floats, Ints, Operators
+from solvers.problem import Problem
+
+PHASES = (Phase.FORWARD, Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT, Phase.UPDATE)
+KIND_OF_PHASE = (0, 1, 1, 2)
+"""F, B or U as `solvers.kernels.pipeline_stages.waits_of` numbers them."""
+
+
+def node_of_operator(condensed: Condensed) -> Ints:
+    """The super-operator of every operator, as `Condensed.at` numbers them if nothing trivial is merged."""
+    members = condensed.at(1, merge_trivial=False).shape.members
+    node = np.zeros(len(condensed.problem.graph), np.int64)
+    for number, operators in enumerate(members):
+        node[list(operators)] = number
+    return node
+
+
+class Costs:
+    """Costs of the operators in topological order, a row for every micro-batch size and number of replicas asked
+    for: seconds of a device, and bytes saved and of workspace on it."""
+
+    def __init__(self, problem: Problem, node: Ints) -> None:
+        self.problem = problem
+        operators = problem.graph.operators
+        self.order: Ints = np.array(problem.graph.topological_order, np.int64)
+        self.phase: Ints = np.array([PHASES.index(operators[o].phase) for o in self.order], np.int64)
+        self.node: Ints = node[self.order]
+        self._static: Floats = problem.static_bytes()[self.order]
+        self._gradient: Floats = np.array([operators[o].param_bytes for o in self.order]) * (self.phase == 0)
+        amounts = [(operators[o].saved_bytes, operators[o].workspace_bytes) for o in self.order]
+        self._saved: Floats = np.array([(s.fixed, s.per_sample) for s, _ in amounts]).T
+        self._workspace: Floats = np.array([(w.fixed, w.per_sample) for _, w in amounts]).T
+        self._rows: dict[tuple[int, int], int] = {}
+        self._kind = problem.cluster.devices[problem.cluster.accelerators[0]].kind
+        empty = np.zeros((0, len(self.order)))
+        self.operators = Operators(self.node, self.phase, self._static, self._gradient, empty, empty, empty)
+
+    def row(self, size: int, replicas: int) -> int:
+        """The row of ``operators`` for micro-batches of ``size`` samples shared by ``replicas`` devices."""
+        key = (size, replicas)
+        if key not in self._rows:
+            self._add(size, replicas)
+            self._rows[key] = len(self._rows)
+        return self._rows[key]
+
+    def _add(self, size: int, replicas: int) -> None:
+        problem, now = self.problem, self.operators
+        each = problem.compute.at(self._kind, size / replicas)[self.order]
+        once = problem.compute.at(self._kind, problem.mini_batch / replicas)[self.order]
+        samples = np.where(self.phase == 3, problem.mini_batch, size) / replicas
+        backward = problem.has_backward()
+        saved = (self._saved[0] + self._saved[1] * samples) * (backward and problem.stated_bytes is None)
+        workspace = (self._workspace[0] + self._workspace[1] * samples) * backward
+        self.operators = now._replace(
+            seconds=np.vstack((now.seconds, np.where(self.phase == 3, once, each))),
+            saved=np.vstack((now.saved, saved)),
+            workspace=np.vstack((now.workspace, workspace)),
+        )
+
+
+def edges_of(problem: Problem, node: Ints) -> Ints:
+    """The forward edges between super-operators, [edges, 2]."""
+    return _distinct(node[np.array(forward_edges(problem.graph), np.int64).reshape(-1, 2)])
+
+
+def reads_of(problem: Problem, node: Ints) -> Ints:
+    """Who reads whose tensors: see `solvers.kernels.pipeline_stages.waits_of`."""
+    graph = problem.graph
+    kind = [KIND_OF_PHASE[PHASES.index(o.phase)] for o in graph.operators]
+    rows = [
+        (node[t.producer], node[reader], 3 * kind[t.producer] + kind[reader])
+        for t in graph.tensors
+        for reader in t.consumers
+    ]
+    return _distinct(np.array(rows, np.int64).reshape(-1, 3))
+
+
+def _distinct(rows: Ints) -> Ints:
+    """Rows whose ends differ, once each."""
+    return np.unique(rows[rows[:, 0] != rows[:, 1]], axis=0)
+
+
+def messages_of(problem: Problem, node: Ints) -> Messages:
+    """The messages that may leave a stage; those with the same ends are added up, in the graph's order."""
+    graph = problem.graph
+    phase = [PHASES.index(o.phase) for o in graph.operators]
+    rows: dict[tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]], list[float]] = {}
+    for group in graph.messages:
+        first = graph.tensors[group[0]]
+        makers = tuple(dict.fromkeys((int(node[o]), phase[o]) for o in (graph.tensors[t].producer for t in group)))
+        readers = tuple(dict.fromkeys((int(node[o]), phase[o]) for o in first.consumers))
+        if len({end for end, _ in (*makers, *readers)}) == 1:
+            continue
+        row = rows.setdefault((makers, readers), [0.0, 0.0, 0.0, 0])
+        row[0] += first.nbytes.fixed
+        row[1] += first.nbytes.per_sample
+        if problem.transfer_s is not None:
+            row[2] += problem.transfer_s[group[0]]
+            row[3] += 1
+        elif first.nbytes.fixed or first.nbytes.per_sample:
+            row[3] += 1
+    makers_of, readers_of = [makers for makers, _ in rows], [readers for _, readers in rows]
+    values = np.array(list(rows.values()), np.float64).reshape(-1, 4).T
+    fixed, per_sample, stated, tensors = (row.copy() for row in values)
+    return Messages(*_ends(makers_of), *_ends(readers_of), fixed, per_sample, stated, tensors.astype(np.int64))
+
+
+def _ends(rows: Sequence[tuple[tuple[int, int], ...]]) -> tuple[Ints, Ints, Ints]:
+    start = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(row) for row in rows], out=start[1:])
+    flat = np.array([end for row in rows for end in row], np.int64).reshape(-1, 2)
+    return start, flat[:, 0].copy(), flat[:, 1].copy()
+
+
+def wires_of(problem: Problem) -> Wires:
+    """The links between accelerators; one row and column if all are alike and have wires of their own."""
+    cluster = problem.cluster
+    count = len(cluster.accelerators)
+    numbers: dict[str, int] = {}
+    wire = np.zeros((count, count), np.int64)
+    latency, bandwidth = np.zeros((count, count)), np.zeros((count, count))
+    kinds: set[tuple[float, float]] = set()
+    own = True
+    for src in range(count):
+        for dst in range(count):
+            if src == dst:
+                continue
+            link = cluster.link(src, dst)
+            name = link.resource if link is not None and link.resource else f"{src}->{dst}"
+            own &= name not in numbers
+            wire[src, dst] = numbers.setdefault(name, len(numbers))
+            if link is not None:
+                latency[src, dst], bandwidth[src, dst] = link.latency_s, link.bandwidth_bytes_per_s
+            kinds.add((float(latency[src, dst]), float(bandwidth[src, dst])))
+    caps = {cluster.devices[d].memory_bytes for d in cluster.accelerators}
+    if own and len(kinds) <= 1 and len(caps) == 1:
+        latency_s, bytes_per_s = min(kinds, default=(0.0, 0.0))
+        return Wires(np.zeros((1, 1), np.int64), np.full((1, 1), latency_s), np.full((1, 1), bytes_per_s))
+    return Wires(wire, latency, bandwidth)

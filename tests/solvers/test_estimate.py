@@ -1,0 +1,185 @@
+"""The estimate of a draft is what realising and simulating it tells."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from solvers.cluster import Device, two_level_cluster, uniform_cluster
+from solvers.coarsen import Condensed
+from solvers.drafts import Draft, DraftStage, realise
+from solvers.errors import InvalidPlan
+from solvers.pipelines.estimate import Estimate, Estimator
+from solvers.plan import Plan
+from solvers.problem import Objective, Pipeline, Problem, Transfers
+from solvers.schedule import Schedule
+from solvers.simulate import simulate
+from tests.instances import problem, training_graph
+from tests.random_problems import random_problem
+
+
+def problem_of(rng: random.Random, seed: int, **options: object) -> Problem:
+    """A problem that allows every draft, on a cluster of one or two levels with or without latency."""
+    options = {"transfers": Transfers.LINKS, "objective": Objective.ITERATION, **options}
+    p = random_problem(seed, largest=8, micro_batches=None, mini_batch=rng.choice([4, 8]), cpus=seed % 2, **options)
+    memory = rng.choice([(100.0,), (40.0, 120.0)])
+    count = rng.choice([2, 4, 8])
+    gpus = tuple(Device(f"g{i}", "gpu", rng.choice(memory), node=i // 2) for i in range(count))
+    bandwidth, latency = rng.choice([0.5, 1.0, 10.0, math.inf]), rng.choice([0.0, 0.25])
+    devices = (*gpus, *(device for device in p.cluster.devices if device.is_cpu))
+    cluster = (
+        uniform_cluster(devices, bandwidth, latency)
+        if rng.random() < 0.6
+        else two_level_cluster(devices, bandwidth, latency, rng.choice([0.3, 2.0]), rng.choice([0.0, 0.5]))
+    )
+    p = replace(p, cluster=cluster, recompute=True, max_replicas=8, mixed_micro_batches=True)
+    if rng.random() < 0.15 and all(len(group) == 1 for group in p.graph.messages):
+        p = replace(p, transfer_s=tuple(float(rng.randint(0, 3)) for _ in p.graph.tensors))
+    return p
+
+
+def draft_of(rng: random.Random, nodes: int, devices: int) -> Draft:
+    """Parts of an order, or (often in vain) any parts."""
+    parts = rng.randint(1, min(nodes, 6))
+    cuts = sorted(rng.sample(range(1, nodes), parts - 1))
+    sets = [list(range(a, b)) for a, b in zip([0, *cuts], [*cuts, nodes], strict=True)]
+    if rng.random() < 0.3:
+        label = [rng.randrange(parts) for _ in range(nodes)]
+        sets = [found for part in range(parts) if (found := [v for v in range(nodes) if label[v] == part])]
+    size, replicas = rng.choice([1, 2, 4]), rng.choice([0, 1, 2])
+    stages: list[DraftStage] = []
+    for members in sets:
+        hosts = [s for s, stage in enumerate(stages) if stage.host is None]
+        left = devices - sum(stages[s].replicas for s in hosts)
+        host = rng.choice(hosts) if hosts and (rng.random() < 0.25 or left == 0) else None
+        stage = DraftStage(
+            tuple(members),
+            micro_batch_size=rng.choice([1, 2, 4]) if rng.random() < 0.2 else size,
+            replicas=min(max(left, 1), replicas or rng.choice([1, 1, 2, 3, 4])),
+            recompute=rng.random() < 0.3,
+            block=rng.choice([1, 1, 2]),
+            slack=rng.choice([0, 0, 1, 2]),
+            host=host,
+        )
+        stages.append(stage)
+    return Draft(tuple(stages))
+
+
+def exactly(p: Problem, condensed: Condensed, draft: Draft) -> tuple[Plan, Schedule] | None:
+    members = condensed.at(1, merge_trivial=False).shape.members
+    stages = [replace(s, operators=tuple(o for node in s.operators for o in members[node])) for s in draft.stages]
+    try:
+        plan = realise(p, Draft(tuple(stages)))
+        return plan, simulate(p, plan, Objective.ITERATION)
+    except (InvalidPlan, IndexError):
+        return None
+
+
+def compare(p: Problem, found: Estimate, exact: tuple[Plan, Schedule] | None) -> None:
+    if exact is None:
+        assert found.seconds == math.inf
+        assert not found.feasible
+        return
+    plan, schedule = exact
+    assert found.seconds == pytest.approx(schedule.makespan_s, rel=1e-9)
+    peaks = schedule.peak_bytes()
+    fullest = [max(peaks[device] for device in stage.devices) for stage in plan.stages]
+    assert found.peak_bytes == pytest.approx(fullest, rel=1e-9)
+    busy = np.zeros(len(p.cluster))
+    for stage, seconds in zip(plan.stages, found.busy_s, strict=True):
+        busy[list(stage.devices)] += seconds
+    assert busy == pytest.approx(schedule.busy_per_device_s(), rel=1e-9)
+    caps = [device.memory_bytes for device in p.cluster.devices]
+    over = max(0.0, *(peak - cap for peak, cap in zip(peaks, caps, strict=True)))
+    assert found.over == pytest.approx(over, rel=1e-9, abs=1e-9)
+    assert found.feasible == (over == 0)
+
+
+def compare_some(seed: int, drafts: int, **options: object) -> int:
+    """Compare drafts of one problem; how many could run."""
+    rng = random.Random(seed)
+    p = problem_of(rng, seed, **options)
+    condensed = Condensed(p, ordered=True)
+    estimator = Estimator(condensed)
+    ran = 0
+    for _ in range(drafts):
+        draft = draft_of(rng, len(estimator), len(p.cluster.accelerators))
+        exact = exactly(p, condensed, draft)
+        compare(p, estimator.estimate(draft), exact)
+        ran += exact is not None
+    return ran
+
+
+@pytest.mark.parametrize("first", range(0, 320, 40))
+def test_estimates_are_what_the_simulation_tells(first: int) -> None:
+    assert sum(compare_some(seed, 3) for seed in range(first, first + 40)) > 60
+
+
+@pytest.mark.parametrize("transfers", [Transfers.BLOCKING, Transfers.LANE, Transfers.DUPLEX])
+def test_other_transfers_are_simulated(transfers: Transfers) -> None:
+    assert sum(compare_some(seed, 2, transfers=transfers) for seed in range(8)) > 4
+
+
+@pytest.mark.parametrize("pipeline", [Pipeline.INTERLEAVED, Pipeline.ZERO_BUBBLE, Pipeline.PLANNER])
+def test_other_pipelines(pipeline: Pipeline) -> None:
+    assert sum(compare_some(seed, 2, pipeline=pipeline) for seed in range(8)) > 4
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_stated_sizes_are_held_throughout(seed: int) -> None:
+    rng = random.Random(seed)
+    p = problem_of(rng, seed)
+    p = replace(p, stated_bytes=tuple(float(rng.randint(0, 40)) for _ in p.graph.operators))
+    condensed = Condensed(p, ordered=True)
+    estimator = Estimator(condensed)
+    draft = draft_of(rng, len(estimator), len(p.cluster.accelerators))
+    compare(p, estimator.estimate(draft), exactly(p, condensed, draft))
+
+
+def test_bubble_of_a_chain() -> None:
+    """GPipe on S equal stages with M micro-batches is idle a share of (S - 1) / (M + S - 1)."""
+    chain = training_graph([(0, 1), (1, 2)], 3, saved=2.0)
+    p = problem(chain, [1.0] * 6, 3, pipeline=Pipeline.GPIPE, mini_batch=6, micro_batches=None)
+    found = Estimator(Condensed(p, ordered=True)).estimate(Draft(tuple(DraftStage((s,), 1) for s in range(3))))
+    assert 1 - found.busy_s.sum() / (3 * found.seconds) == pytest.approx(2 / 8)
+    assert found.peak_bytes.tolist() == [12.0] * 3
+
+
+def test_hosted_stages_add_to_their_host() -> None:
+    chain = training_graph([(0, 1), (1, 2)], 3, saved=2.0)
+    p = problem(chain, [1.0] * 6, 2, mini_batch=2, micro_batches=None)
+    stages = (DraftStage((0,), 1), DraftStage((1,), 1), DraftStage((2,), 1, host=1))
+    found = Estimator(Condensed(p, ordered=True)).estimate(Draft(stages))
+    assert found.peak_bytes[1] == found.peak_bytes[2] == 4.0
+
+
+def test_what_cannot_run_takes_for_ever() -> None:
+    p = problem(training_graph([(0, 1), (1, 2)], 3), [1.0] * 6, 2, mini_batch=2, micro_batches=None)
+    estimator = Estimator(Condensed(p, ordered=True))
+    round_trip = Draft((DraftStage((0, 2), 1), DraftStage((1,), 1)))
+    too_many = Draft(tuple(DraftStage((s,), 1) for s in range(3)))
+    uneven = Draft((DraftStage((0, 1, 2), 3),))
+    for draft in (round_trip, too_many, uneven):
+        assert not estimator.estimate(draft).feasible
+    with pytest.raises(InvalidPlan, match="every super-operator once"):
+        estimator.estimate(Draft((DraftStage((0, 1), 1),)))
+
+
+def test_seconds_of_a_stage() -> None:
+    p = problem(training_graph([(0, 1)], 2), [1.0, 2.0, 3.0, 4.0], 2, mini_batch=4, micro_batches=None)
+    estimator = Estimator(Condensed(p, ordered=True))
+    assert estimator.stage_seconds([0, 1], size=2, replicas=2) == (3.0, 7.0)
+    assert estimator.stage_seconds([1], size=4, recompute=True) == (8.0, 24.0)
+
+
+def test_accelerators_of_several_kinds_are_refused() -> None:
+    p = problem(training_graph([(0, 1)], 2), [1.0] * 4, 1)
+    devices = (*p.cluster.devices, Device("other", "slow"))
+    table = replace(p.compute, seconds={**p.compute.seconds, "slow": p.compute.seconds["gpu"]})
+    mixed = replace(p, cluster=uniform_cluster(devices, 1.0), compute=table)
+    with pytest.raises(ValueError, match="one kind"):
+        Estimator(Condensed(mixed, ordered=True))
