@@ -91,9 +91,10 @@ class Costed:
         )  # fmt: skip
 
     def _memory(self) -> StageMemory:
+        cap_bytes = float(self.cap_bytes) * (1 + ROUNDING)
         return StageMemory(
             self.group, self.kept_bytes, self.held_bytes, self.kept_again_bytes, self.held_again_bytes,
-            self.workspace_bytes, self.received_bytes, self.by_layer, self._cheapest(), float(self.cap_bytes) * (1 + ROUNDING),
+            self.workspace_bytes, self.received_bytes, self.by_layer, self._cheapest(), cap_bytes,
         )  # fmt: skip
 
     def _cheapest(self) -> Ids:

@@ -62,17 +62,23 @@ def order_of(edges: tuple[tuple[int, int], ...], nodes: int) -> Order:
     return Order(ahead.start, ahead.items, behind.start, behind.items)
 
 
-def least_bottleneck(downsets: Downsets, costed: Costed, check: Check) -> PiperSearch:
-    """The chain of ``downsets`` with the least bottleneck. Exact; calls ``check`` often.
-
-    downsets: of the nodes of ``costed``, growing from the sink. A search over one topological order
-    comes first: where its chain cannot be improved one more target proves it.
-    """
+def in_one_order(costed: Costed, check: Check) -> PiperSearch:
+    """The chain with the least bottleneck among those that cut the nodes' own order. Calls ``check`` often."""
     if not np.isfinite(costed.compute_s).any(axis=0).all():
         return NOTHING
-    line = _line(len(costed))
-    start = _Search(line, costed, check).best(NOTHING)
-    return start if len(downsets) == len(line) else _Search(downsets, costed, check).best(start)
+    return _Search(_line(len(costed)), costed, check).best(NOTHING)
+
+
+def least_bottleneck(downsets: Downsets, costed: Costed, check: Check, start: PiperSearch | None = None) -> PiperSearch:
+    """The chain of ``downsets`` with the least bottleneck. Exact; calls ``check`` often.
+
+    downsets: of the nodes of ``costed``, growing from the sink. start: what `in_one_order` found, if that is
+    known: where its chain cannot be improved one more target proves it. The effort includes it.
+    """
+    start = in_one_order(costed, check) if start is None else start
+    if len(downsets) == len(costed) + 1 or start is NOTHING:
+        return start
+    return _Search(downsets, costed, check).best(start)
 
 
 def _line(nodes: int) -> Downsets:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from solvers.bounds import bound_with_s
 from solvers.coarsen import Condensed
-from solvers.contracted import Contracted, Shape
+from solvers.contracted import Shape
 from solvers.downsets import Downsets
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.effort import Effort
@@ -18,10 +18,12 @@ from solvers.in_flight import in_flight_samples
 from solvers.monitor import Monitor, Stop
 from solvers.orders import stage_successors
 from solvers.piper.costed import Costed
-from solvers.piper.dp import LIMIT, downsets_of, least_bottleneck
+from solvers.piper.dp import LIMIT, PiperSearch, downsets_of, in_one_order, least_bottleneck
+from solvers.piper.layers import layers_of
 from solvers.piper.plan_model import too_many
 from solvers.piper.problem_costs import problem_costs
 from solvers.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
+from solvers.planners.pipedream import in_blocks
 from solvers.problem import Pipeline, Problem
 from solvers.result import StopReason
 
@@ -40,8 +42,9 @@ class Piper:
     bottleneck is its own objective; plans are judged by the one asked for. There is no tensor
     parallelism in our problems (`plan_model` has it for Piper's own files).
 
-    limit: with more downsets it gives up, as the published program does. slack: most micro-batches in flight
-    beyond what its stages need that are tried.
+    limit: of downsets, above which the published program gives up. layers: whether operators are then put
+    together into layers with fewer (see `layers_of`), as Piper's inputs are layers; else it says no. slack: most
+    micro-batches in flight beyond what its stages need that are tried.
     """
 
     name: ClassVar[str] = "piper"
@@ -49,6 +52,7 @@ class Piper:
     guarantee: ClassVar[str] = "heuristic"
 
     limit: int = LIMIT
+    layers: bool = True
     slack: int = 2
 
     def __post_init__(self) -> None:
@@ -74,6 +78,15 @@ class Piper:
         return False
 
 
+class _Case(NamedTuple):
+    """What a dynamic programme is for: see `problem_costs`."""
+
+    samples: int
+    whole: bool
+    merge: bool
+    share: float
+
+
 class _Search:
     """One call of the planner: what is shared between numbers of micro-batches."""
 
@@ -82,31 +95,49 @@ class _Search:
         self.condensed = Condensed(problem, ordered=True)
         self.lattices: dict[Shape, Downsets | None] = {}
         self.effort, self.downsets, self.gave_up = Effort(), 0, False
+        self._starts: dict[_Case, PiperSearch] = {}
         self._judged: dict[Draft, float] = {}
 
     def run(self) -> None:
+        """Offer the best chain of every case: first of those that cut one order, which is soon done."""
+        if self._lattice(self.condensed.at(self.problem.mini_batch).shape) is None:
+            self._put_together()
         bounds = {count: bound_with_s(self.problem, count) for count in micro_batch_choices(self.problem)}
         spread = len(self.problem.cluster) - 1
-        for count in sorted(bounds, key=lambda c: bounds[c] * (c + spread) / c):  # with the time to fill and drain
-            for whole in (False, True) if self.problem.mixed_micro_batches else (False,):
-                if whole or bounds[count] < self.monitor.objective_s:
-                    self._run(self.problem.mini_batch // count, whole=whole)
+        counts = sorted(bounds, key=lambda c: bounds[c] * (c + spread) / c)  # with the time to fill and drain
+        modes = (False, True) if self.problem.mixed_micro_batches else (False,)
+        for everywhere in (False, True):
+            if self.gave_up and everywhere:
+                return
+            for count in counts:
+                for whole in modes:
+                    if whole or bounds[count] < self.monitor.objective_s:
+                        self._run(self.problem.mini_batch // count, whole=whole, everywhere=everywhere)
 
-    def _run(self, samples: int, *, whole: bool) -> None:
+    def _put_together(self) -> None:
+        """Plan layers in place of operators, if there is a way."""
+        found = layers_of(self.problem, self.planner.limit, self.monitor.check) if self.planner.layers else None
+        if found is None:
+            self.gave_up = True
+            return
+        self.condensed = Condensed(in_blocks(self.problem, found.block), ordered=True)
+        self.monitor.note(
+            f"the operators have more than {self.planner.limit:,} downsets: they are planned as {found.count:,} layers"
+        )
+
+    def _run(self, samples: int, *, whole: bool, everywhere: bool) -> None:
         """Offer the best chain that fits. Merging trivial operators can cost memory, so the unmerged graph
         is tried if nothing fits."""
         merged = self.condensed.at(samples)
         for merge in (True, False) if merged.has_merged else (True,):
-            contracted = merged if merge else self.condensed.at(samples, merge_trivial=False)
-            downsets = self._lattice(contracted.shape)
-            if downsets is None:
+            shape = self.condensed.at(samples, merge_trivial=merge).shape
+            downsets = self._lattice(shape) if everywhere else None
+            if downsets is None and everywhere:
                 self.gave_up = True
                 return
             for share in memory_shares(self.problem):
-                costed = problem_costs(
-                    self.condensed, samples, whole=whole, merge_trivial=merge, memory_share=share
-                )  # fmt: skip
-                if costed is not None and self._offer(contracted, downsets, costed, whole=whole) < math.inf:
+                case = _Case(samples, whole, merge, share)
+                if self._offer(case, downsets) < math.inf:
                     return
 
     def _lattice(self, shape: Shape) -> Downsets | None:
@@ -116,16 +147,35 @@ class _Search:
         self.downsets = max(self.downsets, 0 if found is None else len(found))
         return found
 
-    def _offer(self, contracted: Contracted, downsets: Downsets, costed: Costed, *, whole: bool) -> float:
-        """The objective of the best chain for these costs, in seconds; inf if none fits."""
-        found = least_bottleneck(downsets, costed, self.monitor.check)
-        self.effort += found.effort
+    def _search(self, case: _Case, costed: Costed, downsets: Downsets | None) -> PiperSearch:
+        """The best chain of the downsets; without them, of one order."""
+        start = self._starts.get(case)
+        if start is None:
+            self._starts[case] = start = in_one_order(costed, self.monitor.check)
+            self.effort += start.effort
+        if downsets is None:
+            return start
+        found = least_bottleneck(downsets, costed, self.monitor.check, start)
+        self.effort += Effort(
+            found.effort.states - start.effort.states, found.effort.relaxations - start.effort.relaxations
+        )
+        return found
+
+    def _offer(self, case: _Case, downsets: Downsets | None) -> float:
+        """The objective of the best chain, in seconds; inf if none fits."""
+        contracted = self.condensed.at(case.samples, merge_trivial=case.merge)
+        costed = problem_costs(
+            self.condensed, case.samples, whole=case.whole, merge_trivial=case.merge, memory_share=case.share
+        )
+        if costed is None:
+            return math.inf
+        found = self._search(case, costed, downsets)
         stages = []
         flights = []
         for stage in found.stages:
             replicas = int(costed.devices[stage.option])
             operators = tuple(sorted(o for node in stage.nodes for o in contracted.shape.members[node]))
-            size = contracted.samples * (replicas if whole else 1)
+            size = contracted.samples * (replicas if case.whole else 1)
             stages.append(DraftStage(operators, size, replicas, bool(stage.recomputed)))
             flights.append(stage.flights)
         if not stages:
