@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from solvers.eager_order import Waits
-from solvers.interleaving import interleaved, most_held, per_device
+from solvers.interleaving import interleaved, most_held
 from solvers.orders import append_updates, pipeline_order
 from solvers.plan import Action, Plan, Stage
 from solvers.problem import Objective, Pipeline, Problem
@@ -27,8 +27,7 @@ def arranged(problem: Problem, stages: Sequence[Stage], waits: Waits, blocks: Se
     orders: list[list[Action]] | None = None
     in_parts = splits(problem.graph) and problem.objective is not Objective.MAKESPAN
     if problem.pipeline is Pipeline.ZERO_BUBBLE and in_parts:
-        run = zero_bubble(problem, stages)
-        orders = None if run is None else per_device(stages, run.tasks, len(problem.cluster))
+        orders = zero_bubble(problem, stages)
     elif problem.pipeline is Pipeline.INTERLEAVED and _several(stages):
         orders = interleaved(problem, stages, waits)
     if orders is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvers.eager_order import Waits
 from solvers.flight_room import held_bytes, room_bytes
@@ -12,9 +13,11 @@ from solvers.orders import kinds_of
 from solvers.patterns import interleave
 from solvers.plan import Action, Stage
 from solvers.problem import Problem
-from solvers.stage_actions import StageActions, stage_actions
+from solvers.stage_actions import Run, StageActions, stage_actions
 
-SHARES = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+Floats = NDArray[np.float64]
+
+SHARES = (0.5, 0.6, 0.7, 0.85, 1.0)
 """Shares of what all stages of a device may keep by themselves that it keeps at most, smaller ones first."""
 SAME = 1e-9
 """Relative difference of lengths that is none."""
@@ -23,40 +26,57 @@ SAME = 1e-9
 def interleaved(problem: Problem, stages: Sequence[Stage], waits: Waits) -> list[list[Action]] | None:
     """Per device F and B of its stages (Narayanan et al., SC 2021, section 2.2).
 
-    Stages dealt out to the devices in turn have the textbook's order, see `interleave`, if micro-batches are
-    a multiple of the devices and memory allows. Otherwise an event simulation with the time transfers take,
-    backwards first, in which no stage keeps more than its in-flight number and a device keeps no more than
-    a share of the sum: of several shares the first of the shortest. None if that is stuck.
+    Stages dealt out to the devices in turn have the textbook's order, see `interleave`; where micro-batches
+    are no multiple of the devices, that of the next multiple without what is too much. Others, and these
+    too where it is shorter or where memory is too small, have that of an event simulation with the time
+    transfers take, in which no stage keeps more than its in-flight number (or than the textbook) and a
+    device no more than a share of the sum. Of all that fit the first of the shortest, with the textbook
+    first and smaller shares before larger ones. None if all are stuck.
     """
     actions = stage_actions(problem, stages, split=False)
     held = held_bytes(problem, stages, actions.received_bytes)
     room = room_bytes(problem, stages, actions.received_bytes)
+    limits = [[stage.in_flight for stage in stages]]
+    best = None
     textbook = dealt_in_turn(problem, stages, waits)
     if textbook is not None:
-        keeps = np.array(most_held(stages, textbook))
-        needs = np.zeros(len(room))
-        for index, stage in enumerate(stages):
-            needs[list(stage.devices)] += keeps[index] * held[index]
-        if (needs <= room).all():
-            return textbook
-    return _simulated(actions, held, room)
-
-
-def _simulated(actions: StageActions, held: np.ndarray, room: np.ndarray) -> list[list[Action]] | None:
-    stages = actions.stages
-    limits = [stage.in_flight for stage in stages]
-    weights = held if held.max(initial=0.0) > 0 else np.ones(len(stages))
-    whole = np.zeros(actions.devices)
-    for limit, weight, stage in zip(limits, weights.tolist(), stages, strict=True):
-        whole[list(stage.devices)] += limit * weight
-    best = None
-    for share in SHARES:
-        budgets = share * whole if weights is not held else np.minimum(share * whole, room)
-        run = actions.run("BF", limits, weights=weights, budgets=budgets)
-        if run is not None and (best is None or run.length_s < best.length_s * (1 - SAME)):
+        run = actions.follow(textbook)
+        if run is not None and _fits(stages, most_held(stages, textbook), held, room):
             best = run
-    best = best or actions.run("BF", limits)
-    return None if best is None else per_device(stages, best.tasks, actions.devices)
+        limits.insert(0, most_held(stages, textbook))
+    for run in _simulated(actions, limits, held, room):
+        if best is None or run.length_s < best.length_s * (1 - SAME):
+            best = run
+    return None if best is None else actions.per_device(best)
+
+
+def _simulated(actions: StageActions, limits: Sequence[Sequence[int]], held: Floats, room: Floats) -> Iterator[Run]:
+    """What devices do that prefer forwards, or backwards, as far as limits and memory let them."""
+    weights = held if held.max(initial=0.0) > 0 else np.ones(len(held))
+    fits = False
+    for allowed in limits:
+        whole = _sums(actions.stages, np.array(allowed) * weights, actions.devices)
+        for share in SHARES:
+            budgets = share * whole if weights is not held else np.minimum(share * whole, room)
+            for order in ("FB", "BF"):
+                run = actions.run(order, allowed, weights=weights, budgets=budgets)
+                if run is not None:
+                    fits = True
+                    yield run
+    if not fits and (run := actions.run("BF", limits[-1])) is not None:  # for the judge to refuse
+        yield run
+
+
+def _fits(stages: Sequence[Stage], keeps: Sequence[int], held: Floats, room: Floats) -> bool:
+    return bool((_sums(stages, np.array(keeps) * held, len(room)) <= room).all())
+
+
+def _sums(stages: Sequence[Stage], amounts: Floats, devices: int) -> Floats:
+    """What the stages of every device have together, [devices]."""
+    total = np.zeros(devices)
+    for index, stage in enumerate(stages):
+        total[list(stage.devices)] += amounts[index]
+    return total
 
 
 def dealt_in_turn(problem: Problem, stages: Sequence[Stage], waits: Waits) -> list[list[Action]] | None:
@@ -65,7 +85,7 @@ def dealt_in_turn(problem: Problem, stages: Sequence[Stage], waits: Waits) -> li
     size = stages[0].micro_batch_size
     micro_batches = problem.mini_batch // size
     kinds = {kinds_of(problem, stage).replace("U", "") for stage in stages}
-    if several == len(stages) or len(stages) % several or micro_batches % several or len(kinds) > 1:
+    if several == len(stages) or len(stages) % several or len(kinds) > 1:
         return None
     for index, stage in enumerate(stages):
         if stage.devices != stages[index % several].devices or stage.micro_batch_size != size:
@@ -76,20 +96,13 @@ def dealt_in_turn(problem: Problem, stages: Sequence[Stage], waits: Waits) -> li
     across = all(s <= index for index, sources in enumerate(waits["F", "B"]) for s in sources)
     if len(set(used)) < len(used) or not (downstream and upstream and across):
         return None
+    whole_groups = -(-micro_batches // several) * several
     orders: list[list[Action]] = [[] for _ in problem.cluster.devices]
     for rank in range(several):
         chunks = range(rank, len(stages), several)
+        order = interleave(rank, several, chunks, whole_groups, trains=kinds == {"FB"})
         for device in stages[rank].devices:
-            orders[device] = interleave(rank, several, chunks, micro_batches, trains=kinds == {"FB"})
-    return orders
-
-
-def per_device(stages: Sequence[Stage], tasks: Sequence[Action], devices: int) -> list[list[Action]]:
-    """Tasks, as they start, on each device."""
-    orders: list[list[Action]] = [[] for _ in range(devices)]
-    for task in tasks:
-        for device in stages[task.stage].devices:
-            orders[device].append(task)
+            orders[device] = [action for action in order if action.micro_batch < micro_batches]
     return orders
 
 

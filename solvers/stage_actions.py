@@ -34,14 +34,12 @@ def splits(graph: OpGraph) -> bool:
     return bool(weights) and all(phase in free for phase in reads)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """An event simulation: tasks (stage, kind, micro-batch) as they start, when the last one ended, and
-    most micro-batches each stage held."""
+    """An event simulation: rows of `StageActions` as their micro-batches start in turn, and when the last ended."""
 
-    tasks: tuple[Action, ...]
+    sequence: Ints
     length_s: float
-    held: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,27 +80,26 @@ class StageActions:
         sequence, ended, count = event_order(self.arrays, rank, begun, allowed, weight, budget, fills, patience)
         if count < len(sequence):
             return None
-        return self._told(sequence.tolist(), float(ended.max(initial=0.0)))
+        return Run(sequence, float(ended.max(initial=0.0)))
 
     def follow(self, orders: Sequence[Sequence[Action]]) -> Run | None:
         """What happens if devices follow these orders; None if they deadlock. Micro-batches must ascend."""
         row_of = {row: number for number, row in enumerate(self.rows)}
         start, items = _lists([[row_of[action.stage, action.kind] for action in actions] for actions in orders])
         sequence, ended, count = replay_order(self.arrays, start, items)
-        return self._told(sequence.tolist(), float(ended.max(initial=0.0))) if count == len(sequence) else None
+        return Run(sequence, float(ended.max(initial=0.0))) if count == len(sequence) else None
 
-    def _told(self, sequence: list[int], length_s: float) -> Run:
+    def per_device(self, run: Run) -> list[list[Action]]:
+        """What every device does, in order."""
+        orders: list[list[Action]] = [[] for _ in range(self.devices)]
         done = [0] * len(self.rows)
-        held, most = [0] * len(self.stages), [1] * len(self.stages)
-        opens, closes = self.arrays.opens.tolist(), self.arrays.closes.tolist()
-        tasks = []
-        for row in sequence:
+        for row in run.sequence.tolist():
             stage, kind = self.rows[row]
-            tasks.append(Action(stage, kind, done[row]))
+            action = Action(stage, kind, done[row])
             done[row] += 1
-            held[stage] += opens[row] - closes[row]
-            most[stage] = max(most[stage], held[stage])
-        return Run(tuple(tasks), length_s, tuple(most))
+            for device in self.stages[stage].devices:
+                orders[device].append(action)
+        return orders
 
 
 def stage_actions(problem: Problem, stages: Sequence[Stage], *, split: bool) -> StageActions:

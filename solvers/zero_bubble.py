@@ -18,8 +18,8 @@ SAME = 1e-9
 """Relative difference of lengths that is none."""
 
 
-def zero_bubble(problem: Problem, stages: Sequence[Stage]) -> Run | None:
-    """F, I and W of every stage (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, section 3.1).
+def zero_bubble(problem: Problem, stages: Sequence[Stage]) -> list[list[Action]] | None:
+    """Per device F, I and W of its stages (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, section 3.1).
 
     An event simulation with the time transfers take, in which a free device prefers gradients of inputs,
     then forwards, then gradients of parameters; those also run when the stage has as many micro-batches in
@@ -50,7 +50,7 @@ def zero_bubble(problem: Problem, stages: Sequence[Stage]) -> Run | None:
         for run in tries:
             if run is not None and (best is None or run.length_s < best.length_s * (1 - SAME)):
                 best = run
-    return best
+    return None if best is None else actions.per_device(best)
 
 
 def _textbook(problem: Problem, actions: StageActions, limits: Sequence[int]) -> Run | None:
