@@ -7,8 +7,11 @@ from solvers.planners.annealing import Annealing
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.brute_force import BruteForce
 from solvers.planners.chain_dp import LinearDP
+from solvers.planners.data_parallel import DataParallel
 from solvers.planners.downset_dp import DownsetDP
 from solvers.planners.expert import Expert
+from solvers.planners.gpipe import GPipe
+from solvers.planners.graph_pipeline import GraphPipeline
 from solvers.planners.greedy_latency import GreedyLatency
 from solvers.planners.latency import Latency
 from solvers.planners.latency_cp import LatencyCP
@@ -29,6 +32,7 @@ PLANNERS: dict[str, type[Planner]] = {
     planner.name: planner
     for planner in (
         Auto,
+        GraphPipeline,
         DownsetDP,
         LinearDP,
         MaxLoadIP,
@@ -44,6 +48,8 @@ PLANNERS: dict[str, type[Planner]] = {
         GreedyLatency,
         PipeDream,
         PipeDreamIteration,
+        GPipe,
+        DataParallel,
         Piper,
         Partitioner,
         EqualSplit,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from solvers.assemble import assemble
@@ -52,10 +52,12 @@ class SingleDevice:
 
 @dataclass(frozen=True)
 class EqualSplit:
-    """The same number of operators on every accelerator, in topological order.
+    """The same number of operators in every stage, in topological order.
 
     What a person writes down in a minute ("24 layers, 4 GPUs, 6 each"); co-located operators stay
-    together.
+    together. Where replicas are allowed, every number of stages that divides that of the accelerators is
+    tried, each stage on equally many of them (the "equal" baseline of Tarnawski et al., NeurIPS 2021,
+    section 5). Stages recompute their forward where the problem allows it and memory asks for it.
     """
 
     name: ClassVar[str] = "equal"
@@ -70,34 +72,59 @@ class EqualSplit:
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         condensed = Condensed(problem, ordered=True)
         members = condensed.at(problem.mini_batch, merge_trivial=False).shape.members
-        parts = _equal_parts(problem, members)
+        devices = problem.cluster.accelerators
+        options: list[tuple[float, int, int]] = []
+        for replicas in range(1, min(problem.max_replicas, len(devices)) + 1):
+            if len(devices) % replicas or (replicas > 1 and problem.pins):
+                continue
+            parts = _equal_parts(problem, members, len(devices) // replicas)
+            chain = Chain(math.nan, tuple(Part(False, tuple(part)) for part in parts if part))
+            for count in problem.micro_batch_choices():
+                monitor.check()
+                samples = problem.mini_batch // count
+                if problem.can_share(samples, replicas):
+                    contracted = condensed.at(samples, merge_trivial=False, replicas=replicas)  # costs of a share
+                    options.append((iteration_floor_s(problem, contracted, chain), replicas, count))
+        bounded = problem.objective is Objective.ITERATION and not problem.pins
+        for floor_s, replicas, count in sorted(options) if bounded else options:
+            monitor.check()
+            if bounded and floor_s >= monitor.objective_s:
+                break
+            parts = _equal_parts(problem, members, len(devices) // replicas)
+            try:
+                self._offer(problem, monitor, members, parts, replicas, count)
+            except InvalidPlan:  # a pin makes tensors flow round the devices
+                continue
+        return False
+
+    @staticmethod
+    def _offer(
+        problem: Problem,
+        monitor: Monitor,
+        members: Sequence[Sequence[int]],
+        parts: Sequence[Sequence[int]],
+        replicas: int,
+        count: int,
+    ) -> None:
         placement: list[Place] = [()] * len(problem.graph)
-        for device, part in zip(problem.cluster.accelerators, parts, strict=True):
+        for number, part in enumerate(parts):
+            devices = problem.cluster.accelerators[number * replicas : (number + 1) * replicas]
             for operator in (o for node in part for o in members[node]):
-                placement[operator] = (device,)
-        chain = Chain(math.nan, tuple(Part(False, tuple(part)) for part in parts))
+                placement[operator] = devices
         for group in together(problem.graph):  # a pin takes along what must share its device
             for device in {problem.pins[o] for o in group if o in problem.pins}:
                 for operator in group:
                     placement[operator] = (device,)
-        for count in problem.micro_batch_choices():
+        plan = assemble(problem, placement, count)
+        if monitor.offer(plan) == math.inf and problem.recompute:
             monitor.check()
-            if problem.objective is Objective.ITERATION and not problem.pins:
-                contracted = condensed.at(problem.mini_batch // count, merge_trivial=False)
-                if iteration_floor_s(problem, contracted, chain) >= monitor.objective_s:
-                    continue
-            try:
-                monitor.offer(assemble(problem, placement, count))
-            except InvalidPlan:  # a pin makes tensors flow round the devices
-                break
-        return False
+            monitor.offer(replace(plan, stages=tuple(replace(stage, recompute=True) for stage in plan.stages)))
 
 
-def _equal_parts(problem: Problem, members: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Consecutive super-operators per accelerator, so that each has the same number of forward operators."""
+def _equal_parts(problem: Problem, members: Sequence[Sequence[int]], count: int) -> list[list[int]]:
+    """Consecutive super-operators in ``count`` parts, so that each has the same number of forward operators."""
     operators = problem.graph.operators
     sizes = [sum(operators[o].phase is Phase.FORWARD for o in group) for group in members]
-    count = len(problem.cluster.accelerators)
     parts: list[list[int]] = [[] for _ in range(count)]
     before = 0
     for node, size in enumerate(sizes):
