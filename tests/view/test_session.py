@@ -3,7 +3,7 @@
 import pytest
 
 from explorer.settings import Settings
-from explorer.view.session import Choices, Session, parse, parse_query, to_dict, to_query
+from explorer.view.session import Choices, Look, Session, parse, parse_look, parse_query, to_dict, to_query
 from solvers.errors import InvalidProblem
 from solvers.problem import Contiguity, Objective, Pipeline
 
@@ -21,10 +21,14 @@ FULL = Session(
         dtype="bf16",
         mini_batch=64,
         micro_batches=16,
+        devices_per_node=4,
+        max_replicas=0,
+        recompute=True,
     ),
     "pipedream",
     2.5,
     "dark",
+    Look("stages", "devices", ("auto", "pipedream")),
 )
 
 
@@ -74,9 +78,25 @@ def test_auto_empty_and_unknown_keys_mean_the_default():
         ("training", "maybe"),
         ("dtype", "int4"),
         ("theme", "neon"),
+        ("max_replicas", -1),
+        ("devices_per_node", 0),
+        ("recompute", "maybe"),
+        ("graph", "pie"),
+        ("rows", "columns"),
+        ("pair", "auto,auto"),
+        ("pair", "auto,pipedream,auto"),
+        ("pair", ["auto", "pipedream"]),
+        ("pair", "auto,os:system"),
     ],
 )
 def test_anything_else_is_refused_by_name(key, value):
     with pytest.raises(InvalidProblem, match=key) as error:
         parse({key: value}, CHOICES)
     assert len(str(error.value)) < 400
+
+
+def test_a_look_keeps_what_is_not_said():
+    before = Look("stages", "devices", ("auto", "pipedream"))
+    assert parse_look({}, CHOICES, before) == before
+    assert parse_look({"graph": "operators"}, CHOICES, before).rows == "devices"
+    assert parse_look({"rows": "auto", "pair": "none"}, CHOICES, before) == Look("stages")

@@ -1,0 +1,35 @@
+"""Two plans in one line."""
+
+from explorer.view import versus
+from explorer.view.plan_view import plan_view
+from solvers.evaluate import evaluate
+from tests.view.small import branches_problem, chain_problem, even_plan, pair_plans
+
+PROBLEM = branches_problem()
+
+
+def facts(plan, planner, problem=PROBLEM):
+    seconds = evaluate(problem, plan).iteration_s
+    return versus.facts(plan_view(problem, plan, planner=planner, objective_s=seconds, bound_s=0.0))
+
+
+def test_the_story_names_time_depth_and_bubble_and_how_much_faster():
+    graph, row = pair_plans(PROBLEM)
+    told = [facts(graph, "graph-pipeline"), facts(row, "pipedream-iter")]
+    words = versus.story(told)
+    assert words == "Graph pipeline 14.9 ms, depth 3, bubble 40.1 %; sequential 25.1 ms, depth 7, bubble 64.5 %"
+    assert versus.verdict(told) == "1.69× faster."
+    assert versus.verdict(told[::-1]) == "1.69× slower."
+
+
+def test_on_a_chain_they_are_equal_and_it_says_why():
+    problem = chain_problem()
+    plan = even_plan(problem)
+    told = [facts(plan, "graph-pipeline", problem), facts(plan, "pipedream-iter", problem)]
+    assert versus.verdict(told) == "equally fast, as both are chains of stages."
+
+
+def test_any_two_planners_are_told_by_their_names():
+    graph, row = pair_plans(PROBLEM)
+    assert versus.story([facts(graph, "equal"), facts(row, "single")]).startswith("equal 14.9 ms")
+    assert "; single 25.1 ms" in versus.story([facts(graph, "equal"), facts(row, "single")])
