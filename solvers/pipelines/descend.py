@@ -1,0 +1,186 @@
+"""Search for a better draft, step by step: descents from the best so far, disturbed again and again."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+from solvers.coarsen import Condensed
+from solvers.drafts import Draft
+from solvers.pipelines.moves import around
+from solvers.pipelines.rough import Look
+from solvers.pipelines.space import Space
+from solvers.pipelines.stage_graph import Parts, parts_of
+
+LEAST_GAIN = 1e-7
+"""A relative gain below this is rounding."""
+FEW = 6
+"""Of so few stages each is tried, however little it is busy."""
+PROMISING = 0.05
+"""How much worse than before, relatively, a draft may look that is worth an estimate."""
+IN_FOCUS = 40
+"""Estimates given to the neighbours of a draft that change its busiest stages, before all are tried."""
+AT_MOST = 160
+"""Estimates given to the neighbours of one draft."""
+KICKS = 25
+"""Disturbances in a row that lead nowhere new before the search gives up."""
+
+Key = tuple[float, float]
+"""What drafts are compared by: bytes over the memory caps, then seconds."""
+
+
+class Estimated(Protocol):
+    """What is known of a draft: see `solvers.pipelines.estimate`."""
+
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def over(self) -> float: ...
+    @property
+    def busy_s(self) -> Sequence[float]: ...
+    @property
+    def peak_bytes(self) -> Sequence[float]: ...
+
+
+class _Spent(Exception):
+    """All estimates are used."""
+
+
+def improve(
+    condensed: Condensed,
+    draft: Draft,
+    estimate: Callable[[Draft], Estimated],
+    check: Callable[[], None],
+    rng: random.Random,
+    *,
+    evaluations: int,
+    space: Space | None = None,
+    gains: Counter[str] | None = None,
+) -> Draft:
+    """The best draft found, never a worse one than ``draft``: by bytes over the memory caps, then by seconds.
+
+    draft: over the super-operators of ``condensed.at(..., merge_trivial=False)``, as what is returned.
+    estimate: judges such drafts; called at most ``evaluations`` times. check: called before each call, may
+    raise to stop. space: keeps what was computed for other drafts of the same problem. gains: counts, by
+    kind of step, the logarithms of what was gained (in millionths). The same rng state gives the same draft.
+    """
+    search = _Search(space or Space(condensed), estimate, check, evaluations, gains)
+    search.run(parts_of(draft), rng)
+    return search.space.graph.draft(search.best)
+
+
+class _Search:
+    def __init__(
+        self,
+        space: Space,
+        estimate: Callable[[Draft], Estimated],
+        check: Callable[[], None],
+        evaluations: int,
+        gains: Counter[str] | None,
+    ) -> None:
+        self.space, self.estimate, self.check, self.left, self.gains = space, estimate, check, evaluations, gains
+        self.known: dict[Parts, tuple[Key, Estimated]] = {}
+        self.best: Parts = ()
+
+    def run(self, start: Parts, rng: random.Random) -> None:
+        """Fills in ``best``."""
+        self.best = start
+        try:
+            self.key(start)
+            home = self._descend(start)
+            fruitless = 0
+            while fruitless < KICKS:
+                left = self.left
+                found = self._descend(self._kicked(home, rng))
+                fruitless = fruitless + 1 if self.left == left else 0
+                if self.key(found) <= self.key(home):
+                    home = found
+        except _Spent:
+            return
+
+    def key(self, parts: Parts) -> Key:
+        """What a draft is compared by; estimates it if that was not done before."""
+        if parts not in self.known:
+            if self.left <= 0:
+                raise _Spent
+            self.check()
+            self.left -= 1
+            told = self.estimate(self.space.graph.draft(parts))
+            self.known[parts] = (told.over, told.seconds), told
+            if parts != self.best and _better(self.known[parts][0], self.key(self.best)):
+                self.best = parts
+        return self.known[parts][0]
+
+    def _descend(self, parts: Parts) -> Parts:
+        """To a draft none of whose neighbours is better, as far as they are tried."""
+        while True:
+            for kind, other in self._tried(parts):
+                if _better(self.key(other), self.key(parts)):
+                    self._note(kind, self.key(parts), self.key(other))
+                    parts = other
+                    break
+            else:
+                return parts
+
+    def _tried(self, parts: Parts) -> Iterator[tuple[str, Parts]]:
+        """Neighbours of a draft, the most promising first; those of its busiest stages before the others."""
+        self.key(parts)
+        order = self._busiest(parts)
+        first = order if len(order) <= FEW else order[: max(3, len(order) // 8)]
+        tried = 0
+        for focus, most in ((first, IN_FOCUS), (order[len(first) :], AT_MOST)):
+            if focus or focus is first:
+                for kind, other in self._ranked(parts, focus):
+                    if tried >= most and len(order) > FEW:
+                        break
+                    tried += other not in self.known
+                    yield kind, other
+
+    def _ranked(self, parts: Parts, focus: Sequence[int]) -> Iterable[tuple[str, Parts]]:
+        over, seconds = self.key(parts)
+        now = self.space.rough.look(parts)
+        found = []
+        for number, (kind, other) in enumerate(around(self.space, parts, focus)):
+            self.check()
+            look = self.space.rough.look(other)
+            if over == 0 and look.least_s >= seconds:
+                continue
+            if over == 0 and look.rough_s > now.rough_s * (1 + PROMISING):
+                continue
+            found.append((_rank(look, now, over > 0), number, kind, other))
+        found.sort()
+        return [(kind, other) for _, _, kind, other in found]
+
+    def _busiest(self, parts: Parts) -> list[int]:
+        """The stages, those first that are over their memory, then those that are busiest."""
+        told = self.known[parts][1]
+        cap = self.space.rough.cap_bytes if told.over else float("inf")
+        return sorted(range(len(parts)), key=lambda i: (told.peak_bytes[i] <= cap, -told.busy_s[i], i))
+
+    def _kicked(self, parts: Parts, rng: random.Random) -> Parts:
+        """A draft some random steps away that does not look hopeless."""
+        least = self.space.rough.look(parts).least_s
+        for _ in range(rng.choice((1, 2, 2, 3))):
+            near = list(around(self.space, parts, [rng.randrange(len(parts))]))
+            rng.shuffle(near)
+            for _, other in near[:20]:
+                look = self.space.rough.look(other)
+                if look.least_s <= 1.25 * least:
+                    parts = other
+                    break
+        return parts
+
+    def _note(self, kind: str, before: Key, after: Key) -> None:
+        if self.gains is not None and before[0] == 0 and before[1] > 0:
+            self.gains[kind] += round(1e6 * (1 - after[1] / before[1]))
+
+
+def _rank(look: Look, now: Look, repairs: bool) -> tuple[float, float]:
+    """Drafts that seem to need less memory than now first while it is too much; else those that need more last."""
+    return (look.over_bytes if repairs else float(look.over_bytes > now.over_bytes)), look.rough_s
+
+
+def _better(a: Key, b: Key) -> bool:
+    return a[0] < b[0] or (a[0] == b[0] and a[1] < b[1] * (1 - LEAST_GAIN))

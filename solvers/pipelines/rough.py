@@ -1,0 +1,172 @@
+"""A first look at a draft: what its stages take together, without any simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from solvers.coarsen import Condensed
+from solvers.in_flight import in_flight_samples
+from solvers.pipelines.costs import SizeCosts, size_costs
+from solvers.pipelines.stage_graph import Part, StageGraph, bits, mask_of
+from solvers.problem import Pipeline
+
+
+class Work(NamedTuple):
+    """What one replica of a stage does with a micro-batch (seconds), and holds (bytes).
+
+    sync_s: adding up the gradients of all replicas, once. saved_bytes: per micro-batch in flight.
+    """
+
+    forward_s: float
+    backward_s: float
+    sync_s: float
+    static_bytes: float
+    saved_bytes: float
+    workspace_bytes: float
+
+
+class Look(NamedTuple):
+    """least_s: seconds of the busiest device, which no schedule beats. rough_s: with the filling and draining
+    of the pipeline, and transfers. over_bytes: excess over the memory caps, roughly, over all stages."""
+
+    over_bytes: float
+    rough_s: float
+    least_s: float
+
+
+class Rough:
+    """Looks at drafts over super-operators of one problem."""
+
+    def __init__(self, condensed: Condensed, graph: StageGraph) -> None:
+        problem = condensed.problem
+        self.problem, self.condensed, self.graph = problem, condensed, graph
+        accelerators = [problem.cluster.devices[d] for d in problem.cluster.accelerators]
+        self.cap_bytes = min((device.memory_bytes for device in accelerators), default=float("inf"))
+        self._sizes: dict[int, SizeCosts] = {}
+        self._messages: dict[tuple[int, int], list[list[tuple[int, float, float]]]] = {}
+        self._work: dict[tuple[int, int, int, bool], Work] = {}
+        self._sent: dict[tuple[int, int, int, int], tuple[float, float]] = {}
+
+    def work(self, part: Part) -> Work:
+        """What a stage takes, on devices of its own."""
+        key = part[:4]
+        if key not in self._work:
+            costs, row = self._costs(part.size, part.replicas)
+            members = list(self.graph.members(part.mask))
+            forward = float(costs.forward_s[row, members].sum())
+            backward = float(costs.backward_s[row, members].sum()) + (forward if part.recompute else 0.0)
+            params = float(costs.param_bytes[members].sum())
+            sync = float(costs.sync_s[row]) + params * float(costs.sync_s_per_byte[row]) if params else 0.0
+            self._work[key] = Work(
+                forward,
+                backward,
+                sync,
+                float(costs.static_bytes[members].sum()),
+                float(costs.saved_bytes[row, members].sum()),
+                float(costs.workspace_bytes[row, members].max()),
+            )
+        return self._work[key]
+
+    def busy_s(self, part: Part) -> float:
+        """Seconds that a device of the stage computes in an iteration, and adds up gradients."""
+        work = self.work(part)
+        return (work.forward_s + work.backward_s) * (self.problem.mini_batch / part.size) + work.sync_s
+
+    def look(self, parts: Sequence[Part]) -> Look:
+        """See `Look`. The stages must not wait for each other."""
+        works = [self.work(part) for part in parts]
+        busy = [0.0] * len(parts)
+        for index, (part, work) in enumerate(zip(parts, works, strict=True)):
+            place = index if part.host is None else part.host
+            busy[place] += (work.forward_s + work.backward_s) * (self.problem.mini_batch / part.size)
+        least = max(busy)
+        successors = self.graph.successors(tuple([part.mask for part in parts]))
+        order = self.graph.order(tuple([part.mask for part in parts]))
+        after = [bits(row) for row in successors]
+        kept = self.kept(parts, after)
+        received = [0.0] * len(parts)
+        there_s: dict[tuple[int, int], float] = {}
+        for a, row in enumerate(after):
+            for b in row:
+                seconds, nbytes = self._transfer(parts[a], parts[b])
+                there_s[a, b] = 2 * seconds  # the gradients come back
+                received[b] += nbytes
+        over = self._over(parts, works, kept, received)
+        starts, ends, rough = [0.0] * len(parts), [0.0] * len(parts), 0.0  # longest round trips before and after
+        for a in reversed(order):
+            for b in after[a]:
+                ends[a] = max(ends[a], ends[b] + works[b].forward_s + works[b].backward_s + there_s[a, b])
+        for a in order:
+            own = works[a]
+            for b in after[a]:
+                starts[b] = max(starts[b], starts[a] + own.forward_s + own.backward_s + there_s[a, b])
+            more, waits = kept[a] - 1, ends[a]
+            if more and self.problem.pipeline is not Pipeline.GPIPE:  # what is in flight fills the round trip
+                waits = max(0.0, waits - more * own.forward_s) + max(0.0, waits - more * own.backward_s)
+            rough = max(rough, starts[a] + busy[a] + waits + own.sync_s)
+        return Look(over, max(rough, least), least)
+
+    def kept(self, parts: Sequence[Part], after: Sequence[list[int]]) -> list[int]:
+        """Micro-batches in flight of every stage."""
+        mini_batch = self.problem.mini_batch
+        counts = [mini_batch // part.size for part in parts]
+        if not self.problem.has_backward():
+            return [1] * len(parts)
+        if self.problem.pipeline is Pipeline.GPIPE:
+            return counts
+        hosted = {index for index, part in enumerate(parts) if part.host is not None}
+        blocks = [min(part.block, count) for part, count in zip(parts, counts, strict=True)]
+        samples = in_flight_samples(after, [part.size for part in parts], blocks, mini_batch, hosted)
+        return [min(c, s // p.size + p.slack) for p, s, c in zip(parts, samples, counts, strict=True)]
+
+    def _over(
+        self, parts: Sequence[Part], works: Sequence[Work], kept: Sequence[int], received: Sequence[float]
+    ) -> float:
+        """Bytes above the caps: saved and received ones of every micro-batch in flight."""
+        held = [0.0] * len(parts)
+        for index, (part, work) in enumerate(zip(parts, works, strict=True)):
+            place = index if part.host is None else part.host
+            saved = work.saved_bytes * (1 if part.recompute else kept[index])
+            held[place] += work.static_bytes + saved + work.workspace_bytes + received[index] * kept[index]
+        return sum(max(0.0, amount - self.cap_bytes) for amount in held)
+
+    def _transfer(self, source: Part, target: Part) -> tuple[float, float]:
+        """Seconds a micro-batch takes from one stage to the other, and its bytes for one replica of the other."""
+        key = (source.mask, target.mask, source.size, source.replicas)
+        if key not in self._sent:
+            sent = self._sent_by(source.size, source.replicas)
+            seconds = nbytes = 0.0
+            for member in self.graph.members(source.mask):
+                if self.graph.after[member] & target.mask:
+                    for readers, each_s, each in sent[member]:
+                        if readers & target.mask:
+                            seconds, nbytes = seconds + each_s, nbytes + each
+            self._sent[key] = seconds, nbytes * source.replicas
+        seconds, nbytes = self._sent[key]
+        return seconds, nbytes / target.replicas
+
+    def _sent_by(self, size: int, replicas: int) -> list[list[tuple[int, float, float]]]:
+        """For every super-operator the readers (as bits), seconds and bytes of its messages."""
+        key = (size, replicas)
+        if key not in self._messages:
+            costs, row = self._costs(size, replicas)
+            sent: list[list[tuple[int, float, float]]] = [[] for _ in range(self.graph.count)]
+            for m, (seconds, nbytes) in enumerate(
+                zip(costs.message_s[row].tolist(), costs.message_bytes[row].tolist(), strict=True)
+            ):
+                if not costs.traffic.backward[m]:
+                    readers = mask_of(costs.traffic.readers[m].tolist())
+                    for maker in costs.traffic.makers[m].tolist():
+                        sent[maker].append((readers, seconds, nbytes))
+            self._messages[key] = sent
+        return self._messages[key]
+
+    def _costs(self, size: int, replicas: int) -> tuple[SizeCosts, int]:
+        """The costs at a micro-batch size, and their row for a number of replicas."""
+        if size not in self._sizes:
+            self._sizes[size] = size_costs(self.condensed, size)
+        costs = self._sizes[size]
+        return costs, int(np.searchsorted(costs.degrees, replicas))
