@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.contracted import Contracted, Shape
+from solvers.drafts import DraftStage
 from solvers.kernels.downset_walk import Costs, Limits
 from solvers.kernels.linear_dp import cut_order
+from solvers.mapping import map_stages, nodes_to_map
 from solvers.problem import Pipeline, Problem, Transfers
 
 ROUNDING = 1e-12
@@ -174,16 +176,29 @@ def best_linear_chain(
 
 def placement_of(problem: Problem, contracted: Contracted, chain: Chain) -> tuple[tuple[int, ...], ...]:
     """The devices of every operator: accelerators, and CPUs, in the order of the chain; the replicas of
-    a part together in one host, the first that has enough left, if any has."""
-    free = {True: list(problem.cluster.cpus), False: list(problem.cluster.accelerators)}
+    a part together in one host, the first that has enough left, if any has. Where links between hosts are
+    slower than those inside and no part is on a CPU, as `map_stages` has it."""
     placement: list[tuple[int, ...]] = [()] * len(problem.graph)
-    for part in chain.parts:
+    members = [tuple(o for node in part.nodes for o in contracted.shape.members[node]) for part in chain.parts]
+    for operators, devices in zip(members, _devices_of_parts(problem, chain.parts, members), strict=True):
+        for operator in operators:
+            placement[operator] = devices
+    return tuple(placement)
+
+
+def _devices_of_parts(
+    problem: Problem, parts: Sequence[Part], members: Sequence[tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    if nodes_to_map(problem) is not None and not any(part.on_cpu for part in parts):
+        drafts = [DraftStage(operators, 1, part.replicas) for operators, part in zip(members, parts, strict=True)]
+        return map_stages(problem, drafts, members)
+    free = {True: list(problem.cluster.cpus), False: list(problem.cluster.accelerators)}
+    chosen = []
+    for part in parts:
         devices = _next_devices(problem, free[part.on_cpu], part.replicas)
         free[part.on_cpu] = [device for device in free[part.on_cpu] if device not in devices]
-        for node in part.nodes:
-            for operator in contracted.shape.members[node]:
-                placement[operator] = devices
-    return tuple(placement)
+        chosen.append(devices)
+    return chosen
 
 
 def _next_devices(problem: Problem, free: Sequence[int], count: int) -> tuple[int, ...]:

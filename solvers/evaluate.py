@@ -41,8 +41,9 @@ class Metrics:
 
     max_load_s is per sample, makespan_s for one unsplit pass of the mini-batch, iteration_s for
     the mini-batch in micro-batches. bubble: share of device time idle in the iteration, over the
-    devices used, in 0..1. cut_bytes: moved between devices per iteration. load_s, busy_s (compute
-    per iteration), peak_memory_bytes and static_bytes: one entry per device.
+    devices used, in 0..1. cut_bytes: moved between devices per iteration. between_nodes_bytes: what the
+    simulated iteration moves from host to host, the all-reduce of replicas' gradients with it. load_s,
+    busy_s (compute per iteration), peak_memory_bytes and static_bytes: one entry per device.
     """
 
     max_load_s: float
@@ -51,6 +52,7 @@ class Metrics:
     throughput_per_s: float
     bubble: float
     cut_bytes: float
+    between_nodes_bytes: float
     load_s: tuple[float, ...]
     busy_s: tuple[float, ...]
     peak_memory_bytes: tuple[float, ...]
@@ -169,12 +171,20 @@ def examine(problem: Problem, plan: Plan) -> tuple[Metrics, Schedule]:
         throughput_per_s=problem.mini_batch / span if span > 0 else math.inf,
         bubble=max(0.0, bubble),
         cut_bytes=cut_bytes(problem, plan),
+        between_nodes_bytes=between_nodes_bytes(problem, iteration),
         load_s=tuple(total.tolist()),
         busy_s=busy,
         peak_memory_bytes=own.peak_bytes(),
         static_bytes=tuple(static_bytes_per_device(problem, plan).tolist()),
     )
     return metrics, own
+
+
+def between_nodes_bytes(problem: Problem, schedule: Schedule) -> float:
+    """Bytes that the transfers of a schedule carry between devices of different hosts."""
+    node = [device.node for device in problem.cluster.devices]
+    moves = (span for span in schedule.spans if span.is_transfer)
+    return math.fsum(span.nbytes for span in moves if node[span.device] != node[span.to_device])
 
 
 def cut_bytes(problem: Problem, plan: Plan) -> float:

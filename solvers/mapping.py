@@ -1,34 +1,209 @@
-"""Which devices the stages of a draft run on."""
+"""Which devices the stages of a draft run on: on clusters of several nodes, so that little crosses between them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.cluster import Cluster
 from solvers.errors import InvalidPlan
-from solvers.graph import topological_order
+from solvers.graph import OpGraph, Phase, per_graph, topological_order
+from solvers.kernels.node_mapping import map_to_nodes
+from solvers.kernels.stage_traffic import around_rings, between_places, between_replicas
 from solvers.orders import stage_successors
 from solvers.problem import Problem
 
 if TYPE_CHECKING:
     from solvers.drafts import DraftStage
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+ROUNDS = 12
+"""Restarts without success after which the search for a mapping ends."""
+TOGETHER = 1e-6
+"""Share of all bytes that replicas without gradients count as exchanging: where it costs nothing else they
+stay in one node."""
+MOST_WORK = 2_000_000
+"""Pairs of devices a search looks at: a few milliseconds."""
+
 
 def map_stages(
     problem: Problem, stages: Sequence[DraftStage], sets: Sequence[tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
-    """Devices of every stage: accelerators in the order of the stages, replicas of one in one host where
-    they fit. Raises InvalidPlan if there are too few."""
-    free = list(problem.cluster.accelerators)
-    chosen: list[tuple[int, ...]] = [()] * len(stages)
+    """Devices of every stage: accelerators in the order of the stages, or, where links between nodes are
+    slower than those inside, so that few bytes of a mini-batch cross between nodes.
+
+    What crosses is what stages send each other and the all-reduce of replicas' gradients; both as
+    `solvers.lowering` has them. Deterministic; keeps the order where no mapping known is better. Raises
+    InvalidPlan if there are too few accelerators.
+    """
     after = [sorted(targets) for targets in stage_successors(problem, sets)]
-    for index in topological_order(after):
-        stage = stages[index]
-        if stage.host is not None:
-            continue
-        if stage.replicas > len(free):
-            needed = sum(s.replicas for s in stages if s.host is None)
-            raise InvalidPlan(f"the stages take {needed} accelerators, there are {len(problem.cluster.accelerators)}")
-        chosen[index] = tuple(free[: stage.replicas])
-        free = free[stage.replicas :]
+    order = dict.fromkeys([*topological_order(after), *range(len(stages))])  # the latter for stages on cycles
+    owners = [index for index in order if stages[index].host is None]
+    accelerators = problem.cluster.accelerators
+    needed = sum(stages[index].replicas for index in owners)
+    if needed > len(accelerators):
+        raise InvalidPlan(f"the stages take {needed} accelerators, there are {len(accelerators)}")
+    in_order = nodes_to_map(problem)
+    replicas = [stages[index].replicas for index in owners]
+    if in_order is None:
+        seats: Sequence[int] = accelerators
+    else:
+        weight = _weights(problem, stages, sets, owners, len(in_order))
+        seats = [accelerators[i] for i in _seats(weight, _starts(replicas), in_order)]
+    chosen: dict[int, tuple[int, ...]] = {}
+    taken = 0
+    for index, count in zip(owners, replicas, strict=True):
+        chosen[index] = tuple(seats[taken : taken + count])
+        taken += count
     return [chosen[index if stage.host is None else stage.host] for index, stage in enumerate(stages)]
+
+
+def assign(
+    replicas: Sequence[int], traffic: Floats, gradient_bytes: Sequence[float], node_sizes: Sequence[int]
+) -> list[tuple[int, ...]]:
+    """Devices of every stage so that few bytes cross between nodes; node by node, devices count from 0.
+
+    replicas: of each stage, in topological order. traffic: bytes a mini-batch from stage to stage, all of
+    its micro-batches of one size, [stages, stages]. gradient_bytes: of each stage. node_sizes: devices
+    of each node; together no fewer than the replicas.
+    """
+    count = len(replicas)
+    in_order = np.repeat(np.arange(len(node_sizes)), node_sizes)
+    start = _starts(replicas)
+    weight = np.zeros((len(in_order), len(in_order)))
+    shares = np.asarray(replicas, np.int64)
+    apart = np.where(np.eye(count, dtype=bool), 0.0, traffic)
+    one = np.ones(count, np.int64)
+    between_replicas(np.zeros((count, count)), apart, start[:-1], shares, one, 1, weight)
+    _add_rings(np.asarray(gradient_bytes, np.float64), start, weight)
+    seats = _seats(weight, start, in_order)
+    return [tuple(seats[a:b]) for a, b in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)]
+
+
+def nodes_to_map(problem: Problem) -> Ints | None:
+    """The node of every accelerator, numbered from 0; None where stages go in order: all links are alike,
+    accelerators are not, some are not linked, operators are pinned, or nothing is gained by sharing a node."""
+    if problem not in _NODES:
+        _NODES[problem] = None if problem.pins or problem.transfers_alike else _two_levels(problem.cluster)
+    return _NODES[problem]
+
+
+_NODES: WeakKeyDictionary[Problem, Ints | None] = WeakKeyDictionary()
+
+
+def _two_levels(cluster: Cluster) -> Ints | None:
+    accelerators = cluster.accelerators
+    specs = [cluster.devices[device] for device in accelerators]
+    if not specs or len({replace(spec, name="", node=0) for spec in specs}) > 1:
+        return None
+    inside: list[float] = []
+    between: list[float] = []
+    for a in accelerators:
+        for b in accelerators:
+            if a != b:
+                link = cluster.link(a, b)
+                if link is None:
+                    return None
+                same = cluster.devices[a].node == cluster.devices[b].node
+                (inside if same else between).append(link.bandwidth_bytes_per_s)
+    if not inside or not between or max(between) > min(inside):
+        return None
+    names = {node: number for number, node in enumerate(dict.fromkeys(spec.node for spec in specs))}
+    return np.array([names[spec.node] for spec in specs], np.int64)
+
+
+def _starts(replicas: Sequence[int]) -> Ints:
+    start = np.zeros(len(replicas) + 1, np.int64)
+    np.cumsum(replicas, out=start[1:])
+    return start
+
+
+def _add_rings(gradient_bytes: Floats, start: Ints, weight: Floats) -> None:
+    least = TOGETHER * (weight.sum() + gradient_bytes.sum() or 1.0)
+    around_rings(np.maximum(gradient_bytes, least), start, weight)
+
+
+def _seats(weight: Floats, start: Ints, in_order: Ints) -> list[int]:
+    """The device, counted from 0, of every seat (see `solvers.kernels.node_mapping`)."""
+    node_of = map_to_nodes(weight, start, in_order, ROUNDS, MOST_WORK)
+    room = np.bincount(in_order)
+    free = {node: np.flatnonzero(in_order == node).tolist()[::-1] for node in range(len(room))}
+    names: dict[int, int] = {}
+    for node in dict.fromkeys(node_of.tolist()):  # nodes of a size are alike: the first to be used is the lowest
+        same = [other for other in range(len(room)) if room[other] == room[node]]
+        names[node] = next(other for other in same if other not in names.values())
+    return [free[names[node]].pop() for node in node_of.tolist()]
+
+
+class _Messages(NamedTuple):
+    """The arguments of `between_places` that a graph tells."""
+
+    makers_start: Ints
+    makers: Ints
+    readers_start: Ints
+    readers: Ints
+    fixed: Floats
+    per_sample: Floats
+
+
+@per_graph
+def _messages(graph: OpGraph) -> _Messages:
+    tensors = graph.tensors
+    sent = [group for group in graph.messages if tensors[group[0]].nbytes.at(1) > 0]
+    makers = [[tensors[t].producer for t in group] for group in sent]
+    readers = [tensors[group[0]].consumers for group in sent]
+    sizes = [tensors[group[0]].nbytes for group in sent]
+    return _Messages(
+        _starts([len(row) for row in makers]),
+        np.array([o for row in makers for o in row], np.int64),
+        _starts([len(row) for row in readers]),
+        np.array([o for row in readers for o in row], np.int64),
+        np.array([size.fixed for size in sizes], np.float64),
+        np.array([size.per_sample for size in sizes], np.float64),
+    )
+
+
+@per_graph
+def _gradients(graph: OpGraph) -> tuple[Floats, NDArray[np.bool_]]:
+    """Bytes of gradients of every operator, and whether it computes some."""
+    forward = np.array([o.phase is Phase.FORWARD for o in graph.operators])
+    params = np.array([o.param_bytes for o in graph.operators])
+    backward = [o.phase in (Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT) for o in graph.operators]
+    return np.where(forward, params, 0.0), np.array(backward)
+
+
+def _weights(
+    problem: Problem,
+    stages: Sequence[DraftStage],
+    sets: Sequence[tuple[int, ...]],
+    owners: Sequence[int],
+    devices: int,
+) -> Floats:
+    """Bytes a mini-batch from seat to seat: the replicas of ``owners``, one after the other, [devices, devices]."""
+    number = {index: row for row, index in enumerate(owners)}
+    start = _starts([stages[index].replicas for index in owners])
+    weight = np.zeros((devices, devices))
+    gradient_bytes = np.zeros(len(owners))
+    held, learns = _gradients(problem.graph)
+    places: dict[tuple[int, int], int] = {}
+    place_of = np.empty(len(problem.graph), np.int64)
+    for index, (stage, members) in enumerate(zip(stages, sets, strict=True)):
+        group = number[index if stage.host is None else stage.host]
+        operators = list(members)
+        place_of[operators] = places.setdefault((group, stage.micro_batch_size), len(places))
+        if problem.training and learns[operators].any():
+            gradient_bytes[group] += held[operators].sum()
+    group_of = np.array([group for group, _ in places], np.int64)
+    sizes = np.array([size for _, size in places], np.int64)
+    once, each = between_places(*_messages(problem.graph), place_of, group_of)
+    shares = start[group_of + 1] - start[group_of]
+    between_replicas(once, each, start[group_of], shares, sizes, problem.mini_batch, weight)
+    _add_rings(gradient_bytes, start, weight)
+    return weight

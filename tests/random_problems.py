@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
+from solvers.cluster import Device, two_level_cluster
+from solvers.drafts import Draft, DraftStage
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem import Contiguity, Execution, Objective, Pipeline, Problem, Transfers
-from tests.instances import problem
+from tests.instances import GPU, problem
 
 
 def random_edges(rng: random.Random, count: int) -> list[tuple[int, int]]:
@@ -110,3 +113,48 @@ def random_placement(rng: random.Random, p: Problem) -> list[tuple[int, ...]]:
         for operator in group:
             placement[operator] = (device,)
     return placement
+
+
+def random_two_level_problem(seed: int, largest: int = 6, **options: object) -> Problem:
+    """As `random_problem`, on 2 or 3 nodes of up to 3 devices, with shared wires between them that are slower
+    than the links inside; replicas, recomputation and micro-batches of several sizes are allowed."""
+    rng = random.Random(seed)
+    options.setdefault("max_replicas", 6)
+    options.setdefault("recompute", True)
+    options.setdefault("mixed_micro_batches", True)
+    p = random_problem(seed, largest, **options)
+    nodes = [node for node in range(rng.randint(2, 3)) for _ in range(rng.randint(1, 3))]
+    memory = p.cluster.devices[0].memory_bytes
+    gpus = tuple(Device(f"GPU {i}", GPU, memory, node=node) for i, node in enumerate(nodes))
+    cpus = tuple(d for d in p.cluster.devices if d.is_cpu)
+    latency = rng.choice([0.0, 0.25])
+    return replace(p, cluster=two_level_cluster(gpus + cpus, 10.0, latency, rng.choice([0.5, 2.0]), 2 * latency))
+
+
+def random_draft(rng: random.Random, p: Problem) -> Draft:
+    """Consecutive groups of co-located operators as stages on some of the accelerators, some of them replicated
+    or sharing the devices of another."""
+    from solvers.bounds import together
+
+    rank = {operator: position for position, operator in enumerate(p.graph.topological_order)}
+    groups = sorted(together(p.graph), key=lambda group: min(rank[operator] for operator in group))
+    most = min(len(groups), len(p.cluster.accelerators))
+    cuts = sorted(rng.sample(range(1, len(groups)), rng.randint(0, most - 1)))
+    free = len(p.cluster.accelerators) - len(cuts) - 1
+    stages: list[DraftStage] = []
+    for low, high in zip([0, *cuts], [*cuts, len(groups)], strict=True):
+        size = rng.choice([2, 4, 4, 4]) if p.mixed_micro_batches else 4
+        extra = rng.choice([0, 0, *range(free + 1)]) if p.max_replicas > 1 else 0
+        hosts = [number for number, stage in enumerate(stages) if stage.host is None]
+        host = rng.choice(hosts) if hosts and rng.random() < 0.15 else None
+        free -= extra if host is None else 0
+        stages.append(
+            DraftStage(
+                tuple(operator for group in groups[low:high] for operator in group),
+                size,
+                1 + extra if host is None else stages[host].replicas,
+                recompute=p.recompute and rng.random() < 0.3,
+                host=host,
+            )
+        )
+    return Draft(tuple(stages))

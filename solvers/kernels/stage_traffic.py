@@ -1,0 +1,91 @@
+"""What stages send each other in a mini-batch, replica by replica, as `solvers.lowering` has it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@njit(cache=True)
+def between_places(
+    makers_start: Ints,
+    makers: Ints,
+    readers_start: Ints,
+    readers: Ints,
+    fixed: Floats,
+    per_sample: Floats,
+    place_of: Ints,
+    group_of: Ints,
+) -> tuple[Floats, Floats]:
+    """(bytes a transfer, bytes a sample) from each place to each other, [places, places].
+
+    Message m is made by makers[makers_start[m]:makers_start[m + 1]], read likewise, and sent once from
+    every place that makes some of it to every place that reads it. place_of: the place of every operator.
+    group_of: places of one group are on the same devices, and send each other nothing.
+    """  # fmt: skip
+    places = len(group_of)
+    once, each = np.zeros((places, places)), np.zeros((places, places))
+    read_by = np.full(places, -1)
+    made_by = np.full(places, -1)
+    for m in range(len(fixed)):
+        for i in range(makers_start[m], makers_start[m + 1]):
+            source = place_of[makers[i]]
+            if made_by[source] == m:
+                continue
+            made_by[source] = m
+            read_by[:] = -1
+            for j in range(readers_start[m], readers_start[m + 1]):
+                target = place_of[readers[j]]
+                if read_by[target] != m and group_of[target] != group_of[source]:
+                    read_by[target] = m
+                    once[source, target] += fixed[m]
+                    each[source, target] += per_sample[m]
+    return once, each
+
+
+@njit(cache=True)
+def between_replicas(
+    once: Floats, each: Floats, first: Ints, replicas: Ints, sizes: Ints, mini_batch: int, weight: Floats
+) -> None:
+    """Add what places send, of `between_places`, to ``weight`` [seats, seats].
+
+    Place a has the seats first[a]:first[a] + replicas[a], its micro-batches sizes[a] samples. Replica p of r
+    has the p-th r-th of the samples of every micro-batch, and sends a reader those that this one has.
+    """
+    for a in range(len(first)):
+        for b in range(len(first)):
+            if once[a, b] == 0 and each[a, b] == 0:
+                continue
+            x, y = sizes[a], sizes[b]
+            while y:
+                x, y = y, x % y
+            period = sizes[a] // x * sizes[b]
+            times = mini_batch / period
+            mine, theirs = sizes[a] / replicas[a], sizes[b] / replicas[b]
+            for u in range(period // sizes[a] * replicas[a]):
+                low, high = u * mine, (u + 1) * mine
+                for v in range(int(low / theirs), period // sizes[b] * replicas[b]):
+                    samples = min(high, (v + 1) * theirs) - max(low, v * theirs)
+                    if v * theirs >= high:
+                        break
+                    if samples > 1e-9:
+                        moved = times * (once[a, b] + each[a, b] * samples)
+                        weight[first[a] + u % replicas[a], first[b] + v % replicas[b]] += moved
+
+
+@njit(cache=True)
+def around_rings(gradient_bytes: Floats, start: Ints, weight: Floats) -> None:
+    """Add the all-reduce of every stage's gradients: 2(r-1)/r of them from each replica to the next.
+
+    Stage s has the seats start[s]:start[s + 1] of ``weight`` [seats, seats].
+    """
+    for s in range(len(gradient_bytes)):
+        count = start[s + 1] - start[s]
+        if count > 1 and gradient_bytes[s] > 0:
+            moved = 2 * (count - 1) / count * gradient_bytes[s]
+            for p in range(count):
+                weight[start[s] + p, start[s] + (p + 1) % count] += moved
