@@ -110,6 +110,8 @@ class Condensed:
             workspace,
             _sums(net_to, net_s, len(shape.nets)),
             _sums(message_to, each_s, len(shape.traffic)),
+            _sums(message_to, self._fixed + self._per_sample * (samples / replicas), len(shape.traffic)),
+            _sums(message_to, (self._fixed + self._per_sample > 0).astype(float), len(shape.traffic)).astype(np.int64),
             np.where(supported, by_pass(acc), 0.0),
             by_pass(cpu),
             total(np.array([o.param_bytes if o.phase is Phase.FORWARD else 0.0 for o in operators])),

@@ -62,7 +62,9 @@ class Contracted:
     where it cannot run), forward, backward and update together; [super-operators]. acc_pass_s,
     cpu_pass_s: the same by pass, forward and backward (with updates); [2, super-operators]. net_s:
     seconds per sample a device pays for a hyperedge that its set splits; [nets]. message_s: for a
-    directed message of ``traffic`` that it sends or receives; [messages]. static_bytes are held all
+    directed message of ``traffic`` that it sends or receives; [messages]. message_bytes,
+    message_tensors: the size of one micro-batch's (one replica's share) and how many tensors of at least
+    a byte it is made of; [messages]. static_bytes are held all
     the time; saved_bytes once per micro-batch in flight; workspace_bytes while one of its members
     runs. core_bytes: static_bytes without the trivial operators that were merged in: what this
     super-operator needs wherever they go. param_bytes: parameters, whose gradients replicas add up.
@@ -80,6 +82,8 @@ class Contracted:
     workspace_bytes: Floats
     net_s: Floats
     message_s: Floats
+    message_bytes: Floats
+    message_tensors: Ints
     acc_pass_s: Floats
     cpu_pass_s: Floats
     param_bytes: Floats

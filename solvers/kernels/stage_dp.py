@@ -1,0 +1,249 @@
+"""Cutting a series of items into stages under a bottleneck: the tables of the graph pipeline's programme.
+
+Tables are [devices used, stages to the sink], the least time one micro-batch takes from there to the
+sink and back. A step is what the best way to an entry began with: (kind, x, y, z), see the constants.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Steps = NDArray[np.int32]
+
+NOTHING, STAGE, BRANCHES, GLUE = 0, 1, 2, 3
+"""Kinds of steps. STAGE: items up to x, degree y, z = 1 if it recomputes. BRANCHES: x devices inside,
+stages to the sink after them y. GLUE: items up to x take no device."""
+
+
+class Line(NamedTuple):
+    """Sums over the first i items of a series, and what crosses before item i; rows are degrees.
+
+    forward_s, backward_s, saved_bytes: [degrees, items + 1]; static_bytes, param_bytes: [items + 1];
+    workspace_bytes: [degrees, items]. cut_forward_s, cut_backward_s: seconds on a link; cut_bytes: what a
+    receiver keeps; [degrees, items + 1]. branches: item -> which of the inner tables, -1 none.
+    """
+
+    forward_s: Floats
+    backward_s: Floats
+    saved_bytes: Floats
+    static_bytes: Floats
+    param_bytes: Floats
+    workspace_bytes: Floats
+    cut_forward_s: Floats
+    cut_backward_s: Floats
+    cut_bytes: Floats
+    branches: Ints
+
+
+class Rules(NamedTuple):
+    """degrees: numbers of replicas; sync_s, sync_s_per_byte: all-reduce of gradients; [degrees].
+    in_flight: micro-batches kept by stages to the sink, [depths + 1]. devices; micro_batches;
+    memory_bytes of a device; blocking: 1 if transfers keep a device busy; recompute: 1 if allowed;
+    glue_s: what takes no longer (forward and backward) needs no device."""
+
+    degrees: Ints
+    sync_s: Floats
+    sync_s_per_byte: Floats
+    in_flight: Ints
+    devices: int
+    micro_batches: int
+    memory_bytes: float
+    blocking: int
+    recompute: int
+    glue_s: float
+
+
+@njit(cache=True)
+def cut_series(
+    line: Line, rules: Rules, inner: Floats, depth_out: int, most_s: float, table: Floats, steps: Steps, begin: int,
+    end: int,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Fill rows ``end`` - 1 down to ``begin`` of ``table``: [items + 1, devices + 1, depths + 1].
+
+    inner: [inner tables, depths + 1, devices + 1, depths + 1], each from the stages to the sink after it.
+    depth_out: stages to the sink after the series. A stage takes at most ``most_s`` per micro-batch.
+    Returns (states filled, relaxations, how often memory was in the way).
+    """
+    items = len(line.static_bytes) - 1
+    depths = table.shape[2] - 1
+    if end == items:
+        table[items, 0, depth_out] = 0.0
+    states, relaxations, tight = 0, 0, 0
+    for i in range(end - 1, begin - 1, -1):
+        here = table[i]
+        k = line.branches[i]
+        if k >= 0:
+            for after in range(depth_out, depths + 1):
+                for used in range(rules.devices + 1):
+                    rest = table[i + 1, used, after]
+                    if rest == np.inf:
+                        continue
+                    for more in range(1, rules.devices - used + 1):
+                        for depth in range(after, depths + 1):
+                            value = rest + inner[k, after, more, depth]
+                            relaxations += 1
+                            if value < here[used + more, depth]:
+                                here[used + more, depth] = value
+                                _step(steps, i, used + more, depth, BRANCHES, more, after, 0)
+        near = k < 0 and (i > 0 and line.branches[i - 1] >= 0)
+        workspace = np.zeros(len(rules.degrees))
+        glue = True
+        for j in range(i + 1, items + 1):
+            static = line.static_bytes[j] - line.static_bytes[i]
+            if static > rules.memory_bytes:
+                tight += 1
+                break
+            params = line.param_bytes[j] - line.param_bytes[i]
+            glue = glue and line.branches[j - 1] < 0
+            possible = False
+            for d in range(len(rules.degrees)):
+                r = rules.degrees[d]
+                workspace[d] = max(workspace[d], line.workspace_bytes[d, j - 1])
+                if r > rules.devices:
+                    continue
+                forward = line.forward_s[d, j] - line.forward_s[d, i]
+                backward = line.backward_s[d, j] - line.backward_s[d, i]
+                coming = line.cut_forward_s[d, i] + line.cut_backward_s[d, i]
+                going = line.cut_forward_s[d, j] + line.cut_backward_s[d, j]
+                if d == 0 and glue and forward + backward <= rules.glue_s:
+                    starts = i == 0 and j < items and line.branches[j] >= 0
+                    if near or starts:
+                        _join(table, steps, i, j, rules.devices, depth_out, depths, forward + backward)
+                sync = rules.sync_s[d] + rules.sync_s_per_byte[d] * params if params > 0 else 0.0
+                busy = forward + backward + sync / rules.micro_batches
+                if busy > most_s:
+                    continue
+                possible = True
+                if rules.blocking == 1:
+                    busy += coming + going
+                if busy > most_s or max(line.cut_forward_s[d, j], line.cut_backward_s[d, j]) > most_s:
+                    continue
+                saved = line.saved_bytes[d, j] - line.saved_bytes[d, i]
+                for depth in range(depth_out, depths):
+                    kept = rules.in_flight[depth + 1]
+                    least = static + workspace[d] + line.cut_bytes[d, i] * kept + line.cut_bytes[d, j]
+                    again = 0
+                    if least + saved * kept > rules.memory_bytes:
+                        tight += 1
+                        if rules.recompute == 0 or least + saved > rules.memory_bytes:
+                            break
+                        if busy + forward > most_s:
+                            break
+                        again = 1
+                    takes = forward + backward + again * forward + going
+                    for used in range(rules.devices - r + 1):
+                        rest = table[j, used, depth]
+                        if rest == np.inf:
+                            continue
+                        relaxations += 1
+                        if rest + takes < here[used + r, depth + 1]:
+                            here[used + r, depth + 1] = rest + takes
+                            _step(steps, i, used + r, depth + 1, STAGE, j, d, again)
+            if not possible and not (glue and line.forward_s[0, j] - line.forward_s[0, i] <= rules.glue_s):
+                break
+        for used in range(rules.devices + 1):
+            for depth in range(depths + 1):
+                states += here[used, depth] < np.inf
+    return states, relaxations, tight
+
+
+@njit(cache=True)
+def _step(steps: Steps, i: int, used: int, depth: int, kind: int, x: int, y: int, z: int) -> None:
+    steps[i, used, depth, 0] = kind
+    steps[i, used, depth, 1] = x
+    steps[i, used, depth, 2] = y
+    steps[i, used, depth, 3] = z
+
+
+@njit(cache=True)
+def _join(table: Floats, steps: Steps, i: int, j: int, devices: int, depth_out: int, depths: int, takes: float) -> None:
+    """Items i to j beside a branching run on a device of a neighbouring stage."""
+    for used in range(devices + 1):
+        for depth in range(depth_out, depths + 1):
+            if table[j, used, depth] + takes < table[i, used, depth]:
+                table[i, used, depth] = table[j, used, depth] + takes
+                _step(steps, i, used, depth, GLUE, j, 0, 0)
+
+
+class Group(NamedTuple):
+    """Sums over the first m branches: as in `Line`, for runs of branches that become one stage."""
+
+    forward_s: Floats
+    backward_s: Floats
+    saved_bytes: Floats
+    static_bytes: Floats
+    param_bytes: Floats
+    workspace_bytes: Floats
+    coming_s: Floats
+    going_s: Floats
+    coming_bytes: Floats
+
+
+@njit(cache=True)
+def place_branches(
+    group: Group, rules: Rules, branch: Floats, depth_out: int, most_s: float, table: Floats, steps: Steps
+) -> tuple[int, int, int]:
+    """Fill ``table``: [branches + 1, devices + 1, depths + 1], branches m and on with at most so many stages to
+    the sink. branch: [branches, devices + 1, depths + 1], the tables of each by itself. A STAGE step groups
+    branches up to x into one stage of degree y; a BRANCHES step gives a branch x devices and y depths.
+    Returns as `cut_series`."""
+    count, depths = branch.shape[0], branch.shape[2] - 1
+    table[count, 0, depth_out:] = 0.0
+    states, relaxations, tight = 0, 0, 0
+    for m in range(count - 1, -1, -1):
+        for depth in range(depth_out, depths + 1):
+            for used in range(rules.devices + 1):
+                rest = table[m + 1, used, depth]
+                if rest == np.inf:
+                    continue
+                for more in range(1, rules.devices - used + 1):
+                    for own in range(depth_out, depth + 1):
+                        value = max(rest, branch[m, more, own])
+                        relaxations += 1
+                        if value < table[m, used + more, depth]:
+                            table[m, used + more, depth] = value
+                            _step(steps, m, used + more, depth, BRANCHES, more, own, 0)
+        workspace = np.zeros(len(rules.degrees))
+        for to in range(m + 1, count + 1):
+            static = group.static_bytes[to] - group.static_bytes[m]
+            params = group.param_bytes[to] - group.param_bytes[m]
+            for d in range(len(rules.degrees)):
+                r = rules.degrees[d]
+                workspace[d] = max(workspace[d], group.workspace_bytes[d, to - 1])
+                if to == m + 1 or r > rules.devices or static > rules.memory_bytes:
+                    continue
+                forward = group.forward_s[d, to] - group.forward_s[d, m]
+                backward = group.backward_s[d, to] - group.backward_s[d, m]
+                coming = group.coming_s[d, to] - group.coming_s[d, m]
+                going = group.going_s[d, to] - group.going_s[d, m]
+                sync = rules.sync_s[d] + rules.sync_s_per_byte[d] * params if params > 0 else 0.0
+                busy = forward + backward + sync / rules.micro_batches + (coming + going) * rules.blocking
+                if busy > most_s:
+                    continue
+                kept = rules.in_flight[depth_out + 1]
+                saved = group.saved_bytes[d, to] - group.saved_bytes[d, m]
+                least = static + workspace[d] + kept * (group.coming_bytes[d, to] - group.coming_bytes[d, m])
+                again = 0
+                if least + saved * kept > rules.memory_bytes:
+                    tight += 1
+                    if rules.recompute == 0 or least + saved > rules.memory_bytes or busy + forward > most_s:
+                        continue
+                    again = 1
+                takes = forward + backward + again * forward + going
+                for depth in range(depth_out + 1, depths + 1):
+                    for used in range(rules.devices - r + 1):
+                        value = max(table[to, used, depth], takes)
+                        relaxations += 1
+                        if value < table[m, used + r, depth]:
+                            table[m, used + r, depth] = value
+                            _step(steps, m, used + r, depth, STAGE, to, d, again)
+        for used in range(rules.devices + 1):
+            for depth in range(depths + 1):
+                states += table[m, used, depth] < np.inf
+    return states, relaxations, tight

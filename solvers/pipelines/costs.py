@@ -1,0 +1,86 @@
+"""What super-operators cost at one micro-batch size, for every number of replicas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.cluster import Cluster
+from solvers.coarsen import Condensed
+from solvers.problem import Problem
+from solvers.traffic import Traffic
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SizeCosts:
+    """Costs of one micro-batch; row i is for ``degrees[i]`` replicas that share it, [degrees, super-operators].
+
+    forward_s, backward_s: seconds (backward with its part of the update). saved_bytes are kept from the
+    forward to the backward, workspace_bytes while it runs; static_bytes, param_bytes: [super-operators].
+    message_s: seconds of each message of ``traffic`` over one link, message_bytes its size;
+    [degrees, messages]. sync_s, sync_s_per_byte: all-reduce of gradients, once per mini-batch, [degrees].
+    """
+
+    samples: int
+    degrees: Ints
+    traffic: Traffic
+    forward_s: Floats
+    backward_s: Floats
+    saved_bytes: Floats
+    workspace_bytes: Floats
+    static_bytes: Floats
+    param_bytes: Floats
+    message_s: Floats
+    message_bytes: Floats
+    sync_s: Floats
+    sync_s_per_byte: Floats
+
+
+def degrees_of(problem: Problem, samples: int) -> list[int]:
+    """Numbers of accelerators that can share a micro-batch of ``samples``."""
+    most = min(problem.max_replicas, len(problem.cluster.accelerators))
+    return [r for r in range(1, most + 1) if problem.can_share(samples, r)]
+
+
+def size_costs(condensed: Condensed, samples: int, *, between_nodes: bool = False) -> SizeCosts:
+    """The costs at a micro-batch size. between_nodes: with transfers over the slowest kind of link, else over
+    the fastest (they differ on clusters of several nodes)."""
+    problem = condensed.problem
+    degrees = degrees_of(problem, samples)
+    copies = [condensed.at(samples, merge_trivial=False, replicas=r) for r in degrees]
+    latency, bandwidth = _link(problem.cluster, slowest=between_nodes)
+    if problem.transfer_s is not None:
+        message_s = np.array([copy.message_s * samples for copy in copies])
+    else:
+        message_s = np.array([copy.message_tensors * latency + copy.message_bytes / bandwidth for copy in copies])
+    gradients = np.array(degrees) > 1 if problem.training else np.zeros(len(degrees), bool)
+    rings = np.where(gradients, 2.0 * (np.array(degrees) - 1), 0.0)
+    return SizeCosts(
+        samples,
+        np.array(degrees, np.int64),
+        copies[0].traffic,
+        np.array([copy.acc_pass_s[0] * samples for copy in copies]),
+        np.array([copy.acc_pass_s[1] * samples for copy in copies]),
+        np.array([copy.saved_bytes for copy in copies]),
+        np.array([copy.workspace_bytes for copy in copies]),
+        copies[0].static_bytes,
+        copies[0].param_bytes,
+        message_s,
+        np.array([copy.message_bytes for copy in copies]),
+        rings * latency,
+        rings / np.array(degrees) / bandwidth,
+    )
+
+
+def _link(cluster: Cluster, *, slowest: bool) -> tuple[float, float]:
+    """(latency in s, bandwidth in bytes/s) of the fastest or slowest link; no cost without links."""
+    among = {(link.bandwidth_bytes_per_s, link.latency_s) for link in cluster.links}
+    if not among:
+        return 0.0, np.inf
+    bandwidth, latency = min(among) if slowest else max(among)
+    return latency, bandwidth

@@ -1,0 +1,195 @@
+"""Drafts to start from: what the programme over a graph's series-parallel tree finds at one micro-batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.coarsen import Condensed
+from solvers.drafts import Draft
+from solvers.effort import Effort
+from solvers.kernels.stage_dp import Rules
+from solvers.pipelines.costs import SizeCosts, size_costs
+from solvers.pipelines.lines import LineBuilder, SeriesLine
+from solvers.pipelines.series_parallel import Series, Tree, decompose, joined, leaves, simplified
+from solvers.pipelines.stage_tables import Cut, StageTables, draft_of
+from solvers.problem import Objective, Pipeline, Problem, Transfers
+
+Floats = NDArray[np.float64]
+
+BRANCHING_SHARE = 1.0
+"""Branches are told apart if together they weigh this share of a device's average work, and ..."""
+BESIDE_SHARE = 0.05
+"""... all but the heaviest this share: otherwise no stage would follow them."""
+GLUE_SHARE = 0.02
+"""What takes at most this share of the average work of a device needs none of its own."""
+JOIN_SHARE = 0.5
+"""What joins branches may be put to one of them if it takes at most this share."""
+GROWTH = (1.0, 1.03, 1.08, 1.15, 1.25, 1.4, 1.7, 2.2)
+"""Bottlenecks tried, relative to the least feasible: a longer one may shorten the critical path."""
+PRECISION = 0.005
+"""How closely the least feasible bottleneck is found."""
+MOST_DEPTHS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A draft over super-operators. rough_s: its iteration by the programme's own formula."""
+
+    draft: Draft
+    rough_s: float
+
+
+@dataclass(slots=True)
+class Starts:
+    """Starts for one problem, one micro-batch size after another."""
+
+    condensed: Condensed
+    check: Callable[[], None]
+    effort: Effort = field(default_factory=Effort)
+    glue_share: float = GLUE_SHARE
+    _trees: dict[float, Tree] = field(default_factory=dict)
+
+    @property
+    def problem(self) -> Problem:
+        return self.condensed.problem
+
+    def at(self, micro_batches: int, memory_share: float = 1.0, growth: tuple[float, ...] = GROWTH) -> Iterator[Start]:
+        """The drafts of least critical path for every bottleneck, over every tree of the graph."""
+        problem = self.problem
+        costs = size_costs(self.condensed, problem.mini_batch // micro_batches)
+        for tree in self.trees(costs):
+            yield from self.over(tree, costs, micro_batches, memory_share, growth)
+
+    def published(self, micro_batches: int, memory_share: float = 1.0) -> Iterator[Start]:
+        """The draft of the least bottleneck over the graph's tree, with the fewest stages in sequence: those
+        keep the fewest micro-batches in flight (GraphPipe, ASPLOS 2025, section 6). rough_s is its bottleneck
+        for the whole mini-batch."""
+        costs = size_costs(self.condensed, self.problem.mini_batch // micro_batches)
+        tree = self.trees(costs)[0]
+        line = LineBuilder(costs, self.check).build(tree)
+        rules = self.rules(costs, micro_batches, memory_share)
+        least = self._least_bottleneck(line, rules)
+        if least is None:
+            return
+        tables = self._tables(line, rules, least)
+        path = tables.solve()
+        self.effort += tables.effort
+        depth = int(np.flatnonzero(np.isfinite(path).any(axis=0))[0])
+        used = int(path[:, depth].argmin())
+        edges = self.condensed.at(costs.samples, merge_trivial=False).shape.edges
+        yield Start(draft_of(tables.cuts(used, depth), edges, costs.samples), least * micro_batches)
+
+    def trees(self, costs: SizeCosts) -> list[Tree]:
+        """The graph's tree, the same with what joins branches put to them, and all in one chain."""
+        weight = costs.forward_s[0] + costs.backward_s[0]
+        average = float(weight.sum()) / len(self.problem.cluster.accelerators)
+        edges = self.condensed.at(costs.samples, merge_trivial=False).shape.edges
+        after: list[list[int]] = [[] for _ in weight]
+        for u, v in edges:
+            after[u].append(v)
+        whole = decompose(after, weight.tolist(), least_s=average * BRANCHING_SHARE).tree
+        tree = simplified(whole, weight, average * BRANCHING_SHARE, average * BESIDE_SHARE)
+        chain = Series(tuple(leaves(tree)))
+        return list(dict.fromkeys((tree, joined(tree, weight, average * JOIN_SHARE), chain)))
+
+    def over(
+        self, tree: Tree, costs: SizeCosts, micro_batches: int, memory_share: float, growth: tuple[float, ...]
+    ) -> Iterator[Start]:
+        """For every bottleneck the draft of least critical path over one tree."""
+        line = LineBuilder(costs, self.check).build(tree)
+        rules = self.rules(costs, micro_batches, memory_share)
+        least = self._least_bottleneck(line, rules)
+        edges = self.condensed.at(costs.samples, merge_trivial=False).shape.edges
+        seen: set[tuple[Cut, ...]] = set()
+        for factor in growth if least is not None else ():
+            assert least is not None
+            tables = self._tables(line, rules, least * factor)
+            path = tables.solve()
+            self.effort += tables.effort
+            if not np.isfinite(path).any():
+                continue
+            used, depth = (int(at) for at in np.unravel_index(int(path.argmin()), path.shape))
+            cuts = tables.cuts(used, depth)
+            if tuple(cuts) not in seen:
+                seen.add(tuple(cuts))
+                rough_s = (micro_batches - 1) * self.bottleneck(cuts, costs, rules) + float(path[used, depth])
+                yield Start(draft_of(cuts, edges, costs.samples), rough_s)
+
+    def rules(self, costs: SizeCosts, micro_batches: int, memory_share: float) -> Rules:
+        problem = self.problem
+        devices = [problem.cluster.devices[d] for d in problem.cluster.accelerators]
+        depths = min(len(devices), MOST_DEPTHS)
+        in_flight = np.minimum(np.arange(depths + 2), micro_batches)
+        if not problem.has_backward():
+            in_flight[1:] = 1
+        elif problem.pipeline is Pipeline.GPIPE:
+            in_flight[:] = micro_batches
+        average = float((costs.forward_s[0] + costs.backward_s[0]).sum()) / len(devices)
+        return Rules(
+            costs.degrees,
+            costs.sync_s,
+            costs.sync_s_per_byte,
+            in_flight,
+            len(devices),
+            micro_batches,
+            min(device.memory_bytes for device in devices) * memory_share,
+            int(problem.transfers is Transfers.BLOCKING or problem.objective is Objective.MAX_LOAD),
+            int(problem.recompute and problem.has_backward()),
+            self.glue_share * average,
+        )
+
+    def bottleneck(self, cuts: list[Cut], costs: SizeCosts, rules: Rules) -> float:
+        """Seconds per micro-batch of the busiest stage, transfers left out."""
+        worst = 0.0
+        for cut in cuts:
+            row = int(np.searchsorted(costs.degrees, cut.replicas))
+            nodes = list(cut.nodes)
+            forward, backward = float(costs.forward_s[row, nodes].sum()), float(costs.backward_s[row, nodes].sum())
+            sync = 0.0
+            if cut.replicas > 1:
+                sync = float(rules.sync_s[row] + rules.sync_s_per_byte[row] * costs.param_bytes[nodes].sum())
+            worst = max(worst, forward * (1 + cut.recompute) + backward + sync / rules.micro_batches)
+        return worst
+
+    def _tables(self, line: SeriesLine, rules: Rules, most_s: float) -> StageTables:
+        return StageTables(line, rules, len(rules.in_flight) - 2, most_s, self.check)
+
+    def _feasible(self, line: SeriesLine, rules: Rules, most_s: float) -> bool:
+        tables = self._tables(line, rules, most_s)
+        found = bool(np.isfinite(tables.solve()).any())
+        self.effort += tables.effort
+        return found
+
+    def _least_bottleneck(self, line: SeriesLine, rules: Rules) -> float | None:
+        """The least seconds per micro-batch for which there are stages, within `PRECISION`; None without any."""
+        whole = line.line.forward_s[:, -1] + line.line.backward_s[:, -1]
+        low = float(whole[0]) / rules.devices * 0.5
+        high = low * 2.0
+        for _ in range(20):
+            if self._feasible(line, rules, high):
+                break
+            low, high = high, high * 1.5
+        else:
+            return None
+        while high > low * (1 + PRECISION):
+            middle = (low + high) / 2
+            if self._feasible(line, rules, middle):
+                high = middle
+            else:
+                low = middle
+        return high
+
+
+def over_operators(condensed: Condensed, draft: Draft) -> Draft:
+    """The same draft with operators in place of super-operators."""
+    members = condensed.at(1, merge_trivial=False).shape.members
+    return Draft(
+        tuple(
+            replace(stage, operators=tuple(operator for node in stage.operators for operator in members[node]))
+            for stage in draft.stages
+        )
+    )

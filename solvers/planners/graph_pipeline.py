@@ -1,0 +1,180 @@
+"""Pipelines whose stages form a DAG: branches of the model run beside each other, not one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from solvers.bounds import bound_with_s
+from solvers.coarsen import Condensed
+from solvers.drafts import Draft, realise
+from solvers.errors import InvalidPlan
+from solvers.monitor import Monitor
+from solvers.pipelines.descend import improve
+from solvers.pipelines.estimate import Estimate, Estimator
+from solvers.pipelines.space import Space
+from solvers.pipelines.starts import Start, Starts, over_operators
+from solvers.planners.chain_dp import memory_shares, unsupported
+from solvers.problem import Objective, Problem
+
+MODES = ("iteration", "paper")
+SLACKS = (0, 1, 2, 3)
+"""Micro-batches in flight beyond the rule that are tried on every start: they hide transfers."""
+
+
+@dataclass(frozen=True)
+class GraphPipeline:
+    """A DAG of stages, each with its replicas, for the iteration with flush.
+
+    mode "iteration": for every micro-batch size and a grid of bottlenecks, the stages of least critical
+    path over the graph's series-parallel tree, over the same with joins put to a branch, and over a chain
+    (so no sequential plan of that kind is missed); all are estimated as the simulator would tell, and from
+    the best ``starts`` a local search goes on for ``evaluations`` estimates in all. mode "paper": the
+    published search, which meets the least bottleneck (time per sample) with the fewest micro-batches in
+    flight, every stage on devices of its own, and keeps the micro-batch size that simulates best.
+    """
+
+    name: ClassVar[str] = "graph-pipeline"
+    source: ClassVar[str] = "Jeon et al., GraphPipe, ASPLOS 2025; the iteration mode is new here"
+    guarantee: ClassVar[str] = "heuristic"
+
+    mode: str = "iteration"
+    starts: int = 6
+    evaluations: int = 6000
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ValueError(f"mode must be one of {', '.join(MODES)}, found {self.mode!r}")
+        if self.starts < 1 or self.evaluations < 0:
+            raise ValueError("starts must be at least 1 and evaluations at least 0")
+
+    def unsupported(self, problem: Problem) -> str | None:
+        if problem.is_latency:
+            return "the latency of one sample, which no pipeline shortens; use latency"
+        if not problem.cluster.accelerators:
+            return "a cluster without accelerators; use auto"
+        kind = problem.cluster.devices[problem.cluster.accelerators[0]].kind
+        never = np.isinf(problem.compute.at(kind, 1))
+        if never.any():
+            name = problem.graph.operators[int(np.argmax(never))].name
+            return f"operator {name!r}, which no accelerator runs; use auto"
+        return unsupported(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        search = _Search(problem, monitor)
+        single = problem.objective is Objective.MAKESPAN
+        counts = (1,) if single else problem.micro_batch_choices()
+        if self.mode == "paper":
+            search.published(counts)
+        else:
+            search.start(counts)
+            search.refine(self.starts, self.evaluations)
+        monitor.note(f"graph-pipeline: {search.starts.effort}, {search.estimates:,} estimates")
+        return False
+
+
+@dataclass(slots=True)
+class _Found:
+    draft: Draft
+    estimate: Estimate
+
+    @property
+    def key(self) -> tuple[float, float]:
+        return self.estimate.over, self.estimate.seconds
+
+
+@dataclass(slots=True)
+class _Search:
+    problem: Problem
+    monitor: Monitor
+    condensed: Condensed = field(init=False)
+    estimator: Estimator = field(init=False)
+    starts: Starts = field(init=False)
+    pool: dict[tuple[frozenset[tuple[int, ...]], int], _Found] = field(default_factory=dict)
+    """The best slack of every partition and number of micro-batches."""
+    estimates: int = 0
+
+    def __post_init__(self) -> None:
+        self.condensed = Condensed(self.problem, ordered=True)
+        self.estimator = Estimator(self.condensed)
+        self.starts = Starts(self.condensed, self.monitor.check)
+
+    def start(self, counts: tuple[int, ...]) -> None:
+        """Fill the pool, and offer the best of every number of micro-batches that is the best so far."""
+        bounds = {count: bound_with_s(self.problem, count) for count in counts}
+        spread = len(self.problem.cluster.accelerators) - 1
+        for count in sorted(counts, key=lambda c: bounds[c] * (c + spread) / c):  # with the time to fill and drain
+            if bounds[count] >= self.monitor.objective_s:
+                continue
+            self.monitor.begin(f"stages for {count} micro-batches")
+            for share in memory_shares(self.problem):
+                found = [self._slackened(start.draft) for start in self.starts.at(count, share)]
+                for one in sorted(found, key=lambda one: one.key)[:2]:
+                    self.offer(one)
+                if any(one.estimate.feasible for one in found):
+                    break
+
+    def published(self, counts: tuple[int, ...]) -> None:
+        """The plan of the published search for every number of micro-batches."""
+        self.starts.glue_share = 0.0
+        for count in counts:
+            for share in memory_shares(self.problem):
+                best: Start | None = None
+                for start in self.starts.published(count, share):
+                    best = start if best is None or start.rough_s < best.rough_s else best
+                if best is not None and self._judge(best.draft) < np.inf:
+                    break
+
+    def refine(self, starts: int, evaluations: int) -> None:
+        """Local search from the best of the pool, in turn; later rounds go on from the best found."""
+        ranked = sorted(self.pool.values(), key=lambda one: one.key)[:starts]
+        if not ranked or evaluations == 0:
+            return
+        space = Space(self.condensed)
+        for number, one in enumerate(ranked):
+            self.monitor.begin(f"moving operators and devices between stages, start {number + 1} of {len(ranked)}")
+            share = evaluations // (2 * len(ranked)) if number else evaluations // 2
+            draft = improve(
+                self.condensed,
+                one.draft,
+                self.estimate,
+                self.monitor.check,
+                self.monitor.rng,
+                evaluations=share,
+                space=space,
+            )
+            self.offer(_Found(draft, self.estimate(draft)))
+
+    def estimate(self, draft: Draft) -> Estimate:
+        self.estimates += 1
+        return self.estimator.estimate(draft)
+
+    def offer(self, found: _Found) -> None:
+        """Have a draft judged if by its estimate it may be the best."""
+        if found.estimate.seconds < self.monitor.objective_s * (1 - 1e-9) or self.monitor.best is None:
+            self._judge(found.draft)
+
+    def _judge(self, draft: Draft) -> float:
+        try:
+            return self.monitor.offer(realise(self.problem, over_operators(self.condensed, draft)))
+        except InvalidPlan:  # backward tensors that do not mirror forward ones make stages wait for each other
+            return np.inf
+
+    def _slackened(self, draft: Draft) -> _Found:
+        """With the slack that is best, put into the pool."""
+        best: _Found | None = None
+        for slack in SLACKS:
+            self.monitor.check()
+            tried = Draft(tuple(replace(stage, slack=slack) for stage in draft.stages))
+            one = _Found(tried, self.estimate(tried))
+            if best is not None and one.key >= best.key:
+                break
+            best = one
+        assert best is not None
+        size = draft.stages[0].micro_batch_size
+        key = frozenset(stage.operators for stage in draft.stages), size
+        if key not in self.pool or best.key < self.pool[key].key:
+            self.pool[key] = best
+        return best
