@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from solvers.eager_order import Waits
+from solvers.errors import NoLink
+from solvers.flight_room import Room
 from solvers.interleaving import interleaved, most_held
 from solvers.orders import append_updates, pipeline_order
 from solvers.plan import Action, Plan, Stage
 from solvers.problem import Objective, Pipeline, Problem
-from solvers.stage_actions import splits
+from solvers.simulate import simulate
+from solvers.stage_actions import Run, StageActions, splits
 from solvers.zero_bubble import zero_bubble
+
+TRIES = 6
+"""How many in-flight numbers are tried by simulation before a plan falls back to 1F1B."""
 
 
 def arranged(problem: Problem, stages: Sequence[Stage], waits: Waits, blocks: Sequence[int] | None = None) -> Plan:
@@ -21,17 +27,20 @@ def arranged(problem: Problem, stages: Sequence[Stage], waits: Waits, blocks: Se
     stages have those counted in its orders. waits: see `stage_waits`; blocks: see `pipeline_order`.
     ZERO_BUBBLE has I and W in place of B (a stage without parameters I only, one that sends no gradients on
     W only), unless the graph has no operators for gradients of parameters, or other backward operators
-    read what these make: then it is 1F1B. INTERLEAVED is 1F1B too where no device has several stages, and
-    PLANNER is 1F1B until a search is over, see `own_order`. A single pass has no pipeline: B is whole.
+    read what these make, or memory has no room for it: then it is 1F1B. INTERLEAVED is 1F1B too where no
+    device has several stages, and PLANNER is 1F1B until a search is over, see `own_order`. A single pass has
+    no pipeline: B is whole.
     """
-    orders: list[list[Action]] | None = None
+    found: tuple[StageActions, list[Run]] | None = None
     in_parts = splits(problem.graph) and problem.objective is not Objective.MAKESPAN
     if problem.pipeline is Pipeline.ZERO_BUBBLE and in_parts:
-        orders = zero_bubble(problem, stages)
+        found = zero_bubble(problem, stages)
     elif problem.pipeline is Pipeline.INTERLEAVED and _several(stages):
-        orders = interleaved(problem, stages, waits)
-    if orders is not None:
-        return arranged_as(problem, stages, waits, orders, problem.pipeline.value)
+        found = interleaved(problem, stages, waits)
+    if found is not None:
+        plan = _first_that_fits(problem, stages, waits, *found)
+        if plan is not None:
+            return plan
     pipeline = Pipeline.GPIPE if problem.pipeline is Pipeline.GPIPE else Pipeline.ONE_F_ONE_B
     in_blocks = blocks is not None and max(blocks) > 1 and pipeline is Pipeline.ONE_F_ONE_B
     order = pipeline_order(problem, stages, waits, blocks)
@@ -46,6 +55,34 @@ def arranged_as(
     append_updates(problem, stages, waits, orders)
     kept = tuple(replace(stage, in_flight=keeps) for stage, keeps in zip(stages, counted, strict=True))
     return Plan(kept, tuple(map(tuple, orders)), name)
+
+
+def _first_that_fits(
+    problem: Problem, stages: Sequence[Stage], waits: Waits, actions: StageActions, runs: Sequence[Run]
+) -> Plan | None:
+    """The shortest run whose memory fits by estimate or, of a few tried, by simulation."""
+    room = Room(problem, stages, actions.received_bytes)
+    tried: set[tuple[int, ...]] = set()
+    for run in runs:
+        orders = actions.per_device(run)
+        keeps = tuple(most_held(stages, orders))
+        if keeps in tried:  # a longer run that holds as much
+            continue
+        plan = arranged_as(problem, stages, waits, orders, problem.pipeline.value)
+        if room.has(keeps) or _fits(problem, plan):
+            return plan
+        tried.add(keeps)
+        if len(tried) == TRIES:
+            break
+    return None
+
+
+def _fits(problem: Problem, plan: Plan) -> bool:
+    try:
+        peaks = simulate(problem, plan).peak_bytes()
+    except NoLink:
+        return True  # whatever the order
+    return all(peak <= device.memory_bytes for peak, device in zip(peaks, problem.cluster.devices, strict=True))
 
 
 def _several(stages: Sequence[Stage]) -> bool:

@@ -1,4 +1,4 @@
-"""How many micro-batches memory lets stages keep in flight."""
+"""Whether memory has room for the micro-batches that stages keep in flight."""
 
 from __future__ import annotations
 
@@ -13,61 +13,60 @@ from solvers.problem import Problem
 
 Floats = NDArray[np.float64]
 
+AMPLE = 2.0
+"""Times the bytes needed that make simulating what devices hold a waste of time."""
 
-def held_bytes(problem: Problem, stages: Sequence[Stage], received_bytes: Floats) -> Floats:
-    """Bytes a stage holds for every micro-batch in flight, on each of its devices, [stages].
 
-    received_bytes: of a micro-batch, from other devices, [stages]. A stage that recomputes keeps only those.
+class Room:
+    """Bytes that stages hold for each micro-batch in flight, and what their devices have left for them.
+
+    held_bytes: saved activations (none if the stage recomputes) and what it receives, on each of its
+    devices, [stages]. left_bytes: without static bytes, the largest workspace, what a recomputing stage
+    saves while its backward runs, and one micro-batch that arrives early at each stage, [devices]. What waits
+    for a slow link, before and after it, is left out; a received gradient counts as long as an activation.
     """
-    if problem.stated_bytes is not None or not problem.has_backward():
-        return np.zeros(len(stages))
-    saved = [
-        0.0 if stage.recompute else saved_bytes(problem, stage.operators, stage.micro_batch_size / len(stage.devices))
-        for stage in stages
-    ]
-    return np.asarray(np.array(saved) + received_bytes)
 
+    def __init__(self, problem: Problem, stages: Sequence[Stage], received_bytes: Floats) -> None:
+        self.stages = stages
+        self.held_bytes = np.zeros(len(stages))
+        self.left_bytes = np.array([device.memory_bytes for device in problem.cluster.devices], np.float64)
+        static = problem.static_bytes()
+        counts = problem.stated_bytes is None
+        working = np.zeros(len(self.left_bytes))
+        for index, stage in enumerate(stages):
+            operators, devices = list(stage.operators), list(stage.devices)
+            self.left_bytes[devices] -= float(static[operators].sum())
+            if not counts:
+                continue
+            samples = stage.micro_batch_size / len(devices)
+            saved = saved_bytes(problem, operators, samples) if problem.has_backward() else 0.0
+            again = saved if stage.recompute else 0.0
+            self.held_bytes[index] = received_bytes[index] + saved - again
+            self.left_bytes[devices] -= float(received_bytes[index])
+            working[devices] = np.maximum(working[devices], workspace_bytes(problem, operators, samples) + again)
+        self.left_bytes -= working
 
-def room_bytes(problem: Problem, stages: Sequence[Stage], received_bytes: Floats) -> Floats:
-    """Bytes every device has left for micro-batches in flight, [devices]; may be negative.
+    def needed_bytes(self, keeps: Sequence[int]) -> Floats:
+        """What the stages of every device hold with so many micro-batches in flight, [devices]."""
+        total = np.zeros(len(self.left_bytes))
+        for index, stage in enumerate(self.stages):
+            total[list(stage.devices)] += keeps[index] * self.held_bytes[index]
+        return total
 
-    Static bytes, the largest workspace, one micro-batch that arrives early at each stage and what a
-    recomputing stage saves while its backward runs are taken off.
-    """
-    left = np.array([device.memory_bytes for device in problem.cluster.devices], np.float64)
-    static = problem.static_bytes()
-    working = np.zeros(len(left))
-    for stage, received in zip(stages, received_bytes.tolist(), strict=True):
-        samples = stage.micro_batch_size / len(stage.devices)
-        operators = list(stage.operators)
-        temporary = 0.0
-        if problem.stated_bytes is None:
-            temporary = workspace_bytes(problem, operators, samples)
-            if stage.recompute:
-                temporary += saved_bytes(problem, operators, samples)
-            left[list(stage.devices)] -= received
-        left[list(stage.devices)] -= float(static[operators].sum())
-        for device in stage.devices:
-            working[device] = max(working[device], temporary)
-    return np.asarray(left - working)
+    def has(self, keeps: Sequence[int]) -> bool:
+        """Whether there is ample room for so many micro-batches in flight, [stages]."""
+        return bool((AMPLE * self.needed_bytes(keeps) <= self.left_bytes).all())
 
-
-def within_room(
-    stages: Sequence[Stage], least: Sequence[int], wanted: Sequence[int], held: Floats, room: Floats
-) -> list[int]:
-    """Micro-batches in flight between ``least`` and ``wanted``, [stages], that memory allows.
-
-    held: see `held_bytes`; room: see `room_bytes`. The stages of a device give up the same share of what
-    they want beyond the least; where even that has no room the least stands, for the judge to refuse.
-    """
-    share = np.ones(len(stages))
-    for device, left in enumerate(room.tolist()):
-        mine = [index for index, stage in enumerate(stages) if device in stage.devices]
-        needed = sum(least[index] * held[index] for index in mine)
-        extra = sum((wanted[index] - least[index]) * held[index] for index in mine)
-        if needed + extra > left:
-            fits = max(0.0, (left - needed) / extra) if extra > 0 else 0.0
-            share[mine] = np.minimum(share[mine], fits)
-    return [
-        low + int((high - low) * part + 1e-9) for low, high, part in zip(least, wanted, share.tolist(), strict=True)
-    ]
+    def between(self, least: Sequence[int], wanted: Sequence[int]) -> list[int]:
+        """Micro-batches in flight from ``least`` to ``wanted``, [stages], for which there is room; where there
+        is not even room for the least, that. The stages of a device give up the same share of the difference.
+        """
+        share = np.ones(len(self.stages))
+        low, high = self.needed_bytes(least), self.needed_bytes(wanted)
+        for index, stage in enumerate(self.stages):
+            for device in stage.devices:
+                extra = high[device] - low[device]
+                if high[device] > self.left_bytes[device]:
+                    fits = (self.left_bytes[device] - low[device]) / extra if extra > 0 else 0.0
+                    share[index] = max(0.0, min(share[index], fits))
+        return [a + int((b - a) * part + 1e-9) for a, b, part in zip(least, wanted, share.tolist(), strict=True)]

@@ -2,81 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.eager_order import Waits
-from solvers.flight_room import held_bytes, room_bytes
+from solvers.flight_room import Room
 from solvers.orders import kinds_of
 from solvers.patterns import interleave
 from solvers.plan import Action, Stage
 from solvers.problem import Problem
-from solvers.stage_actions import Run, StageActions, stage_actions
-
-Floats = NDArray[np.float64]
+from solvers.stage_actions import Run, StageActions, shortest_first, stage_actions
 
 SHARES = (0.5, 0.6, 0.7, 0.85, 1.0)
 """Shares of what all stages of a device may keep by themselves that it keeps at most, smaller ones first."""
-SAME = 1e-9
-"""Relative difference of lengths that is none."""
 
 
-def interleaved(problem: Problem, stages: Sequence[Stage], waits: Waits) -> list[list[Action]] | None:
-    """Per device F and B of its stages (Narayanan et al., SC 2021, section 2.2).
+def interleaved(problem: Problem, stages: Sequence[Stage], waits: Waits) -> tuple[StageActions, list[Run]]:
+    """F and B of stages that share devices (Narayanan et al., SC 2021, section 2.2), the shortest run first.
 
     Stages dealt out to the devices in turn have the textbook's order, see `interleave`; where micro-batches
-    are no multiple of the devices, that of the next multiple without what is too much. Others, and these
-    too where it is shorter or where memory is too small, have that of an event simulation with the time
-    transfers take, in which no stage keeps more than its in-flight number (or than the textbook) and a
-    device no more than a share of the sum. Of all that fit the first of the shortest, with the textbook
-    first and smaller shares before larger ones. None if all are stuck.
+    are no multiple of the devices, that of the next multiple without what is too much. They and others too
+    have those of event simulations with the time transfers take, in which no stage keeps more than its
+    in-flight number (or than the textbook) and a device no more than a share of the sum. Of equally long
+    ones the textbook is first, and smaller shares are before larger ones.
     """
     actions = stage_actions(problem, stages, split=False)
-    held = held_bytes(problem, stages, actions.received_bytes)
-    room = room_bytes(problem, stages, actions.received_bytes)
+    room = Room(problem, stages, actions.received_bytes)
     limits = [[stage.in_flight for stage in stages]]
-    best = None
+    runs: list[Run | None] = []
     textbook = dealt_in_turn(problem, stages, waits)
     if textbook is not None:
-        run = actions.follow(textbook)
-        if run is not None and _fits(stages, most_held(stages, textbook), held, room):
-            best = run
+        runs.append(actions.follow(textbook))
         limits.insert(0, most_held(stages, textbook))
-    for run in _simulated(actions, limits, held, room):
-        if best is None or run.length_s < best.length_s * (1 - SAME):
-            best = run
-    return None if best is None else actions.per_device(best)
-
-
-def _simulated(actions: StageActions, limits: Sequence[Sequence[int]], held: Floats, room: Floats) -> Iterator[Run]:
-    """What devices do that prefer forwards, or backwards, as far as limits and memory let them."""
-    weights = held if held.max(initial=0.0) > 0 else np.ones(len(held))
-    fits = False
+    weights = room.held_bytes if room.held_bytes.max(initial=0.0) > 0 else np.ones(len(stages))
     for allowed in limits:
-        whole = _sums(actions.stages, np.array(allowed) * weights, actions.devices)
-        for share in SHARES:
-            budgets = share * whole if weights is not held else np.minimum(share * whole, room)
-            for order in ("FB", "BF"):
-                run = actions.run(order, allowed, weights=weights, budgets=budgets)
-                if run is not None:
-                    fits = True
-                    yield run
-    if not fits and (run := actions.run("BF", limits[-1])) is not None:  # for the judge to refuse
-        yield run
-
-
-def _fits(stages: Sequence[Stage], keeps: Sequence[int], held: Floats, room: Floats) -> bool:
-    return bool((_sums(stages, np.array(keeps) * held, len(room)) <= room).all())
-
-
-def _sums(stages: Sequence[Stage], amounts: Floats, devices: int) -> Floats:
-    """What the stages of every device have together, [devices]."""
-    total = np.zeros(devices)
-    for index, stage in enumerate(stages):
-        total[list(stage.devices)] += amounts[index]
-    return total
+        whole = np.zeros(actions.devices)
+        for stage, most, weight in zip(stages, allowed, weights.tolist(), strict=True):
+            whole[list(stage.devices)] += most * weight
+        for share, order in itertools.product(SHARES, ("FB", "BF")):
+            runs.append(actions.run(order, allowed, weights=weights, budgets=share * whole))
+    return actions, shortest_first(runs)
 
 
 def dealt_in_turn(problem: Problem, stages: Sequence[Stage], waits: Waits) -> list[list[Action]] | None:

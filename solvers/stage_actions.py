@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +40,16 @@ class Run:
 
     sequence: Ints
     length_s: float
+
+
+def shortest_first(runs: Iterable[Run | None]) -> list[Run]:
+    """Those there are, without repetitions; of runs of one length the earlier first."""
+    found: dict[bytes, Run] = {}
+    for run in runs:
+        if run is not None:
+            found.setdefault(run.sequence.tobytes(), run)
+    least_s = min((run.length_s for run in found.values()), default=0.0)
+    return sorted(found.values(), key=lambda run: round(run.length_s / least_s, 9) if least_s > 0 else 0.0)
 
 
 @dataclass(frozen=True, eq=False)

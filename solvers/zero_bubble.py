@@ -4,53 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solvers.flight_room import held_bytes, room_bytes, within_room
+from solvers.flight_room import Room
 from solvers.patterns import alternate_in_parts
 from solvers.plan import Action, Stage
 from solvers.problem import Problem
-from solvers.stage_actions import Run, StageActions, stage_actions
+from solvers.stage_actions import Run, StageActions, shortest_first, stage_actions
 
 PATIENCE = (0.0, 0.5, 1.0)
 """Shares of its own seconds for which a gradient of parameters leaves its device to what comes next."""
 LEVELS = (1.0, 1.5, 2.0)
 """Micro-batches in flight, as multiples of the most that 1F1B has anywhere: 1 is ZB-H1, 2 is ZB-H2."""
-SAME = 1e-9
-"""Relative difference of lengths that is none."""
 
 
-def zero_bubble(problem: Problem, stages: Sequence[Stage]) -> list[list[Action]] | None:
-    """Per device F, I and W of its stages (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024, section 3.1).
+def zero_bubble(problem: Problem, stages: Sequence[Stage]) -> tuple[StageActions, list[Run]]:
+    """F, I and W of stages (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024), the shortest run first.
 
-    An event simulation with the time transfers take, in which a free device prefers gradients of inputs,
-    then forwards, then gradients of parameters; those also run when the stage has as many micro-batches in
-    flight (forward done, gradients of parameters not) as it may. ``stages`` say how many 1F1B has; what the
-    first stage has there every stage may have here (ZB-H1: memory is not above 1F1B's largest), and up to
-    twice as many where memory allows (ZB-H2), but no more than make it shorter: of several limits, with as
-    many forwards before their gradients of inputs as 1F1B has or as the limit allows, and of several ways
-    to decide whether a gap is worth filling, the first of the shortest. Among them are 1F1B with its
-    backward in two parts and the handcrafted ZB-H1. None if all are stuck.
+    Event simulations with the time transfers take (section 3.1), in which a free device prefers gradients
+    of inputs, then forwards, then gradients of parameters; those also run when the stage has as many
+    micro-batches in flight (forward done, gradients of parameters not) as it may. ``stages`` say how many
+    1F1B has; what the first stage has there every stage may have here (ZB-H1: memory is not above 1F1B's
+    largest), and up to twice as many (ZB-H2), as far as memory allows or for the judge to see; with as many
+    forwards before their gradients of inputs as 1F1B has or as the limit allows, and with several ways to
+    decide whether a gap is worth filling. Among them are 1F1B with its backward in two parts and the
+    handcrafted ZB-H1. Of equally long ones that with fewer in flight is first.
     """
     actions = stage_actions(problem, stages, split=True)
     base = [stage.in_flight for stage in stages]
     sizes = [stage.micro_batch_size for stage in stages]
-    held = held_bytes(problem, stages, actions.received_bytes)
-    room = room_bytes(problem, stages, actions.received_bytes)
+    room = Room(problem, stages, actions.received_bytes)
     most = max(keeps * size for keeps, size in zip(base, sizes, strict=True))
     limits = [base]
     for level in LEVELS:
         samples = min(level * most, problem.mini_batch)
         wanted = [max(keeps, int(samples) // size) for keeps, size in zip(base, sizes, strict=True)]
-        allowed = within_room(stages, base, wanted, held, room)
-        if allowed not in limits:
-            limits.append(allowed)
-    best = actions.run("IWF", base)
-    for allowed in limits:
-        tries = [_textbook(problem, actions, allowed)]
-        tries += [actions.run("IFW", allowed, ahead=ahead, patience=p) for ahead in (base, allowed) for p in PATIENCE]
-        for run in tries:
-            if run is not None and (best is None or run.length_s < best.length_s * (1 - SAME)):
-                best = run
-    return None if best is None else actions.per_device(best)
+        for allowed in (room.between(base, wanted), wanted):
+            if allowed not in limits:
+                limits.append(allowed)
+    runs = [actions.run("IWF", base)]
+    for allowed in sorted(limits, key=sum):
+        runs.append(_textbook(problem, actions, allowed))
+        runs += [actions.run("IFW", allowed, ahead=ahead, patience=p) for ahead in (base, allowed) for p in PATIENCE]
+    return actions, shortest_first(runs)
 
 
 def _textbook(problem: Problem, actions: StageActions, limits: Sequence[int]) -> Run | None:
