@@ -39,7 +39,8 @@ class StageCosts(NamedTuple):
     again_s: [options, nodes] (inf: cannot), and more if recomputed. fixed_s: [options] once for a stage
     with parameters; has_params: [nodes]. send_s, receive_s: [options, messages]. node_start,
     node_message, node_role: the messages a node is on, and whether it MAKES them, READS them or both.
-    maker_start, makers, reader_start, readers: a message's nodes.
+    maker_start, makers, reader_start, readers: a message's nodes. beside: whether transfers run beside
+    compute, so that the longer of the two counts and not their sum.
     """
 
     devices: Ints
@@ -58,6 +59,7 @@ class StageCosts(NamedTuple):
     makers: Ints
     reader_start: Ints
     readers: Ints
+    beside: bool
 
 
 class Probe(NamedTuple):
@@ -108,7 +110,7 @@ def walk_stages(
     """
     _, up_start, up_element, up_to = lattice
     devices, degrees, flights, compute_s, again_of, fixed_s, has_params, send_s, receive_s = costs[:9]
-    node_start, node_message, node_role, maker_start, _, reader_start, _ = costs[9:]
+    node_start, node_message, node_role, maker_start, _, reader_start, _, beside = costs[9:]
     group, received_bytes = memory.group, memory.received_bytes
     least, came_from, left_s, cursor, short, live, live_count, made, read, behind, inside = at[:11]
     path_at, path_next, path_element, path_first, path_load, path_bytes, path_received, path_params = at[11:]
@@ -173,7 +175,7 @@ def walk_stages(
                 if path_bytes[deeper, g, LEAST] + path_bytes[deeper, g, WORKSPACE] > memory.cap_bytes:
                     short[1] = 1.0
                 else:
-                    seconds = path_load[deeper, first, COMPUTE] + path_load[deeper, first, SETTLED]
+                    seconds = _load_s(path_load[deeper, first, COMPUTE], path_load[deeper, first, SETTLED], beside)
                     if seconds <= target_s:
                         break
                     short[0] = min(short[0], seconds)
@@ -214,9 +216,8 @@ def walk_stages(
             for o in range(first, usable):
                 if degrees[o] >= least_free:
                     continue
-                load_s = path_load[depth, o, COMPUTE] + path_load[depth, o, MOVED]
-                if path_params[depth] > 0:
-                    load_s += fixed_s[o]
+                compute = path_load[depth, o, COMPUTE] + (fixed_s[o] if path_params[depth] > 0 else 0.0)
+                load_s = _load_s(compute, path_load[depth, o, MOVED], beside)
                 if load_s > target_s:
                     short[0] = min(short[0], load_s)
                     continue
@@ -228,9 +229,10 @@ def walk_stages(
                 degree = degrees[o]
                 wanted = min((largest_sum + 2 * degree - 1) // degree, flights[o])
                 g = group[o]
+                recomputed_s = _load_s(compute + path_load[depth, o, AGAIN], path_load[depth, o, MOVED], beside)
                 kept = most_flights(
                     memory, o, path_bytes[depth, g], max(path_received[depth, g], 0.0), inside, again_of[o], load_s,
-                    path_load[depth, o, AGAIN], target_s, wanted, short,
+                    recomputed_s, target_s, wanted, short,
                 )  # fmt: skip
                 if kept == wanted:
                     least_free = degree
@@ -254,6 +256,11 @@ def walk_stages(
     cursor[PAIRS] += pairs
     cursor[RELAXATIONS] += relaxations
     return DONE if source >= full else PAUSED
+
+
+@njit(cache=True)
+def _load_s(compute_s: float, moved_s: float, beside: bool) -> float:
+    return max(compute_s, moved_s) if beside else compute_s + moved_s
 
 
 @njit(cache=True)

@@ -81,7 +81,7 @@ def most_flights(
     inside: Flags,
     again_of: Floats,
     load_s: float,
-    again_s: float,
+    recomputed_s: float,
     target_s: float,
     wanted: int,
     short: Floats,
@@ -89,10 +89,10 @@ def most_flights(
     """The most micro-batches in flight, at most ``wanted``, with which a stage takes at most ``target_s``.
 
     sums: [SUMS] of the stage; received: bytes it receives per micro-batch; inside: [nodes]; again_of:
-    [nodes] seconds more if a node is recomputed; again_s: their sum. load_s: without recomputation, at
-    most ``target_s``. short[0] is lowered to the least time above ``target_s`` that would allow more;
-    short[1] is set to 1 if memory turned anything away. By layer a stage that can keep y micro-batches
-    must also be able to keep fewer.
+    [nodes] seconds more if a node is recomputed. load_s, recomputed_s: the stage without recomputation, at
+    most ``target_s``, and if all is recomputed. short[0] is lowered to the least time above ``target_s``
+    that would allow more; short[1] is set to 1 if memory turned anything away. By layer a stage that can
+    keep y micro-batches must also be able to keep fewer.
     """
     group = memory.group[option]
     cap = memory.cap_bytes - sums[WORKSPACE]
@@ -104,11 +104,11 @@ def most_flights(
         recomputed = flights_within(cap, sums[KEPT_AGAIN] + received, sums[HELD_AGAIN], wanted)
         if recomputed <= plain:
             return plain
-        if load_s + again_s <= target_s:
+        if recomputed_s <= target_s:
             return recomputed
-        short[0] = min(short[0], load_s + again_s)
+        short[0] = min(short[0], recomputed_s)
         return plain
-    if load_s + again_s <= target_s:
+    if recomputed_s <= target_s:
         low, high = plain, wanted + 1  # fits with low, not with high
         while high - low > 1:
             middle = (low + high) // 2

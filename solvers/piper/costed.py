@@ -39,7 +39,8 @@ class Costed:
     """Nodes and directed messages with their costs by option; the fields are those of `StageCosts` and
     `StageMemory`, see there. Nodes are in a topological order.
 
-    most_devices, most_sum: how many devices there are, and the most that the degrees may add up to.
+    beside: whether transfers run beside compute (not by layer). most_devices, most_sum: how many devices
+    there are, and the most that the degrees may add up to.
     """
 
     traffic: Traffic
@@ -60,6 +61,7 @@ class Costed:
     workspace_bytes: Floats
     received_bytes: Floats
     by_layer: bool
+    beside: bool
     cap_bytes: float
     most_devices: int
     most_sum: int
@@ -87,7 +89,7 @@ class Costed:
             self.devices, self.degrees, self.flights, self.compute_s, self.again_s, self.fixed_s, self.has_params,
             self.send_s, self.receive_s,
             start, np.ascontiguousarray(flat[:, 0]), np.ascontiguousarray(flat[:, 1]),
-            makers.start, makers.items, readers.start, readers.items,
+            makers.start, makers.items, readers.start, readers.items, self.beside,
         )  # fmt: skip
 
     def _memory(self) -> StageMemory:
@@ -119,10 +121,10 @@ class Costed:
         inside[mine] = True
         sent, received = self.traffic.crossing(inside)
         g = int(self.group[option])
-        seconds = float(self.compute_s[option, mine].sum())
-        seconds += float(self.send_s[option, sent].sum() + self.receive_s[option, received].sum())
+        moved_s = float(self.send_s[option, sent].sum() + self.receive_s[option, received].sum())
+        compute_s = float(self.compute_s[option, mine].sum())
         if self.has_params[mine].any():
-            seconds += float(self.fixed_s[option])
+            compute_s += float(self.fixed_s[option])
         cap = self.memory.cap_bytes - float(self.workspace_bytes[g, mine].max())
         cap -= flights * float(self.received_bytes[g, received].sum())
         plain = self.held_bytes[g] + flights * self.kept_bytes[g]
@@ -138,7 +140,8 @@ class Costed:
                 if inside[node]:
                     recomputed.append(node)
                     over -= float(plain[node] - again[node])
-        seconds += float(self.again_s[option, recomputed].sum()) if recomputed else 0.0
+        compute_s += float(self.again_s[option, recomputed].sum()) if recomputed else 0.0
+        seconds = max(compute_s, moved_s) if self.beside else compute_s + moved_s
         if over > 0 or not np.isfinite(seconds):
             return None
         return PiperStage(tuple(sorted(mine)), option, flights, tuple(sorted(recomputed)), seconds)

@@ -69,6 +69,7 @@ def costed(model: PiperModel, *, recompute: bool = True) -> Costed:
         workspace_bytes=none,
         received_bytes=np.zeros((len(model.degrees), len(edges))),
         by_layer=True,
+        beside=False,
         cap_bytes=model.memory_bytes,
         most_devices=model.devices,
         most_sum=model.most_degrees,

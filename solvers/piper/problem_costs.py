@@ -15,7 +15,13 @@ Floats = NDArray[np.float64]
 
 
 def problem_costs(
-    condensed: Condensed, samples: int, *, whole: bool = False, merge_trivial: bool = True, memory_share: float = 1.0
+    condensed: Condensed,
+    samples: int,
+    *,
+    whole: bool = False,
+    beside: bool = False,
+    merge_trivial: bool = True,
+    memory_share: float = 1.0,
 ) -> Costed | None:
     """The costs of stages of ``condensed.at(samples, merge_trivial=...)``; an option is a number of replicas.
     None if an accelerator cannot run everything.
@@ -25,9 +31,9 @@ def problem_costs(
     its own, so that a stage of d replicas has micro-batches of d times as many (d divides their number),
     and as many are in flight as the replicas of it and of all later stages.
 
-    Communication adds to compute. A stage as a whole is recomputed or not. Transfers and
-    synchronisation are those of the problem's slowest link. memory_share: how much of the smallest
-    accelerator's memory to use.
+    Transfers add to compute, as in the paper, or run beside it. A stage as a whole is recomputed or not.
+    Transfers and synchronisation are those of the problem's slowest link. memory_share: how much of the
+    smallest accelerator's memory to use.
     """
     problem = condensed.problem
     base = condensed.at(samples, merge_trivial=merge_trivial)
@@ -79,6 +85,7 @@ def problem_costs(
         workspace_bytes=np.array([copy.workspace_bytes for copy in copies]),
         received_bytes=always * received,
         by_layer=False,
+        beside=beside,
         cap_bytes=min(problem.cluster.devices[d].memory_bytes for d in accelerators) * memory_share,
         most_devices=most,
         most_sum=most,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from solvers.piper.plan_model import too_many
 from solvers.piper.problem_costs import problem_costs
 from solvers.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
 from solvers.planners.pipedream import in_blocks
-from solvers.problem import Pipeline, Problem
+from solvers.problem import Pipeline, Problem, Transfers
 from solvers.result import StopReason
 
 WORTH = 1.15
@@ -36,8 +37,9 @@ class Piper:
     """The chain of stages with the least bottleneck per sample, over all chains of downsets.
 
     For every allowed number of micro-batches Piper's dynamic programme finds the stages, how many
-    replicas each has and which recompute (where the problem allows it), with communication added to
-    compute and as many micro-batches in flight as stages follow. Where stages may differ in the size of
+    replicas each has and which recompute (where the problem allows it), with as many micro-batches in
+    flight as stages follow. Communication adds to compute; where links run beside devices, the chain
+    that is best if they never keep each other waiting is tried too. Where stages may differ in the size of
     their micro-batches, also Piper's own data parallelism: every replica takes whole micro-batches. The
     bottleneck is its own objective; plans are judged by the one asked for. There is no tensor
     parallelism in our problems (`plan_model` has it for Piper's own files).
@@ -83,6 +85,7 @@ class _Case(NamedTuple):
 
     samples: int
     whole: bool
+    beside: bool
     merge: bool
     share: float
 
@@ -105,14 +108,16 @@ class _Search:
         bounds = {count: bound_with_s(self.problem, count) for count in micro_batch_choices(self.problem)}
         spread = len(self.problem.cluster) - 1
         counts = sorted(bounds, key=lambda c: bounds[c] * (c + spread) / c)  # with the time to fill and drain
-        modes = (False, True) if self.problem.mixed_micro_batches else (False,)
+        wholes = (False, True) if self.problem.mixed_micro_batches else (False,)
+        besides = (False,) if self.problem.transfers is Transfers.BLOCKING else (False, True)
+        modes = tuple(itertools.product(wholes, besides))
         for everywhere in (False, True):
             if self.gave_up and everywhere:
                 return
             for count in counts:
-                for whole in modes:
+                for whole, beside in modes:
                     if whole or bounds[count] < self.monitor.objective_s:
-                        self._run(self.problem.mini_batch // count, whole=whole, everywhere=everywhere)
+                        self._run(self.problem.mini_batch // count, whole, beside, everywhere=everywhere)
 
     def _put_together(self) -> None:
         """Plan layers in place of operators, if there is a way."""
@@ -125,7 +130,7 @@ class _Search:
             f"the operators have more than {self.planner.limit:,} downsets: they are planned as {found.count:,} layers"
         )
 
-    def _run(self, samples: int, *, whole: bool, everywhere: bool) -> None:
+    def _run(self, samples: int, whole: bool, beside: bool, *, everywhere: bool) -> None:
         """Offer the best chain that fits. Merging trivial operators can cost memory, so the unmerged graph
         is tried if nothing fits."""
         merged = self.condensed.at(samples)
@@ -136,7 +141,7 @@ class _Search:
                 self.gave_up = True
                 return
             for share in memory_shares(self.problem):
-                case = _Case(samples, whole, merge, share)
+                case = _Case(samples, whole, beside, merge, share)
                 if self._offer(case, downsets) < math.inf:
                     return
 
@@ -165,8 +170,9 @@ class _Search:
         """The objective of the best chain, in seconds; inf if none fits."""
         contracted = self.condensed.at(case.samples, merge_trivial=case.merge)
         costed = problem_costs(
-            self.condensed, case.samples, whole=case.whole, merge_trivial=case.merge, memory_share=case.share
-        )
+            self.condensed, case.samples, whole=case.whole, beside=case.beside, merge_trivial=case.merge,
+            memory_share=case.share,
+        )  # fmt: skip
         if costed is None:
             return math.inf
         found = self._search(case, costed, downsets)
