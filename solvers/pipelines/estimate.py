@@ -12,32 +12,19 @@ from solvers.coarsen import Condensed
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.evaluate import MEMORY_SLACK
-from solvers.graph import Phase
-from solvers.kernels.pipeline_bundles import bundles_of
-from solvers.kernels.pipeline_orders import orders_of
-from solvers.kernels.pipeline_run import Keeps, Places, Units, folds, run_orders
-from solvers.kernels.pipeline_stages import (
-    KINDS,
-    Bools,
-    F,
-    Floats,
-    Ints,
-    in_flight,
-    quotient,
-    topological,
-    unit_costs,
-    unit_numbers,
-    waits_of,
-)
+from solvers.kernels.pipeline_draft import GIVEN, GPIPE, ONE_F_ONE_B, Facts, Options, Orders, run_draft
+from solvers.kernels.pipeline_stages import KINDS, Floats, Ints
 from solvers.mapping import map_stages
-from solvers.memory import workspace_bytes
+from solvers.pipelines.held import ReadHere, Working
 from solvers.pipelines.tables import Costs, edges_of, messages_of, node_of_operator, reads_of, wires_of
-from solvers.plan import parse_action
+from solvers.plan import ACTION_KINDS, Plan, parse_action
 from solvers.problem import Objective, Pipeline, Transfers
 from solvers.simulate import simulate
 
-DIRECT = (Pipeline.GPIPE, Pipeline.ONE_F_ONE_B, Pipeline.PLANNER)
-"""Pipelines whose orders are told on arrays; drafts of others are lowered."""
+TOLD = {Pipeline.GPIPE: GPIPE, Pipeline.ONE_F_ONE_B: ONE_F_ONE_B, Pipeline.PLANNER: ONE_F_ONE_B}
+"""Pipelines whose orders are told on arrays; those of others are asked of `realise`."""
+NO_ORDERS = Orders(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), False)
+NOWHERE: Ints = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,14 +50,15 @@ class Estimate:
 class Estimator:
     """Iteration seconds and peak bytes of drafts over the super-operators of a problem.
 
-    They are those of `realise` and `simulate`, but for rounding. Where transfers occupy more than links, or an
-    order is not told on arrays, these are called. Raises InvalidProblem (a ValueError) if accelerators differ in
-    kind.
+    They are those of `realise` and `simulate`, but for rounding: on arrays where transfers occupy links only and
+    devices run one task at a time, else by calling these. Raises InvalidProblem (a ValueError) if accelerators
+    differ in kind.
     """
 
     def __init__(self, condensed: Condensed) -> None:
         problem = condensed.problem
-        kinds = sorted({problem.cluster.devices[d].kind for d in problem.cluster.accelerators})
+        devices = [problem.cluster.devices[d] for d in problem.cluster.accelerators]
+        kinds = sorted({device.kind for device in devices})
         if len(kinds) != 1:
             found = ", ".join(kinds) or "none"
             raise InvalidProblem(f"accelerators must be of one kind to estimate pipelines, found {found}")
@@ -79,24 +67,17 @@ class Estimator:
         node = node_of_operator(condensed)
         self._costs = Costs(problem, node)
         self._edges, self._reads = edges_of(problem, node), reads_of(problem, node)
-        self._messages = messages_of(problem, node)
-        self._wires = wires_of(problem)
+        self._messages, self._wires = messages_of(problem, node), wires_of(problem)
         self._alike = len(self._wires.wire) == 1
-        devices = [problem.cluster.devices[d] for d in problem.cluster.accelerators]
         self._caps: Floats = np.array([device.memory_bytes for device in devices])
-        self._direct = (
-            problem.transfers is Transfers.LINKS
-            and problem.pipeline in DIRECT
-            and all(device.concurrency == 1 for device in devices)
+        self._on_arrays = problem.transfers is Transfers.LINKS and all(device.concurrency == 1 for device in devices)
+        stated = problem.stated_bytes is not None
+        self._options = Options(
+            problem.mini_batch, problem.has_backward(), problem.transfer_s is not None, not stated, problem.training
         )
-        self._rank = problem.graph.topological_order
-        self._costs_node = node
-        tensors = problem.graph.tensors
-        forward = [o.phase is Phase.FORWARD for o in problem.graph.operators]
-        rows = [(i, node[t.producer], node[r]) for i, t in enumerate(tensors) for r in t.consumers if forward[r]]
-        self._forward_reads: Ints = np.array(rows, np.int64).reshape(-1, 3).T.copy()
-        self._bytes: Floats = np.array([(t.nbytes.fixed, t.nbytes.per_sample) for t in tensors]).reshape(-1, 2).T
-        self._working: dict[tuple[tuple[int, ...], float], float] = {}
+        self._rank = {operator: rank for rank, operator in enumerate(problem.graph.topological_order)}
+        self._read_here = ReadHere(problem, node)
+        self._working = None if stated or problem.has_backward() else Working(problem, node)
 
     def __len__(self) -> int:
         """How many super-operators there are."""
@@ -117,19 +98,32 @@ class Estimator:
         """What a draft over super-operators costs. Raises InvalidPlan unless its stages partition them."""
         stages = draft.stages
         stage_of = self._stage_of(stages)
-        problem = self.problem
-        used = draft.devices()
+        problem, count = self.problem, len(stages)
         hosts = [s if stage.host is None else stage.host for s, stage in enumerate(stages)]
         impossible = (
-            used > len(self._caps)
+            draft.devices() > len(self._caps)
             or any(problem.mini_batch % stage.micro_batch_size for stage in stages)
             or any(stages[host].host is not None for host in hosts)
         )
         if impossible:
-            return self._none(len(stages))
-        if not self._direct:
-            return self._lowered(draft, hosts)
-        return self._told(stages, stage_of, np.array(hosts, np.int64))
+            return self._none(count)
+        rows = []
+        for stage, host in zip(stages, hosts, strict=True):
+            size, replicas = stage.micro_batch_size, stages[host].replicas
+            row = self._costs.row(size, replicas)
+            rows.append((size, replicas, row, stage.recompute, stage.block, stage.slack, host))
+        table = np.array(rows, np.int64)
+        if self._on_arrays and problem.pipeline in TOLD:
+            device = NOWHERE if self._alike else self._devices(draft, hosts)
+            return self._told(stage_of, table, device, TOLD[problem.pipeline], NO_ORDERS)
+        try:
+            plan = realise(problem, self._over_operators(draft))
+            if self._on_arrays:
+                device = NOWHERE if self._alike else _flat([plan.stages[s].devices for s in _own(hosts)])
+                return self._told(stage_of, table, device, GIVEN, _orders_of(plan, _own(hosts)))
+            return self._simulated(plan)
+        except (InvalidPlan, IndexError):
+            return self._none(count)
 
     def _stage_of(self, stages: Sequence[DraftStage]) -> Ints:
         stage_of = np.full(len(self), -1, np.int64)
@@ -142,123 +136,31 @@ class Estimator:
     def _none(self, stages: int) -> Estimate:
         return Estimate(math.inf, np.zeros(stages), np.zeros(stages), 0.0)
 
-    def _told(self, stages: Sequence[DraftStage], stage_of: Ints, hosts: Ints) -> Estimate:
-        problem = self.problem
-        count = len(stages)
-        size = np.array([stage.micro_batch_size for stage in stages], np.int64)
-        counts = problem.mini_batch // size
-        after = quotient(stage_of, count, self._edges)
-        waits = waits_of(stage_of, count, self._reads)
-        if len(topological(after)) < count or any(len(topological(waits[k, k])) < count for k in range(3)):
-            return self._none(count)
-        replicas = np.array([stages[host].replicas for host in hosts], np.int64)
-        config = np.array([self._costs.row(int(b), int(r)) for b, r in zip(size, replicas, strict=True)], np.int64)
-        again = np.array([stage.recompute for stage in stages])
-        unit_of = unit_numbers(count, False)
-        exists, seconds, workspace, saved, static, gradient = unit_costs(
-            self._costs.operators, stage_of, unit_of, config, again
+    def _told(self, stage_of: Ints, table: Ints, device: Ints, pipeline: int, orders: Orders) -> Estimate:
+        kept = self._read_here.of(stage_of, table)
+        working = np.zeros(0) if self._working is None else self._working.of(stage_of, table)
+        facts = Facts(self._costs.operators, self._messages, self._wires, self._edges, self._reads)
+        seconds, fullest, busy, peak = run_draft(
+            facts, self._options, pipeline, orders, stage_of, table, device, working, kept
         )
-        places = self._places(stages, hosts, replicas)
-        keeps = self._kept(stages, size, counts, after, hosts)
-        block = np.array([stage.block for stage in stages], np.int64)
-        group = places.group[::KINDS].copy()
-        gpipe = problem.pipeline is Pipeline.GPIPE
-        runs, order_start, order_unit, order_micro = orders_of(
-            exists, seconds, waits, counts, size, keeps, block, group, len(places.replicas), gpipe
+        return Estimate(seconds, fullest, busy, self._over(peak) if math.isfinite(seconds) else 0.0)
+
+    def _devices(self, draft: Draft, hosts: Sequence[int]) -> Ints:
+        """The devices `map_stages` chooses, of every stage that has its own in turn."""
+        rank = self._rank
+        stages = self._over_operators(draft).stages
+        chosen = map_stages(self.problem, stages, [tuple(sorted(s.operators, key=rank.__getitem__)) for s in stages])
+        return _flat([chosen[s] for s in _own(hosts)])
+
+    def _over_operators(self, draft: Draft) -> Draft:
+        members = self._members
+        return Draft(
+            tuple(replace(s, operators=tuple(o for node in s.operators for o in members[node])) for s in draft.stages)
         )
-        if not runs:
-            return self._none(count)
-        unit_size = np.repeat(size, KINDS)
-        unit_size[KINDS - 1 :: KINDS] = problem.mini_batch
-        if not problem.has_backward() and problem.stated_bytes is None:
-            for s, stage in enumerate(stages):
-                workspace[KINDS * s + F] = self._inference_bytes(stage, float(size[s] / replicas[s]))
-        units = Units(exists, seconds, workspace, unit_size, problem.mini_batch // unit_size)
-        rank = np.unique(np.array([places.group, unit_size]), axis=1, return_inverse=True)[1].reshape(-1)
-        bundles = bundles_of(self._messages, stage_of, unit_of, places.group, rank)
-        if self._alike and folds(bundles, units, places):
-            ones = np.arange(len(places.width))
-            places = places._replace(first=ones, width=np.ones_like(ones), device=ones)
-        kept = self._read_here(stages, stage_of, hosts, size, replicas)
-        total, peak = run_orders(
-            units,
-            Keeps(saved, kept, again, static, gradient),
-            bundles,
-            places,
-            self._wires,
-            order_start,
-            order_unit,
-            order_micro,
-            problem.transfer_s is not None,
-            problem.stated_bytes is None,
-            problem.training,
-        )
-        per_stage = (seconds * units.micro_batches * exists).reshape(count, KINDS).sum(axis=1)
-        fullest = np.maximum.reduceat(peak[places.device], places.first)
-        return Estimate(total, fullest[group], per_stage, self._over(peak))
 
-    def _places(self, stages: Sequence[DraftStage], hosts: Ints, replicas: Ints) -> Places:
-        """The devices of every stage: those `map_stages` chooses; any, numbered in turn, where all are alike."""
-        own = np.flatnonzero(hosts == np.arange(len(hosts)))
-        width = replicas[own]
-        if self._alike:
-            device = np.arange(width.sum())
-        else:
-            sets = [self._operators_of(stage) for stage in stages]
-            chosen = map_stages(self.problem, stages, sets)
-            own = np.array(sorted(own, key=lambda s: chosen[s]), np.int64)
-            width = replicas[own]
-            device = np.array([d for s in own for d in chosen[s]], np.int64)
-        group_of = np.empty(len(hosts), np.int64)
-        group_of[own] = np.arange(len(own))
-        return Places(np.repeat(group_of[hosts], KINDS), width, np.cumsum(width) - width, width, device)
-
-    def _operators_of(self, stage: DraftStage) -> tuple[int, ...]:
-        return tuple(o for node in stage.operators for o in self._members[node])
-
-    def _kept(self, stages: Sequence[DraftStage], size: Ints, counts: Ints, after: Bools, hosts: Ints) -> Ints:
-        """Micro-batches every stage keeps in flight, as `realise` tells."""
-        if not self.problem.has_backward():
-            return np.ones_like(counts)
-        if self.problem.pipeline is Pipeline.GPIPE:
-            return counts
-        block = np.array([stage.block for stage in stages], np.int64)
-        slack = np.array([stage.slack for stage in stages], np.int64)
-        return in_flight(after, size, block, slack, self.problem.mini_batch, hosts != np.arange(len(hosts)))
-
-    def _inference_bytes(self, stage: DraftStage, samples: float) -> float:
-        """Workspace of a stage where nothing is saved: what later operators still read counts."""
-        operators = tuple(o for o in self._rank if self._costs_node[o] in set(stage.operators))
-        key = (operators, samples)
-        if key not in self._working:
-            self._working[key] = workspace_bytes(self.problem, operators, samples)
-        return self._working[key]
-
-    def _read_here(
-        self, stages: Sequence[DraftStage], stage_of: Ints, hosts: Ints, size: Ints, replicas: Ints
-    ) -> Floats:
-        """Bytes that stages that recompute read of stages on the same devices: they keep these too."""
-        kept = np.zeros(len(stages))
-        again = np.array([stage.recompute for stage in stages])
-        if not again.any() or len(set(hosts.tolist())) == len(hosts):
-            return kept
-        tensor, maker, reader = self._forward_reads
-        mine, theirs = stage_of[maker], stage_of[reader]
-        kept_here = again[theirs] & (mine != theirs) & (hosts[mine] == hosts[theirs])
-        pairs = np.unique(np.array([tensor[kept_here], theirs[kept_here]]), axis=1)
-        np.add.at(kept, pairs[1], self._bytes[0][pairs[0]] + self._bytes[1][pairs[0]] * (size / replicas)[pairs[1]])
-        return kept
-
-    def _lowered(self, draft: Draft, hosts: Sequence[int]) -> Estimate:
-        """By `realise` and `simulate`."""
-        count = len(draft.stages)
-        whole = Draft(tuple(replace(stage, operators=self._operators_of(stage)) for stage in draft.stages))
-        try:
-            plan = realise(self.problem, whole)
-            schedule = simulate(self.problem, plan, Objective.ITERATION)
-        except (InvalidPlan, IndexError):
-            return self._none(count)
-        peaks, busy = schedule.peak_bytes(), np.zeros(count)
+    def _simulated(self, plan: Plan) -> Estimate:
+        schedule = simulate(self.problem, plan, Objective.ITERATION)
+        peaks, busy = schedule.peak_bytes(), np.zeros(len(plan.stages))
         for span in schedule.spans:
             stage = -1 if span.is_transfer else parse_action(span.action).stage
             if stage >= 0 and span.device == plan.stages[stage].devices[0]:
@@ -270,3 +172,23 @@ class Estimator:
         caps = self._caps[: len(peak)]
         excess = peak - caps
         return float(np.max(excess, initial=0.0, where=peak > caps * (1 + MEMORY_SLACK)))
+
+
+def _own(hosts: Sequence[int]) -> list[int]:
+    """The stages that have devices of their own."""
+    return [stage for stage, host in enumerate(hosts) if stage == host]
+
+
+def _flat(rows: Sequence[Sequence[int]]) -> Ints:
+    return np.array([device for row in rows for device in row], np.int64)
+
+
+def _orders_of(plan: Plan, own: Sequence[int]) -> Orders:
+    """The orders of the devices of these stages as arrays."""
+    orders = [plan.order[plan.stages[stage].devices[0]] for stage in own]
+    start = np.zeros(len(orders) + 1, np.int64)
+    np.cumsum([len(order) for order in orders], out=start[1:])
+    kinds = {kind: number for number, kind in enumerate(ACTION_KINDS)}
+    unit = np.array([KINDS * action.stage + kinds[action.kind] for order in orders for action in order], np.int64)
+    micro = np.array([action.micro_batch for order in orders for action in order], np.int64)
+    return Orders(start, unit, micro, bool(np.isin(unit % KINDS, (kinds["I"], kinds["W"])).any()))
