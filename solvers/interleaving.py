@@ -73,6 +73,15 @@ def dealt_in_turn(problem: Problem, stages: Sequence[Stage], waits: Waits) -> li
     return orders
 
 
+def textbook_keeps(devices: int, chunks: int, micro_batches: int) -> list[int]:
+    """In-flight numbers of the textbook's order for a chain of ``chunks`` stages a device, [stages]."""
+    count = devices * chunks
+    whole_groups = -(-micro_batches // devices) * devices
+    orders = [interleave(rank, devices, range(rank, count, devices), whole_groups) for rank in range(devices)]
+    stages = [Stage((0,), (index % devices,)) for index in range(count)]
+    return [min(keeps, micro_batches) for keeps in most_held(stages, orders)]
+
+
 def most_held(stages: Sequence[Stage], orders: Sequence[Sequence[Action]]) -> list[int]:
     """Most micro-batches of every stage that an order has between a forward and the last part of its
     backward, at least 1, [stages]."""

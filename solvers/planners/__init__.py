@@ -13,6 +13,7 @@ from solvers.planners.expert import Expert
 from solvers.planners.gpipe import GPipe
 from solvers.planners.graph_pipeline import GraphPipeline
 from solvers.planners.greedy_latency import GreedyLatency
+from solvers.planners.interleaved import Interleaved
 from solvers.planners.latency import Latency
 from solvers.planners.latency_cp import LatencyCP
 from solvers.planners.latency_dp import LatencyDP
@@ -35,6 +36,7 @@ PLANNERS: dict[str, type[Planner]] = {
         GraphPipeline,
         DownsetDP,
         LinearDP,
+        Interleaved,
         MaxLoadIP,
         MaxLoadCP,
         NonContiguous,
