@@ -51,16 +51,26 @@ def wants_training(args: argparse.Namespace) -> bool:
 def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> None:
     """Cluster, objective, pipeline, batches and pins. contiguity: whether to add --contiguity; a
     command that takes several adds its own."""
-    cluster = parser.add_argument_group("cluster")
+    cluster = parser.add_argument_group(
+        "cluster",
+        "With --devices-per-node, --bandwidth is that inside a host (PCIe, if not given). Hosts of 4 V100 with two"
+        " NVLinks of 25GB/s between any two of them, and 100 Gbit/s InfiniBand between hosts: --devices 32"
+        " --device-kind V100-16GB --devices-per-node 4 --bandwidth 50GB/s --node-bandwidth 12.5GB/s",
+    )
     cluster.add_argument("--devices", type=int, metavar="N", help="accelerators (4, or those of the file)")
     cluster.add_argument("--device-kind", metavar="KIND", help="`placement-explorer devices` lists them (H100-80GB)")
     cluster.add_argument("--memory", type=_with(parse_bytes), metavar="SIZE", help="cap of each accelerator: 80GiB")
     cluster.add_argument("--cpus", type=int, metavar="N", help="CPUs beside them (0, or those of the file)")
     cluster.add_argument("--bandwidth", type=_with(parse_bandwidth), metavar="RATE", help="of every link (25GB/s)")
     cluster.add_argument("--latency", type=_with(parse_seconds), metavar="TIME", help="of every link (10us)")
-    cluster.add_argument("--devices-per-node", type=int, metavar="N", help="accelerators of one host")
     cluster.add_argument(
-        "--node-bandwidth", type=_with(parse_bandwidth), metavar="RATE", help="between hosts, shared (12.5GB/s)"
+        "--devices-per-node", type=int, metavar="N", help="accelerators of one host, or node (all in one)"
+    )
+    cluster.add_argument(
+        "--node-bandwidth",
+        type=_with(parse_bandwidth),
+        metavar="RATE",
+        help="from one host to another, shared by their devices (12.5GB/s)",
     )
     problem = parser.add_argument_group("problem")
     problem.add_argument(

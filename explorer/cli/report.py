@@ -45,6 +45,7 @@ def result_object(
         "runtime_s": result.runtime_s,
         "seed": result.seed,
         "metrics": None if metrics is None else metrics_object(metrics),
+        "nodes": [device.node for device in problem.cluster.devices],
         "placement": None if plan is None else placement_object(problem, plan),
         "stages": None if plan is None else stages_object(problem, plan),
         "pipeline": None if plan is None else plan.pipeline,
@@ -71,6 +72,7 @@ def metrics_object(metrics: Metrics) -> dict[str, object]:
         "throughput_per_s": finite_or_none(metrics.throughput_per_s),
         "bubble": finite_or_none(metrics.bubble),
         "cut_bytes": finite_or_none(metrics.cut_bytes),
+        "between_nodes_bytes": finite_or_none(metrics.between_nodes_bytes),
         "peak_memory_bytes": [finite_or_none(peak) for peak in metrics.peak_memory_bytes],
         "load_s": [finite_or_none(load) for load in metrics.load_s],
     }
@@ -128,6 +130,12 @@ def _print_plan(problem: Problem, plan: Plan) -> None:
         f" max-load {text.seconds(metrics.max_load_s)}, {text.digits(metrics.throughput_per_s)} samples/s,"
         f" bubble {text.percent(metrics.bubble)}, cut {text.nbytes(metrics.cut_bytes)}"
     )
+    nodes = _nodes(problem)
+    if len(nodes) > 1 and (problem.transfer_s is None or metrics.between_nodes_bytes > 0):  # else bytes are not told
+        print(
+            f"nodes      {text.nbytes(metrics.between_nodes_bytes)} a mini-batch between {len(nodes)} nodes"
+            " (gradients of replicas with it)"
+        )
     print(f"pipeline   {plan.pipeline}, {_batch_words(problem, plan)}")
     print()
     _print_devices(problem, plan, metrics)
@@ -162,9 +170,9 @@ def _pass_words(problem: Problem, plan: Plan) -> str:
 def _print_devices(problem: Problem, plan: Plan, metrics: Metrics) -> None:
     stages = Counter(device for stage in plan.stages for device in stage.devices)
     several = any(stages[index] > 1 for index in problem.cluster.accelerators)
-    rows = [
-        ["device", *(["stages"] if several else []), "operators", "load/sample", "compute", "peak memory", "of cap"]
-    ]
+    in_nodes = len(_nodes(problem)) > 1
+    optional = [*(["node"] if in_nodes else []), *(["stages"] if several else [])]
+    rows = [["device", *optional, "operators", "load/sample", "compute", "peak memory", "of cap"]]
     held = [0] * len(problem.cluster)
     for devices in plan.placement().values():
         for index in devices:
@@ -176,6 +184,7 @@ def _print_devices(problem: Problem, plan: Plan, metrics: Metrics) -> None:
         rows.append(
             [
                 f"{index} {device.name}",
+                *([text.count(device.node)] if in_nodes else []),
                 *([text.count(stages[index])] if several else []),
                 text.count(held[index]),
                 text.seconds(metrics.load_s[index]),
@@ -233,4 +242,11 @@ def cluster_words(problem: Problem) -> str:
     kinds: dict[str, int] = {}
     for device in problem.cluster.devices:
         kinds[device.kind] = kinds.get(device.kind, 0) + 1
-    return " + ".join(f"{count} x {kind}" for kind, count in kinds.items())
+    nodes = len(_nodes(problem))
+    return " + ".join(f"{count} x {kind}" for kind, count in kinds.items()) + (
+        f" in {nodes} nodes" if nodes > 1 else ""
+    )
+
+
+def _nodes(problem: Problem) -> set[int]:
+    return {device.node for device in problem.cluster.devices}

@@ -77,6 +77,25 @@ def test_plan_says_who_shares_a_stage_and_how_many_stages_a_device_has(command: 
     ]
 
 
+def test_plan_says_what_is_in_which_node_and_crosses_between_them(command: Command, tmp_path: Path) -> None:
+    """Two operators on a device each; the first one's output crosses for both samples, and back as a gradient."""
+    line = "forward_compute_time=1.0, backward_compute_time=2.0, activation_size=1048576.0, parameter_size=1048576.0"
+    profile = tmp_path / "profile.txt"
+    profile.write_text(f"node1 -- a -- {line}\nnode2 -- b -- {line}\n\tnode1 -- node2\n", encoding="utf-8")
+    flags = ("--devices", 2, "--mini-batch", 2, "--micro-batches", 2, "--planner", "linear-dp")
+    assert "node" not in command("plan", profile, *flags).out
+    told = command("plan", profile, *flags, "--devices-per-node", 1).out
+    assert "in 2 nodes" in told
+    assert "nodes      4 MiB a mini-batch between 2 nodes" in told
+    assert [line.split()[:4] for line in told.splitlines() if line[2:5] == "GPU"] == [
+        ["0", "GPU", "0", "0"],
+        ["1", "GPU", "1", "1"],
+    ]
+    told = command("plan", profile, *flags, "--devices-per-node", 1, "--json").json
+    assert told["nodes"] == [0, 1]
+    assert told["metrics"]["between_nodes_bytes"] == 2**22
+
+
 def test_plan_says_what_the_load_of_gpipe_is_made_of(command: Command, tmp_path: Path) -> None:
     flags = ("--objective", "max-load", "--pipeline", "gpipe", "--transfers", "blocking", "--time-limit", 5)
     assert " forward (GPU " in command("plan", "gpt-small", *flags).out
