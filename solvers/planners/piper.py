@@ -18,11 +18,12 @@ from solvers.errors import InvalidPlan
 from solvers.in_flight import in_flight_samples
 from solvers.monitor import Monitor, Stop
 from solvers.orders import stage_successors
-from solvers.piper.costed import Costed
+from solvers.piper.costed import Costed, PiperStage
 from solvers.piper.dp import LIMIT, PiperSearch, downsets_of, in_one_order, least_bottleneck
 from solvers.piper.layers import layers_of
 from solvers.piper.plan_model import too_many
 from solvers.piper.problem_costs import problem_costs
+from solvers.piper.spare import spend_spare_devices
 from solvers.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
 from solvers.planners.pipedream import in_blocks
 from solvers.problem import Pipeline, Problem, Transfers
@@ -105,6 +106,8 @@ class _Search:
         """Offer the best chain of every case: first of those that cut one order, which is soon done."""
         if self._lattice(self.condensed.at(self.problem.mini_batch).shape) is None:
             self._put_together()
+        if self.gave_up:
+            return
         bounds = {count: bound_with_s(self.problem, count) for count in micro_batch_choices(self.problem)}
         spread = len(self.problem.cluster) - 1
         counts = sorted(bounds, key=lambda c: bounds[c] * (c + spread) / c)  # with the time to fill and drain
@@ -112,8 +115,6 @@ class _Search:
         besides = (False,) if self.problem.transfers is Transfers.BLOCKING else (False, True)
         modes = tuple(itertools.product(wholes, besides))
         for everywhere in (False, True):
-            if self.gave_up and everywhere:
-                return
             for count in counts:
                 for whole, beside in modes:
                     if whole or bounds[count] < self.monitor.objective_s:
@@ -168,7 +169,6 @@ class _Search:
 
     def _offer(self, case: _Case, downsets: Downsets | None) -> float:
         """The objective of the best chain, in seconds; inf if none fits."""
-        contracted = self.condensed.at(case.samples, merge_trivial=case.merge)
         costed = problem_costs(
             self.condensed, case.samples, whole=case.whole, beside=case.beside, merge_trivial=case.merge,
             memory_share=case.share,
@@ -176,22 +176,27 @@ class _Search:
         if costed is None:
             return math.inf
         found = self._search(case, costed, downsets)
-        stages = []
-        flights = []
-        for stage in found.stages:
-            replicas = int(costed.devices[stage.option])
-            operators = tuple(sorted(o for node in stage.nodes for o in contracted.shape.members[node]))
-            size = contracted.samples * (replicas if case.whole else 1)
-            stages.append(DraftStage(operators, size, replicas, bool(stage.recomputed)))
-            flights.append(stage.flights)
-        if not stages:
-            return math.inf
         best = math.inf
-        for draft in self._with_slack(stages, flights):
-            best = min(best, self._judge(draft))
-            if best > WORTH * self.monitor.objective_s:
-                break
+        for chain in dict.fromkeys((found.stages, spend_spare_devices(costed, found.stages, self.monitor.check))):
+            for draft in self._drafts(case, costed, chain):
+                judged_s = self._judge(draft)
+                best = min(best, judged_s)
+                if judged_s > WORTH * self.monitor.objective_s:
+                    break
         return best
+
+    def _drafts(self, case: _Case, costed: Costed, chain: tuple[PiperStage, ...]) -> Iterator[Draft]:
+        """A chain's drafts, if it has any stages."""
+        if not chain:
+            return
+        members = self.condensed.at(case.samples, merge_trivial=case.merge).shape.members
+        stages = []
+        for stage in chain:
+            replicas = int(costed.devices[stage.option])
+            operators = tuple(sorted(o for node in stage.nodes for o in members[node]))
+            size = case.samples * (replicas if case.whole else 1)
+            stages.append(DraftStage(operators, size, replicas, bool(stage.recomputed)))
+        yield from self._with_slack(stages, [stage.flights for stage in chain])
 
     def _with_slack(self, stages: list[DraftStage], flights: list[int]) -> Iterator[Draft]:
         """The same stages with what each needs in flight, with what it has in a chain, and with more."""
