@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -150,6 +151,18 @@ class CutSearch:
                     found = self.judged(best.stages, slack)
                     if found.iteration_s < best.iteration_s * (1 - 1e-6):
                         best, improved = found, True
+        return best
+
+    def shake(self, cut: Cut, slacks: int, rounds: int, rng: random.Random) -> Cut:
+        """Iterated descent: a few random moves at once, then `descend`; so often, from the best cut known."""
+        best = cut
+        for _ in range(rounds):
+            stages = best.stages
+            for _ in range(rng.randint(2, 4)):
+                stages = rng.choice(list(self._neighbours(stages)) or [stages])
+            found = self.descend(self.judged(stages, best.slack), slacks)
+            if found.iteration_s < best.iteration_s * (1 - 1e-9):
+                best = found
         return best
 
     def _neighbours(self, stages: tuple[tuple[int, int, int], ...]) -> Iterator[tuple[tuple[int, int, int], ...]]:

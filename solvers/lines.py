@@ -42,7 +42,7 @@ def degrees_of(problem: Problem, samples: int) -> tuple[int, ...]:
     return tuple(r for r in range(1, most + 1) if problem.can_share(samples, r))
 
 
-def rules_of(problem: Problem, micro_batches: int, *, strict: bool, memory_share: float = 1.0) -> Rules:
+def rules_of(problem: Problem, micro_batches: int, *, memory_share: float = 1.0) -> Rules:
     """How pipelines of this problem run. memory_share: of the accelerators' memory, to plan for."""
     cluster = problem.cluster
     least = min((cluster.devices[d].memory_bytes for d in cluster.accelerators), default=math.inf)
@@ -52,7 +52,6 @@ def rules_of(problem: Problem, micro_batches: int, *, strict: bool, memory_share
         least * memory_share * (1 + ROUNDING),
         problem.pipeline is Pipeline.GPIPE,
         problem.has_backward(),
-        strict,
         problem.recompute and problem.has_backward(),
         BLOCKING if problem.transfers is Transfers.BLOCKING else LATENT,
     )
@@ -140,18 +139,25 @@ class _Message:
 
 
 def _messages(problem: Problem, atom_of: Ints) -> list[_Message]:
+    """What goes from atoms to others; of what has no size, one message for all between the same atoms."""
     graph = problem.graph
-    found = []
+    found: dict[tuple[object, ...], _Message] = {}
     for group in graph.messages:
         first = graph.tensors[group[0]]
-        if not first.nbytes.fixed and not first.nbytes.per_sample and problem.transfer_s is None:
-            continue
         makers = tuple(sorted({int(atom_of[graph.tensors[t].producer]) for t in group}))
         readers = tuple(sorted({int(atom_of[consumer]) for consumer in first.consumers}))
         if len({*makers, *readers}) > 1:
             gradient = graph.operators[first.producer].phase is not Phase.FORWARD
-            found.append(_Message(makers, readers, gradient, group[0]))
-    return found
+            message = _Message(makers, readers, gradient, group[0])
+            key = (makers, readers, gradient, group[0] if _weighs(problem, group[0]) else -1)
+            found.setdefault(key, message)
+    return list(found.values())
+
+
+def _weighs(problem: Problem, tensor: int) -> bool:
+    """Whether sending a tensor takes time."""
+    nbytes = problem.graph.tensors[tensor].nbytes
+    return problem.transfer_s is not None or bool(nbytes.fixed or nbytes.per_sample)
 
 
 def _seconds(problem: Problem, messages: Sequence[_Message], samples: int, degree: int) -> Floats:
@@ -159,8 +165,9 @@ def _seconds(problem: Problem, messages: Sequence[_Message], samples: int, degre
     if problem.transfer_s is not None:
         return np.array([problem.transfer_s[m.tensor] for m in messages], np.float64) * (samples / degree)
     latency, bandwidth, wires = _between(problem, degree)
-    nbytes = [problem.graph.tensors[m.tensor].nbytes for m in messages]
-    return np.array([latency + (n.fixed + n.per_sample * samples / wires) / bandwidth for n in nbytes], np.float64)
+    tensors = problem.graph.tensors
+    nbytes = np.array([tensors[m.tensor].nbytes.at(samples / wires) for m in messages], np.float64)
+    return np.where(nbytes > 0, latency + nbytes / bandwidth, 0.0)
 
 
 def _between(problem: Problem, degree: int) -> tuple[float, float, float]:

@@ -51,15 +51,13 @@ class Line(NamedTuple):
 
 class Rules(NamedTuple):
     """How a line is run. micro_batches: M. all_in_flight: every stage keeps all M (GPipe); else as many as
-    stages follow. keeps: whether there is a backward. strict: a stage waits for the one before it even
-    where it reads none of its tensors. recompute: stages may. transfers: LATENT or BLOCKING."""
+    stages follow it. keeps: whether there is a backward. recompute: stages may. transfers: LATENT or BLOCKING."""
 
     devices: int
     micro_batches: int
     memory_bytes: float
     all_in_flight: bool
     keeps: bool
-    strict: bool
     recompute: bool
     transfers: int
 
@@ -73,12 +71,12 @@ def stage_bytes(line: Line, i: int, j: int, degree: int, flight: float, again: b
 
 
 @njit(cache=True)
-def _depths(linked: Floats, stages: int, strict: bool, depth: Ints) -> None:
+def _depths(linked: Floats, stages: int, depth: Ints) -> None:
     """Stages on the longest path from each to a sink."""
     for s in range(stages - 1, -1, -1):
         depth[s] = 1
         for v in range(s + 1, stages):
-            if linked[s, v] >= 0.0 or (strict and v == s + 1):
+            if linked[s, v] >= 0.0:
                 depth[s] = max(depth[s], depth[v] + 1)
 
 
@@ -130,7 +128,7 @@ def iteration_s(
     ahead, back = np.empty((stages, stages)), np.empty((stages, stages))
     _link(line, stage_of, which, ahead, back)
     depth = np.empty(stages, np.int64)
-    _depths(ahead, stages, rules.strict, depth)
+    _depths(ahead, stages, depth)
     forward_s, backward_s, sync_s = np.empty(stages), np.empty(stages), np.empty(stages)
     for s in range(stages):
         i, j, d = cuts[s], cuts[s + 1], which[s]
@@ -176,11 +174,6 @@ def _run(
 ) -> float:
     """Every stage works through its forwards and backwards in its order as the inputs come in."""
     stages, total = len(forward_s), rules.micro_batches
-    if rules.strict:
-        for s in range(stages - 1):
-            ahead[s, s + 1] = max(ahead[s, s + 1], 0.0)
-            if rules.keeps:
-                back[s, s + 1] = max(back[s, s + 1], 0.0)
     forward_end = np.full((stages, total), -1.0)
     backward_end = np.full((stages, total), -1.0)
     forwards, backwards = np.zeros(stages, np.int64), np.zeros(stages, np.int64)

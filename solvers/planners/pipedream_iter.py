@@ -26,6 +26,8 @@ from solvers.problem import Problem
 
 WORTH = 1.15
 """Cuts that take longer than this many times the best known are not improved."""
+CUTS_A_COUNT = 4
+"""Cuts that are improved for each number of micro-batches."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,13 @@ class PipeDreamIteration:
     stage's time and L the critical path of one micro-batch. For every number of micro-batches, of
     several orders (branch after branch, branches in turn, mixed, and PipeDream's blocks), and for a row
     of ceilings on t, a dynamic programme over (operators, devices, stages that follow) finds the least
-    L; the most promising cuts are improved by local moves on a simulation of the chain whose stages
-    wait for one another, and the best of them are offered.
+    L, as if every stage waited for the one before; the most promising cuts are improved by local moves on
+    a simulation of their stages, and the best of them are offered.
 
     orders: how many linear orders. atoms: how many pieces an order is cut into at most. finalists: how
-    many cuts are improved and offered. slack: most micro-batches in flight beyond what the rule asks for.
-    moves: whether boundaries are then moved under the full simulation.
+    many cuts are offered, after ``shakes`` rounds of random moves and descent each. slack: most
+    micro-batches in flight beyond what the rule asks for. moves: whether boundaries are then moved under
+    the full simulation.
     """
 
     name: ClassVar[str] = "pipedream-iter"
@@ -50,13 +53,14 @@ class PipeDreamIteration:
     guarantee: ClassVar[str] = "heuristic"
 
     orders: int = 4
-    atoms: int = 160
-    finalists: int = 8
+    atoms: int = 200
+    finalists: int = 6
+    shakes: int = 10
     slack: int = 2
     moves: bool = True
 
     def __post_init__(self) -> None:
-        for what, least in (("orders", 1), ("atoms", 1), ("finalists", 1), ("slack", 0)):
+        for what, least in (("orders", 1), ("atoms", 1), ("finalists", 1), ("shakes", 0), ("slack", 0)):
             if getattr(self, what) < least:
                 raise ValueError(f"{what} must be at least {least}, found {getattr(self, what)}")
 
@@ -88,6 +92,19 @@ class _Row:
     micro_batches: int
 
 
+def _most_promising(found: list[tuple[Cut, _Row, CutSearch]], most_s: float) -> list[tuple[Cut, _Row, CutSearch]]:
+    """Of every number of micro-batches the best cuts, if they take at most ``most_s``; the best first."""
+    found.sort(key=lambda each: each[0].iteration_s)
+    chosen = []
+    seen: dict[int, int] = {}
+    for cut, row, search in found:
+        taken = seen.get(row.micro_batches, 0)
+        if cut.iteration_s <= most_s and taken < CUTS_A_COUNT:
+            seen[row.micro_batches] = taken + 1
+            chosen.append((cut, row, search))
+    return chosen
+
+
 class _Search:
     def __init__(self, planner: PipeDreamIteration, problem: Problem, monitor: Monitor) -> None:
         self.planner, self.problem, self.monitor = planner, problem, monitor
@@ -108,13 +125,16 @@ class _Search:
                 found.append((cut, row, search))
                 best_s = min(best_s, cut.iteration_s)
             self.effort += search.effort
-        found.sort(key=lambda each: each[0].iteration_s)
-        refined: list[tuple[Cut, CutSearch]] = []
-        for cut, row, search in found[: self.planner.finalists]:
-            if cut.iteration_s <= best_s * WORTH:
-                fine, at = self._fine(row, share, search, search.descend(cut, self.planner.slack))
-                refined.append((fine.descend(at, self.planner.slack), fine))
-        for cut, search in sorted(refined, key=lambda each: each[0].iteration_s):
+        refined = []
+        for cut, row, search in _most_promising(found, best_s * WORTH):
+            refined.append((search.descend(cut, self.planner.slack), row, search))
+        refined.sort(key=lambda each: each[0].iteration_s)
+        finalists = []
+        for cut, row, search in refined[: self.planner.finalists]:
+            fine, at = self._fine(row, share, search, cut)
+            at = fine.descend(at, self.planner.slack)
+            finalists.append((fine.shake(at, self.planner.slack, self.planner.shakes, self.monitor.rng), fine))
+        for cut, search in sorted(finalists, key=lambda each: each[0].iteration_s):
             for slack in sorted({0, cut.slack}):
                 self._offer(search, search.judged(cut.stages, slack))
 
@@ -131,7 +151,7 @@ class _Search:
     def _searcher(self, row: _Row, share: float, atoms: int) -> CutSearch:
         degrees = degrees_of(self.problem, row.contracted.samples)
         order = cost_order(row.condensed, row.contracted, row.nodes, atoms, degrees)
-        rules = rules_of(self.problem, row.micro_batches, strict=True, memory_share=share)
+        rules = rules_of(self.problem, row.micro_batches, memory_share=share)
         return CutSearch(order, rules, self.monitor.check)
 
     def _fine(self, row: _Row, share: float, coarse: CutSearch, cut: Cut) -> tuple[CutSearch, Cut]:
