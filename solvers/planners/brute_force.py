@@ -14,7 +14,7 @@ from solvers.bounds import together
 from solvers.errors import InvalidPlan
 from solvers.monitor import Monitor
 from solvers.planners.baselines import runs_on
-from solvers.problem import Contiguity, Objective, Problem
+from solvers.problem import Contiguity, Objective, Pipeline, Problem
 from solvers.segments import Place
 
 
@@ -24,9 +24,11 @@ class BruteForce:
 
     Covers every allowed number of micro-batches and every placement in which a group has one device,
     or up to ``max_replicas`` accelerators of one kind, and two groups share all of their devices or none.
-    For MAX_LOAD the answer is optimal among these, for every contiguity, transfer model and pipeline;
-    for ITERATION it is optimal for the problem's pipeline order if the contiguity is ACYCLIC; for
-    MAKESPAN the operator order is only one of many, so nothing is claimed.
+    For MAX_LOAD the answer is optimal among these, for every contiguity and transfer model, with GPIPE and
+    1F1B, and with any other pipeline if its order cannot change what fits; for ITERATION it is optimal for
+    the order of GPIPE or 1F1B if the contiguity is ACYCLIC (other pipelines have many orders, and stages
+    that share a device can be cut in many ways); for MAKESPAN the operator order is only one of many, so
+    nothing is claimed.
     """
 
     name: ClassVar[str] = "brute-force"
@@ -60,9 +62,16 @@ class BruteForce:
                     monitor.offer(assemble(problem, placement, count))
                 except InvalidPlan:
                     break  # no acyclic stages: not a plan
+        # Only these two have one order and one memory for each placement; others leave both open.
+        textbook = problem.pipeline in (Pipeline.GPIPE, Pipeline.ONE_F_ONE_B)
         if problem.objective is Objective.MAX_LOAD:
-            return True
-        return problem.objective is Objective.ITERATION and problem.contiguity is Contiguity.ACYCLIC
+            return textbook or _memory_is_placed(problem)
+        return problem.objective is Objective.ITERATION and problem.contiguity is Contiguity.ACYCLIC and textbook
+
+
+def _memory_is_placed(problem: Problem) -> bool:
+    """Whether no order makes a placement fit that does not fit with another."""
+    return problem.stated_bytes is not None or all(math.isinf(d.memory_bytes) for d in problem.cluster.devices)
 
 
 def _more_than(limit: int, problem: Problem, groups: int) -> bool:

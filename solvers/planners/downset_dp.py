@@ -12,7 +12,7 @@ from solvers.contracted import Contracted, Shape
 from solvers.downsets import Downsets, enumerate_downsets, suffix_order
 from solvers.monitor import PROVED, Monitor, Stop
 from solvers.planners.chain_dp import LinearStarts, memory_shares, micro_batch_choices, offer_chain, unsupported
-from solvers.problem import Contiguity, Objective, Problem
+from solvers.problem import Contiguity, Objective, Pipeline, Problem
 from solvers.result import StopReason
 
 
@@ -25,8 +25,9 @@ class DownsetDP:
     GPipe the sum of the largest of each. If a stage may be replicated, the chains searched are those
     whose parts have one device, or up to ``max_replicas`` accelerators of their own. Where memory is
     counted from the schedule, a plan that memory has shaped is proved only if its load equals the
-    optimum without caps. For other objectives, or other contiguity, its plans are offered and nothing is
-    claimed. With more than ``downset_budget`` downsets the linearised programme's plan stands.
+    optimum without caps. For other objectives, other contiguity, or devices of several stages (INTERLEAVED),
+    its plans are offered and nothing is claimed. With more than ``downset_budget`` downsets the linearised
+    programme's plan stands.
     """
 
     name: ClassVar[str] = "downset-dp"
@@ -70,7 +71,8 @@ class _Search:
         self.over_budget = False
         self.lattices: dict[Shape, Downsets | None] = {}
         # Whether the load searched for is the objective asked for, over the same set of plans.
-        self.own = problem.objective is Objective.MAX_LOAD and problem.contiguity is Contiguity.ACYCLIC
+        contiguous = problem.contiguity is Contiguity.ACYCLIC and problem.pipeline is not Pipeline.INTERLEAVED
+        self.own = problem.objective is Objective.MAX_LOAD and contiguous
         caps = {(d.is_cpu, d.memory_bytes) for d in problem.cluster.devices}
         self.exact_memory = problem.stated_bytes is not None and len(caps) == len({is_cpu for is_cpu, _ in caps})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.bounds import bound_with_s
-from solvers.chains import best_linear_chain, costs_of, limits_of, topological_orders
+from solvers.chains import topological_orders
 from solvers.coarsen import Condensed
 from solvers.contracted import Contracted, Shape
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.errors import InvalidPlan
+from solvers.even_cuts import even_cuts
 from solvers.interleaving import textbook_keeps
-from solvers.kernels.downset_walk import Limits
 from solvers.monitor import Monitor
 from solvers.planners.chain_dp import memory_shares, unsupported
 from solvers.problem import Objective, Pipeline, Problem
@@ -27,6 +29,10 @@ Cuts = tuple[int, ...]
 
 CHUNKS = (1, 2, 3, 4, 6, 8)
 """Stages per device that are tried; one is a pipeline that is not interleaved."""
+TRANSFER_WEIGHTS = (0.0, 0.5, 2.0)
+"""How much of the time to send and receive counts as load: little where transfers hide behind compute."""
+LOOSE = math.inf
+"""The share of memory to plan for at first: what is in flight is only known once a plan is made."""
 STEPS = (1, 2, 4, 8)
 """Super-operators that one move takes across a cut."""
 LEAST_GAIN = 1e-3
@@ -35,10 +41,10 @@ LEAST_GAIN = 1e-3
 
 @dataclass(frozen=True)
 class Interleaved:
-    """Stages dealt out to the devices in turn, cut where the longest is shortest.
+    """Stages of even load, dealt out to the devices in turn.
 
-    For every allowed number of micro-batches and of stages per device, the cut of ``orders`` topological
-    orders into that many times as many parts as there are accelerators, with the least largest part; part i
+    For every allowed number of micro-batches and of stages per device, ``orders`` topological orders are cut
+    into that many times as many parts as there are accelerators, as even as can be, see `even_cuts`; part i
     runs on device i modulo devices, without replicas. All are judged by simulation; then cuts of the best
     move as long as that helps. chunks: stages per device, 0 tries several.
     """
@@ -94,37 +100,44 @@ class _Search:
         self.problem, self.monitor, self.orders = problem, monitor, orders
         self.condensed = Condensed(problem, ordered=True)
         self.judged_s: dict[_Cut, float] = {}
+        self._told_s: dict[tuple[int, tuple[frozenset[int], ...]], float] = {}
         self._orders: dict[Shape, list[Ints]] = {}
 
     def offer_best(self, micro_batches: int, chunks: int) -> None:
-        """Offer the cut into ``chunks`` parts per accelerator whose largest part is least, for the largest
-        share of the memory with which it fits."""
+        """Offer cuts into ``chunks`` parts per accelerator, for the largest share of the memory with which
+        each fits."""
         contracted = self._contracted(micro_batches)
-        if len(contracted) < chunks * len(self.problem.cluster.accelerators) and chunks > 1:
+        devices = len(self.problem.cluster.accelerators)
+        if len(contracted) < chunks * devices:
             return
         if contracted.shape not in self._orders:
             self._orders[contracted.shape] = topological_orders(contracted.shape, self.orders)
-        for share in memory_shares(self.problem):
-            limits = self._limits(contracted, micro_batches, chunks, share)
-            best_s, best = np.inf, None
-            for order in self._orders[contracted.shape]:
-                chain = best_linear_chain(costs_of(contracted), limits, [order], self.monitor.check)
-                if chain.load_s < best_s:
-                    forward = tuple(order[::-1].tolist())
-                    cuts = np.cumsum([0, *(len(part.nodes) for part in chain.parts)])
-                    best_s, best = chain.load_s, _Cut(micro_batches, forward, tuple(cuts.tolist()))
-            if best is not None and self.offer(best) < np.inf:
-                return
+        keeps = (
+            textbook_keeps(devices, chunks, micro_batches) if self.problem.has_backward() else [1] * devices * chunks
+        )
+        cap = min(self.problem.cluster.devices[d].memory_bytes for d in self.problem.cluster.accelerators)
+        for order in self._orders[contracted.shape]:
+            forward = tuple(order[::-1].tolist())
+            for weight in TRANSFER_WEIGHTS:
+                for share in (LOOSE, *memory_shares(self.problem)):
+                    if math.isinf(cap) and share != LOOSE:
+                        break
+                    held = cap * share / chunks
+                    cuts = even_cuts(contracted, forward, chunks * devices, keeps, held, weight, self.monitor.check)
+                    if cuts and self.offer(_Cut(micro_batches, forward, cuts)) < np.inf:
+                        break
 
     def offer(self, cut: _Cut) -> float:
         """Have a cut judged, once; its objective in seconds, inf if it does not fit."""
-        if cut not in self.judged_s:
+        parts = (cut.micro_batches, tuple(frozenset(cut.order[a:b]) for a, b in itertools.pairwise(cut.cuts)))
+        if parts not in self._told_s:
             try:
                 plan = realise(self.problem, self._draft(cut), self._devices(len(cut.cuts) - 1))
-                self.judged_s[cut] = self.monitor.offer(plan)
+                self._told_s[parts] = self.monitor.offer(plan)
             except InvalidPlan:  # backward tensors that do not mirror forward ones flow round its stages
-                self.judged_s[cut] = np.inf
-        return self.judged_s[cut]
+                self._told_s[parts] = np.inf
+            self.judged_s[cut] = self._told_s[parts]
+        return self._told_s[parts]
 
     def improve(self) -> None:
         """Move the cuts of the best as long as that helps."""
@@ -143,19 +156,10 @@ class _Search:
     def _contracted(self, micro_batches: int) -> Contracted:
         return self.condensed.at(self.problem.mini_batch // micro_batches)
 
-    def _limits(self, contracted: Contracted, micro_batches: int, chunks: int, share: float) -> Limits:
-        """Those of a chain of virtual accelerators, each with its part of a device's memory."""
-        devices = len(self.problem.cluster.accelerators)
-        keeps = [1, *reversed(textbook_keeps(devices, chunks, micro_batches)), 1]
-        if not self.problem.has_backward():
-            keeps = [1] * len(keeps)
-        limits = limits_of(self.problem, contracted, micro_batches, share / chunks)
-        return limits._replace(accelerators=devices * chunks, cpus=0, in_flight=np.array(keeps, np.float64))
-
     def _draft(self, cut: _Cut) -> Draft:
         members = self._contracted(cut.micro_batches).shape.members
         size = self.problem.mini_batch // cut.micro_batches
-        parts = [cut.order[a:b] for a, b in zip(cut.cuts, cut.cuts[1:], strict=False)]
+        parts = [cut.order[a:b] for a, b in itertools.pairwise(cut.cuts)]
         return Draft(tuple(DraftStage(tuple(o for node in part for o in members[node]), size) for part in parts))
 
     def _devices(self, parts: int) -> Sequence[tuple[int, ...]]:

@@ -22,7 +22,7 @@ from solvers.plan import Plan
 from solvers.planner import Planner
 from solvers.planners.annealing import Annealing
 from solvers.planners.chain_dp import LinearDP, micro_batch_choices
-from solvers.problem import Contiguity, Objective, Problem
+from solvers.problem import Contiguity, Objective, Pipeline, Problem
 from solvers.variants import variant_of
 
 START_ROUNDS = 3
@@ -90,7 +90,9 @@ class _Search:
         self.problem, self.monitor, self.solver = problem, monitor, solver
         self.condensed = Condensed(problem)
         # Whether the load searched for is the objective asked for, over the same set of plans.
-        self.own = problem.objective is Objective.MAX_LOAD and problem.max_replicas == 1
+        # INTERLEAVED asks contiguity of stages, the program asks it of devices.
+        narrower = problem.pipeline is Pipeline.INTERLEAVED and problem.contiguity is not Contiguity.NONE
+        self.own = problem.objective is Objective.MAX_LOAD and problem.max_replicas == 1 and not narrower
         self.bound_s = dict.fromkeys(micro_batch_choices(problem), 0.0)
         """Objective that no plan with this number of micro-batches is below; inf if there is no plan."""
 
