@@ -20,7 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
      "solvers.segments", "solvers.sets", "solvers.agglomerate",
      "solvers.units", "solvers.crossings", "solvers.orders", "solvers.in_flight", "solvers.patterns",
      "solvers.stage_actions", "solvers.zero_bubble", "solvers.interleaving", "solvers.flight_room",
-     "solvers.arrange", "solvers.own_order",
+     "solvers.arrange", "solvers.own_order", "solvers.even_cuts",
      "solvers.eager_order", "solvers.drafts", "solvers.mapping", "solvers.effort", "solvers.pipelines", "solvers.piper",
      "solvers.lowering",
      "solvers.memory", "solvers.load", "solvers.contiguity", "solvers.assemble",
