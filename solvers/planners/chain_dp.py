@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solvers.assemble import assemble
 from solvers.bounds import bound_with_s
 from solvers.chain_search import ChainSearch
-from solvers.chains import Chain, Part, iteration_floor_s, placement_of, topological_orders
+from solvers.chains import Chain, Part, iteration_floor_s, placements_of, topological_orders
 from solvers.coarsen import Condensed
 from solvers.contracted import Contracted, Shape
 from solvers.errors import InvalidPlan
@@ -47,14 +47,22 @@ def micro_batch_choices(problem: Problem) -> tuple[int, ...]:
 
 
 def offer_chain(problem: Problem, monitor: Monitor, contracted: Contracted, chain: Chain, micro_batches: int) -> float:
-    """Have a chain judged; its objective in seconds, inf if there is none, it does not fit or cannot run."""
+    """Have a chain judged; its objective in seconds, inf if there is none, it does not fit or cannot run.
+
+    Of one that is the best so far, other mappings to nodes are judged too.
+    """
     if not chain.parts:
         return np.inf
-    try:
-        plan = assemble(problem, placement_of(problem, contracted, chain), micro_batches)
-    except InvalidPlan:  # backward tensors that do not mirror forward ones flow round its stages
-        return np.inf
-    return monitor.offer(plan)
+    least = np.inf
+    for placement in placements_of(problem, contracted, chain):
+        try:
+            plan = assemble(problem, placement, micro_batches)
+        except InvalidPlan:  # backward tensors that do not mirror forward ones flow round its stages
+            return np.inf
+        least = min(least, monitor.offer(plan))
+        if least > monitor.objective_s:
+            break
+    return least
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,9 @@ import pytest
 
 from solvers import mapping
 from solvers.bounds import lower_bound_s, proved_infeasible
+from solvers.chains import Chain, Part, placements_of
 from solvers.cluster import Device, two_level_cluster, uniform_cluster
+from solvers.coarsen import contract
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.errors import InvalidPlan
 from solvers.evaluate import evaluate, judge
@@ -104,6 +106,18 @@ def test_bytes_between_nodes_by_hand():
     assert evaluate(p, plan).between_nodes_bytes == 6 + 6 + 8 + 8
     assert evaluate(on_nodes(p, 3), plan).between_nodes_bytes == 0
     assert evaluate(p, realise(p, draft)).between_nodes_bytes == 12 + 12
+
+
+def test_the_parts_of_a_chain_are_mapped_alike_and_in_several_ways():
+    """With both split over the nodes alike, two rings of 5 bytes cross twice; with a node each, the 12 bytes sent
+    forward and the 12 back. More weight on rings prefers the latter."""
+    p, draft = chain_of(2, 2, param_bytes=5.0)
+    p = on_nodes(p, 2, 2)
+    parts = tuple(Part(False, stage.operators[:1], 2) for stage in draft.stages)
+    ways = list(placements_of(p, contract(p, 1), Chain(0.0, parts)))
+    assert ways == [((0, 2), (1, 3)) * 2, ((0, 1), (2, 3)) * 2]
+    assert devices_of(p, draft) == list(ways[0][:2])
+    assert list(placements_of(on_nodes(p, 4), contract(p, 1), Chain(0.0, parts))) == [((0, 1), (2, 3)) * 2]
 
 
 def realised(p: Problem, seed: int) -> tuple[Draft, Plan]:
