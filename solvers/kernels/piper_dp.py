@@ -15,7 +15,16 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solvers.kernels.downset_walk import DONE, PAUSED, Lattice, holds
-from solvers.kernels.piper_memory import LEAST, WORKSPACE, StageMemory, add_node, most_flights
+from solvers.kernels.piper_memory import (
+    HELD,
+    HELD_AGAIN,
+    KEPT,
+    KEPT_AGAIN,
+    LEAST,
+    WORKSPACE,
+    StageMemory,
+    most_flights,
+)
 from solvers.kernels.variant_costs import MAKES, READS
 
 Ints = NDArray[np.int64]
@@ -111,7 +120,8 @@ def walk_stages(
     _, up_start, up_element, up_to = lattice
     devices, degrees, flights, compute_s, again_of, fixed_s, has_params, send_s, receive_s = costs[:9]
     node_start, node_message, node_role, maker_start, _, reader_start, _, beside = costs[9:]
-    group, received_bytes = memory.group, memory.received_bytes
+    group, kept_of, held_of, kept_again_of, held_again_of, workspace_of, received_bytes, by_layer = memory[:8]
+    cap_bytes = memory.cap_bytes
     least, came_from, left_s, cursor, short, live, live_count, made, read, behind, inside = at[:11]
     path_at, path_next, path_element, path_first, path_load, path_bytes, path_received, path_params = at[11:]
     options, groups = len(devices), path_bytes.shape[1]
@@ -155,8 +165,15 @@ def walk_stages(
 
             # Which options could still take the set with v? All but the transfers that may be saved counts.
             first = path_first[depth]
-            for g in range(groups):
-                add_node(memory, g, v, path_bytes[depth, g], path_bytes[deeper, g])
+            for g in range(0 if by_layer else first, groups if by_layer else usable):
+                kept, held = kept_of[g, v], held_of[g, v]
+                kept_again, held_again = kept_again_of[g, v], held_again_of[g, v]
+                path_bytes[deeper, g, KEPT] = path_bytes[depth, g, KEPT] + kept
+                path_bytes[deeper, g, HELD] = path_bytes[depth, g, HELD] + held
+                path_bytes[deeper, g, KEPT_AGAIN] = path_bytes[depth, g, KEPT_AGAIN] + kept_again
+                path_bytes[deeper, g, HELD_AGAIN] = path_bytes[depth, g, HELD_AGAIN] + held_again
+                path_bytes[deeper, g, WORKSPACE] = max(path_bytes[depth, g, WORKSPACE], workspace_of[g, v])
+                path_bytes[deeper, g, LEAST] = path_bytes[depth, g, LEAST] + min(kept + held, kept_again + held_again)
             for o in range(first, usable):
                 path_load[deeper, o, COMPUTE] = path_load[depth, o, COMPUTE] + compute_s[o, v]
                 path_load[deeper, o, SETTLED] = path_load[depth, o, SETTLED]
@@ -172,7 +189,7 @@ def walk_stages(
                         path_load[deeper, o, SETTLED] += receive_s[o, m]
             while first < usable:
                 g = group[first]
-                if path_bytes[deeper, g, LEAST] + path_bytes[deeper, g, WORKSPACE] > memory.cap_bytes:
+                if path_bytes[deeper, g, LEAST] + path_bytes[deeper, g, WORKSPACE] > cap_bytes:
                     short[1] = 1.0
                 else:
                     seconds = _load_s(path_load[deeper, first, COMPUTE], path_load[deeper, first, SETTLED], beside)
@@ -186,7 +203,7 @@ def walk_stages(
 
             # Enter it.
             inside[v] = True
-            for g in range(groups):
+            for g in range(0 if by_layer else first, groups if by_layer else usable):
                 path_received[deeper, g] = path_received[depth, g]
             for t in range(node_start[v], node_start[v + 1]):
                 m, role = node_message[t], node_role[t]
@@ -201,7 +218,7 @@ def walk_stages(
                 if more_sent != 0 or more_received != 0:
                     for o in range(first, usable):
                         path_load[deeper, o, MOVED] += more_sent * send_s[o, m] + more_received * receive_s[o, m]
-                    for g in range(groups):
+                    for g in range(0 if by_layer else first, groups if by_layer else usable):
                         path_received[deeper, g] += more_received * received_bytes[g, m]
             depth = deeper
             pairs += 1
@@ -230,11 +247,11 @@ def walk_stages(
                 wanted = min((largest_sum + 2 * degree - 1) // degree, flights[o])
                 g = group[o]
                 recomputed_s = _load_s(compute + path_load[depth, o, AGAIN], path_load[depth, o, MOVED], beside)
-                kept = most_flights(
+                flying = most_flights(
                     memory, o, path_bytes[depth, g], max(path_received[depth, g], 0.0), inside, again_of[o], load_s,
                     recomputed_s, target_s, wanted, short,
                 )  # fmt: skip
-                if kept == wanted:
+                if flying == wanted:
                     least_free = degree
                 for i in range(live_count[0]):
                     now = live[i]
@@ -243,7 +260,7 @@ def walk_stages(
                         break
                     s = least[source, now] + degree
                     relaxations += 1
-                    if s < least[target, k] and min((s + degree - 1) // degree, flights[o]) <= kept:
+                    if s < least[target, k] and min((s + degree - 1) // degree, flights[o]) <= flying:
                         least[target, k] = s
                         came_from[target, k] = options * source + o
             if pairs >= quota:

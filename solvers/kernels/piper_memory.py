@@ -26,12 +26,13 @@ everything is recomputed; the largest workspace; the least with one micro-batch 
 class StageMemory(NamedTuple):
     """Bytes of the layers (or super-operators) of a stage, by group of options that need the same.
 
-    group: [options]. kept_bytes, held_bytes: [groups, nodes] per micro-batch in flight, and all the
-    time; kept_again_bytes, held_again_bytes: if the node is recomputed. workspace_bytes: [groups,
-    nodes], of which a stage needs the largest. received_bytes: [groups, messages] per micro-batch in flight of
-    a stage that receives it. by_layer: whether each node of a stage may be recomputed by itself, or all
-    or none. cheapest: [groups, flights, nodes] the nodes whose recomputation saves memory with so many
-    micro-batches in flight, least seconds per byte first, then -1; used only by layer. cap_bytes: of a device.
+    group: [options], that of an option itself where ``by_layer`` is false. kept_bytes, held_bytes:
+    [groups, nodes] per micro-batch in flight, and all the time; kept_again_bytes, held_again_bytes: if the
+    node is recomputed. workspace_bytes: [groups, nodes], of which a stage needs the largest.
+    received_bytes: [groups, messages] per micro-batch in flight of a stage that receives it. by_layer:
+    whether each node of a stage may be recomputed by itself, or all or none. cheapest: [groups, flights,
+    nodes] the nodes whose recomputation saves memory with so many micro-batches in flight, least seconds
+    per byte first, then -1; used only by layer. cap_bytes: of a device.
     """
 
     group: Ints
@@ -44,19 +45,6 @@ class StageMemory(NamedTuple):
     by_layer: bool
     cheapest: Ids
     cap_bytes: float
-
-
-@njit(cache=True)
-def add_node(memory: StageMemory, group: int, node: int, before: Floats, after: Floats) -> None:
-    """The sums of a stage with one more node; before, after: [SUMS]."""
-    kept, held = memory.kept_bytes[group, node], memory.held_bytes[group, node]
-    kept_again, held_again = memory.kept_again_bytes[group, node], memory.held_again_bytes[group, node]
-    after[KEPT] = before[KEPT] + kept
-    after[HELD] = before[HELD] + held
-    after[KEPT_AGAIN] = before[KEPT_AGAIN] + kept_again
-    after[HELD_AGAIN] = before[HELD_AGAIN] + held_again
-    after[WORKSPACE] = max(before[WORKSPACE], memory.workspace_bytes[group, node])
-    after[LEAST] = before[LEAST] + min(kept + held, kept_again + held_again)
 
 
 @njit(cache=True)

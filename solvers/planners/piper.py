@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -26,7 +25,7 @@ from solvers.piper.problem_costs import problem_costs
 from solvers.piper.spare import spend_spare_devices
 from solvers.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
 from solvers.planners.pipedream import in_blocks
-from solvers.problem import Pipeline, Problem, Transfers
+from solvers.problem import Objective, Pipeline, Problem, Transfers
 from solvers.result import StopReason
 
 WORTH = 1.15
@@ -177,18 +176,32 @@ class _Search:
             return math.inf
         found = self._search(case, costed, downsets)
         best = math.inf
+        floor_s = self._floor_s(costed, found.stages)
+        if floor_s >= self.monitor.objective_s:
+            return floor_s
         for chain in dict.fromkeys((found.stages, spend_spare_devices(costed, found.stages, self.monitor.check))):
-            for draft in self._drafts(case, costed, chain):
-                judged_s = self._judge(draft)
-                best = min(best, judged_s)
-                if judged_s > WORTH * self.monitor.objective_s:
-                    break
+            for row in self._drafts(case, costed, chain):
+                last = math.inf
+                for draft in row:
+                    judged_s = self._judge(draft)
+                    best = min(best, judged_s)
+                    if judged_s >= last or judged_s > WORTH * self.monitor.objective_s:
+                        break
+                    last = judged_s
         return best
 
-    def _drafts(self, case: _Case, costed: Costed, chain: tuple[PiperStage, ...]) -> Iterator[Draft]:
-        """A chain's drafts, if it has any stages."""
+    def _floor_s(self, costed: Costed, chain: tuple[PiperStage, ...]) -> float:
+        """Seconds an iteration of a chain takes at least: what its busiest stage computes; 0 for other objectives."""
+        if self.problem.objective is not Objective.ITERATION:
+            return 0.0
+        busiest_s = max((float(costed.compute_s[s.option, list(s.nodes)].sum()) for s in chain), default=0.0)
+        return busiest_s * self.problem.mini_batch * (1 - 1e-9)
+
+    def _drafts(self, case: _Case, costed: Costed, chain: tuple[PiperStage, ...]) -> list[list[Draft]]:
+        """A chain's drafts in two rows: each with what its stages need in flight, and with what they have in a
+        chain, then with more and more; none without stages."""
         if not chain:
-            return
+            return []
         members = self.condensed.at(case.samples, merge_trivial=case.merge).shape.members
         stages = []
         for stage in chain:
@@ -196,21 +209,20 @@ class _Search:
             operators = tuple(sorted(o for node in stage.nodes for o in members[node]))
             size = case.samples * (replicas if case.whole else 1)
             stages.append(DraftStage(operators, size, replicas, bool(stage.recomputed)))
-        yield from self._with_slack(stages, [stage.flights for stage in chain])
-
-    def _with_slack(self, stages: list[DraftStage], flights: list[int]) -> Iterator[Draft]:
-        """The same stages with what each needs in flight, with what it has in a chain, and with more."""
-        needed = Draft(tuple(stages))
-        yield needed
         if not self.problem.has_backward() or self.problem.pipeline is Pipeline.GPIPE:
-            return
+            return [[Draft(tuple(stages))]]
         after = stage_successors(self.problem, [stage.operators for stage in stages])
         sizes = [stage.micro_batch_size for stage in stages]
         kept = in_flight_samples(after, sizes, [1] * len(stages), self.problem.mini_batch)
-        in_chain = [max(own - held // size, 0) for own, held, size in zip(flights, kept, sizes, strict=True)]
-        for more in range(self.planner.slack + 1):
-            for least in ([0] * len(stages), in_chain):
-                yield Draft(tuple(replace(s, slack=own + more) for s, own in zip(stages, least, strict=True)))
+        in_chain = [max(s.flights - held // size, 0) for s, held, size in zip(chain, kept, sizes, strict=True)]
+        rows = ([0] * len(stages), in_chain) if any(in_chain) else ([0] * len(stages),)
+        return [
+            [
+                Draft(tuple(replace(stage, slack=own + more) for stage, own in zip(stages, row, strict=True)))
+                for more in range(self.planner.slack + 1)
+            ]
+            for row in rows
+        ]
 
     def _judge(self, draft: Draft) -> float:
         if draft not in self._judged:
