@@ -25,6 +25,10 @@
     held = null;
     lanesBelow = message.figure.layout.shapes;
     ex.whenReady(place, function (plot) {
+      const margin = message.figure.layout.margin;
+      const texts = numbers(message.figure.data, range, plot.clientWidth - margin.l - margin.r);
+      message.figure.data.forEach((trace, i) => { if (texts[i]) Object.assign(trace, { text: texts[i], constraintext: "none" }); });
+      delete message.figure.layout.uniformtext;
       window.Plotly.react(plot, message.figure.data, message.figure.layout, config).then(function () {
         lanes(plot);
         if (ex.graph.selection()) ex.graph.clear();
@@ -104,28 +108,37 @@
     });
   }
 
-  /* Micro-batch numbers of what is in sight, where a bar is wide enough; all are asked for at once. */
+  /* Micro-batch numbers of what is in sight, where a bar is wide enough; none if they are too many.
+     range: of the time axis; width: its pixels. */
+  function numbers(traces, range, width) {
+    const scale = width / (range[1] - range[0]);
+    let count = 0;
+    const found = traces.map(function (trace) {
+      if (!trace.textfont) return null;
+      return trace.customdata.map(function (i) {
+        const micro = bars.micro[i];
+        const unnumbered = micro < 0 || bars.kind[i] === "U" || bars.kind[i] === "R";
+        if (unnumbered || bars.end[i] < range[0] || bars.start[i] > range[1]) return "";
+        const wide = (bars.end[i] - bars.start[i]) * scale >= 3 + 6.6 * String(micro).length;
+        count += wide;
+        return wide ? String(micro) : "";
+      });
+    });
+    return count <= MOST_NUMBERS ? found : found.map((texts) => (texts ? texts.map(() => "") : null));
+  }
+
   function number() {
     const plot = frame();
     if (!plot || !bars) return;
-    const [a, b] = plot._fullLayout.xaxis.range;
-    const scale = plot._fullLayout.xaxis._length / (b - a);
+    const axis = plot._fullLayout.xaxis;
     const texts = [];
     const which = [];
-    let count = 0;
-    plot.data.forEach(function (trace, position) {
-      if (!trace.textfont) return;
-      const found = trace.customdata.map(function (i) {
-        const micro = bars.micro[i];
-        if (micro < 0 || bars.kind[i] === "U" || bars.kind[i] === "R" || bars.end[i] < a || bars.start[i] > b) return "";
-        return (bars.end[i] - bars.start[i]) * scale >= 4 + 7 * String(micro).length ? String(micro) : "";
-      });
-      count += found.filter((words) => words).length;
-      if (found.join() === (trace.text || []).join()) return;
+    numbers(plot.data, axis.range, axis._length).forEach(function (found, position) {
+      if (!found || found.join() === plot.data[position].text.join()) return;
       texts.push(found);
       which.push(position);
     });
-    if (which.length && count <= MOST_NUMBERS) window.Plotly.restyle(plot, { text: texts }, which);
+    if (which.length) window.Plotly.restyle(plot, { text: texts }, which);
   }
 
   function fit() {
@@ -168,7 +181,10 @@
       });
     });
     const canvas = document.querySelector(".gantt-card .canvas");
-    new ResizeObserver(() => { const plot = frame(); if (plot) window.Plotly.Plots.resize(plot); }).observe(canvas);
+    new ResizeObserver(function () {
+      const plot = frame();
+      if (plot) window.Plotly.Plots.resize(plot).then(number);
+    }).observe(canvas);
     canvas.addEventListener("keydown", function (event) {
       const acts = {
         "+": [0.7, 0], "=": [0.7, 0], "-": [1.4, 0], ArrowLeft: [1, -0.1], ArrowRight: [1, 0.1],

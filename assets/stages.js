@@ -94,6 +94,7 @@
     const tall = fit.tall + rise * (pitch - fit.h - fit.gy) + (fit.lines.length - 1) * (between - LINE_GAP);
     let top = Math.max(PAD - 4, (box.clientHeight - tall) / 2);
     const at = {};
+    const taken = []; /* rectangles that no label may cover */
     const sheet = made("div", "sheet", null, box);
     const svg = drawn("svg", { "aria-hidden": "true" }, sheet);
     for (const line of fit.lines) {
@@ -104,14 +105,14 @@
           x: left + (told.column - line.from) * (fit.w + fit.gx), y: line.top + (told.lane - line.low) * pitch, line: line,
         };
       }
-      heads(sheet, line, fit, left, top);
+      heads(sheet, line, fit, left, top, taken);
       top = line.bottom + between;
     }
     const height = Math.max(box.clientHeight, top - between + PAD);
     sheet.style.height = height + "px";
     svg.setAttribute("width", box.clientWidth);
     svg.setAttribute("height", height);
-    arrows(svg, sheet, at, fit);
+    arrows(svg, sheet, at, fit, taken);
     for (const told of dag.boxes) stage(sheet, told, at[told.stage], fit);
     if (dag.edges.some((edge) => edge.between)) {
       const key = made("span", "between-key", null, sheet);
@@ -122,15 +123,17 @@
   }
 
   /* How many stages are still to pass, above each column. */
-  function heads(sheet, line, fit, left, top) {
+  function heads(sheet, line, fit, left, top, taken) {
     const depths = {};
     for (const told of line.boxes) depths[told.column] = Math.max(depths[told.column] || 0, told.depth);
     Object.keys(depths).forEach(function (column, i) {
       const words = (i === 0 && fit.name !== "mini" ? "depth " : "") + depths[column];
       const head = made("span", "depth", words, sheet);
-      head.style.left = left + (column - line.from) * (fit.w + fit.gx) + "px";
+      const middle = left + (column - line.from) * (fit.w + fit.gx) + fit.w / 2;
+      head.style.left = middle + "px";
       head.style.top = top - 2 + "px";
-      head.style.width = fit.w + "px";
+      const half = words.length * 3 + 4;
+      taken.push([middle - half, top - 2, middle + half, top + 12]);
     });
   }
 
@@ -147,22 +150,24 @@
     made("b", "", String(told.stage), head);
     if (fit.name !== "mini") made("span", "", told.who + (told.devices.length > 1 ? " ×" + told.devices.length : ""), head);
     if (fit.name === "full") {
-      if (told.bottleneck) made("em", "flag", "bottleneck", head);
+      const roomy = fit.w >= 176;
+      if (roomy && told.bottleneck) made("em", "flag", "bottleneck", head);
       const time = made("span", "row", null, box);
-      made("span", "", "fwd ", time);
+      if (roomy) made("span", "", "fwd ", time);
       made("b", "", told.forward, time);
-      made("span", "", " bwd ", time);
+      made("span", "", roomy ? " bwd " : " / ", time);
       made("b", "", told.backward, time);
-      made("span", "row", told.share + " of work · " + told.flight + " in flight", box);
-      made("span", "row", told.samples + (told.samples === 1 ? " sample" : " samples") + (told.recompute ? " · recompute" : ""), box);
-      memory(box, told, true);
+      made("span", "row", told.share + (roomy ? " of work · " : " · ") + told.flight + " in flight", box);
+      const last = made("span", "row", told.samples + (told.samples === 1 ? " sample" : " samples") + (told.recompute ? " · recompute" : ""), box);
+      if (!roomy && told.bottleneck) made("em", "flag", " bottleneck", last);
+      memory(box, told, roomy ? told.peak : told.peak_short);
     } else if (fit.name === "compact" || fit.name === "snug") {
       made("span", "row", told.both + (fit.w > 112 ? " · " + told.share : ""), box);
-      memory(box, told, false);
+      memory(box, told, null);
     } else if (fit.name === "line") {
       made("span", "row", told.both, head);
     } else {
-      memory(box, told, false);
+      memory(box, told, null);
     }
     box.addEventListener("mouseenter", () => hover(told.stage));
     box.addEventListener("mouseleave", () => hover(null));
@@ -173,17 +178,17 @@
     const row = made("span", "held", null, box);
     const bar = made("i", "bar" + (told.of_cap > 1 ? " over" : ""), null, row);
     made("i", "", null, bar).style.width = Math.min(100, 100 * (told.of_cap || 0)) + "%";
-    if (words) made("span", "", told.peak, row);
+    if (words) made("span", "", words, row);
   }
 
   /* -- arrows ------------------------------------------------------------------------------------- */
 
-  function arrows(svg, sheet, at, fit) {
+  function arrows(svg, sheet, at, fit, taken) {
     const defs = drawn("defs", {}, svg);
     const tip = drawn("marker", { id: "tip", viewBox: "0 0 6 6", refX: 5.5, refY: 3, markerWidth: 6, markerHeight: 6,
       markerUnits: "userSpaceOnUse", orient: "auto" }, defs);
     drawn("path", { d: "M0,0L6,3L0,6Z", class: "tip" }, tip);
-    const taken = Object.values(at).map((p) => [p.x, p.y, p.x + fit.w, p.y + fit.h]);
+    for (const p of Object.values(at)) taken.push([p.x, p.y, p.x + fit.w, p.y + fit.h]);
     const labels = [];
     dag.edges.forEach(function (edge, i) {
       const a = at[edge.source];

@@ -11,6 +11,7 @@ from explorer.view import text
 from explorer.view.bars import Bars
 from explorer.view.phases import RowPhases, is_pipelined
 from explorer.view.stage_boxes import device_words
+from explorer.view.stage_layout import stage_columns, stage_lanes
 
 RowKind = Literal["devices", "stages"]
 MAX_STAGE_ROWS = 64
@@ -66,17 +67,19 @@ def device_rows(plan: Mapping[str, Any]) -> Rows:
 
 
 def stage_rows(plan: Mapping[str, Any]) -> Rows:
-    """A row for every stage; glue is on the row of the stage whose device it shares, and the bars of all
-    replicas but the first are hidden, since they are the same."""
+    """A row for every stage, in the order of the stage view: by depth, then from top to bottom.
+
+    Glue is on the row of the stage whose device it shares, and the bars of all replicas but the first are
+    hidden, since they are the same."""
     stages = plan["stages"]
     names = [device["name"] for device in plan["devices"]]
     shared = Counter(device for stage in stages for device in stage["devices"])
-    row_of: dict[int, int] = {}
-    shown: list[int] = []
-    for i, stage in enumerate(stages):
-        if not stage["glue"]:
-            row_of[i] = len(shown)
-            shown.append(i)
+    pairs = [(source, target) for source, target, _, _ in plan["stage_edges"]]
+    columns = stage_columns(len(stages), pairs)
+    lanes = stage_lanes(columns, pairs)
+    shown = [i for i, stage in enumerate(stages) if not stage["glue"]]
+    shown.sort(key=lambda i: (columns[i], lanes[i]))
+    row_of = {number: row for row, number in enumerate(shown)}
     for i, stage in enumerate(stages):
         if i not in row_of:
             row_of[i] = next((n for n, host in enumerate(shown) if stage["devices"][0] in stages[host]["devices"]), 0)

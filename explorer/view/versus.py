@@ -44,10 +44,9 @@ def story(told: Sequence[Mapping[str, Any]]) -> str:
     first, second = told
     times = text.seconds_alike([first["seconds"], second["seconds"]], 3)
     words = []
-    for facts_, shown in zip(told, times, strict=True):
-        words.append(
-            f"{name(facts_['planner'])} {shown}, depth {facts_['depth']}, bubble {text.percent(facts_['bubble'])}"
-        )
+    for fact, shown in zip(told, times, strict=True):
+        bubble = text.percent(round(fact["bubble"], 2))
+        words.append(f"{name(fact['planner'])} {shown}, depth {fact['depth']}, bubble {bubble}")
     if name(second["planner"]) != second["planner"]:
         words[1] = words[1][:1].lower() + words[1][1:]
     return "; ".join(words)

@@ -188,7 +188,7 @@ class Conversation(PairTalk):
 
     def _progress(self, event: Event) -> None:
         if event["plan"] is not None:
-            self.plan, self.drawn = event["plan"], self.session
+            self.plan, self.drawn, self.answered = event["plan"], self.session, None
             self._draw("incumbent")
         bits = [text.seconds(event["elapsed_s"])]
         if event["objective_s"]:
@@ -236,9 +236,7 @@ class Conversation(PairTalk):
                 state = "cancelled"
             self._stand(state, event["planner"], "infeasible" if state == "infeasible" else "no plan")
             return
-        self.plan, self.drawn = event["plan"], self.session
-        if self.session is not None and self.skeleton is not None:
-            self.pairing.add_result(self.session, event, self.skeleton["hash"])
+        self.plan, self.drawn, self.answered = event["plan"], self.session, event
         self._draw("final")
         self.shown_s = self.plan["objective_s"]
         self._stand(*_outcome(event), query)

@@ -21,7 +21,8 @@ from explorer.web.picture import Message, Picture
 class PairTalk(Picture):
     """A picture with a backend: it asks for the plans of a pair that are missing, and shows one of them.
 
-    standing: state, word and more of the status that stays until there is another plan.
+    standing: state, word and more of the status that stays until there is another plan. answered: the
+    ``result`` event of the plan on the page.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class PairTalk(Picture):
         self.shown_s: float | None = None
         self.standing = ("none", "no plan", "")
         self.wants_pair = False
+        self.answered: Event | None = None
 
     # -- from the browser -----------------------------------------------------------------------
 
@@ -92,6 +94,8 @@ class PairTalk(Picture):
     def _follow(self) -> None:
         """Ask for the plans that the pair lacks, if they are wanted, and say how it stands."""
         session = self.session
+        if self._of_pair() and session is not None and self.answered is not None and self.skeleton is not None:
+            self.pairing.add_result(session, self.answered, self.skeleton["hash"])
         if session is not None and session.look.pair and self.job is None and self.pairing.job is None:
             wanted = self.wants_pair or self._of_pair() is not None
             if wanted and self.skeleton is not None and self.pairing.missing(session):

@@ -83,14 +83,19 @@ class Pairing:
     def add_result(self, session: Session, event: Event, model: str) -> None:
         """The answer of a solve of ``model``, if its planner is one of the pair and nobody cancelled it."""
         plan = event["plan"]
-        if session.planner not in session.look.pair or plan is None or event["stop_reason"] == "CANCELLED":
+        planner = event["planner"]
+        known = self.kept.get(question(session), {}).get(planner)
+        if planner not in session.look.pair or plan is None or event["stop_reason"] == "CANCELLED":
+            return
+        facts = versus.facts(plan)
+        if known is not None and known.facts == facts:
             return
         answer = Answer(
-            session.planner,
+            planner,
             event["status"],
             event["stop_reason"],
             event["runtime_s"],
-            versus.facts(plan),
+            facts,
             packed(plan),
             model=model,
         )

@@ -41,7 +41,9 @@ def legend(plan: Mapping[str, Any]) -> list[Component]:
         html.Span(
             [
                 html.I(className=f"key phase {told['name']}"),
-                html.Span([f"{told['name']} ", html.B(text.percent(round(told["share"], 2))), f", {idle} % idle"]),
+                html.Span(
+                    [f"{told['name']} ", html.B(text.percent(round(told["share"], 2))), html.Em(f", {idle} % idle")]
+                ),
             ],
             className="legend",
             title=f"{PHASE_HINTS[told['name']]}: {told['text']} of the devices' time, {told['idle_text']} idle",

@@ -2,6 +2,8 @@
 
 A comparison has the planners "auto" (the even plan), "single" (all on one device) and "round", which
 cannot be asked; under a time limit of more than a minute "slow" is compared too, until it is stopped.
+The model "branches" is planned for seven devices, as a DAG of stages by "graph-pipeline" and as a row of
+them by "pipedream-iter"; of the chain both make the even plan.
 """
 
 from __future__ import annotations
@@ -17,14 +19,24 @@ from explorer.jobs import CompareRequest
 from explorer.view import events
 from explorer.view.comparison import UNSUPPORTED, Row, result_row
 from explorer.view.events import Event
+from explorer.view.session import PAIR
 from explorer.web.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, SolveRequest
 from solvers.assemble import assemble
 from solvers.evaluate import evaluate
+from solvers.formats.workload import Workload
 from solvers.plan import Plan
 from solvers.problem import Problem
 from solvers.result import Progress, Result, Status, StopReason
 from solvers.simulate import simulate
-from tests.view.small import GIB, chain_problem, chain_workload, even_plan
+from tests.view.small import (
+    GIB,
+    branches_problem,
+    branches_workload,
+    chain_problem,
+    chain_workload,
+    even_plan,
+    pair_plans,
+)
 
 BUSY_S = 20.0
 """How long the planner "slow" pretends to search."""
@@ -39,10 +51,14 @@ class FakeBackend:
 
     def catalogue(self) -> Catalogue:
         return Catalogue(
-            (ModelEntry("chain", "8 blocks of 12 operators"), ModelEntry("broken", "does not load")),
+            (
+                ModelEntry("chain", "8 blocks of 12 operators"),
+                ModelEntry("branches", "three branches and a join"),
+                ModelEntry("broken", "does not load"),
+            ),
             (
                 PlannerEntry("auto", "exact", "hand-made"),
-                *(PlannerEntry(name, "heuristic", "hand-made") for name in ("slow", "single", "round")),
+                *(PlannerEntry(name, "heuristic", "hand-made") for name in ("slow", "single", "round", *PAIR)),
             ),
             (KindEntry("V100-16GB", 16 * GIB), KindEntry("H100-80GB", 80 * GIB)),
         )
@@ -81,8 +97,8 @@ class FakeBackend:
             tell(events.failed("broken: this model is here to fail"))
             return
         problem = self._problem(request)
-        tell(events.model(chain_workload(), request.known))
-        plan = even_plan(problem)
+        tell(events.model(self._workload(request), request.known))
+        plan = self._plan(request.model, request.planner, problem)
         schedule = simulate(problem, plan)
         objective, started = schedule.makespan_s, time.perf_counter()
         if max(schedule.peak_bytes()) > problem.cluster.devices[0].memory_bytes:
@@ -105,7 +121,14 @@ class FakeBackend:
 
     def _compare(self, request: CompareRequest, tell: Callable[[Event], None], stop: threading.Event) -> None:
         problem = self._problem(request)
-        tell(events.model(chain_workload(), request.known))
+        tell(events.model(self._workload(request), request.known))
+        if request.planners:
+            rows = [
+                self._row(problem, name, self._plan(request.model, name, problem), Status.FEASIBLE, tell)
+                for name in request.planners
+            ]
+            tell(events.compared(rows, len(rows)))
+            return
         single = assemble(problem, [(0,)] * len(problem.graph), problem.micro_batches)
         rows = []
         for contiguity in request.contiguities or (request.settings.contiguity,):
@@ -135,8 +158,20 @@ class FakeBackend:
         return row
 
     @staticmethod
+    def _workload(request: SolveRequest | CompareRequest) -> Workload:
+        return branches_workload() if request.model == "branches" else chain_workload()
+
+    @staticmethod
+    def _plan(model: str, planner: str, problem: Problem) -> Plan:
+        if model != "branches":
+            return even_plan(problem)
+        return pair_plans(problem)[planner == PAIR[1]]
+
+    @staticmethod
     def _problem(request: SolveRequest | CompareRequest) -> Problem:
         asked = request.settings
+        if request.model == "branches":
+            return branches_problem(7, asked.micro_batches or 8, asked.pipeline, 2 if asked.devices_per_node else 1)
         devices = asked.devices or 4
         own = 16 * GIB if asked.device_kind in (None, "V100-16GB") else 80 * GIB
         mini = asked.mini_batch or 16

@@ -147,7 +147,7 @@ def test_a_click_on_a_bar_highlights_its_stage(fake):
     fake.open()
     bar = fake.browser.find_elements(By.CSS_SELECTOR, "#gantt .barlayer .point path")[0]
     ActionChains(fake.browser).move_to_element(bar).pause(0.3).click().perform()
-    fake.until(lambda: "Kind" in fake.text("inspector"))
+    fake.until(lambda: "In flight" in fake.text("inspector"))
     dim = "return document.getElementById('graph')._cyreg.cy.nodes('.dim').length"
     assert 0 < fake.js(dim) < len(fake.boxes)
 

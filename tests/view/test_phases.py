@@ -60,7 +60,8 @@ def test_one_pass_has_no_phases():
 def test_rows_are_stages_where_each_device_has_one():
     rows = gantt_rows.rows_of(view(GRAPH), "auto")
     assert rows.kind == "stages"
-    assert [row.stage for row in rows.rows] == list(range(7))
+    assert [row.stage for row in rows.rows] == [0, 2, 4, 1, 3, 5, 6]
+    assert [row.stage for row in gantt_rows.rows_of(view(ROW), "auto").rows] == list(range(7))
     assert rows.rows[0].label.startswith("0 · GPU ")
     assert gantt_rows.rows_of(view(GRAPH), "devices").kind == "devices"
 

@@ -26,7 +26,7 @@ PIPELINES = {
     Pipeline.ZERO_BUBBLE: "Zero-bubble",
     Pipeline.PLANNER: "Planner's own",
 }
-PER_NODE = {"auto": "1 node", "2": "2 a node", "4": "4 a node", "8": "8 a node"}
+PER_NODE = {"auto": "1 node", "2": "2/node", "4": "4/node", "8": "8/node"}
 REPLICAS = {"1": "off", "2": "2", "4": "4", "8": "8", "all": "all"}
 
 

@@ -1,0 +1,164 @@
+"""Two plans of one question on one page, message by message, without sockets."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from explorer.view import events
+from explorer.view.comparison import UNSUPPORTED, Row, result_row
+from explorer.view.session import Choices
+from explorer.web.conversation import Conversation
+from explorer.web.live import encode
+from solvers.evaluate import evaluate
+from solvers.result import Result, Status, StopReason
+from tests.browser.test_conversation import Recorder, kinds
+from tests.view.small import branches_problem, branches_workload, pair_plans
+
+PAIR = ("graph-pipeline", "pipedream-iter")
+CHOICES = Choices(("branches",), ("auto", *PAIR), ("toy",))
+PROBLEM = branches_problem()
+PLANS = dict(zip(("graph-pipeline", "pipedream-iter"), pair_plans(PROBLEM), strict=True))
+
+
+def outcome(planner):
+    plan = PLANS.get(planner, PLANS["graph-pipeline"])
+    seconds = evaluate(PROBLEM, plan).iteration_s
+    return Result(PROBLEM, plan, Status.FEASIBLE, StopReason.FINISHED, seconds, 0.0, 0.1, planner)
+
+
+def row(planner):
+    found = outcome(planner)
+    return events.row(
+        result_row(planner, "heuristic", "", found, evaluate(PROBLEM, found.plan)), PROBLEM.objective, found
+    )
+
+
+@pytest.fixture
+def talk():
+    sent = []
+    talk = Conversation(Recorder(), CHOICES, {}, sent.append, lambda turn, event: talk.on_event(turn, event))
+    talk.sent = sent
+    return talk
+
+
+def solved(talk, planner="auto", **session):
+    talk.receive({"type": "solve", "session": {"planner": planner, **session}})
+    tell = talk.backend.asked[-1][1]
+    tell(events.model(branches_workload(), talk.backend.asked[-1][0].known))
+    tell(events.result(outcome(planner)))
+
+
+def strip(talk):
+    return json.dumps([m["props"]["pair"] for m in talk.sent if "pair" in m.get("props", {})][-1], default=str)
+
+
+def finish(talk, *planners):
+    tell = talk.backend.asked[-1][1]
+    for planner in planners:
+        tell(row(planner))
+    tell(events.compared([], len(planners)))
+
+
+def test_both_are_asked_for_at_once_and_the_first_is_shown(talk):
+    solved(talk)
+    assert "Compare with a sequential pipeline" in encode({"s": talk._strip()})
+    talk.receive({"type": "pair"})
+    assert talk.backend.asked[-1][0].planners == PAIR
+    finish(talk, *PAIR)
+    assert talk.plan["planner"] == "graph-pipeline"
+    assert talk.session.planner == "graph-pipeline"
+    assert "1.69" in encode({"s": talk._strip()})
+    asked = len(talk.backend.asked)
+    talk.receive({"type": "show-pair", "element": "1"})
+    assert talk.plan["planner"] == "pipedream-iter"
+    assert len(talk.backend.asked) == asked
+    assert "planner=pipedream-iter" in talk.sent[-1]["query"]
+    assert "pair=" in talk.sent[-1]["query"]
+
+
+def test_the_plan_at_hand_is_not_asked_for_again(talk):
+    talk.receive({"type": "view", "pair": ",".join(PAIR)})
+    solved(talk, "pipedream-iter")
+    assert talk.backend.asked[-1][0].planners == ("graph-pipeline",)
+    finish(talk, "graph-pipeline")
+    assert talk.plan["planner"] == "pipedream-iter"
+    ends = [m["figure"]["layout"]["xaxis"]["range"][1] for m in talk.sent if m["type"] == "plan"]
+    talk.receive({"type": "show-pair", "element": "0"})
+    assert [m for m in talk.sent if m["type"] == "plan"][-1]["figure"]["layout"]["xaxis"]["range"][1] == ends[-1]
+
+
+def test_other_settings_are_another_question_and_coming_back_costs_one_solve(talk):
+    talk.receive({"type": "view", "pair": ",".join(PAIR)})
+    solved(talk, "graph-pipeline")
+    finish(talk, "pipedream-iter")
+    solved(talk, "graph-pipeline", micro_batches=4)
+    assert talk.backend.asked[-1][0].planners == ("pipedream-iter",)
+    finish(talk, "pipedream-iter")
+    asked = len(talk.backend.asked)
+    solved(talk, "graph-pipeline", theme="dark")
+    assert len(talk.backend.asked) == asked + 1
+
+
+def test_a_new_question_stops_the_search_for_the_other_plan(talk):
+    talk.receive({"type": "view", "pair": ",".join(PAIR)})
+    solved(talk, "graph-pipeline")
+    older = talk.backend.asked[-1][1]
+    talk.receive({"type": "solve", "session": {"planner": "graph-pipeline", "micro_batches": 4}})
+    assert "job2" in talk.backend.cancelled
+    talk.sent.clear()
+    older(row("pipedream-iter"))
+    assert talk.sent == []
+
+
+def test_a_planner_that_cannot_says_why(talk):
+    solved(talk, "graph-pipeline")
+    talk.receive({"type": "pair"})
+    tell = talk.backend.asked[-1][1]
+    refused = Row("pipedream-iter", "acyclic", "heuristic", "", UNSUPPORTED, reason="it is square")
+    tell(events.row(refused, PROBLEM.objective, None))
+    tell(events.compared([refused], 1))
+    assert "Sequential: it is square." in encode({"s": talk._strip()})
+    assert talk.plan["planner"] == "graph-pipeline"
+    assert kinds(talk)[-2:].count("feasible") == 1
+    asked = len(talk.backend.asked)
+    talk._follow()
+    assert len(talk.backend.asked) == asked
+
+
+def test_a_cancelled_answer_is_not_kept(talk):
+    solved(talk, "graph-pipeline")
+    talk.receive({"type": "pair"})
+    talk.receive({"type": "cancel"})
+    assert talk.backend.cancelled == ["job2"]
+    talk.backend.asked[-1][1](events.failed("the job was cancelled before it began"))
+    assert "failed" not in kinds(talk)
+    assert "Not planned yet: Sequential" in encode({"s": talk._strip()})
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "view"},
+        {"type": "view", "graph": ["stages"]},
+        {"type": "view", "pair": "auto,os.system"},
+        {"type": "show-pair"},
+        {"type": "show-pair", "element": "2"},
+        {"type": "show-pair", "element": ["0"]},
+        {"type": "unpair"},
+        {"type": "select", "kind": "stage", "id": "99"},
+        {"type": "select", "kind": "stage", "id": "²"},
+    ],
+)
+def test_odd_messages_do_no_harm(talk, message):
+    solved(talk)
+    talk.receive(message)
+    assert talk.look.pair == ()
+
+
+def test_a_closed_page_cancels_the_search_for_the_other_plan(talk):
+    solved(talk, "graph-pipeline")
+    talk.receive({"type": "pair"})
+    talk.close()
+    assert talk.backend.cancelled == ["job2"]

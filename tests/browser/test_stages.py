@@ -1,0 +1,135 @@
+"""The picture for teaching: stages as a DAG and as rows, and the same model as a chain of them."""
+
+from __future__ import annotations
+
+import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+from tests.browser.test_page import lanes
+
+pytestmark = pytest.mark.browser
+
+BRANCHES = "model=branches&devices=7&theme=light"
+PRESSED = "return document.querySelector(`#${arguments[0]} [aria-pressed=true]`)?.innerText"
+ROWS = """
+const shown = document.getElementById('gantt').layout.yaxis.ticktext;
+return shown.map((t) => t.replace(/<[^>]*>/g, '').replace(/■/g, '').trim());
+"""
+END = "return document.getElementById('gantt').layout.xaxis.range[1]"
+STAGES = """
+const boxes = [...document.querySelectorAll('#stages .stage')].map((b) => b.getBoundingClientRect());
+return boxes.map((r) => [r.left, r.top, r.right, r.bottom]);
+"""
+FRAME = """
+const r = document.getElementById('stages').getBoundingClientRect();
+return [r.left, r.top, r.right, r.bottom];
+"""
+VEIL = "return document.getElementById('gantt').layout.shapes.some((s) => s.layer === 'above' && s.opacity < 1)"
+
+
+def test_the_stages_are_a_view_of_their_own_that_the_link_keeps(fake):
+    fake.open(BRANCHES)
+    fake.click("#graph-kind [data-value=stages]")
+    fake.until(lambda: "graph=stages" in fake.query)
+    boxes = fake.js(STAGES)
+    assert len(boxes) == 7
+    frame = fake.js(FRAME)
+    for i, (left, top, right, bottom) in enumerate(boxes):
+        assert frame[0] <= left < right <= frame[2]
+        assert frame[1] <= top < bottom <= frame[3]
+        for x0, y0, x1, y1 in boxes[:i]:
+            assert right <= x0 or x1 <= left or bottom <= y0 or y1 <= top
+    assert fake.js("return document.querySelectorAll('#stages .arrow').length") == 6
+    assert "7 stages, depth 3" in fake.text("stages-note")
+    fake.open(fake.query.removeprefix("?"))
+    assert fake.js(PRESSED, "graph-kind") == "Stages"
+    assert len(fake.js(STAGES)) == 7
+    fake.click("#graph-kind [data-value=operators]")
+    fake.until(lambda: "graph=" not in fake.query)
+
+
+def test_a_click_on_a_stage_selects_it_everywhere_and_a_second_one_releases(fake):
+    fake.open(BRANCHES + "&graph=stages")
+    fake.click("#stages [data-stage='3']")
+    fake.until(lambda: "Stage 3" in fake.text("inspector"))
+    assert fake.js(VEIL)
+    dim = "return document.getElementById('graph')._cyreg.cy.nodes('.dim').length"
+    assert 0 < fake.js(dim) < len(fake.boxes)
+    fake.click("#stages [data-stage='3']")
+    fake.until(lambda: not fake.js(VEIL))
+    assert fake.js(dim) == 0
+
+
+def test_stages_are_reached_by_keyboard(fake):
+    fake.open(BRANCHES + "&graph=stages")
+    fake.js("document.querySelector('#stages .stage').focus()")
+    keys = ActionChains(fake.browser)
+    keys.send_keys(Keys.ARROW_RIGHT, Keys.ENTER).perform()
+    fake.until(lambda: "Stage 1" in fake.text("inspector"))
+    keys.send_keys(Keys.ESCAPE).perform()
+    fake.until(lambda: not fake.js(VEIL))
+
+
+def test_rows_are_stages_or_devices_as_asked(fake):
+    fake.open(BRANCHES)
+    assert fake.js(PRESSED, "gantt-rows") == "Stages"
+    assert fake.js(ROWS)[0] == "0 · GPU 0"
+    assert "warm-up" in fake.text("gantt-legend")
+    fake.click("#gantt-rows [data-value=devices]")
+    fake.until(lambda: fake.js(ROWS) == [f"GPU {i}" for i in range(7)])
+    assert "rows=devices" in fake.query
+    fake.open(fake.query.removeprefix("?"))
+    assert fake.js(PRESSED, "gantt-rows") == "Devices"
+    assert lanes(fake) == {f"GPU {i}" for i in range(7)}
+
+
+def test_zooming_in_numbers_the_micro_batches(fake):
+    fake.open(BRANCHES + "&micro_batches=64")
+    numbered = "return document.getElementById('gantt').data.flatMap((t) => t.text || []).filter((t) => t).length"
+    before = fake.js(numbered)
+    canvas = fake.find(".gantt-card .canvas")
+    for _ in range(8):
+        canvas.send_keys("+")
+    fake.until(lambda: fake.js(numbered) > before)
+    canvas.send_keys("0")
+    fake.until(lambda: fake.js(numbered) == before)
+
+
+def test_one_click_plans_the_sequential_pipeline_too_and_toggling_asks_nobody(fake):
+    fake.open(BRANCHES + "&graph=stages")
+    fake.click("[data-act=pair]")
+    fake.until(lambda: "1.69× faster" in fake.text("pair"))
+    fake.settle()
+    assert fake.js(PRESSED, "pair") == "Graph pipeline"
+    assert "Sequential ends at" in fake.js("return document.getElementById('gantt').layout.annotations[0].text")
+    end, graph = fake.js(END), fake.js(STAGES)
+    told = fake.js("return window.__pe_timing.length")
+    fake.change(lambda: fake.click("[data-act=show-pair][data-arg='1']"))
+    assert fake.js(PRESSED, "pair") == "Sequential"
+    assert fake.js(END) == end
+    assert "depth 7" in fake.text("stages-note")
+    assert fake.js(STAGES) != graph
+    assert "planner=pipedream-iter" in fake.query
+    assert fake.js("return window.__pe_timing.length") - told <= 1
+    fake.open(fake.query.removeprefix("?"))
+    fake.until(lambda: "1.69× faster" in fake.text("pair"))
+    fake.settle()
+    assert fake.js(PRESSED, "pair") == "Sequential"
+    fake.click("[data-act=unpair]")
+    fake.until(lambda: "pair=" not in fake.query)
+
+
+def test_on_a_chain_both_are_the_same_and_it_says_so(fake):
+    fake.open("model=chain&pair=graph-pipeline,pipedream-iter")
+    fake.until(lambda: "equally fast, as both are chains of stages" in fake.text("pair"))
+    fake.settle()
+
+
+def test_the_settings_of_pipelines_are_kept_by_a_link(fake):
+    query = "model=chain&pipeline=zero-bubble&devices_per_node=4&max_replicas=all&recompute=true"
+    fake.open(query)
+    for part in query.split("&"):
+        assert part in fake.query
+    assert fake.js("return document.getElementById('pipeline').value") == "Zero-bubble"
+    assert fake.js("return document.getElementById('recompute').checked")
