@@ -9,12 +9,18 @@ from collections.abc import Callable
 from solvers.bounds import lower_bound_s, proved_infeasible
 from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
 from solvers.monitor import PROVED, Monitor, Stop, ignore, never
+from solvers.own_order import own_orders
 from solvers.plan import Plan
 from solvers.planner import Planner
 from solvers.planners import PLANNERS
-from solvers.problem import Problem
+from solvers.problem import Objective, Pipeline, Problem
 from solvers.result import Progress, Result, Status, StopReason
 from solvers.verify import verify
+
+REORDERED = 4
+"""How many of the last incumbents are tried in other orders: the best one in 1F1B need not be the best."""
+LATE_ACTIONS = 1000
+"""Actions of a plan whose orders are judged in a moment: about 20 microseconds each and order."""
 
 
 def solve(
@@ -33,6 +39,7 @@ def solve(
 
     start: a plan to improve on. gap: stop when (objective - bound) / objective is at most this.
     should_stop is asked often; on_progress gets every improvement with the best plan so far.
+    With the pipeline left to the planner, other orders are tried for the best plans of an ITERATION.
     OPTIMAL means: with the problem's pipeline order, for its contiguity, costs and transfer model,
     among plans in which a stage has one device or, if ``max_replicas`` allows, several
     accelerators of one kind that no other set of operators uses; or a bound proves it among all plans.
@@ -43,7 +50,15 @@ def solve(
     reason = chosen.unsupported(problem)
     if reason:
         raise UnsupportedProblem(f"planner {chosen.name}: {reason}")
-    monitor = Monitor(problem, time_limit_s, gap, seed, should_stop, on_progress, clock)
+    incumbents: list[Plan] = []
+
+    def tell(step: Progress, best: Plan | None) -> None:
+        if best is not None and (not incumbents or best is not incumbents[-1]):
+            incumbents.append(best)
+        on_progress(step, best)
+
+    reorders = problem.pipeline is Pipeline.PLANNER and problem.objective is Objective.ITERATION
+    monitor = Monitor(problem, time_limit_s, gap, seed, should_stop, tell if reorders else on_progress, clock)
     stop_reason = StopReason.FINISHED
     covered = False
     impossible = proved_infeasible(problem)
@@ -57,7 +72,28 @@ def solve(
             covered = chosen(problem, monitor)
         except Stop as stop:
             stop_reason = stop.reason
+        if reorders and stop_reason is not StopReason.CANCELLED:
+            stop_reason = _reorder(problem, monitor, incumbents[: -REORDERED - 1 : -1], stop_reason)
     return _result(problem, chosen, monitor, stop_reason, covered, seed)
+
+
+def _reorder(problem: Problem, monitor: Monitor, plans: list[Plan], stop_reason: StopReason) -> StopReason:
+    """Offer other orders for the stages of plans; why the search ended. After the time limit only where
+    that takes no time worth mentioning."""
+    late = stop_reason is StopReason.TIME_LIMIT
+    try:
+        for plan in plans:
+            if late and sum(map(len, plan.order)) > LATE_ACTIONS:
+                break
+            for other in own_orders(problem, plan):
+                if not late:
+                    monitor.check()
+                monitor.offer(other)
+            if late:
+                break
+    except Stop as stop:
+        return stop.reason
+    return stop_reason
 
 
 def named(name: str) -> Planner:

@@ -1,0 +1,57 @@
+"""Other orders for the stages of a plan: what a planner may choose when the pipeline is left to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from solvers.arrange import arranged_as
+from solvers.orders import stage_waits
+from solvers.plan import Plan
+from solvers.problem import Problem
+from solvers.stage_actions import Run, StageActions, shortest_first, splits, stage_actions
+from solvers.zero_bubble import PATIENCE
+
+EAGER = (0, 1, 2, 4)
+"""Forwards more than 1F1B that a device runs when it would idle."""
+MOST_OFFERED = 4
+"""Runs of each kind, whole and split backwards, that are worth judging."""
+
+
+def own_orders(problem: Problem, plan: Plan) -> Iterator[Plan]:
+    """The plan's stages in other orders, the most promising first; they may not fit.
+
+    Event simulations with the time that transfers take: with a few more forwards in flight than the plan's
+    stages have, when a device would idle, or as many as there are; with B whole and, where the graph
+    allows it, with gradients of parameters put off (see `zero_bubble`). Simulated length tells which are
+    promising; links that transfers keep busy, and memory, are for the judge to see.
+    """
+    if not problem.has_backward():
+        return
+    waits = stage_waits(problem.graph, [stage.operators for stage in plan.stages])
+    found: list[tuple[StageActions, Run]] = []
+    for split in (True, False) if splits(problem.graph) else (False,):
+        actions = stage_actions(problem, plan.stages, split=split)
+        found += [(actions, run) for run in _runs(problem, plan, actions, split=split)[:MOST_OFFERED]]
+    for actions, run in sorted(found, key=lambda pair: pair[1].length_s):
+        yield arranged_as(problem, plan.stages, waits, actions.per_device(run), "custom")
+
+
+def _runs(problem: Problem, plan: Plan, actions: StageActions, *, split: bool) -> list[Run]:
+    counts = [problem.mini_batch // stage.micro_batch_size for stage in plan.stages]
+    base = [min(stage.in_flight, count) for stage, count in zip(plan.stages, counts, strict=True)]
+    most = max(keeps * stage.micro_batch_size for keeps, stage in zip(base, plan.stages, strict=True))
+    level = [max(a, min(most // s.micro_batch_size, c)) for a, s, c in zip(base, plan.stages, counts, strict=True)]
+    runs: list[Run | None] = []
+    for more in EAGER:
+        for start in (base, level) if split else (base,):
+            limits = [min(keeps + more, count) for keeps, count in zip(start, counts, strict=True)]
+            runs += _with_limits(actions, limits, base, split=split)
+    return shortest_first([*runs, *_with_limits(actions, counts, counts, split=split)])
+
+
+def _with_limits(
+    actions: StageActions, limits: Sequence[int], ahead: Sequence[int], *, split: bool
+) -> list[Run | None]:
+    if not split:
+        return [actions.run(order, limits) for order in ("BF", "FB")]
+    return [actions.run("IFW", limits, ahead=begun, patience=p) for begun in (ahead, limits) for p in PATIENCE]
