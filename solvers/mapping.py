@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-ROUNDS = 12
+ROUNDS = 20
 """Restarts without success after which the search for a mapping ends."""
 TOGETHER = 1e-6
 """Share of all bytes that replicas without gradients count as exchanging: where it costs nothing else they

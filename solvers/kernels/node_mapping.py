@@ -11,6 +11,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solvers.kernels.node_starts import grow, pack
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -104,44 +106,6 @@ def descend(mutual: Floats, node_of: Ints, nodes: int, taken: int, work: Ints) -
 
 
 @njit(cache=True)
-def pack(mutual: Floats, start: Ints, order: Ints, room: Ints, node_of: Ints) -> None:
-    """Fill ``node_of`` stage by stage in ``order``: each in the node that pulls most of those it fits into
-    (the fullest, if none pulls more), one that fits nowhere in the emptiest nodes.
-
-    start: stage s has the seats start[s]:start[s + 1]. room: devices of each node.
-    """
-    nodes, stages = len(room), len(start) - 1
-    left = room.copy()
-    placed = np.zeros(len(node_of), np.bool_)
-    for s in order:
-        first, last = start[s], start[s + 1]
-        chosen = -1
-        most = 0.0
-        for k in range(nodes):
-            if left[k] < last - first:
-                continue
-            pull = 0.0
-            for u in range(first, last):
-                for v in range(start[stages]):
-                    if placed[v] and node_of[v] == k:
-                        pull += mutual[u, v]
-            if chosen < 0 or pull > most or (pull == most and left[k] < left[chosen]):
-                chosen, most = k, pull
-        for u in range(first, last):
-            if chosen < 0 or left[chosen] == 0:
-                chosen = int(np.argmax(left))
-            node_of[u] = chosen
-            placed[u] = True
-            left[chosen] -= 1
-    chosen = 0
-    for u in range(start[stages], len(node_of)):
-        while left[chosen] == 0:
-            chosen += 1
-        node_of[u] = chosen
-        left[chosen] -= 1
-
-
-@njit(cache=True)
 def _shake(node_of: Ints, start: Ints, taken: int, state: int) -> int:
     """Swap a random stage's seats of one node for random seats of another; the next state."""
     seats = len(node_of)
@@ -170,8 +134,9 @@ def _shake(node_of: Ints, start: Ints, taken: int, state: int) -> int:
 def map_to_nodes(weight: Floats, start: Ints, in_order: Ints, rounds: int, most_work: int) -> Ints:
     """The node of every seat, for the least `price`.
 
-    start: as in `pack`. in_order: the nodes of the devices, and of the seats where no other way is better.
-    rounds: shakes without success after which the search ends. most_work: pairs of seats it looks at.
+    start: stage s has the seats start[s]:start[s + 1]. in_order: the nodes of the devices, and of the seats where
+    no other way is better. rounds: shakes without success after which the search ends. most_work: pairs of seats
+    it looks at.
     """
     nodes, stages = in_order.max() + 1, len(start) - 1
     mutual = weight + weight.T
@@ -181,14 +146,16 @@ def map_to_nodes(weight: Floats, start: Ints, in_order: Ints, rounds: int, most_
     better = BETTER * weight.sum()
     work = np.array([most_work])
     current = best.copy()
+    largest_first = np.argsort(start[:-1] - start[1:], kind="mergesort")
     tries = attempt = 0
     state = 1
     while tries < rounds and least > 0 and work[0] > 0:
-        if attempt == 1:
-            pack(mutual, start, np.arange(stages), room, current)
-        elif attempt == 2:
-            pack(mutual, start, np.argsort(start[:-1] - start[1:], kind="mergesort"), room, current)
-        elif attempt > 2:
+        order = np.arange(stages) if attempt % 2 else largest_first
+        if 1 <= attempt <= 2:
+            pack(mutual, start, order, room, current)
+        elif 3 <= attempt <= 4:
+            grow(mutual, start, order, room, current)
+        elif attempt > 4:
             tries += 1
             current[:] = best
             for _ in range(1 + tries % 3):
