@@ -9,7 +9,7 @@ from numba import njit
 
 from solvers.kernels.pipeline_bundles import Messages, bundles_of
 from solvers.kernels.pipeline_orders import orders_of
-from solvers.kernels.pipeline_run import Keeps, Places, Units, Wires, folds, run_orders
+from solvers.kernels.pipeline_run import Keeps, folds, run_orders
 from solvers.kernels.pipeline_stages import (
     KINDS,
     F,
@@ -24,6 +24,7 @@ from solvers.kernels.pipeline_stages import (
     unit_numbers,
     waits_of,
 )
+from solvers.kernels.pipeline_transfers import Places, Units, Wires
 
 SIZE, REPLICAS, ROW, AGAIN, BLOCK, SLACK, HOST = range(7)
 """Columns of the table of stages."""

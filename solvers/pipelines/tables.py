@@ -10,8 +10,8 @@ from solvers.coarsen import Condensed
 from solvers.contiguity import forward_edges
 from solvers.graph import Phase
 from solvers.kernels.pipeline_bundles import Messages
-from solvers.kernels.pipeline_run import Wires
 from solvers.kernels.pipeline_stages import Floats, Ints, Operators
+from solvers.kernels.pipeline_transfers import Wires
 from solvers.problem import Problem
 
 PHASES = (Phase.FORWARD, Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT, Phase.UPDATE)
