@@ -25,13 +25,16 @@ ROUNDING = 1e-12
 @dataclass(frozen=True, slots=True)
 class PiperStage:
     """Nodes (ascending) that run as one stage: with which option, how many micro-batches in flight, and which
-    of them are recomputed."""
+    of them are recomputed. compute_s (with synchronisation), moved_s, and seconds, which is what of the two
+    counts: per sample."""
 
     nodes: tuple[int, ...]
     option: int
     flights: int
-    recomputed: tuple[int, ...]
-    seconds: float
+    recomputed: tuple[int, ...] = ()
+    compute_s: float = 0.0
+    moved_s: float = 0.0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,4 +147,4 @@ class Costed:
         seconds = max(compute_s, moved_s) if self.beside else compute_s + moved_s
         if over > 0 or not np.isfinite(seconds):
             return None
-        return PiperStage(tuple(sorted(mine)), option, flights, tuple(sorted(recomputed)), seconds)
+        return PiperStage(tuple(sorted(mine)), option, flights, tuple(sorted(recomputed)), compute_s, moved_s, seconds)

@@ -46,7 +46,7 @@ def _ways(costed: Costed, stage: PiperStage, spare: int) -> Iterator[tuple[Piper
     own = int(costed.devices[stage.option])
 
     def part(nodes: tuple[int, ...], option: int) -> PiperStage:
-        return PiperStage(nodes, option, 0, (), 0.0)
+        return PiperStage(nodes, option, 0)
 
     for option, devices in enumerate(costed.devices.tolist()):
         if own < devices <= own + spare:
