@@ -7,17 +7,18 @@ from dataclasses import replace
 
 from solvers.eager_order import Waits
 from solvers.errors import NoLink
-from solvers.flight_room import Room
-from solvers.interleaving import interleaved, most_held
+from solvers.flight_room import Floats, Room
+from solvers.interleaving import interleaved
 from solvers.orders import append_updates, pipeline_order
+from solvers.patterns import most_held
 from solvers.plan import Action, Plan, Stage
 from solvers.problem import Objective, Pipeline, Problem
 from solvers.simulate import simulate
 from solvers.stage_actions import Run, StageActions, splits
 from solvers.zero_bubble import zero_bubble
 
-TRIES = 6
-"""How many in-flight numbers are tried by simulation before a plan falls back to 1F1B."""
+TRIES = 8
+"""How many runs are tried by simulation before a plan falls back to 1F1B."""
 
 
 def arranged(problem: Problem, stages: Sequence[Stage], waits: Waits, blocks: Sequence[int] | None = None) -> Plan:
@@ -62,16 +63,16 @@ def _first_that_fits(
 ) -> Plan | None:
     """The shortest run whose memory fits by estimate or, of a few tried, by simulation."""
     room = Room(problem, stages, actions.received_bytes)
-    tried: set[tuple[int, ...]] = set()
+    tried: list[Floats] = []
     for run in runs:
         orders = actions.per_device(run)
-        keeps = tuple(most_held(stages, orders))
-        if keeps in tried:  # a longer run that holds as much
+        needed = room.most_bytes(orders)
+        if any((needed >= other).all() for other in tried):  # no better than one that did not fit
             continue
         plan = arranged_as(problem, stages, waits, orders, problem.pipeline.value)
-        if room.has(keeps) or _fits(problem, plan):
+        if room.is_ample(needed) or _fits(problem, plan):
             return plan
-        tried.add(keeps)
+        tried.append(needed)
         if len(tried) == TRIES:
             break
     return None

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.memory import saved_bytes, workspace_bytes
-from solvers.plan import Stage
+from solvers.patterns import last_parts
+from solvers.plan import Action, Stage
 from solvers.problem import Problem
 
 Floats = NDArray[np.float64]
@@ -53,9 +54,24 @@ class Room:
             total[list(stage.devices)] += keeps[index] * self.held_bytes[index]
         return total
 
-    def has(self, keeps: Sequence[int]) -> bool:
-        """Whether there is ample room for so many micro-batches in flight, [stages]."""
-        return bool((AMPLE * self.needed_bytes(keeps) <= self.left_bytes).all())
+    def most_bytes(self, orders: Sequence[Sequence[Action]]) -> Floats:
+        """The most that micro-batches in flight hold at once on every device in these orders, [devices]."""
+        ends = last_parts(orders)
+        most = np.zeros(len(self.left_bytes))
+        for device, actions in enumerate(orders):
+            level = peak = 0.0
+            for action in actions:
+                if action.kind == "F" and action.stage in ends:
+                    level += self.held_bytes[action.stage]
+                    peak = max(peak, level)
+                elif ends.get(action.stage) == action.kind:
+                    level -= self.held_bytes[action.stage]
+            most[device] = peak
+        return most
+
+    def is_ample(self, most_bytes: Floats) -> bool:
+        """Whether there is room for so much on every device without looking closer."""
+        return bool((AMPLE * most_bytes <= self.left_bytes).all())
 
     def between(self, least: Sequence[int], wanted: Sequence[int]) -> list[int]:
         """Micro-batches in flight from ``least`` to ``wanted``, [stages], for which there is room; where there

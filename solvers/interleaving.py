@@ -10,7 +10,7 @@ import numpy as np
 from solvers.eager_order import Waits
 from solvers.flight_room import Room
 from solvers.orders import kinds_of
-from solvers.patterns import interleave
+from solvers.patterns import interleave, most_held
 from solvers.plan import Action, Stage
 from solvers.problem import Problem
 from solvers.stage_actions import Run, StageActions, shortest_first, stage_actions
@@ -80,19 +80,3 @@ def textbook_keeps(devices: int, chunks: int, micro_batches: int) -> list[int]:
     orders = [interleave(rank, devices, range(rank, count, devices), whole_groups) for rank in range(devices)]
     stages = [Stage((0,), (index % devices,)) for index in range(count)]
     return [min(keeps, micro_batches) for keeps in most_held(stages, orders)]
-
-
-def most_held(stages: Sequence[Stage], orders: Sequence[Sequence[Action]]) -> list[int]:
-    """Most micro-batches of every stage that an order has between a forward and the last part of its
-    backward, at least 1, [stages]."""
-    most = [1] * len(stages)
-    for index, stage in enumerate(stages):
-        mine = [action.kind for action in orders[stage.devices[0]] if action.stage == index]
-        closing = "W" if "W" in mine else "I" if "I" in mine else "B"
-        if "F" not in mine or closing not in mine:
-            continue
-        held = 0
-        for kind in mine:
-            held += (kind == "F") - (kind == closing)
-            most[index] = max(most[index], held)
-    return most

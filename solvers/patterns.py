@@ -1,10 +1,10 @@
-"""The textbook orders of a device: one stage on its own, or several stages of a chain in turn."""
+"""The textbook orders of a device, one stage on its own or several stages of a chain in turn, and what orders hold."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solvers.plan import Action
+from solvers.plan import Action, Stage
 
 
 def alternate(stage: int, kinds: str, micro_batches: int, in_flight: int, block: int = 1) -> list[Action]:
@@ -67,3 +67,25 @@ def interleave(rank: int, devices: int, chunks: Sequence[int], micro_batches: in
     for forward, backward in zip(forwards[warm_up:], backwards, strict=False):
         order += [forward, backward]
     return order + backwards[len(forwards) - warm_up :]
+
+
+def last_parts(orders: Sequence[Sequence[Action]]) -> dict[int, str]:
+    """Stage -> the kind that ends a micro-batch there: W, else I, else B; without a backward none."""
+    kinds = {(action.stage, action.kind) for actions in orders for action in actions}
+    found: dict[int, str] = {}
+    for part in "BIW":
+        found |= {stage: part for stage, kind in kinds if kind == part}
+    return found
+
+
+def most_held(stages: Sequence[Stage], orders: Sequence[Sequence[Action]]) -> list[int]:
+    """Most micro-batches of every stage that an order has between a forward and the last part of its
+    backward, at least 1, [stages]."""
+    ends = last_parts(orders)
+    most, held = [1] * len(stages), [0] * len(stages)
+    for device, actions in enumerate(orders):
+        for action in actions:
+            if action.stage in ends and stages[action.stage].devices[0] == device:
+                held[action.stage] += (action.kind == "F") - (action.kind == ends[action.stage])
+                most[action.stage] = max(most[action.stage], held[action.stage])
+    return most

@@ -12,10 +12,11 @@ from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.boundary_moves import improve
 from solvers.planners.chain_dp import LinearDP
 from solvers.planners.downset_dp import DownsetDP
+from solvers.planners.interleaved import Interleaved
 from solvers.planners.latency import Latency
 from solvers.planners.max_load_ip import MaxLoadIP
 from solvers.planners.non_contiguous import NonContiguous
-from solvers.problem import Contiguity, Objective, Problem
+from solvers.problem import Contiguity, Objective, Pipeline, Problem
 from solvers.result import StopReason
 
 
@@ -70,4 +71,6 @@ class Auto:
             if problem.contiguity is Contiguity.CONVEX and self.improve:
                 return [exact, *quick, Annealing(), MaxLoadIP()]
             return [exact, *quick]
+        if problem.pipeline is Pipeline.INTERLEAVED:
+            return [Interleaved(), *quick]
         return quick
