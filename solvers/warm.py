@@ -15,12 +15,14 @@ from solvers.drafts import Draft, DraftStage, realise
 from solvers.graph import Operator, OpGraph, Tensor
 from solvers.pipedream_optimizer import optimise, profile_of
 from solvers.pipelines.estimate import Estimator
+from solvers.plan import Stage
 from solvers.planners.annealing import Annealing
 from solvers.planners.downset_dp import DownsetDP
 from solvers.planners.local_search import LocalSearch
 from solvers.planners.non_contiguous import NonContiguous
 from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
 from solvers.solve import solve
+from solvers.stage_actions import stage_actions
 
 
 def warm() -> None:
@@ -42,6 +44,7 @@ def warm() -> None:
     _price()
     _estimate()
     _map()
+    _order()
 
 
 def _price() -> None:
@@ -55,6 +58,15 @@ def _map() -> None:
     devices = tuple(Device(str(i), "gpu", node=i // 2) for i in range(4))
     problem = replace(_tiny(Objective.ITERATION), cluster=two_level_cluster(devices, 2e9, 0.0, 1e9, 0.0))
     realise(problem, Draft(tuple(DraftStage((operator,), 1) for operator in range(3))))
+
+
+def _order() -> None:
+    """The event simulation behind orders, and its replay."""
+    stages = (Stage((0,), (0,)), Stage((1,), (1,)), Stage((2,), (0,)))
+    actions = stage_actions(_tiny(Objective.ITERATION), stages, split=False)
+    run = actions.run("FB", [1, 1, 1])
+    if run is not None:
+        actions.follow(actions.per_device(run))
 
 
 def _estimate() -> None:
