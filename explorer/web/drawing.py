@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from dash import html
+
 from explorer.view import charts, elements, gantt, gantt_rows, stage_boxes, text
 from explorer.view.bars import table as bars_table
 from explorer.view.elements import GraphView
@@ -28,7 +30,7 @@ def graph_message(view: GraphView, skeleton: Skeleton) -> Message:
         "expandable": sorted(view.expandable),
         "props": {
             ids.GRAPH_COUNT: {"children": f"{len(view.boxes):,} of {skeleton['operators']:,}{note}"},
-            ids.GRAPH_DEPTH: {"children": f"level {view.depth}"},
+            ids.GRAPH_DEPTH: {"children": [html.Span("level ", className="roomy"), str(view.depth)]},
         },
     }
 

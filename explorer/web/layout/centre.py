@@ -33,7 +33,7 @@ def _graph(session: Session) -> Component:
         [
             html.Div(
                 [
-                    html.H2("Model"),
+                    html.H2("Model", className="sr"),
                     _choice(
                         ids.GRAPH_KIND,
                         "What the boxes are",
