@@ -1,7 +1,9 @@
 """Cutting a series of items into stages under a bottleneck: the tables of the graph pipeline's programme.
 
 Tables are [devices used, stages to the sink], the least time one micro-batch takes from there to the
-sink and back. A step is what the best way to an entry began with: (kind, x, y, z), see the constants.
+sink and back; an entry that another with no more devices and no more stages is as good as is left out
+(inf), for whatever comes before could use that one. A step is what the best way to an entry began with:
+(kind, x, y, z), see the constants.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Steps = NDArray[np.int32]
+Cells = NDArray[np.int16]
 
 NOTHING, STAGE, BRANCHES, GLUE = 0, 1, 2, 3
 """Kinds of steps. STAGE: items up to x, degree y, z = 1 if it recomputes. BRANCHES: x devices inside,
@@ -61,36 +64,39 @@ class Rules(NamedTuple):
 
 @njit(cache=True)
 def cut_series(
-    line: Line, rules: Rules, inner: Floats, depth_out: int, most_s: float, table: Floats, steps: Steps, begin: int,
-    end: int,
+    line: Line, rules: Rules, inner: Floats, depth_out: int, most_s: float, table: Floats, steps: Steps, cells: Cells,
+    begin: int, end: int,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Fill rows ``end`` - 1 down to ``begin`` of ``table``: [items + 1, devices + 1, depths + 1].
 
     inner: [inner tables, depths + 1, devices + 1, depths + 1], each from the stages to the sink after it.
     depth_out: stages to the sink after the series. A stage takes at most ``most_s`` per micro-batch.
+    cells: [items + 1, entries, 2], the entries of every row that are left; entry 0 holds how many follow.
     Returns (states filled, relaxations, how often memory was in the way).
     """
     items = len(line.static_bytes) - 1
-    depths = table.shape[2] - 1
     if end == items:
         table[items, 0, depth_out] = 0.0
+        _thin(table[items], cells[items])
     states, relaxations, tight = 0, 0, 0
+    last = table.shape[2] - 1
+    own = np.empty(((rules.devices + 1) * (last + 1) + 1, 2), np.int16)
     for i in range(end - 1, begin - 1, -1):
         here = table[i]
         k = line.branches[i]
         if k >= 0:
-            for after in range(depth_out, depths + 1):
-                for used in range(rules.devices + 1):
-                    rest = table[i + 1, used, after]
-                    if rest == np.inf:
+            for c in range(1, cells[i + 1, 0, 0] + 1):
+                used, after = cells[i + 1, c]
+                _thin(inner[k, after], own)
+                for e in range(1, own[0, 0] + 1):
+                    more, depth = own[e]
+                    if used + more > rules.devices:
                         continue
-                    for more in range(1, rules.devices - used + 1):
-                        for depth in range(after, depths + 1):
-                            value = rest + inner[k, after, more, depth]
-                            relaxations += 1
-                            if value < here[used + more, depth]:
-                                here[used + more, depth] = value
-                                _step(steps, i, used + more, depth, BRANCHES, more, after, 0)
+                    relaxations += 1
+                    value = table[i + 1, used, after] + inner[k, after, more, depth]
+                    if value < here[used + more, depth]:
+                        here[used + more, depth] = value
+                        _step(steps, i, used + more, depth, BRANCHES, more, after, 0)
         near = k < 0 and (i > 0 and line.branches[i - 1] >= 0)
         workspace = np.zeros(len(rules.degrees))
         glue = True
@@ -114,7 +120,7 @@ def cut_series(
                 if d == 0 and glue and forward + backward <= rules.glue_s:
                     starts = i == 0 and j < items and line.branches[j] >= 0
                     if near or starts:
-                        _join(table, steps, i, j, rules.devices, depth_out, depths, forward + backward)
+                        _join(table, steps, cells[j], i, j, forward + backward)
                 sync = rules.sync_s[d] + rules.sync_s_per_byte[d] * params if params > 0 else 0.0
                 busy = forward + backward + sync / rules.micro_batches
                 if busy > most_s:
@@ -125,32 +131,54 @@ def cut_series(
                 if busy > most_s or max(line.cut_forward_s[d, j], line.cut_backward_s[d, j]) > most_s:
                     continue
                 saved = line.saved_bytes[d, j] - line.saved_bytes[d, i]
-                for depth in range(depth_out, depths):
+                for c in range(1, cells[j, 0, 0] + 1):
+                    used, depth = cells[j, c]
+                    if used + r > rules.devices or depth == last:
+                        continue
+                    relaxations += 1
                     kept = rules.in_flight[depth + 1]
                     least = static + workspace[d] + line.cut_bytes[d, i] * kept + line.cut_bytes[d, j]
                     again = 0
                     if least + saved * kept > rules.memory_bytes:
                         tight += 1
-                        if rules.recompute == 0 or least + saved > rules.memory_bytes:
-                            break
-                        if busy + forward > most_s:
-                            break
-                        again = 1
-                    takes = forward + backward + again * forward + going
-                    for used in range(rules.devices - r + 1):
-                        rest = table[j, used, depth]
-                        if rest == np.inf:
+                        if rules.recompute == 0 or least + saved > rules.memory_bytes or busy + forward > most_s:
                             continue
-                        relaxations += 1
-                        if rest + takes < here[used + r, depth + 1]:
-                            here[used + r, depth + 1] = rest + takes
-                            _step(steps, i, used + r, depth + 1, STAGE, j, d, again)
+                        again = 1
+                    value = table[j, used, depth] + forward + backward + again * forward + going
+                    if value < here[used + r, depth + 1]:
+                        here[used + r, depth + 1] = value
+                        _step(steps, i, used + r, depth + 1, STAGE, j, d, again)
             if not possible and not (glue and line.forward_s[0, j] - line.forward_s[0, i] <= rules.glue_s):
                 break
-        for used in range(rules.devices + 1):
-            for depth in range(depths + 1):
-                states += here[used, depth] < np.inf
+        states += _thin(here, cells[i])
     return states, relaxations, tight
+
+
+@njit(cache=True)
+def _thin(table: Floats, cells: Cells) -> int:
+    """Drop entries that another is as good as, list the others in ``cells``, and count them.
+
+    Sums of the same times in another order differ by rounding, which is no reason to keep an entry.
+    """
+    devices, depths = table.shape
+    found = 0
+    best = np.full(depths, np.inf)  # by at most so many stages, with no more devices
+    for used in range(devices):
+        reach = np.inf
+        for depth in range(depths):
+            reach = min(reach, best[depth])
+            value = table[used, depth]
+            if value == np.inf:
+                continue
+            if value >= reach * (1 - 1e-12):
+                table[used, depth] = np.inf
+                continue
+            best[depth] = reach = value
+            found += 1
+            cells[found, 0] = used
+            cells[found, 1] = depth
+    cells[0, 0] = found
+    return found
 
 
 @njit(cache=True)
@@ -162,13 +190,13 @@ def _step(steps: Steps, i: int, used: int, depth: int, kind: int, x: int, y: int
 
 
 @njit(cache=True)
-def _join(table: Floats, steps: Steps, i: int, j: int, devices: int, depth_out: int, depths: int, takes: float) -> None:
+def _join(table: Floats, steps: Steps, cells: Cells, i: int, j: int, takes: float) -> None:
     """Items i to j beside a branching run on a device of a neighbouring stage."""
-    for used in range(devices + 1):
-        for depth in range(depth_out, depths + 1):
-            if table[j, used, depth] + takes < table[i, used, depth]:
-                table[i, used, depth] = table[j, used, depth] + takes
-                _step(steps, i, used, depth, GLUE, j, 0, 0)
+    for c in range(1, cells[0, 0] + 1):
+        used, depth = cells[c]
+        if table[j, used, depth] + takes < table[i, used, depth]:
+            table[i, used, depth] = table[j, used, depth] + takes
+            _step(steps, i, used, depth, GLUE, j, 0, 0)
 
 
 class Group(NamedTuple):
@@ -187,28 +215,34 @@ class Group(NamedTuple):
 
 @njit(cache=True)
 def place_branches(
-    group: Group, rules: Rules, branch: Floats, depth_out: int, most_s: float, table: Floats, steps: Steps
+    group: Group, rules: Rules, branch: Floats, depth_out: int, most_s: float, table: Floats, steps: Steps, cells: Cells
 ) -> tuple[int, int, int]:
-    """Fill ``table``: [branches + 1, devices + 1, depths + 1], branches m and on with at most so many stages to
-    the sink. branch: [branches, devices + 1, depths + 1], the tables of each by itself. A STAGE step groups
-    branches up to x into one stage of degree y; a BRANCHES step gives a branch x devices and y depths.
-    Returns as `cut_series`."""
-    count, depths = branch.shape[0], branch.shape[2] - 1
-    table[count, 0, depth_out:] = 0.0
+    """Fill ``table``: [branches + 1, devices + 1, depths + 1], branches m and on with so many stages to the
+    sink. branch: [branches, devices + 1, depths + 1], the tables of each by itself. A STAGE step groups
+    branches up to x into one stage of degree y, with z // 2 stages to the sink after it, recomputing if z is
+    odd; a BRANCHES step gives a branch x devices and y depths, and z depths to the branches after it.
+    cells: [branches + 1, entries, 2]. Returns as `cut_series`."""
+    count, last = branch.shape[0], branch.shape[2] - 1
+    table[count, 0, depth_out] = 0.0
+    _thin(table[count], cells[count])
     states, relaxations, tight = 0, 0, 0
+    own = np.empty(((rules.devices + 1) * (last + 1) + 1, 2), np.int16)
     for m in range(count - 1, -1, -1):
-        for depth in range(depth_out, depths + 1):
-            for used in range(rules.devices + 1):
-                rest = table[m + 1, used, depth]
-                if rest == np.inf:
+        here = table[m]
+        alone = branch[m].copy()
+        _thin(alone, own)
+        for c in range(1, cells[m + 1, 0, 0] + 1):
+            used, depth = cells[m + 1, c]
+            for e in range(1, own[0, 0] + 1):
+                more, deep = own[e]
+                if used + more > rules.devices:
                     continue
-                for more in range(1, rules.devices - used + 1):
-                    for own in range(depth_out, depth + 1):
-                        value = max(rest, branch[m, more, own])
-                        relaxations += 1
-                        if value < table[m, used + more, depth]:
-                            table[m, used + more, depth] = value
-                            _step(steps, m, used + more, depth, BRANCHES, more, own, 0)
+                relaxations += 1
+                deeper = max(depth, deep)
+                value = max(table[m + 1, used, depth], alone[more, deep])
+                if value < here[used + more, deeper]:
+                    here[used + more, deeper] = value
+                    _step(steps, m, used + more, deeper, BRANCHES, more, deep, depth)
         workspace = np.zeros(len(rules.degrees))
         for to in range(m + 1, count + 1):
             static = group.static_bytes[to] - group.static_bytes[m]
@@ -216,7 +250,7 @@ def place_branches(
             for d in range(len(rules.degrees)):
                 r = rules.degrees[d]
                 workspace[d] = max(workspace[d], group.workspace_bytes[d, to - 1])
-                if to == m + 1 or r > rules.devices or static > rules.memory_bytes:
+                if to == m + 1 or r > rules.devices or depth_out == last:
                     continue
                 forward = group.forward_s[d, to] - group.forward_s[d, m]
                 backward = group.backward_s[d, to] - group.backward_s[d, m]
@@ -236,14 +270,15 @@ def place_branches(
                         continue
                     again = 1
                 takes = forward + backward + again * forward + going
-                for depth in range(depth_out + 1, depths + 1):
-                    for used in range(rules.devices - r + 1):
-                        value = max(table[to, used, depth], takes)
-                        relaxations += 1
-                        if value < table[m, used + r, depth]:
-                            table[m, used + r, depth] = value
-                            _step(steps, m, used + r, depth, STAGE, to, d, again)
-        for used in range(rules.devices + 1):
-            for depth in range(depths + 1):
-                states += table[m, used, depth] < np.inf
+                for c in range(1, cells[to, 0, 0] + 1):
+                    used, depth = cells[to, c]
+                    if used + r > rules.devices:
+                        continue
+                    relaxations += 1
+                    deeper = max(depth, depth_out + 1)
+                    value = max(table[to, used, depth], takes)
+                    if value < here[used + r, deeper]:
+                        here[used + r, deeper] = value
+                        _step(steps, m, used + r, deeper, STAGE, to, d, 2 * depth + again)
+        states += _thin(here, cells[m])
     return states, relaxations, tight

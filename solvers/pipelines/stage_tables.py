@@ -54,7 +54,8 @@ class StageTables:
     _branchings: dict[tuple[bytes, int], tuple[_Solved, int]] = field(default_factory=dict)
 
     def solve(self) -> Floats:
-        """Least critical path in seconds, [devices used + 1, depth + 1]; inf where there is none."""
+        """Least critical path in seconds, [devices used + 1, depth + 1]; inf where there is none, or where
+        fewer devices and stages do as well."""
         return np.asarray(self._solve_series(self.root, 0)[0].table[0])
 
     def cuts(self, used: int, depth: int) -> list[Cut]:
@@ -73,6 +74,7 @@ class StageTables:
         count, devices = len(series.items), self.rules.devices
         table = np.full((count + 1, devices + 1, self.depths + 1), np.inf)
         steps = np.zeros((count + 1, devices + 1, self.depths + 1, 4), np.int32)
+        cells = self._cells(count)
         inner = np.full((len(series.inner), self.depths + 1, devices + 1, self.depths + 1), np.inf)
         tight = 0
         many = max(1, STEPS_A_CALL // max(1, count * devices * self.depths * len(self.rules.degrees) // 2))
@@ -94,7 +96,7 @@ class StageTables:
             elif stops:
                 begin = stops[-1] + 1
             states, relaxations, found = cut_series(
-                series.line, self.rules, inner, after, self.most_s, table, steps, begin, end
+                series.line, self.rules, inner, after, self.most_s, table, steps, cells, begin, end
             )
             self.effort += Effort(states, relaxations)
             tight += found
@@ -111,13 +113,17 @@ class StageTables:
         count, devices = len(solved), self.rules.devices
         table = np.full((count + 1, devices + 1, self.depths + 1), np.inf)
         steps = np.zeros((count + 1, devices + 1, self.depths + 1, 4), np.int32)
+        alone = np.stack([one.table[0] for one, _ in solved])
         states, relaxations, found = place_branches(
-            branching.group, self.rules, np.stack([one.table[0] for one, _ in solved]), after, self.most_s, table, steps
+            branching.group, self.rules, alone, after, self.most_s, table, steps, self._cells(count)
         )
         self.effort += Effort(states, relaxations)
         known = (_Solved(table, steps), found + sum(tight for _, tight in solved))
         self._branchings[branching.signature, after] = known
         return known
+
+    def _cells(self, rows: int) -> NDArray[np.int16]:
+        return np.zeros((rows + 1, (self.rules.devices + 1) * (self.depths + 1) + 1, 2), np.int16)
 
     # -- what they were made of --------------------------------------------------------------------
 
@@ -147,13 +153,15 @@ class StageTables:
             kind, x, y, z = (int(value) for value in steps[m, used, depth])
             if kind == BRANCHES:
                 self._trace_series(branching.lines[m], after, x, y, found)
-                m, used = m + 1, used - x
+                m, used, depth = m + 1, used - x, z
             else:
                 assert kind == STAGE
                 grouped = branching.lines[m:x]
                 replicas = int(self.rules.degrees[y])
-                found.append(Cut(tuple(n for line in grouped for item in line.items for n in item), replicas, bool(z)))
-                m, used = x, used - replicas
+                found.append(
+                    Cut(tuple(n for line in grouped for item in line.items for n in item), replicas, bool(z % 2))
+                )
+                m, used, depth = x, used - replicas, z // 2
 
 
 def draft_of(cuts: list[Cut], edges: tuple[tuple[int, int], ...], samples: int, *, slack: int = 0) -> Draft:
