@@ -23,7 +23,7 @@ from solvers.piper.problem_costs import problem_costs
 from solvers.piper.spare import spend_spare_devices
 from solvers.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
 from solvers.planners.pipedream import in_blocks
-from solvers.planners.piper_judge import WORTH, Judge, PiperChain
+from solvers.planners.piper_judge import Judge, PiperChain
 from solvers.problem import Problem, Transfers
 from solvers.result import StopReason
 
@@ -127,23 +127,23 @@ class _Search:
         """Find the best chain for every number of micro-batches and every meaning of the bottleneck, and have
         the most promising judged. Where nothing of a case fits, its next variant takes its place."""
         waiting: list[tuple[float, int, tuple[PiperChain, ...], Iterator[Chains]]] = []
-        judged = 0
         for number, cases in enumerate(self._cases()):
             variants = self._chains(cases, everywhere)
             if (first := next(variants, None)) is not None:
                 heapq.heappush(waiting, (first[0], number, first[1], variants))
             if self.monitor.best is None:
-                judged += self._judge_next(waiting)
-        while waiting and judged < self.planner.finalists and waiting[0][0] < WORTH * self.monitor.objective_s:
+                self._judge_next(waiting)
+        judged = 0
+        while waiting and judged < self.planner.finalists:
             judged += self._judge_next(waiting)
 
     def _judge_next(self, waiting: list[tuple[float, int, tuple[PiperChain, ...], Iterator[Chains]]]) -> bool:
-        """Judge the chains that wait with the least estimate, if any; whether one fits or is hopeless anyway."""
+        """Judge the chains that wait with the least estimate, if any; whether one fits. Hopeless ones are dropped."""
         if not waiting:
             return False
         _, number, chains, variants = heapq.heappop(waiting)
         if min(chain.floor_s(self.problem) for chain in chains) >= self.monitor.objective_s:
-            return True
+            return False
         if min(self.judge.best_s(chain) for chain in chains) < math.inf:
             return True
         if (then := next(variants, None)) is not None:
@@ -188,7 +188,7 @@ class _Search:
             chains = []
             for stages in dict.fromkeys((found.stages, more)):
                 replicas = tuple(int(costed.devices[stage.option]) for stage in stages)
-                chains.append(PiperChain(stages, replicas, case.samples, case.whole, contracted.shape.members))
+                chains.append(PiperChain(stages, replicas, case.samples, case.whole, contracted.shape))
             yield min(chain.estimate_s(self.problem) for chain in chains), tuple(chains)
 
     def _lattice(self, shape: Shape) -> Downsets | None:

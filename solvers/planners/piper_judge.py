@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from solvers.contracted import Shape
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.errors import InvalidPlan
 from solvers.in_flight import in_flight_samples
@@ -21,24 +21,35 @@ WORTH = 1.15
 @dataclass(frozen=True, slots=True)
 class PiperChain:
     """Stages from the start of the pipeline to its end. samples: per micro-batch, of every replica if ``whole``.
-    replicas: of each stage. members: the operators of every node."""
+    replicas: of each stage. shape: the nodes, their operators and edges."""
 
     stages: tuple[PiperStage, ...]
     replicas: tuple[int, ...]
     samples: int
     whole: bool
-    members: Sequence[tuple[int, ...]]
+    shape: Shape
 
     def estimate_s(self, problem: Problem) -> float:
         """About what the objective will be: an iteration is all micro-batches on the slowest stage, beside its
         transfers, and one through all stages."""
         slowest_s = max(max(stage.compute_s, stage.moved_s) for stage in self.stages)
-        through_s = sum(stage.compute_s + stage.moved_s for stage in self.stages)
+        through_s = self._through_s()
         if problem.objective is Objective.MAX_LOAD:
             return max(stage.seconds for stage in self.stages)
         if problem.objective is Objective.MAKESPAN:
             return through_s * problem.mini_batch
         return (problem.mini_batch - self.samples) * slowest_s + self.samples * through_s
+
+    def _through_s(self) -> float:
+        """The longest path of compute and transfers, per sample."""
+        number = {node: i for i, stage in enumerate(self.stages) for node in stage.nodes}
+        steps = {(number[u], number[v]) for u, v in self.shape.edges}
+        until = [stage.compute_s + stage.moved_s for stage in self.stages]
+        for u, v in sorted(steps):  # a stage's inputs all come from stages before it
+            if u != v:
+                own_s = self.stages[v].compute_s + self.stages[v].moved_s
+                until[v] = max(until[v], until[u] + own_s)
+        return max(until)
 
     def floor_s(self, problem: Problem) -> float:
         """What an iteration takes at least, the compute of the busiest stage; 0 for other objectives."""
@@ -49,7 +60,7 @@ class PiperChain:
     def draft_stages(self) -> list[DraftStage]:
         return [
             DraftStage(
-                tuple(sorted(o for node in stage.nodes for o in self.members[node])),
+                tuple(sorted(o for node in stage.nodes for o in self.shape.members[node])),
                 self.samples * (replicas if self.whole else 1),
                 replicas,
                 bool(stage.recomputed),
