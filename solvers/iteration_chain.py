@@ -20,10 +20,11 @@ Check = Callable[[], None]
 
 STEPS_A_CALL = 8_000_000
 """Transitions per kernel call: a few hundredths of a second."""
-STEPS_UP = 1.04
-"""Factor between ceilings on the way up to the least that can be kept."""
-ABOVE = (1.0, 1.02, 1.05, 1.1, 1.16, 1.25, 1.4, 1.6, 2.0, 3.0)
-"""Ceilings beyond it, as multiples: slower stages, and fewer of them."""
+STEPS_UP = 1.05
+"""Factor between ceilings on the way up to one that can be kept."""
+CLOSE = 2e-3
+ABOVE = (1.01, 1.02, 1.05, 1.1, 1.16, 1.25, 1.4, 1.6, 2.0, 3.0)
+"""Ceilings beyond the least, as multiples: slower stages, and fewer of them."""
 SHIFTS = (1, 2, 4, 8)
 """By how many atoms a boundary moves at a time."""
 
@@ -32,7 +33,7 @@ SHIFTS = (1, 2, 4, 8)
 class Cut:
     """Stages as (begin, end, degree): atoms of an order, and the position of the number of devices.
 
-    slack: micro-batches in flight beyond the rule. iteration_s: as `kernels.line_costs.iteration_s` tells.
+    slack and iteration_s: as in `kernels.line_costs.iteration_s`.
     """
 
     stages: tuple[tuple[int, int, int], ...]
@@ -43,26 +44,25 @@ class Cut:
 class CutSearch:
     """Searches cuts of one order under one set of rules; counts its effort. Calls ``check`` often."""
 
-    def __init__(self, order: LinearOrder, rules: Rules, check: Check) -> None:
-        self.order, self.rules, self.check = order, rules, check
+    def __init__(self, order: LinearOrder, rules: Rules, check: Check, slack: int = 0) -> None:
+        self.order, self.rules, self.check, self.slack = order, rules, check, slack
         self.effort = Effort()
         self._known: dict[tuple[tuple[tuple[int, int, int], ...], int], float] = {}
 
     def candidates(self, below_s: float) -> list[Cut]:
-        """One cut for every ceiling on the stages' times, from the least that can be kept upwards, as long
-        as one may take less than ``below_s`` for an iteration. The best first."""
-        loosest = self.shortest(math.inf)
-        if loosest is None:
+        """Cuts worth a look, the best first: the one that is best if stages may have as many micro-batches
+        in flight as they like, and the best for a row of ceilings on the stages' times if as few as in
+        1F1B, from the least ceiling that can be kept upwards, as long as they may take less than ``below_s``.
+        """
+        eager = self.shortest(below_s / self.rules.micro_batches, lockstep=False)
+        if eager is None:
             return []
-        least_path_s = self._path_s(loosest)
-        found = {loosest.stages: loosest}
-        ceiling = self._least_ceiling_s()
-        best = min(below_s, loosest.iteration_s)
-        most = self._longest_s(loosest)
-        tightest = None
-        while tightest is None and ceiling < most:
-            tightest = self.shortest(ceiling)
-            ceiling *= STEPS_UP
+        found = {eager.stages: eager}
+        best = min(below_s, eager.iteration_s)
+        whole = self.shortest(math.inf)
+        assert whole is not None  # the eager cut is one
+        least_path_s, most = self._path_s(whole), self._longest_s(whole)
+        tightest = self._tightest(self._least_ceiling_s(), most)
         if tightest is not None:
             found[tightest.stages] = tightest
             best = min(best, tightest.iteration_s)
@@ -74,21 +74,41 @@ class CutSearch:
                 if cut is not None:
                     found[cut.stages] = cut
                     best = min(best, cut.iteration_s)
+        found[whole.stages] = whole
         return sorted(found.values(), key=lambda cut: cut.iteration_s)
 
-    def shortest(self, ceiling_s: float) -> Cut | None:
+    def _tightest(self, least_s: float, most_s: float) -> Cut | None:
+        """The cut of the least ceiling that can be kept, to a relative CLOSE, between two."""
+        low, high, found = least_s, least_s, None
+        while found is None and high < most_s:
+            found = self.shortest(high)
+            low, high = high, high * STEPS_UP
+        if found is None:
+            return None
+        low, high = low / STEPS_UP, self._longest_s(found)
+        while high > low * (1 + CLOSE):
+            middle = (low + high) / 2
+            cut = self.shortest(middle)
+            if cut is None:
+                low = middle
+            else:
+                found, high = cut, self._longest_s(cut)
+        return found
+
+    def shortest(self, ceiling_s: float, *, lockstep: bool = True) -> Cut | None:
         """The cut of the shortest critical path, none of whose stages takes longer than ``ceiling_s``.
 
-        In-flight numbers are those of a chain. They are left out at first; if then memory turns a stage
-        away, the number of stages becomes part of the state.
+        lockstep: of one micro-batch, or of all of them (`shortest_path`). In-flight numbers are those of a
+        chain. They are left out at first; if then memory turns a stage away, the number of stages becomes
+        part of the state.
         """
-        cut, short = self._shortest(ceiling_s, 1)
+        cut, short = self._shortest(ceiling_s, lockstep, 1)
         if short and self.rules.keeps and not self.rules.all_in_flight:
             depths = min(self.rules.devices, len(self.order.atoms)) + 1
-            cut, _ = self._shortest(ceiling_s, depths)
+            cut, _ = self._shortest(ceiling_s, lockstep, depths)
         return cut
 
-    def _shortest(self, ceiling_s: float, depths: int) -> tuple[Cut | None, bool]:
+    def _shortest(self, ceiling_s: float, lockstep: bool, depths: int) -> tuple[Cut | None, bool]:
         atoms, devices = len(self.order.atoms), self.rules.devices
         shape = (atoms + 1, devices + 1, depths)
         table = ChainTable(
@@ -105,7 +125,7 @@ class CutSearch:
             self.check()
             steps = (atoms - row) * len(self.order.line.degrees) * devices * depths
             end = max(0, row + 1 - max(1, STEPS_A_CALL // steps))
-            shortest_path(self.order.line, self.rules, ceiling_s, table, row, end)
+            shortest_path(self.order.line, self.rules, ceiling_s, lockstep, table, row, end)
             row = end - 1
         self.effort += Effort(int(table.counts[0]), int(table.counts[1]))
         first = table.end_s[0].ravel()
@@ -121,7 +141,7 @@ class CutSearch:
             stages.append((atom, end, degree))
             used -= int(self.order.line.degrees[degree])
             atom, depth = end, max(depth - 1, 0)
-        return self.judged(tuple(stages), 0), short
+        return self.judged(tuple(stages), self.slack), short
 
     def judged(self, stages: tuple[tuple[int, int, int], ...], slack: int) -> Cut:
         """The cut with its simulated iteration."""
@@ -134,8 +154,8 @@ class CutSearch:
         return Cut(stages, slack, self._known[stages, slack])
 
     def descend(self, cut: Cut, slacks: int) -> Cut:
-        """Move boundaries, devices between neighbours, merge and split stages, and add up to ``slacks``
-        micro-batches in flight, as long as the simulated iteration falls."""
+        """Move boundaries, devices between neighbours, merge and split stages, and raise the slack up to
+        ``slacks``, as long as the simulated iteration falls."""
         best = min((self.judged(cut.stages, slack) for slack in range(slacks + 1)), key=lambda c: c.iteration_s)
         improved = True
         while improved:

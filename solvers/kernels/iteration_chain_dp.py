@@ -17,8 +17,8 @@ class ChainTable(NamedTuple):
     """Best ways to run atoms i and all after them as stages, [atoms + 1, devices + 1, depths].
 
     The last axis is the number of stages, or one entry for any number where memory does not ask.
-    end_s: seconds from the first stage's start to the end of the last synchronisation, of one
-    micro-batch; path_s: to the first stage's end of its backward. until: where the first stage ends;
+    end_s: seconds from the first stage's start to the end of the last synchronisation, of one or all
+    micro-batches; path_s: of one, to the first stage's end of its backward. until: where the first stage ends;
     degree: its position in line.degrees; again: whether it recomputes. counts: [states filled in,
     relaxations tried, 1 if memory turned a stage away].
     """
@@ -32,12 +32,17 @@ class ChainTable(NamedTuple):
 
 
 @njit(cache=True)
-def shortest_path(line: Line, rules: Rules, ceiling_s: float, table: ChainTable, begin: int, end: int) -> None:
+def shortest_path(
+    line: Line, rules: Rules, ceiling_s: float, lockstep: bool, table: ChainTable, begin: int, end: int
+) -> None:
     """Fill in rows from ``begin`` down to ``end``; those after are filled in.
 
     A stage takes at most ceiling_s per micro-batch. path_s of a chain is the sum of its stages' times
-    and of the transfers between neighbours; the gradients of a stage are added up while the stages
-    before it still run, so that end_s is the larger of path_s and what the last synchronisation ends at.
+    and of the transfers between neighbours. In lockstep one micro-batch is looked at: the gradients of a
+    stage are added up while the stages before it still run, so that end_s is the larger of path_s and what
+    the last synchronisation ends at. Else all are: a stage works through all micro-batches, after the
+    stages before it had the first forward and before they have the last backward, and end_s is what the
+    longest of these sums comes to; stages with enough in flight come close to it.
     """
     end_s, path_s, until, chosen, repeats, counts = table
     atoms, devices, depths = end_s.shape[0] - 1, end_s.shape[1] - 1, end_s.shape[2]
@@ -85,7 +90,11 @@ def shortest_path(line: Line, rules: Rules, ceiling_s: float, table: ChainTable,
                             continue
                         counts[1] += 1
                         path = forward + sent + path_s[j, a, depth] + returned + back
-                        last = max(forward + sent + rest, path + sync)
+                        if lockstep:
+                            last = max(forward + sent + rest, path + sync)
+                        else:
+                            through = forward + sent + rest + returned + back
+                            last = max(through, rules.micro_batches * (forward + back) + sync)
                         best = end_s[i, a + r, above]
                         if last < best or (last == best and path < path_s[i, a + r, above]):
                             if best == np.inf:

@@ -116,9 +116,10 @@ def iteration_s(
     """Seconds of one iteration of 1F1B (or GPipe), simulated; inf if a stage does not fit.
 
     cuts: where the stages begin and end, [stages + 1]. which: their degrees, as positions in
-    line.degrees. again: whether they recompute; set where that is needed and allowed. slack: micro-batches
-    in flight beyond the rule, where they fit; kept: those of every stage, filled in. Links between
-    stages are waited for but never crowded, which is what the full simulation adds.
+    line.degrees. again: whether they recompute; set where that is needed and allowed. slack: how many times
+    what the rule asks for is in flight beyond it, where it fits: with one more for every stage that
+    follows, the transfers between any two stages are hidden. kept: those of every stage, filled in. Links
+    are waited for but never crowded, which is what the full simulation adds.
     """
     stages = len(which)
     total = rules.micro_batches
@@ -145,7 +146,7 @@ def iteration_s(
             again[s] = True
         while (
             rules.keeps
-            and flight < min(depth[s] + slack, total)
+            and flight < min(depth[s] * (1 + slack), total)
             and stage_bytes(line, i, j, d, flight + 1, again[s], workspace) <= rules.memory_bytes
         ):
             flight += 1

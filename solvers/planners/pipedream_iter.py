@@ -35,17 +35,20 @@ class PipeDreamIteration:
     """A chain of stages with the least iteration time instead of the least bottleneck.
 
     PipeDream's setting (operators in a linear order, stages of consecutive ones, each on one device or
-    data parallel on several) with the objective (M - 1) t + L + synchronisation, t being the slowest
-    stage's time and L the critical path of one micro-batch. For every number of micro-batches, of
-    several orders (branch after branch, branches in turn, mixed, and PipeDream's blocks), and for a row
-    of ceilings on t, a dynamic programme over (operators, devices, stages that follow) finds the least
-    L, as if every stage waited for the one before; the most promising cuts are improved by local moves on
-    a simulation of their stages, and the best of them are offered.
+    data parallel on several) with the time of an iteration as the objective: (M - 1) t + L +
+    synchronisation in 1F1B, t being the slowest stage's time and L the critical path of one micro-batch;
+    with more in flight, the longest of M times a stage's time and the stages before it. For every number
+    of micro-batches and several orders (branch after branch, branches in turn, mixed, and PipeDream's
+    blocks) dynamic programmes over (operators, devices, stages that follow) find the best cut for the
+    latter, and for the former the least L for a row of ceilings on t, as if every stage waited for the one
+    before; the most promising cuts are improved by local moves on a simulation of their stages, and the
+    best of them are offered.
 
     orders: how many linear orders. atoms: how many pieces an order is cut into at most. finalists: how
-    many cuts are offered, after ``shakes`` rounds of random moves and descent each. slack: most
-    micro-batches in flight beyond what the rule asks for. moves: whether boundaries are then moved under
-    the full simulation.
+    many cuts are offered, after ``shakes`` rounds of random moves and descent each. slack: how
+    many times what the rule asks for may be in flight beyond it, at most, where memory allows: transfers
+    are hidden if neighbours differ by more than one. moves: whether boundaries are then moved under the
+    full simulation.
     """
 
     name: ClassVar[str] = "pipedream-iter"
@@ -152,7 +155,7 @@ class _Search:
         degrees = degrees_of(self.problem, row.contracted.samples)
         order = cost_order(row.condensed, row.contracted, row.nodes, atoms, degrees)
         rules = rules_of(self.problem, row.micro_batches, memory_share=share)
-        return CutSearch(order, rules, self.monitor.check)
+        return CutSearch(order, rules, self.monitor.check, min(1, self.planner.slack))
 
     def _fine(self, row: _Row, share: float, coarse: CutSearch, cut: Cut) -> tuple[CutSearch, Cut]:
         """The same cut of the same order, now in atoms that are single super-operators."""
