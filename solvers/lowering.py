@@ -189,7 +189,7 @@ class _Lowering:
                 unit = self.units[target]
                 for place, producers in sources.items():
                     near = {copies[t][unit.devices] for t in group if unit.devices in copies[t]}
-                    if any(self._through_host(source, target) for source in producers):
+                    if any(self._through_host(source, target) for source in producers) or _shared_anew(place, unit):
                         remote[place][unit.devices, _size(unit)].add(target)
                     elif near and (place[0] == unit.devices or all(unit.devices in copies[t] for t in group)):
                         local.update((source, target) for source in near if source != target)
@@ -383,6 +383,12 @@ def _shared_resources(problem: Problem, unrolled: Pass) -> set[str]:
 
 def _size(unit: Unit) -> int:
     return unit.micro_batch_size
+
+
+def _shared_anew(place: Place, unit: Unit) -> bool:
+    """Whether the replicas that run ``unit`` share its micro-batches otherwise than those of ``place``, the same
+    devices: then each sends the others the samples they take over."""
+    return len(place[0]) > 1 and place[0] == unit.devices and place[1] != _size(unit) and unit.kind != "U"
 
 
 def _overlapping(a: Unit, b: Unit, i: int) -> range:

@@ -212,8 +212,9 @@ def _weights(
             gradient_bytes[group] += gradient_weight * held[operators].sum()
     group_of = np.array([group for group, _ in places], np.int64)
     sizes = np.array([size for _, size in places], np.int64)
-    once, each = between_places(*_messages(problem.graph), place_of, group_of)
     shares = start[group_of + 1] - start[group_of]
+    once, each = between_places(*_messages(problem.graph), place_of, group_of, shares)
     between_replicas(once, each, start[group_of], shares, sizes, problem.mini_batch, weight)
+    np.fill_diagonal(weight, 0.0)  # what a replica has in two stages stays where it is
     _add_rings(gradient_bytes, start, weight)
     return weight

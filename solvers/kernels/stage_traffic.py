@@ -20,12 +20,14 @@ def between_places(
     per_sample: Floats,
     place_of: Ints,
     group_of: Ints,
+    replicas: Ints,
 ) -> tuple[Floats, Floats]:
     """(bytes a transfer, bytes a sample) from each place to each other, [places, places].
 
     Message m is made by makers[makers_start[m]:makers_start[m + 1]], read likewise, and sent once from
     every place that makes some of it to every place that reads it. place_of: the place of every operator.
-    group_of: places of one group are on the same devices, and send each other nothing.
+    group_of: places of one group are on the same devices, and differ in the size of their micro-batches; they
+    send each other something only if they have replicas.
     """  # fmt: skip
     places = len(group_of)
     once, each = np.zeros((places, places)), np.zeros((places, places))
@@ -40,7 +42,8 @@ def between_places(
             read_by[:] = -1
             for j in range(readers_start[m], readers_start[m + 1]):
                 target = place_of[readers[j]]
-                if read_by[target] != m and group_of[target] != group_of[source]:
+                inside = group_of[target] == group_of[source] and replicas[target] == 1
+                if read_by[target] != m and target != source and not inside:
                     read_by[target] = m
                     once[source, target] += fixed[m]
                     each[source, target] += per_sample[m]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from solvers.assemble import assemble
+from solvers.drafts import Draft, DraftStage, realise
 from solvers.evaluate import evaluate, judge
 from solvers.plan import Action, Plan, Stage, format_order, parse_action
 from solvers.problem import Contiguity, Execution, Objective, Pipeline, Transfers
@@ -301,3 +302,23 @@ def test_a_plan_may_not_have_more_replicas_or_subgraphs_than_allowed():
     once = replace(chain, subgraphs_per_device=1)
     assert "at most 1 are allowed" in judge(once, plan).violation
     assert any("2 subgraphs" in line for line in verify(once, plan))
+
+
+def test_replicas_of_two_stages_exchange_the_samples_that_they_share_out_differently():
+    """a in micro-batches of 2 samples, b of 4, both on the same pair: device 0 has samples 0 and 2 of a and takes
+    0 and 1 of b, so that sample 1 comes from device 1 and 2 goes there, a second each.
+
+    dev 0: a 0-1, 1-2, b 2-4;  1->0 1-2 (sample 1);  dev 1: a 0-1, 1-2, b 3-5;  0->1 2-3 (sample 2)
+    """
+    p = problem(
+        forward_graph([(0, 1)], 2, 1.0), [1, 1], 2, mini_batch=4, training=False, max_replicas=2,
+        mixed_micro_batches=True,
+    )  # fmt: skip
+    draft = Draft((DraftStage((0,), 2, 2), DraftStage((1,), 4, 2, host=0)))
+    plan = realise(p, draft)
+    schedule = simulate(p, plan)
+    assert spans_of(schedule, "1->0") == [("0F0>0", 1, 2)]
+    assert spans_of(schedule, "0->1") == [("0F1>1", 2, 3)]
+    assert spans_of(schedule, "device 0")[-1] == ("1F0", 2, 4)
+    assert spans_of(schedule, "device 1")[-1] == ("1F0", 3, 5)
+    assert verify(p, plan) == ()
