@@ -29,7 +29,9 @@ Cuts = tuple[int, ...]
 
 CHUNKS = (1, 2, 3, 4, 6, 8)
 """Stages per device that are tried; one is a pipeline that is not interleaved."""
-TRANSFER_WEIGHTS = (0.0, 0.5, 2.0)
+PROMISING = 3
+"""Pairs of micro-batches and stages per device, the best of one cut each, that get cuts of other kinds."""
+TRANSFER_WEIGHTS = (0.5, 0.0, 2.0)
 """How much of the time to send and receive counts as load: little where transfers hide behind compute."""
 LOOSE = math.inf
 """The share of memory to plan for at first: what is in flight is only known once a plan is made."""
@@ -45,8 +47,9 @@ class Interleaved:
 
     For every allowed number of micro-batches and of stages per device, ``orders`` topological orders are cut
     into that many times as many parts as there are accelerators, as even as can be, see `even_cuts`; part i
-    runs on device i modulo devices, without replicas. All are judged by simulation; then cuts of the best
-    move as long as that helps. chunks: stages per device, 0 tries several.
+    runs on device i modulo devices, without replicas. All are judged by simulation, one of every pair of
+    numbers and several of the best pairs; then cuts of the best move as long as that helps. chunks: stages
+    per device, 0 tries several.
     """
 
     name: ClassVar[str] = "interleaved"
@@ -74,11 +77,14 @@ class Interleaved:
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         search = _Search(problem, monitor, self.orders)
         bounds = {count: bound_with_s(problem, count) for count in problem.micro_batch_choices()}
-        for count in sorted(bounds, key=bounds.__getitem__):
+        spread = len(problem.cluster.accelerators) - 1
+        told_s: dict[tuple[int, int], float] = {}
+        for count in sorted(bounds, key=lambda c: bounds[c] * (c + spread) / c):  # with the time to fill and drain
             for chunks in (self.chunks,) if self.chunks else CHUNKS:
-                monitor.check()
                 if bounds[count] < monitor.objective_s:
-                    search.offer_best(count, chunks)
+                    told_s[count, chunks] = search.offer_best(count, chunks, TRANSFER_WEIGHTS[:1], 1)
+        for count, chunks in sorted(told_s, key=told_s.__getitem__)[:PROMISING]:
+            search.offer_best(count, chunks, TRANSFER_WEIGHTS, self.orders)
         if self.improve:
             search.improve()
         return False
@@ -103,29 +109,33 @@ class _Search:
         self._told_s: dict[tuple[int, tuple[frozenset[int], ...]], float] = {}
         self._orders: dict[Shape, list[Ints]] = {}
 
-    def offer_best(self, micro_batches: int, chunks: int) -> None:
-        """Offer cuts into ``chunks`` parts per accelerator, for the largest share of the memory with which
-        each fits."""
+    def offer_best(self, micro_batches: int, chunks: int, weights: Sequence[float], orders: int) -> float:
+        """Offer cuts of ``orders`` into ``chunks`` parts per accelerator, each for the largest share of the
+        memory with which it fits. The least objective in seconds, inf without one."""
+        self.monitor.check()
         contracted = self._contracted(micro_batches)
         devices = len(self.problem.cluster.accelerators)
         if len(contracted) < chunks * devices:
-            return
+            return np.inf
         if contracted.shape not in self._orders:
             self._orders[contracted.shape] = topological_orders(contracted.shape, self.orders)
-        keeps = (
-            textbook_keeps(devices, chunks, micro_batches) if self.problem.has_backward() else [1] * devices * chunks
-        )
+        keeps = [1] * devices * chunks
+        if self.problem.has_backward():
+            keeps = textbook_keeps(devices, chunks, micro_batches)
         cap = min(self.problem.cluster.devices[d].memory_bytes for d in self.problem.cluster.accelerators)
-        for order in self._orders[contracted.shape]:
+        best_s = np.inf
+        for order, weight in itertools.product(self._orders[contracted.shape][:orders], weights):
             forward = tuple(order[::-1].tolist())
-            for weight in TRANSFER_WEIGHTS:
-                for share in (LOOSE, *memory_shares(self.problem)):
-                    if math.isinf(cap) and share != LOOSE:
-                        break
-                    held = cap * share / chunks
-                    cuts = even_cuts(contracted, forward, chunks * devices, keeps, held, weight, self.monitor.check)
-                    if cuts and self.offer(_Cut(micro_batches, forward, cuts)) < np.inf:
-                        break
+            for share in (LOOSE, *memory_shares(self.problem)):
+                if math.isinf(cap) and share != LOOSE:
+                    break
+                held = cap * share / chunks
+                cuts = even_cuts(contracted, forward, chunks * devices, keeps, held, weight, self.monitor.check)
+                judged_s = self.offer(_Cut(micro_batches, forward, cuts)) if cuts else np.inf
+                best_s = min(best_s, judged_s)
+                if judged_s < np.inf:
+                    break
+        return best_s
 
     def offer(self, cut: _Cut) -> float:
         """Have a cut judged, once; its objective in seconds, inf if it does not fit."""
