@@ -8,6 +8,7 @@
   let lanesBelow = [];
   let numbering = null;
   const MOST_NUMBERS = 1200;
+  const SIZES = [11, 9]; /* pixels */
   let held = null; /* a clicked bar's stage or a clicked device stays highlighted */
 
   const place = () => (window.Plotly ? document.getElementById("gantt") : null);
@@ -27,7 +28,11 @@
     ex.whenReady(place, function (plot) {
       const margin = message.figure.layout.margin;
       const texts = numbers(message.figure.data, range, plot.clientWidth - margin.l - margin.r);
-      message.figure.data.forEach((trace, i) => { if (texts[i]) Object.assign(trace, { text: texts[i], constraintext: "none" }); });
+      message.figure.data.forEach(function (trace, i) {
+        if (!texts[i]) return;
+        Object.assign(trace, { text: texts[i].text, constraintext: "none" });
+        trace.textfont.size = texts[i].size || SIZES[0];
+      });
       delete message.figure.layout.uniformtext;
       window.Plotly.react(plot, message.figure.data, message.figure.layout, config).then(function () {
         lanes(plot);
@@ -108,37 +113,42 @@
     });
   }
 
-  /* Micro-batch numbers of what is in sight, where a bar is wide enough; none if they are too many.
-     range: of the time axis; width: its pixels. */
+  /* Micro-batch numbers of what is in sight: all of a trace, or none where a bar is too narrow for its
+     own; null for traces without. range: of the time axis; width: its pixels. */
   function numbers(traces, range, width) {
     const scale = width / (range[1] - range[0]);
     let count = 0;
     const found = traces.map(function (trace) {
       if (!trace.textfont) return null;
-      return trace.customdata.map(function (i) {
+      let size = SIZES[0];
+      const text = trace.customdata.map(function (i) {
         const micro = bars.micro[i];
         const unnumbered = micro < 0 || bars.kind[i] === "U" || bars.kind[i] === "R";
         if (unnumbered || bars.end[i] < range[0] || bars.start[i] > range[1]) return "";
-        const wide = (bars.end[i] - bars.start[i]) * scale >= 3 + 6.6 * String(micro).length;
-        count += wide;
-        return wide ? String(micro) : "";
+        const words = String(micro);
+        const room = ((bars.end[i] - bars.start[i]) * scale - 1.5) / (0.58 * words.length);
+        size = room >= size ? size : room >= SIZES[1] ? SIZES[1] : 0;
+        count += 1;
+        return words;
       });
+      return { size: size, text: size ? text : text.map(() => "") };
     });
-    return count <= MOST_NUMBERS ? found : found.map((texts) => (texts ? texts.map(() => "") : null));
+    return count <= MOST_NUMBERS ? found : found.map((told) => told && { size: 0, text: told.text.map(() => "") });
   }
 
   function number() {
     const plot = frame();
     if (!plot || !bars) return;
     const axis = plot._fullLayout.xaxis;
-    const texts = [];
+    const change = { text: [], "textfont.size": [] };
     const which = [];
-    numbers(plot.data, axis.range, axis._length).forEach(function (found, position) {
-      if (!found || found.join() === plot.data[position].text.join()) return;
-      texts.push(found);
+    numbers(plot.data, axis.range, axis._length).forEach(function (told, position) {
+      if (!told || told.text.join() === plot.data[position].text.join()) return;
+      change.text.push(told.text);
+      change["textfont.size"].push(told.size || SIZES[0]);
       which.push(position);
     });
-    if (which.length) window.Plotly.restyle(plot, { text: texts }, which);
+    if (which.length) window.Plotly.restyle(plot, change, which);
   }
 
   function fit() {

@@ -148,7 +148,9 @@
     made("i", "band", null, box).style.background = "linear-gradient(" + stops.join(", ") + ")";
     const head = made("span", "who", null, box);
     made("b", "", String(told.stage), head);
-    if (fit.name !== "mini") made("span", "", told.who + (told.devices.length > 1 ? " ×" + told.devices.length : ""), head);
+    const tight = fit.w < 120;
+    const times = told.devices.length > 1 && !tight ? " ×" + told.devices.length : "";
+    if (fit.name !== "mini") made("span", "", (tight ? told.who_short : told.who) + times, head);
     if (fit.name === "full") {
       const roomy = fit.w >= 176;
       if (roomy && told.bottleneck) made("em", "flag", "bottleneck", head);

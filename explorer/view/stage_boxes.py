@@ -20,7 +20,7 @@ Plan = Mapping[str, Any]
 def stage_boxes(plan: Plan) -> dict[str, Any]:
     """What the stage view draws of a plan's view.
 
-    boxes: stage, column, lane, devices [index], who (its devices in words), forward, backward, both and
+    boxes: stage, column, lane, devices [index], who (its devices in words) and who_short, forward, backward, both and
     times (both apart), share, flight, samples, peak and peak_short, of_cap (share of the cap, or None),
     depth, glue, recompute, bottleneck and a label (all of it in a sentence). edges: source, target, text,
     weight (0 to 1, of the largest), between (nodes). note: the depth in words. too_many: whether there are
@@ -75,15 +75,16 @@ def bottleneck_stage(plan: Plan) -> int:
     return max(on, key=lambda i: stages[i]["busy_s"])
 
 
-def device_words(devices: Sequence[int], names: Sequence[str]) -> str:
-    """ "GPU 2", "GPU 2, 3", "GPU 2–5": equal words before the numbers are said once."""
+def device_words(devices: Sequence[int], names: Sequence[str], brief: bool = False) -> str:
+    """ "GPU 2", "GPU 2, 3" (or "GPU 2–3" where it must be brief), "GPU 2–5": equal words before the numbers
+    are said once."""
     told = sorted(devices)
     stems = {names[d].rpartition(" ")[0] for d in told}
     if len(told) == 1 or len(stems) > 1 or not all(names[d].rpartition(" ")[2].isdigit() for d in told):
         return text.listing([names[d] for d in told], CHIPS)
     numbers = [int(names[d].rpartition(" ")[2]) for d in told]
     stem = stems.pop()
-    if len(told) > 2 and numbers[-1] - numbers[0] + 1 == len(told):
+    if len(told) > (1 if brief else 2) and numbers[-1] - numbers[0] + 1 == len(told):
         return f"{stem} {numbers[0]}–{numbers[-1]}"
     shown = ", ".join(map(str, numbers[: CHIPS + 1])) + (", …" if len(numbers) > CHIPS + 1 else "")
     return f"{stem} {shown}"
@@ -162,6 +163,7 @@ def _box(plan: Plan, stage: int, column: int, lane: float, slowest: bool) -> dic
         "lane": lane,
         "devices": told["devices"],
         "who": who,
+        "who_short": device_words(told["devices"], names, brief=True),
         "times": times,
         "forward": text.seconds(told["forward_s"]),
         "backward": text.seconds(told["backward_s"] or None),

@@ -58,12 +58,11 @@ def verdict(told: Sequence[Mapping[str, Any]]) -> str:
     if not first["seconds"] or not second["seconds"]:
         return "not comparable."
     ratio = second["seconds"] / first["seconds"]
+    chains = first["chain"] and second["chain"]
     if abs(ratio - 1) < EQUAL:
-        chain = first["chain"] and second["chain"]
-        return "equally fast" + (", as both are chains of stages." if chain else ".")
-    if ratio > 1:
-        return f"{factor(ratio)} faster."
-    return f"{factor(1 / ratio)} slower."
+        return "equally fast" + (", as both are chains of stages." if chains else ".")
+    words = f"{factor(ratio)} faster" if ratio > 1 else f"{factor(1 / ratio)} slower"
+    return words + ("; both are chains, so only the search differs." if chains else ".")
 
 
 def factor(ratio: float) -> str:
