@@ -148,7 +148,10 @@ def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
     problem = file.problem
     scale, unit = text.time_unit(schedule.makespan_s)
     print(f"{file.reference or problem.graph.name}: {text.seconds(schedule.makespan_s)}; times in {unit}")
-    print("1F0: stage 1, forward, micro-batch 0; B backward (I of inputs, W of weights), U update")
+    print(
+        "1F0: stage 1, forward, micro-batch 0; B backward, or its parts I (gradients of"
+        " inputs) and W (of parameters), U update"
+    )
     for index, device in enumerate(problem.cluster.devices):
         spans = [span for span in schedule.spans if span.device == index and not span.is_transfer]
         sent = [span for span in schedule.spans if span.device == index and span.is_transfer]

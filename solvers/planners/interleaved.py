@@ -114,7 +114,7 @@ class _Search:
         memory with which it fits. The least objective in seconds, inf without one."""
         self.monitor.check()
         contracted = self._contracted(micro_batches)
-        devices = len(self.problem.cluster.accelerators)
+        devices = min(len(self.problem.cluster.accelerators), len(contracted))
         if len(contracted) < chunks * devices:
             return np.inf
         if contracted.shape not in self._orders:
