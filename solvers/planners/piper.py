@@ -27,6 +27,9 @@ from solvers.planners.piper_judge import Judge, PiperChain
 from solvers.problem import Problem, Transfers
 from solvers.result import StopReason
 
+FIRST = 2
+"""How many chains that cut one order are judged before the search of all."""
+
 
 @dataclass(frozen=True)
 class Piper:
@@ -104,7 +107,7 @@ class _Search:
         self._starts: dict[_Case, PiperSearch] = {}
 
     def run(self) -> None:
-        """Offer the best chains: first of those that cut one order, which is soon done, then of all."""
+        """Offer the best chains: first some of those that cut one order, which is soon done, then of all."""
         if self._lattice(self.condensed.at(self.problem.mini_batch).shape) is None:
             self._put_together()
         if self.gave_up:
@@ -127,14 +130,12 @@ class _Search:
         """Find the best chain for every number of micro-batches and every meaning of the bottleneck, and have
         the most promising judged. Where nothing of a case fits, its next variant takes its place."""
         waiting: list[tuple[float, int, tuple[PiperChain, ...], Iterator[Chains]]] = []
-        for number, cases in enumerate(self._cases()):
+        for number, cases in enumerate(self._cases(everywhere)):
             variants = self._chains(cases, everywhere)
             if (first := next(variants, None)) is not None:
                 heapq.heappush(waiting, (first[0], number, first[1], variants))
-            if self.monitor.best is None:
-                self._judge_next(waiting)
         judged = 0
-        while waiting and judged < self.planner.finalists:
+        while waiting and judged < (self.planner.finalists if everywhere else FIRST):
             judged += self._judge_next(waiting)
 
     def _judge_next(self, waiting: list[tuple[float, int, tuple[PiperChain, ...], Iterator[Chains]]]) -> bool:
@@ -150,13 +151,13 @@ class _Search:
             heapq.heappush(waiting, (then[0], number, then[1], variants))
         return False
 
-    def _cases(self) -> Iterator[tuple[_Case, ...]]:
+    def _cases(self, everywhere: bool) -> Iterator[tuple[_Case, ...]]:
         """For every number of micro-batches and meaning of the bottleneck, the cases to try until a plan fits."""
         bounds = {count: bound_with_s(self.problem, count) for count in micro_batch_choices(self.problem)}
         spread = len(self.problem.cluster) - 1
         counts = sorted(bounds, key=lambda c: bounds[c] * (c + spread) / c)  # with the time to fill and drain
         wholes = (False, True) if self.problem.mixed_micro_batches else (False,)
-        besides = (False,) if self.problem.transfers is Transfers.BLOCKING else (False, True)
+        besides = (False, True) if everywhere and self.problem.transfers is not Transfers.BLOCKING else (False,)
         for count, whole, beside in itertools.product(counts, wholes, besides):
             if whole or bounds[count] < self.monitor.objective_s:
                 samples = self.problem.mini_batch // count
