@@ -82,6 +82,7 @@ def plan(
     max_replicas: int = 1,
     recompute: bool = False,
     mixed_micro_batches: bool = False,
+    in_sequence: bool = False,
     subgraphs_per_device: int | None = None,
     pins: Mapping[str, int] | None = None,
     time_limit_s: float = 60.0,
@@ -133,6 +134,7 @@ def plan(
         max_replicas=max_replicas,
         recompute=recompute,
         mixed_micro_batches=mixed_micro_batches,
+        in_sequence=in_sequence,
         subgraphs_per_device=subgraphs_per_device,
         pins=pins or {},
     )

@@ -14,8 +14,10 @@ class Settings:
 
     devices counts accelerators. dtype: "bf16", "fp16" or "fp32", what a model is traced in (None:
     its own). memory_bytes caps each accelerator (None: the kind's own memory). max_replicas, recompute,
-    mixed_micro_batches and subgraphs_per_device are as in `Problem`; a max_replicas of 0 allows all accelerators. pins:
-    operator name (or a module path, for all of its operators) -> device index.
+    mixed_micro_batches and subgraphs_per_device are as in `Problem`; a max_replicas of 0 allows all
+    accelerators. in_sequence: whether operators wait for one another in one linear order, which makes
+    every pipeline a sequential one. pins: operator name (or a module path, for all of its operators) ->
+    device index.
     """
 
     devices: int | None = None
@@ -39,5 +41,6 @@ class Settings:
     max_replicas: int = 1
     recompute: bool = False
     mixed_micro_batches: bool = False
+    in_sequence: bool = False
     subgraphs_per_device: int | None = None
     pins: Mapping[str, int] = field(default_factory=dict)

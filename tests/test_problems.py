@@ -198,3 +198,18 @@ def test_subgraphs_say_nothing_of_other_objectives() -> None:
 def test_one_sample_is_not_replicated() -> None:
     with pytest.raises(InvalidProblem, match="leave out --replicate"):
         make_problem(STATED, Settings(objective=Objective.MAKESPAN, max_replicas=2))
+
+
+def test_in_sequence_every_operator_waits_for_the_one_before_it():
+    parted = OpGraph((Operator("a"), Operator("b"), Operator("c")), (Tensor(0, (1, 2), Amount(0, 4)),))
+    workload = replace(
+        STATED,
+        graph=parted,
+        stated_bytes=(1.0,) * 3,
+        compute=ComputeTable((1,), {"acc": np.ones((3, 1)), "cpu": np.ones((3, 1))}),
+    )
+    together = make_problem(workload, Settings())
+    chained = make_problem(workload, Settings(in_sequence=True))
+    assert together.graph.successors == ((1, 2), (), ())
+    assert chained.graph.successors == ((1, 2), (2,), ()) or chained.graph.successors == ((1, 2), (), (1,))
+    assert chained.graph.operators == together.graph.operators

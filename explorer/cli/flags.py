@@ -123,6 +123,11 @@ def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> 
         help="let stages differ in the size of their micro-batches",
     )
     problem.add_argument(
+        "--in-sequence",
+        action="store_true",
+        help="let operators wait for one another in one linear order, branch after branch: pipelines are sequential",
+    )
+    problem.add_argument(
         "--subgraphs",
         type=int,
         metavar="Q",
@@ -161,6 +166,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         max_replicas=args.replicate,
         recompute=args.recompute,
         mixed_micro_batches=args.mixed_micro_batches,
+        in_sequence=args.in_sequence,
         subgraphs_per_device=args.subgraphs,
         pins=_pins(args.pin),
     )
