@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.kernels.pipeline_stages import Floats, Ints
+from solvers.kernels.pipeline_stages import KINDS, Bools, Floats, Ints, U
 
 
 class Messages(NamedTuple):
@@ -61,11 +61,22 @@ def _insert_sorted(row: Ints, count: int, value: int, place: Ints) -> None:
 
 
 @njit(cache=True)
-def bundles_of(messages: Messages, stage_of: Ints, unit_of: Ints, group: Ints, place: Ints) -> Bundles:
+def _moves(maker: int, reader: int, group: Ints, place: Ints, replicated: Bools) -> bool:
+    """Whether what a unit makes is sent to a unit that reads it: to other devices, or between replicas that
+    share micro-batches of another size otherwise."""
+    if group[maker] != group[reader]:
+        return True
+    return bool(replicated[group[maker]] and place[maker] != place[reader] and reader % KINDS != U)
+
+
+@njit(cache=True)
+def bundles_of(
+    messages: Messages, stage_of: Ints, unit_of: Ints, group: Ints, place: Ints, replicated: Bools
+) -> Bundles:
     """The bundles in the order in which the messages first need them.
 
     unit_of: [stages, phases]. group: the devices of every unit; place: devices and micro-batch size, numbered
-    in their order.
+    in their order. replicated: whether devices are several, [groups].
     """
     units = len(group)
     rows = len(messages.fixed)
@@ -111,35 +122,36 @@ def bundles_of(messages: Messages, stage_of: Ints, unit_of: Ints, group: Ints, p
             seen_reader[unit] = m
             readers[n_readers] = unit
             n_readers += 1
+            stays = False
             for p in range(n_places):
                 for k in range(n_makers):
-                    maker = makers[k]
-                    if place[maker] != places[p]:
+                    if place[makers[k]] != places[p]:
                         continue
-                    if group[maker] == group[unit]:
-                        if maker // 5 != unit // 5 and not shared[maker, unit]:
-                            shared[maker, unit] = True
-                            if pairs == len(local):
-                                local = _longer(local)
-                            local[pairs], local[pairs + 1] = maker, unit
-                            pairs += 2
-                    else:
-                        known = False
-                        for a in range(n_away):
-                            known |= away[a] == places[p]
-                        if not known:
-                            away[n_away] = places[p]
-                            n_away += 1
+                    if not _moves(makers[k], unit, group, place, replicated):
+                        stays = True
+                        continue
+                    known = False
+                    for a in range(n_away):
+                        known |= away[a] == places[p]
+                    if not known:
+                        away[n_away] = places[p]
+                        n_away += 1
+            for k in range(n_makers if stays else 0):
+                maker = makers[k]
+                if group[maker] == group[unit] and maker // KINDS != unit // KINDS and not shared[maker, unit]:
+                    shared[maker, unit] = True
+                    if pairs == len(local):
+                        local = _longer(local)
+                    local[pairs], local[pairs + 1] = maker, unit
+                    pairs += 2
         for a in range(n_away):
             n_source = n_target = 0
-            home = -1
             for k in range(n_makers):
                 if place[makers[k]] == away[a]:
-                    home = group[makers[k]]
                     _insert_sorted(source, n_source, makers[k], place)
                     n_source += 1
             for k in range(n_readers):
-                if group[readers[k]] != home:
+                if _moves(source[0], readers[k], group, place, replicated):
                     _insert_sorted(target, n_target, readers[k], place)
                     n_target += 1
             b = head[source[0]]

@@ -153,7 +153,8 @@ def run_draft(
     if len(device):
         for u in range(len(place)):
             place[u] = device[places.first[place[u]]]
-    bundles = bundles_of(facts.messages, stage_of, unit_of, places.group, place * (options.mini_batch + 1) + unit_size)
+    where = place * (options.mini_batch + 1) + unit_size
+    bundles = bundles_of(facts.messages, stage_of, unit_of, places.group, where, places.replicas > 1)
     if not len(device):
         groups = np.arange(len(places.replicas))
         if folds(bundles, units, places):

@@ -1,10 +1,11 @@
-"""The orders of the stages of a draft, on plain arrays: textbook patterns, and whatever is ready first."""
+"""The orders of the stages of a draft, on plain arrays."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
+from solvers.kernels.eager_order import EagerActions, eager
 from solvers.kernels.pipeline_stages import KINDS, B, Bools, F, Floats, Ints, U, topological
 
 
@@ -34,164 +35,38 @@ def alternating(
 
 
 @njit(cache=True)
-def _sooner(a: int, b: int, start: Floats, second: Ints, sample: Ints, tie: Ints) -> bool:
-    if start[a] != start[b]:
-        return bool(start[a] < start[b])
-    if second[a] != second[b]:
-        return bool(second[a] < second[b])
-    if sample[a] != sample[b]:
-        return bool(sample[a] < sample[b])
-    return bool(tie[a] < tie[b])
-
-
-@njit(cache=True)
-def _push(heap: Ints, size: int, item: int, start: Floats, second: Ints, sample: Ints, tie: Ints) -> None:
-    child = size
-    heap[child] = item
-    while child > 0:
-        parent = (child - 1) >> 1
-        if not _sooner(heap[child], heap[parent], start, second, sample, tie):
-            break
-        heap[child], heap[parent] = heap[parent], heap[child]
-        child = parent
-
-
-@njit(cache=True)
-def _pop(heap: Ints, size: int, start: Floats, second: Ints, sample: Ints, tie: Ints) -> int:
-    top = heap[0]
-    size -= 1
-    heap[0] = heap[size]
-    node = 0
-    while 2 * node + 1 < size:
-        child = 2 * node + 1
-        if child + 1 < size and _sooner(heap[child + 1], heap[child], start, second, sample, tie):
-            child += 1
-        if not _sooner(heap[child], heap[node], start, second, sample, tie):
-            break
-        heap[child], heap[node] = heap[node], heap[child]
-        node = child
-    return int(top)
-
-
-@njit(cache=True)
-def eager(
-    exists: Bools,
-    seconds: Floats,
-    waits: Bools,
-    counts: Ints,
-    size: Ints,
-    keeps: Ints,
-    group: Ints,
-    forward_first: bool,
-    order_start: Ints,
-    unit: Ints,
-    micro: Ints,
-) -> bool:
-    """Write the orders of `solvers.eager_order.eager_order` to unit and micro, from order_start[g] on for the
-    devices g; False if the stages wait for each other.
-
-    exists, seconds: of every unit. waits: see `pipeline_stages.waits_of`. counts, size, keeps, group: micro-batches,
-    samples of one, how many are kept in flight, and devices, of every stage.
-    """
+def _actions(
+    exists: Bools, seconds: Floats, waits: Bools, counts: Ints, size: Ints, keeps: Ints, group: Ints
+) -> EagerActions:
     stages = len(counts)
-    actions = 2 * stages  # 2 * stage + (0 forward, 1 backward)
-    has = np.zeros(actions, np.bool_)
-    duration = np.zeros(actions)
-    longest = 1
-    left = 0
+    has, duration = np.zeros(2 * stages, np.bool_), np.zeros(2 * stages)
+    most = 2 * stages
     for s in range(stages):
-        longest = max(longest, counts[s])
         for k in range(2):
-            has[2 * s + k] = exists[KINDS * s + k]
-            duration[2 * s + k] = seconds[KINDS * s + k]
-            if has[2 * s + k]:
-                left += counts[s]
-    read_start = np.zeros(actions + 1, np.int64)
-    reads = np.zeros(actions * actions, np.int64)
-    reader_start = np.zeros(actions + 1, np.int64)
-    readers = np.zeros(actions * actions + actions, np.int64)
+            has[2 * s + k], duration[2 * s + k] = exists[KINDS * s + k], seconds[KINDS * s + k]
+            for other in range(2):
+                most += np.sum(waits[k, other, s])
+    read_start, reads = np.zeros(2 * stages + 1, np.int64), np.zeros(most, np.int64)
     n = 0
-    for a in range(actions):
-        if has[a]:
-            for b in range(actions):
-                if has[b] and waits[b % 2, a % 2, b // 2, a // 2]:
-                    reads[n] = b
-                    n += 1
-            if a % 2 == 1 and has[a - 1]:
-                reads[n] = a - 1
+    for a in range(2 * stages):
+        for b in range(2 * stages):
+            own = a % 2 == 1 and b == a - 1
+            if has[a] and has[b] and (own or waits[b % 2, a % 2, b // 2, a // 2]):
+                reads[n] = b
                 n += 1
         read_start[a + 1] = n
-    n = 0
-    for b in range(actions):
-        for a in range(actions):
-            if has[a] and has[b] and (a // 2 == b // 2 or waits[b % 2, a % 2, b // 2, a // 2]):
-                readers[n] = a
-                n += 1
-        reader_start[b + 1] = n
-    ended = np.zeros((actions, longest))
-    following = np.zeros(actions, np.int64)
-    free = np.zeros(len(order_start))
-    at = order_start.copy()
-    start, ready = np.zeros(actions), np.zeros(actions)
-    second, sample, tie = np.zeros(actions, np.int64), np.zeros(actions, np.int64), np.zeros(actions, np.int64)
-    for a in range(actions):
-        second[a] = (a % 2 == 0) != forward_first
-        tie[a] = -(a // 2) if a % 2 == 0 else a // 2
-    queued = np.zeros(actions, np.bool_)
-    heap = np.zeros(actions, np.int64)
-    heaped = 0
-    todo = np.arange(actions)
-    doing = actions
-    while True:
-        for r in range(doing):
-            a = todo[r]
-            s, j = a // 2, following[a]
-            if not has[a] or queued[a] or j == counts[s]:
-                continue
-            if a % 2 == 0 and has[a + 1] and j - following[a + 1] >= keeps[s]:
-                continue
-            when = 0.0
-            known = True
-            for e in range(read_start[a], read_start[a + 1]):
-                b = reads[e]
-                last = j
-                if counts[b // 2] != counts[s]:
-                    last = -(-(j + 1) * counts[b // 2] // counts[s]) - 1
-                if following[b] <= last:
-                    known = False
-                    break
-                when = max(when, ended[b, last])
-            if known:
-                queued[a] = True
-                ready[a] = when
-                start[a] = max(when, free[group[s]])
-                sample[a] = j * size[s]
-                _push(heap, heaped, a, start, second, sample, tie)
-                heaped += 1
-        if left == 0:
-            return True
-        if heaped == 0:
-            return False
-        a = _pop(heap, heaped, start, second, sample, tie)
-        heaped -= 1
-        s = a // 2
-        g = group[s]
-        doing = 0
-        if free[g] > start[a]:
-            start[a] = max(ready[a], free[g])
-            _push(heap, heaped, a, start, second, sample, tie)
-            heaped += 1
-            continue
-        end = start[a] + duration[a]
-        ended[a, following[a]] = end
-        free[g] = end
-        unit[at[g]], micro[at[g]] = KINDS * s + a % 2, following[a]
-        at[g] += 1
-        following[a] += 1
-        left -= 1
-        queued[a] = False
-        doing = reader_start[a + 1] - reader_start[a]
-        todo[:doing] = readers[reader_start[a] : reader_start[a + 1]]
+    return EagerActions(has, duration, counts, size, keeps, np.arange(stages + 1), group, read_start, reads[:n])
+
+
+@njit(cache=True)
+def _wanted(exists: Bools, counts: Ints) -> int:
+    """How many forwards and backwards there are."""
+    total = 0
+    for s in range(len(counts)):
+        for kind in (F, B):
+            if exists[KINDS * s + kind]:
+                total += counts[s]
+    return total
 
 
 @njit(cache=True)
@@ -210,7 +85,9 @@ def orders_of(
     """(whether there is one, order_start, unit, micro): the order of devices g is order_start[g]:order_start[g + 1].
 
     As `solvers.orders.pipeline_order`: patterns if all stages have devices of their own, else whatever is ready
-    first; updates at the end. Arguments as of `eager`; block: the k of kFkB of every stage.
+    first; updates at the end. exists, seconds: of every unit. waits: see `pipeline_stages.waits_of`. counts, size,
+    keeps, block, group: micro-batches, samples of one, how many are kept in flight, the k of kFkB, and devices,
+    of every stage.
     """
     stages = len(counts)
     order_start = np.zeros(groups + 1, np.int64)
@@ -228,8 +105,16 @@ def orders_of(
             low, high = order_start[group[s]], order_start[group[s] + 1]
             forward, backward = exists[KINDS * s + F], exists[KINDS * s + B]
             alternating(s, forward, backward, counts[s], keeps[s], block[s], unit[low:high], micro[low:high])
-    elif not eager(exists, seconds, waits, counts, size, keeps, group, forward_first, order_start, unit, micro):
-        return False, order_start, unit, micro
+    else:
+        sequence = eager(_actions(exists, seconds, waits, counts, size, keeps, group), groups, forward_first)
+        at, done = order_start.copy(), np.zeros(2 * stages, np.int64)
+        for a in sequence:
+            g = group[a // 2]
+            unit[at[g]], micro[at[g]] = KINDS * (a // 2) + a % 2, done[a]
+            at[g] += 1
+            done[a] += 1
+        if len(sequence) < _wanted(exists, counts):
+            return False, order_start, unit, micro
     updates = topological(waits[2, 2])
     if len(updates) < stages:
         return False, order_start, unit, micro

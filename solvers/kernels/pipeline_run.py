@@ -302,7 +302,7 @@ def _run(
                 e = transfers.entry_next[e]
                 if counted and send_left[send] == 0 and transfers.held[send] > 0:
                     # The first of the tasks that make it.
-                    send_left[send] = transfers.send_start[send + 1] - transfers.send_start[send]
+                    send_left[send] = transfers.send_moves[send]
                     send_since[send] = now
                     _take(level, resource, now, transfers.held[send])
                 send_waits[send] -= 1

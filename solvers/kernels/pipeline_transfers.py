@@ -64,10 +64,10 @@ class Transfers(NamedTuple):
     the earlier its first reader is in its device's order, its send (-1: gradients of a stage's replicas) and
     the task whose end frees what it brought. Of lanes: wire (-1: nothing to move), device it leads to,
     seconds, bytes that arrive, the readers, bundles.targets[low:high] (of gradients: low is the stage).
-    Send s is what a task, or several, send at once: transfers send_start[s]:send_start[s + 1] after
-    send_waits[s] tasks; held: bytes kept until all of them are done. Of every task: its sends are
-    entry_send[e] for e = sent_by[task], entry_next[e], ... until -1. ring_start: the transfers of gradients of every
-    stage; ring_waits: the tasks they wait for. waiting: the transfers every task waits for, or tasks where
+    Send s is what a task, or several, send at once: transfers send_start[s]:send_start[s + 1], of which
+    send_moves[s] move something, after send_waits[s] tasks; held: bytes kept until all of these are done. Of
+    every task: its sends are entry_send[e] for e = sent_by[task], entry_next[e], ... until -1. ring_start: the
+    transfers of gradients of every stage; ring_waits: the tasks they wait for. waiting: the transfers every task waits for, or tasks where
     nothing moves.
     """
 
@@ -84,6 +84,7 @@ class Transfers(NamedTuple):
     high: Shorts
     send_start: Shorts
     send_waits: Shorts
+    send_moves: Shorts
     send_device: Shorts
     held: Floats
     sent_by: Shorts
@@ -172,6 +173,7 @@ def transfers_of(
     low, high = np.empty(most_lanes, np.int32), np.empty(most_lanes, np.int32)
     send_start, send_waits = np.empty(most_sends + 1, np.int32), np.empty(most_sends, np.int32)
     send_device, held = np.empty(most_sends, np.int32), np.empty(most_sends)
+    send_moves = np.empty(most_sends, np.int32)
     sent_by = np.full(total, -1, np.int32)
     entry_send, entry_next = np.empty(most_entries, np.int32), np.empty(most_entries, np.int32)
     waiting = np.zeros(total, np.int32)
@@ -194,7 +196,7 @@ def transfers_of(
                 src = device[first[mine] + p]
                 send_start[n_sends], send_waits[n_sends] = n, sources - source
                 send_device[n_sends] = src
-                held[n_sends] = bundles.fixed[b] + bundles.per_sample[b] * share if bundles.tensors[b] else 0.0
+                sent = 0
                 for e in range(source, sources):
                     task = task_start[src] + position[begin[bundles.sources[e]] + i]
                     entry_send[n_entries], entry_next[n_entries] = n_sends, sent_by[task]
@@ -238,7 +240,7 @@ def transfers_of(
                                 which = n_lanes
                                 n_lanes += 1
                                 into[which], low[which], high[which] = dst, t, upto
-                                if bundles.tensors[b]:
+                                if bundles.tensors[b] and src != dst:
                                     line = src * devices + dst
                                     latency, bandwidth = wires.latency_s[0, 0], wires.bandwidth[0, 0]
                                     if not alike:
@@ -267,9 +269,12 @@ def transfers_of(
                                 until = max(until, at)
                             lane[n], micro[n], send[n] = which, j, n_sends
                             turn[n] = 4 * reader - 1
+                            sent += wire[which] >= 0
                             buffer[n] = task_start[dst] + until
                             n += 1
                     t = upto
+                held[n_sends] = bundles.fixed[b] + bundles.per_sample[b] * share if sent else 0.0
+                send_moves[n_sends] = sent
                 n_sends += 1
     send_start[n_sends] = n
     ring_start, ring_waits = np.zeros(stages + 1, np.int32), np.zeros(stages, np.int32)
@@ -319,6 +324,7 @@ def transfers_of(
         high[:n_lanes],
         send_start[: n_sends + 1],
         send_waits[:n_sends],
+        send_moves[:n_sends],
         send_device[:n_sends],
         held[:n_sends],
         sent_by,
