@@ -71,9 +71,10 @@ def _order() -> None:
 
 def _estimate() -> None:
     """What searches over pipelines ask of drafts; two stages on one device take the order of what is ready."""
-    estimator = Estimator(Condensed(_tiny(Objective.ITERATION), ordered=True))
-    stages = tuple(DraftStage((node,), 1, host=None if node < 2 else 0) for node in range(3))
-    estimator.estimate(Draft(stages))
+    problem = _tiny(Objective.ITERATION)
+    draft = Draft(tuple(DraftStage((operator,), 1, host=None if operator < 2 else 0) for operator in range(3)))
+    Estimator(Condensed(problem, ordered=True)).estimate(draft)
+    realise(problem, draft)
 
 
 def _tiny(objective: Objective) -> Problem:

@@ -67,8 +67,8 @@ class Transfers(NamedTuple):
     Send s is what a task, or several, send at once: transfers send_start[s]:send_start[s + 1], of which
     send_moves[s] move something, after send_waits[s] tasks; held: bytes kept until all of these are done. Of
     every task: its sends are entry_send[e] for e = sent_by[task], entry_next[e], ... until -1. ring_start: the
-    transfers of gradients of every stage; ring_waits: the tasks they wait for. waiting: the transfers every task waits for, or tasks where
-    nothing moves.
+    transfers of gradients of every stage; ring_waits: the tasks they wait for. waiting: the transfers every
+    task waits for, or tasks where nothing moves.
     """
 
     lane: Shorts
