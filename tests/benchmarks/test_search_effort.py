@@ -1,0 +1,80 @@
+"""How long the searches of pipelines take on the same graphs: ours, Piper's and PipeDream's algorithms."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from explorer.loading import load
+from explorer.problems import make_problem
+from solvers.effort import Effort
+from solvers.pipedream_optimizer import optimise, profile_of
+from solvers.planner import Planner
+from solvers.planners.graph_pipeline import GraphPipeline
+from solvers.planners.pipedream_iter import PipeDreamIteration
+from solvers.planners.piper import Piper
+from solvers.problem import Problem
+from solvers.sequential import sequential_problems
+from solvers.solve import solve
+from tests.benchmarks.table import show
+from tests.benchmarks.test_graph_pipeline import cells, settings
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(24 * 3600)]
+
+PLANNERS: dict[str, Planner] = {
+    "published search": GraphPipeline(mode="paper"),
+    "graph-pipeline": GraphPipeline(),
+    "without local search": GraphPipeline(evaluations=0),
+    "pipedream-iter": PipeDreamIteration(),
+    "piper": Piper(),
+}
+LIMIT_S = 300.0
+
+
+def effort_of(notes: tuple[str, ...]) -> Effort:
+    """The states and relaxations that a planner's notes tell."""
+    for note in notes:
+        found = re.search(r"([\d,]+) states and ([\d,]+) relaxations", note)
+        if found:
+            return Effort(*(int(number.replace(",", "")) for number in found.groups()))
+    return Effort()
+
+
+def pipedream(problem: Problem) -> tuple[float, Effort]:
+    """CPU seconds and effort of PipeDream's optimizer over all micro-batch sizes, on the graph made one
+    sequence: it has too many downsets otherwise."""
+    started, effort = time.process_time(), Effort()
+    sequence = sequential_problems(problem, orders=1)[0]
+    bandwidth = problem.cluster.links[0].bandwidth_bytes_per_s
+    for count in problem.micro_batch_choices():
+        profile = profile_of(sequence, problem.mini_batch // count)
+        found = optimise(profile, len(problem.cluster), bandwidth, problem.cluster.devices[0].memory_bytes)
+        assert found is not None
+        effort += found.effort
+    return time.process_time() - started, effort
+
+
+def test_effort_of_searches():
+    """Uniform clusters only; all micro-batch sizes of each search together."""
+    rows = []
+    workloads = {}
+    for model, devices, samples, per_node in cells():
+        if per_node is not None or samples != 16:
+            continue
+        workload = workloads.setdefault(model, load(model))
+        problem = make_problem(workload, settings(model, devices, samples, None))
+        told: list[str] = []
+        for name, planner in PLANNERS.items():
+            started = time.process_time()
+            result = solve(problem, planner, time_limit_s=LIMIT_S)
+            took = time.process_time() - started
+            effort = effort_of(result.notes)
+            told.append(f"{took:.2f} s ({effort.states:.2g}, {effort.relaxations:.2g})")
+        other = pipedream(problem)
+        told.append(f"{other[0]:.2f} s ({other[1].states:.2g}, {other[1].relaxations:.2g})")
+        rows.append((model, devices, *told))
+        print(*rows[-1], sep=" | ", flush=True)
+    show("Search: CPU seconds (states, relaxations)", ("model", "GPUs", *PLANNERS, "PipeDream's optimizer"), rows,
+         "numpy", "numba")  # fmt: skip
