@@ -10,8 +10,19 @@ from explorer.view.stage_boxes import depth
 
 EQUAL = 0.002
 """Relative difference below which two plans are as fast as each other to people."""
-NAMES = {"graph-pipeline": "Graph pipeline", "pipedream-iter": "Sequential", "pipedream": "PipeDream", "auto": "Auto"}
+NAMES = {
+    "graph-pipeline": "Graph pipeline",
+    "pipedream-iter": "Sequential",
+    "equal": "Equal split",
+    "data-parallel": "Data parallel",
+    "auto": "Auto",
+    "pipedream": "PipeDream",
+    "gpipe": "GPipe",
+    "piper": "Piper",
+}
 """What planners are called beside each other; others by their own name."""
+PROPER = ("pipedream", "gpipe", "piper")
+"""Names that keep their capital inside a sentence."""
 METRICS = {"iteration": "iteration_s", "makespan": "makespan_s", "max-load": "max_load_s"}
 
 
@@ -47,7 +58,7 @@ def story(told: Sequence[Mapping[str, Any]]) -> str:
     for fact, shown in zip(told, times, strict=True):
         bubble = text.percent(round(fact["bubble"], 2))
         words.append(f"{name(fact['planner'])} {shown}, depth {fact['depth']}, bubble {bubble}")
-    if name(second["planner"]) != second["planner"]:
+    if second["planner"] in NAMES and second["planner"] not in PROPER:
         words[1] = words[1][:1].lower() + words[1][1:]
     return "; ".join(words)
 
@@ -62,7 +73,7 @@ def verdict(told: Sequence[Mapping[str, Any]]) -> str:
     if abs(ratio - 1) < EQUAL:
         return "equally fast" + (", as both are chains of stages." if chains else ".")
     words = f"{factor(ratio)} faster" if ratio > 1 else f"{factor(1 / ratio)} slower"
-    return words + ("; both are chains, so only the search differs." if chains else ".")
+    return words + ("; both are chains." if chains else ".")
 
 
 def factor(ratio: float) -> str:
