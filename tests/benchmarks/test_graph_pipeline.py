@@ -44,13 +44,14 @@ LIMIT_S = 120.0
 
 def settings(model: str, devices: int, samples: int, per_node: int | None) -> Settings:
     """V100 of 16 GB (the paper's; 32 GB for GPT, which does not fit otherwise on 4), fp32, Adam, links of 25
-    GB/s and 10 us; in nodes of 4, NVLink of 75 GB/s inside (three bricks of 25 GB/s) and 12.5 GB/s between."""
+    GB/s and 10 us; in nodes of 4, NVLink of 50 GB/s inside (six links of 25 GB/s a GPU, to three others) and
+    12.5 GB/s between."""
     return Settings(
         devices=devices,
         device_kind="V100-32GB" if model == "gpt" else "V100-16GB",
         mini_batch=devices * samples,
         max_replicas=0,
-        bandwidth_bytes_per_s=25e9 if per_node is None else 75e9,
+        bandwidth_bytes_per_s=25e9 if per_node is None else 50e9,
         devices_per_node=per_node,
         node_bandwidth_bytes_per_s=None if per_node is None else 12.5e9,
     )
