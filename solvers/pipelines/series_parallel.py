@@ -86,7 +86,8 @@ class _Splitter:
         if len(series) == 1:
             self.forced += 1
             if sum(self.weight[node] for node in members) < self.least_s:
-                return Series(tuple(sorted(members, key=self.rank.__getitem__)))
+                ordered: list[int] = sorted(members, key=self.rank.__getitem__)
+                return Series(tuple(ordered))
             first = self._cheapest_downset(members, nodes)
             series = [first, nodes & ~first]
         return Series(tuple(flat for part in series for flat in _inside(self.tree(part))))

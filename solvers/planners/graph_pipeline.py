@@ -11,6 +11,7 @@ from solvers.bounds import bound_with_s
 from solvers.coarsen import Condensed
 from solvers.drafts import Draft, realise
 from solvers.errors import InvalidPlan
+from solvers.mapping import GRADIENT_WEIGHTS, map_stages, nodes_to_map
 from solvers.monitor import Monitor
 from solvers.pipelines.descend import improve
 from solvers.pipelines.estimate import Estimate, Estimator
@@ -71,6 +72,7 @@ class GraphPipeline:
         else:
             search.start(counts)
             search.refine(self.starts, self.evaluations)
+        search.remap()
         monitor.note(f"graph-pipeline: {search.starts.effort}, {search.estimates:,} estimates")
         return False
 
@@ -95,6 +97,8 @@ class _Search:
     pool: dict[tuple[frozenset[tuple[int, ...]], int], _Found] = field(default_factory=dict)
     """The best slack of every partition and number of micro-batches."""
     estimates: int = 0
+    best: Draft | None = None
+    """Of which the monitor's best plan was made, over operators."""
 
     def __post_init__(self) -> None:
         self.condensed = Condensed(self.problem, ordered=True)
@@ -156,11 +160,27 @@ class _Search:
         if found.estimate.seconds < self.monitor.objective_s * (1 - 1e-9) or self.monitor.best is None:
             self._judge(found.draft)
 
+    def remap(self) -> None:
+        """Offer the best with its stages in other nodes, where nodes matter."""
+        if self.best is None or nodes_to_map(self.problem) is None:
+            return
+        self.monitor.begin("mapping stages to nodes")
+        stages = self.best.stages
+        for weight in GRADIENT_WEIGHTS[1:]:
+            devices = map_stages(self.problem, stages, [stage.operators for stage in stages], weight)
+            self.monitor.offer(realise(self.problem, self.best, devices))
+
     def _judge(self, draft: Draft) -> float:
+        """Seconds of the draft's plan, inf if it does not fit or cannot run."""
+        whole = over_operators(self.condensed, draft)
         try:
-            return self.monitor.offer(realise(self.problem, over_operators(self.condensed, draft)))
+            plan = realise(self.problem, whole)
         except InvalidPlan:  # backward tensors that do not mirror forward ones make stages wait for each other
             return np.inf
+        seconds = self.monitor.offer(plan)
+        if self.monitor.best is plan:
+            self.best = whole
+        return seconds
 
     def _slackened(self, draft: Draft) -> _Found:
         """With the slack that is best, put into the pool."""
