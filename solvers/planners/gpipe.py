@@ -63,6 +63,11 @@ class GPipe:
                     continue
                 members = contracted.shape.members
                 _offer(problem, monitor, [tuple(o for node in part for o in members[node]) for part in parts], samples)
+        if monitor.best is None:
+            advice = "" if problem.recompute else "; recomputation is not allowed, which GPipe relies on"
+            monitor.note(
+                f"the activations that some stage keeps of all micro-batches at once do not fit on its device{advice}"
+            )
         monitor.note(f"balanced cuts: {effort}")
         return False
 

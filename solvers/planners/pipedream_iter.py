@@ -26,6 +26,8 @@ from solvers.problem import Problem
 
 WORTH = 1.15
 """Cuts that take longer than this many times the best known are not improved."""
+MORE_FOR_THE_BEST = 5
+"""Times as many rounds again for the best cut."""
 CUTS_A_COUNT = 4
 """Cuts that are improved for each number of micro-batches."""
 
@@ -137,7 +139,12 @@ class _Search:
             fine, at = self._fine(row, share, search, cut)
             at = fine.descend(at, self.planner.slack)
             finalists.append((fine.shake(at, self.planner.slack, self.planner.shakes, self.monitor.rng), fine))
-        for cut, search in sorted(finalists, key=lambda each: each[0].iteration_s):
+        finalists.sort(key=lambda each: each[0].iteration_s)
+        if finalists:
+            cut, search = finalists[0]
+            more = MORE_FOR_THE_BEST * self.planner.shakes
+            finalists[0] = search.shake(cut, self.planner.slack, more, self.monitor.rng), search
+        for cut, search in finalists:
             for slack in sorted({0, cut.slack}):
                 self._offer(search, search.judged(cut.stages, slack))
 

@@ -58,7 +58,9 @@ def test_gpipe_recomputes_only_if_memory_asks_for_it():
     found = solve(tight, "gpipe")
     assert all(stage.recompute for stage in found.plan.stages)
     assert verify(tight, found.plan) == ()
-    assert solve(replace(tight, recompute=False), "gpipe").plan is None
+    without = solve(replace(tight, recompute=False), "gpipe")
+    assert without.plan is None
+    assert any("recomputation is not allowed" in note for note in without.notes)
 
 
 @pytest.mark.parametrize("seed", range(30))
