@@ -122,7 +122,7 @@ class Estimator:
                 device = NOWHERE if self._alike else _flat([plan.stages[s].devices for s in _own(hosts)])
                 return self._told(stage_of, table, device, GIVEN, _orders_of(plan, _own(hosts)))
             return self._simulated(plan)
-        except (InvalidPlan, IndexError):
+        except InvalidPlan:
             return self._none(count)
 
     def _stage_of(self, stages: Sequence[DraftStage]) -> Ints:

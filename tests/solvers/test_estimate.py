@@ -75,7 +75,7 @@ def exactly(p: Problem, condensed: Condensed, draft: Draft) -> tuple[Plan, Sched
     try:
         plan = realise(p, Draft(tuple(stages)))
         return plan, simulate(p, plan, Objective.ITERATION)
-    except (InvalidPlan, IndexError):
+    except InvalidPlan:
         return None
 
 
