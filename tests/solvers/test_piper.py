@@ -12,9 +12,10 @@ import pytest
 from solvers.coarsen import Condensed
 from solvers.contracted import Shape
 from solvers.piper.costed import Costed
-from solvers.piper.dp import downsets_of, least_bottleneck
+from solvers.piper.dp import PiperSearch, downsets_of, least_bottleneck
 from solvers.piper.layers import layers_of
 from solvers.piper.problem_costs import problem_costs
+from solvers.piper.spare import spend_spare_devices
 from solvers.planners.piper import Piper
 from solvers.problem import ComputeTable, Contiguity, Objective, Pipeline, Transfers
 from solvers.result import Status, StopReason
@@ -56,6 +57,23 @@ def least_bottleneck_s(shape: Shape, costed: Costed) -> float:
     return best(frozenset(), 0, 0)
 
 
+def checked_spare(shape: Shape, costed: Costed, found: PiperSearch) -> int:
+    """How many more devices the chain has after spending spare ones: a chain as good, of stages that fit."""
+    chain = spend_spare_devices(costed, found.stages, ignore)
+    assert sorted(node for stage in chain for node in stage.nodes) == list(range(len(shape)))
+    number = {node: i for i, stage in enumerate(chain) for node in stage.nodes}
+    assert all(number[u] <= number[v] for u, v in shape.edges)
+    degrees = 0
+    for stage in reversed(chain):
+        degrees += int(costed.degrees[stage.option])
+        assert stage.flights == min(-(-degrees // int(costed.degrees[stage.option])), int(costed.flights[stage.option]))
+        assert stage == costed.measured(stage.nodes, stage.option, stage.flights)
+    assert max(stage.seconds for stage in chain) <= found.bottleneck_s
+    used, before = (sum(int(costed.devices[s.option]) for s in stages) for stages in (chain, found.stages))
+    assert before <= used <= costed.most_devices
+    return used - before
+
+
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("beside", [False, True])
 def test_it_finds_the_least_bottleneck_of_its_model(whole: bool, beside: bool) -> None:
@@ -72,7 +90,21 @@ def test_it_finds_the_least_bottleneck_of_its_model(whole: bool, beside: bool) -
         assert found.bottleneck_s == pytest.approx(least_bottleneck_s(shape, costed), rel=1e-8), seed
         several += len(found.stages) > 1
         again += any(stage.recomputed for stage in found.stages)
+        if found.stages:
+            checked_spare(shape, costed, found)
     assert (several > 12, again > 2) == (True, True)
+
+
+def test_devices_left_over_split_the_longest_stages() -> None:
+    """One operator sets the bottleneck, the others together take less than it."""
+    graph = training_graph([(i, i + 1) for i in range(4)], 5, nbytes=0.01)
+    p = problem(graph, [9.0, 2.0, 2.0, 2.0, 2.0] * 2, 4, bandwidth=1e3, mini_batch=8, micro_batches=8)
+    condensed = Condensed(p, ordered=True)
+    costed, shape = problem_costs(condensed, 1), condensed.at(1).shape
+    found = least_bottleneck(downsets_of(shape, ignore), costed, ignore)
+    assert [stage.nodes for stage in found.stages] == [(0,), (1, 2, 3, 4)]
+    assert checked_spare(shape, costed, found) == 2
+    assert spend_spare_devices(costed, found.stages, ignore)[0].nodes == (0,)
 
 
 def test_with_ample_memory_its_bottleneck_is_the_exact_max_load() -> None:
