@@ -26,6 +26,10 @@ from solvers.problem import Problem
 
 WORTH = 1.15
 """Cuts that take longer than this many times the best known are not improved."""
+DOUBTFUL = 1.03
+"""How far the simulation of stages may be above that of the plan."""
+MOST_ACTIONS = 10_000
+"""Of a plan whose boundaries are moved under the full simulation, which takes a second for more."""
 MORE_FOR_THE_BEST = 5
 """Times as many rounds again for the best cut."""
 CUTS_A_COUNT = 4
@@ -81,7 +85,7 @@ class PipeDreamIteration:
             if monitor.best is not None:
                 break
         monitor.note(f"dynamic programme over chains: {search.effort}")
-        if self.moves and monitor.best is not None:
+        if self.moves and monitor.best is not None and sum(map(len, monitor.best.order)) <= MOST_ACTIONS:
             monitor.begin("moving operators across stage boundaries")
             improve(problem, monitor)
         return False
@@ -145,8 +149,10 @@ class _Search:
             more = MORE_FOR_THE_BEST * self.planner.shakes
             finalists[0] = search.shake(cut, self.planner.slack, more, self.monitor.rng), search
         for cut, search in finalists:
-            for slack in sorted({0, cut.slack}):
-                self._offer(search, search.judged(cut.stages, slack))
+            if cut.iteration_s > self.monitor.objective_s * DOUBTFUL:
+                break
+            if math.isinf(self._offer(search, cut)) and cut.slack:
+                self._offer(search, search.judged(cut.stages, 0))
 
     def _rows(self) -> Iterator[_Row]:
         for count in micro_batch_choices(self.problem):
