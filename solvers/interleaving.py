@@ -15,8 +15,8 @@ from solvers.plan import Action, Stage
 from solvers.problem import Problem
 from solvers.stage_actions import Run, StageActions, shortest_first, stage_actions
 
-SHARES = (0.5, 0.6, 0.7, 0.85, 1.0)
-"""Shares of what all stages of a device may keep by themselves that it keeps at most, smaller ones first."""
+SHARES = (1.0, 0.5, 0.6, 0.7, 0.85)
+"""Shares of what all stages of a device may keep by themselves that it keeps at most."""
 
 
 def interleaved(problem: Problem, stages: Sequence[Stage], waits: Waits) -> tuple[StageActions, list[Run]]:
@@ -26,7 +26,7 @@ def interleaved(problem: Problem, stages: Sequence[Stage], waits: Waits) -> tupl
     are no multiple of the devices, that of the next multiple without what is too much. They and others too
     have those of event simulations with the time transfers take, in which no stage keeps more than its
     in-flight number (or than the textbook) and a device no more than a share of the sum. Of equally long
-    ones the textbook is first, and smaller shares are before larger ones.
+    ones the textbook is first.
     """
     actions = stage_actions(problem, stages, split=False)
     room = Room(problem, stages, actions.received_bytes)
@@ -37,12 +37,12 @@ def interleaved(problem: Problem, stages: Sequence[Stage], waits: Waits) -> tupl
         runs.append(actions.follow(textbook))
         limits.insert(0, most_held(stages, textbook))
     weights = room.held_bytes if room.held_bytes.max(initial=0.0) > 0 else np.ones(len(stages))
-    for allowed in limits:
+    starts = list(itertools.product(limits, SHARES, ("FB", "BF")))
+    for allowed, share, order in starts[:: -(-len(starts) // actions.affordable)]:
         whole = np.zeros(actions.devices)
         for stage, most, weight in zip(stages, allowed, weights.tolist(), strict=True):
             whole[list(stage.devices)] += most * weight
-        for share, order in itertools.product(SHARES, ("FB", "BF")):
-            runs.append(actions.run(order, allowed, weights=weights, budgets=share * whole))
+        runs.append(actions.run(order, allowed, weights=weights, budgets=share * whole))
     return actions, shortest_first(runs)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from solvers.arrange import arranged_as
 from solvers.orders import stage_waits
@@ -41,17 +41,14 @@ def _runs(problem: Problem, plan: Plan, actions: StageActions, *, split: bool) -
     base = [min(stage.in_flight, count) for stage, count in zip(plan.stages, counts, strict=True)]
     most = max(keeps * stage.micro_batch_size for keeps, stage in zip(base, plan.stages, strict=True))
     level = [max(a, min(most // s.micro_batch_size, c)) for a, s, c in zip(base, plan.stages, counts, strict=True)]
-    runs: list[Run | None] = []
-    for more in EAGER:
+    starts: list[tuple[list[int], list[int]]] = []
+    for more in (*EAGER, max(counts)):
         for start in (base, level) if split else (base,):
             limits = [min(keeps + more, count) for keeps, count in zip(start, counts, strict=True)]
-            runs += _with_limits(actions, limits, base, split=split)
-    return shortest_first([*runs, *_with_limits(actions, counts, counts, split=split)])
-
-
-def _with_limits(
-    actions: StageActions, limits: Sequence[int], ahead: Sequence[int], *, split: bool
-) -> list[Run | None]:
-    if not split:
-        return [actions.run(order, limits) for order in ("BF", "FB")]
-    return [actions.run("IFW", limits, ahead=begun, patience=p) for begun in (ahead, limits) for p in PATIENCE]
+            starts += [(limits, ahead) for ahead in ((base, limits) if split else (limits,))]
+    orders = [("IFW", p) for p in PATIENCE] if split else [("BF", 0.0), ("FB", 0.0)]
+    tries = [(limits, ahead, *order) for limits, ahead in starts for order in orders]
+    return shortest_first(
+        actions.run(order, limits, ahead=ahead, patience=patience)
+        for limits, ahead, order, patience in tries[:: -(-len(tries) // actions.affordable)]
+    )

@@ -19,6 +19,8 @@ from solvers.units import PHASES_OF
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+LOOKS = 4e6
+"""Looks at an action that the event simulation takes in about a fifth of a second."""
 PARTS = "FIW"
 """What an operator of a stage takes part in, by phase."""
 
@@ -62,6 +64,11 @@ class StageActions:
     arrays: Actions
     devices: int
     received_bytes: Floats
+
+    @property
+    def affordable(self) -> int:
+        """How many calls of `run` take a fifth of a second, at least 1: each looks at all actions for every task."""
+        return max(1, int(LOOKS // max(1, int(self.arrays.counts.sum()) * len(self.rows))))
 
     def run(
         self,

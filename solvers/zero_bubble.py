@@ -26,7 +26,7 @@ def zero_bubble(problem: Problem, stages: Sequence[Stage]) -> tuple[StageActions
     largest), and up to twice as many (ZB-H2), as far as memory allows or for the judge to see; with as many
     forwards before their gradients of inputs as 1F1B has or as the limit allows, and with several ways to
     decide whether a gap is worth filling. Among them are 1F1B with its backward in two parts and the
-    handcrafted ZB-H1. Of equally long ones that with fewer in flight is first.
+    handcrafted ZB-H1. Of equally long ones the handcrafted, and those with fewer in flight, are first.
     """
     actions = stage_actions(problem, stages, split=True)
     base = [stage.in_flight for stage in stages]
@@ -40,10 +40,11 @@ def zero_bubble(problem: Problem, stages: Sequence[Stage]) -> tuple[StageActions
         for allowed in (room.between(base, wanted), wanted):
             if allowed not in limits:
                 limits.append(allowed)
-    runs = [actions.run("IWF", base)]
-    for allowed in sorted(limits, key=sum):
-        runs.append(_textbook(problem, actions, allowed))
-        runs += [actions.run("IFW", allowed, ahead=ahead, patience=p) for ahead in (base, allowed) for p in PATIENCE]
+    limits.sort(key=sum)
+    runs = [actions.run("IWF", base), *(_textbook(problem, actions, allowed) for allowed in limits)]
+    starts = [(allowed, ahead, p) for allowed in limits for ahead in (base, allowed) for p in PATIENCE]
+    every = -(-len(starts) // actions.affordable)
+    runs += [actions.run("IFW", allowed, ahead=ahead, patience=p) for allowed, ahead, p in starts[::every]]
     return actions, shortest_first(runs)
 
 

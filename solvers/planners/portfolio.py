@@ -72,5 +72,5 @@ class Auto:
                 return [exact, *quick, Annealing(), MaxLoadIP()]
             return [exact, *quick]
         if problem.pipeline is Pipeline.INTERLEAVED:
-            return [Interleaved(), *quick]
+            return [*quick, Interleaved()]
         return quick
