@@ -9,10 +9,10 @@ from typing import Protocol
 
 from solvers.coarsen import Condensed
 from solvers.drafts import Draft
-from solvers.pipelines.moves import around
+from solvers.pipelines.moves import always, around, steps
 from solvers.pipelines.rough import Look
 from solvers.pipelines.space import Space
-from solvers.pipelines.stage_graph import Parts, parts_of
+from solvers.pipelines.stage_graph import Parts, parts_of, tidy
 
 LEAST_GAIN = 1e-7
 """A relative gain below this is rounding."""
@@ -24,6 +24,8 @@ IN_FOCUS = 40
 """Estimates given to the neighbours of a draft that change its busiest stages, before all are tried."""
 AT_MOST = 160
 """Estimates given to the neighbours of one draft."""
+HOPELESS = 1.25
+"""A disturbance leaves the busiest device at most so much busier, relatively."""
 KICKS = 25
 """Disturbances in a row that lead nowhere new before the search gives up."""
 
@@ -83,6 +85,7 @@ class _Search:
         self.space, self.estimate, self.check, self.left, self.gains = space, estimate, check, evaluations, gains
         self.known: dict[Parts, tuple[Key, Estimated]] = {}
         self.best: Parts = ()
+        self.bottoms: set[Parts] = set()
 
     def run(self, start: Parts, rng: random.Random) -> None:
         """Fills in ``best``."""
@@ -115,14 +118,15 @@ class _Search:
 
     def _descend(self, parts: Parts) -> Parts:
         """To a draft none of whose neighbours is better, as far as they are tried."""
-        while True:
+        while parts not in self.bottoms:
             for kind, other in self._tried(parts):
                 if _better(self.key(other), self.key(parts)):
                     self._note(kind, self.key(parts), self.key(other))
                     parts = other
                     break
             else:
-                return parts
+                self.bottoms.add(parts)
+        return parts
 
     def _tried(self, parts: Parts) -> Iterator[tuple[str, Parts]]:
         """Neighbours of a draft, the most promising first; those of its busiest stages before the others."""
@@ -141,15 +145,14 @@ class _Search:
     def _ranked(self, parts: Parts, focus: Sequence[int]) -> Iterable[tuple[str, Parts]]:
         over, seconds = self.key(parts)
         now = self.space.rough.look(parts)
+        rough = self.space.rough
+        may_help = (lambda other: rough.least_s(other) < seconds) if over == 0 else always
         found = []
-        for number, (kind, other) in enumerate(around(self.space, parts, focus)):
+        for number, (kind, other) in enumerate(around(self.space, parts, focus, may_help)):
             self.check()
-            look = self.space.rough.look(other)
-            if over == 0 and look.least_s >= seconds:
-                continue
-            if over == 0 and look.rough_s > now.rough_s * (1 + PROMISING):
-                continue
-            found.append((_rank(look, now, over > 0), number, kind, other))
+            look = rough.look(other)
+            if over > 0 or look.rough_s <= now.rough_s * (1 + PROMISING):
+                found.append((_rank(look, now, over > 0), number, kind, other))
         found.sort()
         return [(kind, other) for _, _, kind, other in found]
 
@@ -161,14 +164,14 @@ class _Search:
 
     def _kicked(self, parts: Parts, rng: random.Random) -> Parts:
         """A draft some random steps away that does not look hopeless."""
-        least = self.space.rough.look(parts).least_s
+        least = self.space.rough.least_s(parts)
         for _ in range(rng.choice((1, 2, 2, 3))):
-            near = list(around(self.space, parts, [rng.randrange(len(parts))]))
+            near = list(steps(self.space, parts, [rng.randrange(len(parts))]))
             rng.shuffle(near)
-            for _, other in near[:20]:
-                look = self.space.rough.look(other)
-                if look.least_s <= 1.25 * least:
-                    parts = other
+            for _, changed in near:
+                other = tidy(changed)
+                if other != parts and self.space.rough.least_s(other) <= HOPELESS * least and self.space.allows(other):
+                    parts = self.space.levelled(other)
                     break
         return parts
 

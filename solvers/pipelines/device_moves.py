@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from solvers.pipelines.operator_moves import Move
+from solvers.pipelines.recuts import recuts
 from solvers.pipelines.space import Space
-from solvers.pipelines.stage_graph import Part, bits, mask_of, replaced, without
+from solvers.pipelines.stage_graph import Part, mask_of, masks_of, replaced, without
 
 FEW = 6
 """Stages of so few super-operators are cut everywhere."""
@@ -85,6 +86,20 @@ def splits(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
                 yield "split", shares.spread([*left, second._replace(replicas=given)])
 
 
+def recut(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
+    """A stage and one or two of its neighbours are cut anew, on their devices and the free ones."""
+    near = list(space.neighbours(parts, stage))
+    for others in itertools.chain(itertools.combinations(near, 1), itertools.combinations(near[:6], 2)):
+        chosen = (stage, *others)
+        if any(parts[i].host is not None for i in chosen) or any(part.host in chosen for part in parts):
+            continue
+        rest = [part for i, part in enumerate(parts) if i not in chosen]
+        new = {old: at for at, old in enumerate(i for i in range(len(parts)) if i not in chosen)}
+        rest = [part if part.host is None else part._replace(host=new[part.host]) for part in rest]
+        for stages in recuts(space, [parts[i] for i in chosen]):
+            yield "recut", space.shares.spread([*rest, *stages])
+
+
 def _cuts(space: Space, part: Part) -> list[int]:
     """Sets that may be split off a stage: its components, and what follows a cut of its members in order."""
     members = space.graph.members(part.mask)
@@ -92,7 +107,7 @@ def _cuts(space: Space, part: Part) -> list[int]:
     found = components if len(components) > 1 else []
     if len(members) <= FEW:
         return [*found, *(mask_of(members[i:]) for i in range(1, len(members))), *(1 << m for m in members)]
-    each = [space.rough.busy_s(part._replace(mask=1 << member, replicas=1)) for member in members]
+    each = [space.rough.alone_s(1 << member, part) for member in members]
     passed = list(itertools.accumulate(each))
     places = {next(i for i, seconds in enumerate(passed, 1) if seconds >= cut * passed[-1]) for cut in CUTS}
     return [*found, *(mask_of(members[place:]) for place in sorted(places) if place < len(members))]
@@ -101,9 +116,9 @@ def _cuts(space: Space, part: Part) -> list[int]:
 def _mergeable(space: Space, parts: Sequence[Part], but: int) -> list[tuple[int, int]]:
     """The pairs of neighbours that take least time together."""
     pairs = [
-        (space.rough.busy_s(parts[a]._replace(mask=parts[a].mask | parts[b].mask)), a, b)
-        for a, row in enumerate(space.rows(parts))
-        for b in bits(row)
+        (space.rough.alone_s(parts[a].mask | parts[b].mask, parts[a]) / parts[a].replicas, a, b)
+        for a, row in enumerate(space.graph.rows(masks_of(parts)).after)
+        for b in row
         if but not in (a, b) and parts[a].host is None and parts[b].host is None
     ]
     return [(a, b) for _, a, b in sorted(pairs)[:3]]

@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from solvers.pipelines.device_moves import devices, merges, splits
-from solvers.pipelines.operator_moves import cascades, shifts, swaps
+from solvers.pipelines.device_moves import devices, merges, recut, splits
+from solvers.pipelines.operator_moves import Move, cascades, shifts, swaps
 from solvers.pipelines.setting_moves import glue, settings, settings_of_all
 from solvers.pipelines.space import Space
 from solvers.pipelines.stage_graph import Parts, tidy
 
-OF_STAGE = (shifts, cascades, swaps, devices, splits, merges, glue, settings)
+OF_STAGE = (shifts, cascades, swaps, devices, splits, merges, recut, glue, settings)
 """Kinds of steps that begin at one stage."""
 
 
-def around(space: Space, parts: Parts, focus: Sequence[int]) -> Iterator[tuple[str, Parts]]:
+def always(_: Parts) -> bool:
+    return True
+
+
+def around(
+    space: Space, parts: Parts, focus: Sequence[int], may_help: Callable[[Parts], bool] = always
+) -> Iterator[tuple[str, Parts]]:
     """Drafts one step away, each once, and the kind of step. focus: the stages that hold the others up; a
-    step changes one of them and perhaps others, or all stages alike."""
+    step changes one of them and perhaps others, or all stages alike. may_help: what is not worth checking is
+    left out."""
     seen = {parts}
-    for kind, changed in _steps(space, parts, focus):
+    for kind, changed in steps(space, parts, focus):
         now = tidy(changed)
-        if now not in seen:
-            seen.add(now)
-            if space.allows(now) and ((level := space.levelled(now)) is now or level not in seen):
+        if now in seen:
+            continue
+        seen.add(now)
+        if may_help(now) and space.allows(now):
+            level = space.levelled(now)
+            if level is now or level not in seen:
                 seen.add(level)
                 yield kind, level
 
 
-def _steps(space: Space, parts: Parts, focus: Sequence[int]) -> Iterator[tuple[str, Parts]]:
+def steps(space: Space, parts: Parts, focus: Sequence[int]) -> Iterator[Move]:
+    """The same before it is known which of them lead to drafts."""
     for stage in focus:
-        for steps in OF_STAGE:
-            for kind, changed in steps(space, parts, stage):
-                yield kind, tuple(changed)
-    for kind, changed in settings_of_all(space, parts):
-        yield kind, tuple(changed)
+        for kind_of_step in OF_STAGE:
+            yield from kind_of_step(space, parts, stage)
+    yield from settings_of_all(space, parts)

@@ -47,7 +47,7 @@ def _levelling(space: Space, source: Part, target: Part, run: Sequence[int]) -> 
     excess = (space.rough.busy_s(source) - space.rough.busy_s(target)) / 2
     length = 1
     for member in run[:-1]:
-        excess -= space.rough.busy_s(source._replace(mask=1 << member))
+        excess -= space.rough.alone_s(1 << member, source) / source.replicas
         if excess <= 0:
             break
         length += 1

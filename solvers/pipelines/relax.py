@@ -7,13 +7,13 @@ of its stages is relaxed already; that leaves the stages that hold pieces that h
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from solvers.coarsen import Condensed
 from solvers.drafts import Draft
+from solvers.pipelines.recuts import by_branch, union
 from solvers.pipelines.space import Space
-from solvers.pipelines.stage_graph import Part, Parts, mask_of, parts_of, tidy
+from solvers.pipelines.stage_graph import Part, Parts, masks_of, parts_of, tidy
 
 WORTH = 0.25
 """Pieces below this share of the mean stage's time do not make a branch."""
@@ -42,7 +42,7 @@ def _apart(space: Space, parts: Parts) -> list[Part]:
 
 def _regrouped(space: Space, parts: Parts) -> list[Part]:
     """Longest stretches of stages, in order, that fall into branches together, cut branch by branch."""
-    order = space.graph.order(tuple([part.mask for part in parts]))
+    order = space.graph.rows(masks_of(parts)).order
     row = [parts[index] for index in order]
     least_s = _least_s(space, parts)
     found: list[Part] = []
@@ -64,10 +64,7 @@ def _pieces(space: Space, stretch: Sequence[Part], least_s: float) -> int:
     """How many components of the stages together are worth a stage."""
     if len({part.size for part in stretch}) > 1:
         return 0
-    alone = stretch[0]._replace(replicas=1)
-    return sum(
-        space.rough.busy_s(alone._replace(mask=mask)) >= least_s for mask in space.graph.components(_union(stretch))
-    )
+    return sum(space.rough.alone_s(mask, stretch[0]) >= least_s for mask in space.graph.components(union(stretch)))
 
 
 def _branches(space: Space, stretch: Sequence[Part], least_s: float) -> list[Part]:
@@ -76,41 +73,5 @@ def _branches(space: Space, stretch: Sequence[Part], least_s: float) -> list[Par
     count = min(total, _pieces(space, stretch, least_s))
     if count < 2:
         return list(stretch)
-    components = space.graph.components(_union(stretch))
-    like = stretch[0]._replace(replicas=1)
-
-    def seconds(mask: int) -> float:
-        return space.rough.busy_s(like._replace(mask=mask))
-
-    groups = [0] * count
-    for component in sorted(components, key=lambda mask: (-seconds(mask), mask)):
-        least = min(range(len(groups)), key=lambda g: seconds(groups[g]) if groups[g] else 0.0)
-        groups[least] |= component
-    devices = [1] * len(groups)
-    for _ in range(total - len(groups)):
-        neediest = max(range(len(groups)), key=lambda g: seconds(groups[g]) / devices[g])
-        devices[neediest] += 1
-    found: list[Part] = []
-    for group, given in zip(groups, devices, strict=True):
-        runs = list(_cut(space, like, group, max(1, round(len(stretch) * given / total))))
-        replicas = space.shares.at_most(like.size, given // len(runs)) if given >= len(runs) else 1
-        found += [like._replace(mask=mask, replicas=replicas) for mask in runs]
-    return found
-
-
-def _cut(space: Space, like: Part, mask: int, stages: int) -> Iterator[int]:
-    """A set cut, in its order, into at most so many runs of about the same time."""
-    members = space.graph.members(mask)
-    each = [space.rough.busy_s(like._replace(mask=1 << member)) for member in members]
-    passed = list(itertools.accumulate(each))
-    whole = passed[-1] or 1.0
-    stage = [int(stages * (end - own / 2) / whole) for end, own in zip(passed, each, strict=True)]
-    for _, run in itertools.groupby(zip(members, stage, strict=True), key=lambda pair: pair[1]):
-        yield mask_of(member for member, _ in run)
-
-
-def _union(parts: Sequence[Part]) -> int:
-    mask = 0
-    for part in parts:
-        mask |= part.mask
-    return mask
+    components = space.graph.components(union(stretch))
+    return by_branch(space, stretch[0]._replace(replicas=1), components, count, len(stretch), total)

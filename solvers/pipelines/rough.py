@@ -10,14 +10,15 @@ import numpy as np
 from solvers.coarsen import Condensed
 from solvers.in_flight import in_flight_samples
 from solvers.pipelines.costs import SizeCosts, size_costs
-from solvers.pipelines.stage_graph import Part, StageGraph, bits, mask_of
+from solvers.pipelines.stage_graph import Part, StageGraph, mask_of, masks_of
 from solvers.problem import Pipeline
 
 
 class Work(NamedTuple):
     """What one replica of a stage does with a micro-batch (seconds), and holds (bytes).
 
-    sync_s: adding up the gradients of all replicas, once. saved_bytes: per micro-batch in flight.
+    sync_s: adding up the gradients of all replicas, once. saved_bytes: per micro-batch in flight. busy_s: compute
+    of all micro-batches.
     """
 
     forward_s: float
@@ -26,15 +27,14 @@ class Work(NamedTuple):
     static_bytes: float
     saved_bytes: float
     workspace_bytes: float
+    busy_s: float
 
 
 class Look(NamedTuple):
-    """least_s: seconds of the busiest device, which no schedule beats. rough_s: with the filling and draining
-    of the pipeline, and transfers. over_bytes: excess over the memory caps, roughly, over all stages."""
+    """over_bytes: excess over the memory caps, summed over stages. rough_s: seconds of an iteration. Both roughly."""
 
     over_bytes: float
     rough_s: float
-    least_s: float
 
 
 class Rough:
@@ -52,12 +52,15 @@ class Rough:
 
     def work(self, part: Part) -> Work:
         """What a stage takes, on devices of its own."""
-        key = part[:4]
+        return self._of(part.mask, part.size, part.replicas, part.recompute)
+
+    def _of(self, mask: int, size: int, replicas: int, recompute: bool) -> Work:
+        key = (mask, size, replicas, recompute)
         if key not in self._work:
-            costs, row = self._costs(part.size, part.replicas)
-            members = list(self.graph.members(part.mask))
+            costs, row = self._costs(size, replicas)
+            members = list(self.graph.members(mask))
             forward = float(costs.forward_s[row, members].sum())
-            backward = float(costs.backward_s[row, members].sum()) + (forward if part.recompute else 0.0)
+            backward = float(costs.backward_s[row, members].sum()) + (forward if recompute else 0.0)
             params = float(costs.param_bytes[members].sum())
             sync = float(costs.sync_s[row]) + params * float(costs.sync_s_per_byte[row]) if params else 0.0
             self._work[key] = Work(
@@ -67,25 +70,35 @@ class Rough:
                 float(costs.static_bytes[members].sum()),
                 float(costs.saved_bytes[row, members].sum()),
                 float(costs.workspace_bytes[row, members].max()),
+                (forward + backward) * (self.problem.mini_batch / size),
             )
         return self._work[key]
 
     def busy_s(self, part: Part) -> float:
         """Seconds that a device of the stage computes in an iteration, and adds up gradients."""
         work = self.work(part)
-        return (work.forward_s + work.backward_s) * (self.problem.mini_batch / part.size) + work.sync_s
+        return work.busy_s + work.sync_s
+
+    def alone_s(self, mask: int, like: Part) -> float:
+        """Seconds in an iteration of super-operators on one device, with the micro-batches of a stage."""
+        return self._of(mask, like.size, 1, like.recompute).busy_s
+
+    def least_s(self, parts: Sequence[Part]) -> float:
+        """Seconds of the busiest device, which no schedule beats."""
+        busy = [self.work(part).busy_s for part in parts]
+        for part, seconds in zip(parts, busy, strict=True):
+            if part.host is not None:
+                busy[part.host] += seconds
+        return max(busy)
 
     def look(self, parts: Sequence[Part]) -> Look:
         """See `Look`. The stages must not wait for each other."""
         works = [self.work(part) for part in parts]
-        busy = [0.0] * len(parts)
-        for index, (part, work) in enumerate(zip(parts, works, strict=True)):
-            place = index if part.host is None else part.host
-            busy[place] += (work.forward_s + work.backward_s) * (self.problem.mini_batch / part.size)
-        least = max(busy)
-        successors = self.graph.successors(tuple([part.mask for part in parts]))
-        order = self.graph.order(tuple([part.mask for part in parts]))
-        after = [bits(row) for row in successors]
+        busy = [work.busy_s for work in works]
+        for part, work in zip(parts, works, strict=True):
+            if part.host is not None:
+                busy[part.host] += work.busy_s
+        after, order = self.graph.rows(masks_of(parts))
         kept = self.kept(parts, after)
         received = [0.0] * len(parts)
         there_s: dict[tuple[int, int], float] = {}
@@ -107,7 +120,7 @@ class Rough:
             if more and self.problem.pipeline is not Pipeline.GPIPE:  # what is in flight fills the round trip
                 waits = max(0.0, waits - more * own.forward_s) + max(0.0, waits - more * own.backward_s)
             rough = max(rough, starts[a] + busy[a] + waits + own.sync_s)
-        return Look(over, max(rough, least), least)
+        return Look(over, rough)
 
     def kept(self, parts: Sequence[Part], after: Sequence[list[int]]) -> list[int]:
         """Micro-batches in flight of every stage."""

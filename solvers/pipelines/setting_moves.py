@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from solvers.pipelines.operator_moves import Move
 from solvers.pipelines.space import Space
-from solvers.pipelines.stage_graph import Part, replaced
+from solvers.pipelines.stage_graph import Part, masks_of, replaced
 from solvers.problem import Pipeline
 
-TINY = 0.1
-"""A stage below this share of the mean stage's time may share the devices of another."""
 MOST_SLACK = 4
 MOST_BLOCK = 4
 
@@ -18,8 +16,8 @@ MOST_BLOCK = 4
 def glue(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
     """A stage or a single super-operator that takes next to no time goes on the devices of a neighbour as a
     stage of its own, or a stage that shares devices changes them or gets its own."""
-    part, busy = parts[stage], space.rough.busy_s
-    tiny_s = TINY * sum(map(busy, parts)) / len(parts)
+    part = parts[stage]
+    tiny_s = space.glue_s(parts)
     hosts = [
         host
         for host in space.neighbours(parts, stage)
@@ -30,15 +28,15 @@ def glue(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
             if host != part.host:
                 yield "glue", replaced(parts, stage, part._replace(host=host, replicas=parts[host].replicas))
         yield "unglue", replaced(parts, stage, part._replace(host=None, replicas=1))
-    elif busy(part) <= tiny_s and not any(other.host == stage for other in parts):
+    elif space.rough.busy_s(part) <= tiny_s and not any(other.host == stage for other in parts):
         for host in hosts:
             hosted = part._replace(host=host, replicas=parts[host].replicas)
             yield "glue", space.shares.spread(replaced(parts, stage, hosted))
     if part.mask.bit_count() > 1:
         homes = [stage, *hosts] if part.host is None else hosts
         for member in _ends(space, part.mask):
-            alone = part._replace(mask=1 << member, slack=0, recompute=False)
-            if busy(alone) <= tiny_s:
+            if space.rough.alone_s(1 << member, part) / part.replicas <= tiny_s:
+                alone = part._replace(mask=1 << member, slack=0, recompute=False)
                 rest = replaced(parts, stage, part._replace(mask=part.mask ^ alone.mask))
                 for host in homes:
                     yield "glue", [*rest, alone._replace(host=host, replicas=parts[host].replicas)]
@@ -61,7 +59,7 @@ def settings(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
         for slack in (part.slack - 1, part.slack + 1, part.slack + 2):
             if 0 <= slack <= MOST_SLACK:
                 yield "slack", replaced(parts, stage, part._replace(slack=slack))
-        ahead = [bool(row >> stage & 1) for row in space.rows(parts)]
+        ahead = [stage in row for row in space.graph.rows(masks_of(parts)).after]
         if any(ahead):
             yield "slack", [p._replace(slack=min(MOST_SLACK, p.slack + a)) for p, a in zip(parts, ahead, strict=True)]
         for block in (part.block // 2, part.block * 2):

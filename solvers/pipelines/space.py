@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from solvers.coarsen import Condensed
 from solvers.pipelines.rough import Rough
 from solvers.pipelines.shares import Shares
-from solvers.pipelines.stage_graph import Part, Parts, StageGraph, bits, mask_of
+from solvers.pipelines.stage_graph import Part, Parts, StageGraph, masks_of
 from solvers.problem import Pipeline
 
+GLUE_SHARE = 0.05
+"""Stages on the devices of another may together take this share of the average work of a device: pipelines
+that run several real stages on a device are INTERLEAVED."""
 SMALL = 8
 """With so few stages any two may exchange super-operators, however far apart."""
 
@@ -36,19 +39,35 @@ class Space:
                 replicas = parts[part.host].replicas
             if replicas not in self.shares.choices(part.size):
                 return False
-        return self.shares.used(parts) <= self.shares.devices and self.graph.acyclic(parts, by_stage=self._by_stage)
+        if self.shares.used(parts) > self.shares.devices or not self._hosts_little(parts):
+            return False
+        return self.graph.acyclic(parts, by_stage=self._by_stage)
+
+    def _hosts_little(self, parts: Sequence[Part]) -> bool:
+        """Whether what runs on the devices of other stages is glue."""
+        if self._by_stage:
+            return True
+        hosted = [0.0] * len(parts)
+        for part in parts:
+            if part.host is not None:
+                hosted[part.host] += self.rough.work(part).busy_s
+        return max(hosted) <= self.glue_s(parts)
+
+    def glue_s(self, parts: Sequence[Part]) -> float:
+        """Seconds of an iteration that glue may take on the devices of one stage."""
+        used = sum(self.rough.work(part).busy_s * part.replicas for part in parts if part.host is None)
+        return GLUE_SHARE * used / self.shares.used(parts)
 
     def levelled(self, parts: Parts) -> Parts:
         """The stages with slack added where one would keep fewer samples in flight than a stage that follows
         it: that one would wait for ever for what it is to forward before its first backward."""
         if not any(part.slack for part in parts):
             return parts
-        masks = tuple([part.mask for part in parts])
-        after = [bits(row) for row in self.graph.successors(masks)]
+        after, order = self.graph.rows(masks_of(parts))
         kept = self.rough.kept(parts, after)
         samples = [count * part.size for count, part in zip(kept, parts, strict=True)]
         changed = list(parts)
-        for index in reversed(self.graph.order(masks)):
+        for index in reversed(order):
             part, most = parts[index], max((samples[y] for y in after[index]), default=0)
             if most > samples[index]:
                 more = -(-(most - samples[index]) // part.size)
@@ -56,26 +75,19 @@ class Space:
                 changed[index] = part._replace(slack=part.slack + more)
         return tuple(changed)
 
-    def rows(self, parts: Sequence[Part]) -> tuple[int, ...]:
-        """For every stage, as bits, those that read of it."""
-        return self.graph.successors(tuple([part.mask for part in parts]))
-
     def neighbours(self, parts: Sequence[Part], stage: int) -> dict[int, tuple[bool, ...]]:
         """The stages that may exchange super-operators with this one, and which way they lie: those that read
         of it (downstream, True), those it reads of (False), and its siblings, which share one of these
         with it (both ways)."""
-        rows = self.rows(parts)
-        after = rows[stage]
-        before = mask_of(i for i, row in enumerate(rows) if row >> stage & 1)
-        siblings = 0
-        for other, row in enumerate(rows):
-            if row & after:
-                siblings |= 1 << other
-            if before >> other & 1:
-                siblings |= row
+        rows = self.graph.rows(masks_of(parts)).after
+        after = set(rows[stage])
+        before = {i for i, row in enumerate(rows) if stage in row}
         if len(parts) <= SMALL:
-            siblings = (1 << len(parts)) - 1
-        found: dict[int, tuple[bool, ...]] = dict.fromkeys(bits(after), (True,))
-        found.update(dict.fromkeys(bits(before), (False,)))
-        found.update(dict.fromkeys(bits(siblings & ~(after | before | 1 << stage)), (True, False)))
+            siblings = set(range(len(parts)))
+        else:
+            siblings = {i for i, row in enumerate(rows) if not after.isdisjoint(row)}
+            siblings.update(*(rows[i] for i in before))
+        found: dict[int, tuple[bool, ...]] = dict.fromkeys(sorted(after), (True,))
+        found.update(dict.fromkeys(sorted(before), (False,)))
+        found.update(dict.fromkeys(sorted(siblings - after - before - {stage}), (True, False)))
         return found

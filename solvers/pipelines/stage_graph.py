@@ -24,6 +24,21 @@ class Part(NamedTuple):
 
 Parts = tuple[Part, ...]
 
+MOST_KEPT = 50_000
+"""Partitions whose order is kept."""
+
+
+class Rows(NamedTuple):
+    """after: for every set the sets that read of it, ascending. order: the sets, each after those that it reads
+    of; shorter than they are many if some wait for each other."""
+
+    after: list[list[int]]
+    order: list[int]
+
+    @property
+    def acyclic(self) -> bool:
+        return len(self.order) == len(self.after)
+
 
 def bits(mask: int) -> list[int]:
     """The members of a set, ascending."""
@@ -53,6 +68,11 @@ def parts_of(draft: Draft) -> Parts:
     )
 
 
+def masks_of(parts: Sequence[Part]) -> tuple[int, ...]:
+    """The sets of the stages."""
+    return tuple([part.mask for part in parts])
+
+
 def tidy(parts: Sequence[Part]) -> Parts:
     """The same stages by their first super-operator, so that equal drafts are equal tuples; a stage that
     shares the devices of another has its number of replicas."""
@@ -80,7 +100,7 @@ class StageGraph:
             self.before[v] |= 1 << u
         self._members: dict[int, tuple[int, ...]] = {}
         self._readers: dict[int, int] = {}
-        self._successors: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._rows: dict[tuple[int, ...], Rows] = {}
         self._runs: dict[tuple[int, int, bool], list[int]] = {}
 
     def draft(self, parts: Sequence[Part]) -> Draft:
@@ -102,31 +122,35 @@ class StageGraph:
             self._readers[mask] = found & ~mask
         return self._readers[mask]
 
-    def successors(self, masks: tuple[int, ...]) -> tuple[int, ...]:
-        """For every set of a partition, as bits, the sets that read of it."""
-        if masks not in self._successors:
-            if len(self._successors) > 50_000:
-                self._successors.clear()
-            rows = []
-            for readers in map(self.readers, masks):
-                row, bit = 0, 1
-                for mask in masks:
-                    if readers & mask:
-                        row |= bit
-                    bit <<= 1
-                rows.append(row)
-            self._successors[masks] = tuple(rows)
-        return self._successors[masks]
+    def rows(self, masks: tuple[int, ...]) -> Rows:
+        """How the sets of a partition follow each other."""
+        if masks not in self._rows:
+            if len(self._rows) > MOST_KEPT:
+                self._rows.clear()
+            self._rows[masks] = self._rows_of(masks)
+        return self._rows[masks]
 
-    def order(self, masks: tuple[int, ...]) -> list[int]:
-        """Positions of the sets in a topological order; shorter than ``masks`` if they wait for each other."""
-        return ordered(self.successors(masks))
+    def _rows_of(self, masks: tuple[int, ...]) -> Rows:
+        after: list[list[int]] = []
+        waiting = [0] * len(masks)
+        for readers in map(self.readers, masks):
+            row = [i for i, mask in enumerate(masks) if readers & mask] if readers else []
+            for i in row:
+                waiting[i] += 1
+            after.append(row)
+        order = [i for i, count in enumerate(waiting) if not count]
+        for index in order:
+            for target in after[index]:
+                waiting[target] -= 1
+                if not waiting[target]:
+                    order.append(target)
+        return Rows(after, order)
 
     def acyclic(self, parts: Sequence[Part], *, by_stage: bool = False) -> bool:
         """Whether neither stages nor, unless ``by_stage``, the groups of stages that share devices wait for
         each other in the forward pass."""
-        masks = tuple([part.mask for part in parts])
-        if len(self.order(masks)) < len(masks):
+        masks = masks_of(parts)
+        if not self.rows(masks).acyclic:
             return False
         if by_stage or all(part.host is None for part in parts):
             return True
@@ -134,7 +158,7 @@ class StageGraph:
         for index, part in enumerate(parts):
             place = index if part.host is None else part.host
             places[place] = places.get(place, 0) | part.mask
-        return len(self.order(tuple(places.values()))) == len(places)
+        return self.rows(tuple(places.values())).acyclic
 
     def components(self, mask: int) -> list[int]:
         """The weakly connected components of a set, first member first."""
@@ -184,22 +208,6 @@ class StageGraph:
                     heappush(heap, (False, sign * other))
         self._runs[key] = run
         return run
-
-
-def ordered(successors: Sequence[int]) -> list[int]:
-    """A topological order of rows of bits; shorter than they are many if there is a cycle."""
-    waiting = [0] * len(successors)
-    readers = [bits(row) for row in successors]
-    for row in readers:
-        for target in row:
-            waiting[target] += 1
-    order = [i for i, count in enumerate(waiting) if not count]
-    for index in order:
-        for target in readers[index]:
-            waiting[target] -= 1
-            if not waiting[target]:
-                order.append(target)
-    return order
 
 
 def replaced(parts: Sequence[Part], index: int, part: Part) -> list[Part]:
