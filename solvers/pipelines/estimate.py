@@ -75,7 +75,7 @@ class Estimator:
         self._options = Options(
             problem.mini_batch, problem.has_backward(), problem.transfer_s is not None, not stated, problem.training
         )
-        self._rank = {operator: rank for rank, operator in enumerate(problem.graph.topological_order)}
+        self._order = problem.graph.topological_order
         self._read_here = ReadHere(problem, node)
         self._working = None if stated or problem.has_backward() else Working(problem, node)
 
@@ -94,14 +94,15 @@ class Estimator:
         backward = float(seconds[inside & ((phase == 1) | (phase == 2))].sum())
         return forward, backward + (forward if recompute else 0.0)
 
-    def estimate(self, draft: Draft) -> Estimate:
-        """What a draft over super-operators costs. Raises InvalidPlan unless its stages partition them."""
+    def estimate(self, draft: Draft, devices: Sequence[tuple[int, ...]] | None = None) -> Estimate:
+        """What a draft over super-operators costs. devices: those of every stage; by default `map_stages`
+        chooses. Raises InvalidPlan unless its stages partition the super-operators."""
         stages = draft.stages
         stage_of = self._stage_of(stages)
         problem, count = self.problem, len(stages)
         hosts = [s if stage.host is None else stage.host for s, stage in enumerate(stages)]
         impossible = (
-            draft.devices() > len(self._caps)
+            (devices is None and draft.devices() > len(self._caps))
             or any(problem.mini_batch % stage.micro_batch_size for stage in stages)
             or any(stages[host].host is not None for host in hosts)
         )
@@ -113,12 +114,16 @@ class Estimator:
             row = self._costs.row(size, replicas)
             rows.append((size, replicas, row, stage.recompute, stage.block, stage.slack, host))
         table = np.array(rows, np.int64)
-        if self._on_arrays and problem.pipeline in TOLD:
-            device = NOWHERE if self._alike else self._devices(draft, hosts)
+        told = self._on_arrays and (devices is None or self._of_their_own(draft, devices, hosts))
+        if told and problem.pipeline in TOLD:
+            device = NOWHERE
+            if not self._alike:
+                chosen = self._mapped(draft, stage_of) if devices is None else devices
+                device = _flat([chosen[s] for s in _own(hosts)])
             return self._told(stage_of, table, device, TOLD[problem.pipeline], NO_ORDERS)
         try:
-            plan = realise(problem, self._over_operators(draft))
-            if self._on_arrays:
+            plan = realise(problem, self._over_operators(draft), devices)
+            if told:
                 device = NOWHERE if self._alike else _flat([plan.stages[s].devices for s in _own(hosts)])
                 return self._told(stage_of, table, device, GIVEN, _orders_of(plan, _own(hosts)))
             return self._simulated(plan)
@@ -145,12 +150,20 @@ class Estimator:
         )
         return Estimate(seconds, fullest, busy, self._over(peak) if math.isfinite(seconds) else 0.0)
 
-    def _devices(self, draft: Draft, hosts: Sequence[int]) -> Ints:
-        """The devices `map_stages` chooses, of every stage that has its own in turn."""
-        rank = self._rank
-        stages = self._over_operators(draft).stages
-        chosen = map_stages(self.problem, stages, [tuple(sorted(s.operators, key=rank.__getitem__)) for s in stages])
-        return _flat([chosen[s] for s in _own(hosts)])
+    def _of_their_own(self, draft: Draft, devices: Sequence[tuple[int, ...]], hosts: Sequence[int]) -> bool:
+        """Whether devices that are given are such as `map_stages` chooses: accelerators, each for one stage and
+        those it hosts."""
+        used = [device for stage in _own(hosts) for device in devices[stage]]
+        fit = all(len(devices[s]) == draft.stages[s].replicas for s in _own(hosts))
+        shared = all(devices[s] == devices[host] for s, host in enumerate(hosts))
+        return fit and shared and len(set(used)) == len(used) and max(used) < len(self._caps)
+
+    def _mapped(self, draft: Draft, stage_of: Ints) -> Sequence[tuple[int, ...]]:
+        """The devices of every stage that `map_stages` chooses."""
+        sets: list[list[int]] = [[] for _ in draft.stages]
+        for operator, stage in zip(self._order, stage_of[self._costs.node].tolist(), strict=True):
+            sets[stage].append(operator)
+        return map_stages(self.problem, draft.stages, [tuple(members) for members in sets])
 
     def _over_operators(self, draft: Draft) -> Draft:
         members = self._members

@@ -69,11 +69,16 @@ def draft_of(rng: random.Random, nodes: int, devices: int) -> Draft:
     return Draft(tuple(stages))
 
 
-def exactly(p: Problem, condensed: Condensed, draft: Draft) -> tuple[Plan, Schedule] | None:
+Devices = list[tuple[int, ...]]
+
+
+def exactly(
+    p: Problem, condensed: Condensed, draft: Draft, devices: Devices | None = None
+) -> tuple[Plan, Schedule] | None:
     members = condensed.at(1, merge_trivial=False).shape.members
     stages = [replace(s, operators=tuple(o for node in s.operators for o in members[node])) for s in draft.stages]
     try:
-        plan = realise(p, Draft(tuple(stages)))
+        plan = realise(p, Draft(tuple(stages)), devices)
         return plan, simulate(p, plan, Objective.ITERATION)
     except InvalidPlan:
         return None
@@ -127,6 +132,25 @@ def test_other_transfers_are_simulated(transfers: Transfers) -> None:
 @pytest.mark.parametrize("pipeline", [Pipeline.INTERLEAVED, Pipeline.ZERO_BUBBLE, Pipeline.PLANNER])
 def test_other_pipelines(pipeline: Pipeline) -> None:
     assert sum(compare_some(seed, 2, pipeline=pipeline) for seed in range(8)) > 4
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_devices_that_are_given(seed: int) -> None:
+    """In any order; a quarter of the drafts have stages that share devices in part."""
+    rng = random.Random(seed)
+    p = problem_of(rng, seed)
+    condensed = Condensed(p, ordered=True)
+    estimator = Estimator(condensed)
+    accelerators = list(p.cluster.accelerators)
+    draft = draft_of(rng, len(estimator), len(accelerators))
+    free = rng.sample(accelerators, len(accelerators)) + (rng.sample(accelerators, 1) if seed % 4 == 0 else [])
+    devices: Devices = []
+    for stage in draft.stages:
+        count = stage.replicas if stage.host is None else 0
+        taken = [free.pop() for _ in range(min(count, len(free)))]
+        devices.append(tuple(dict.fromkeys(taken)) if stage.host is None else devices[stage.host])
+    if all(devices):
+        compare(p, estimator.estimate(draft, devices), exactly(p, condensed, draft, devices))
 
 
 @pytest.mark.parametrize("seed", range(10))
