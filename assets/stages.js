@@ -118,7 +118,7 @@
     const depths = {};
     for (const told of line.boxes) depths[told.column] = Math.max(depths[told.column] || 0, told.depth);
     Object.keys(depths).forEach(function (column, i) {
-      const words = (i === 0 && fit.name !== "mini" ? "depth " : "") + depths[column];
+      const words = (i === 0 ? "depth " : "") + depths[column];
       const head = made("span", "depth", words, sheet);
       const middle = left + (column - line.from) * (fit.w + fit.gx) + fit.w / 2;
       head.style.left = middle + "px";

@@ -226,8 +226,14 @@ def test_nothing_sticks_out_of_the_window(fake, width, height):
         fake.open("devices=8")
         assert fake.js("return document.documentElement.scrollWidth") <= width
         clipped = """
-          return [...document.querySelectorAll('.kpi b, .card-head h2, .run button, .status b')]
+          const told = '.kpi b, .card-head h2:not(.sr), .choice button, .run button, .status b';
+          return [...document.querySelectorAll(told)]
             .filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.innerText)"""
         assert fake.js(clipped) == []
+        cut = """
+          const right = (e) => e.getBoundingClientRect().right;
+          return [...document.querySelectorAll('.card-head > *')]
+            .filter((e) => right(e) > right(e.closest('.card'))).map((e) => e.outerHTML)"""
+        assert fake.js(cut) == []
     finally:
         fake.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
