@@ -39,7 +39,7 @@ def warm() -> None:
         solve(latency, name)
     solve(replace(latency, subgraphs_per_device=1), "latency-search")
     optimise(profile_of(chain, 1), 2, 1e9)
-    for name in ("pipedream-iter", "piper"):
+    for name in ("graph-pipeline", "pipedream-iter", "piper"):
         solve(_tiny(Objective.ITERATION), name)
     _price()
     _estimate()
