@@ -42,8 +42,9 @@ class Stage:
 
     operators: positions in the graph, in the order in which they run. devices: more than one means
     replicated, each replica taking an equal share of every micro-batch. micro_batch_size: samples.
-    in_flight: most micro-batches whose forward is done and whose backward is not. recompute: of every
-    micro-batch in flight only what the stage receives is kept; its forward runs again before the backward.
+    in_flight: most micro-batches whose forward is done and whose backward, gradients of parameters (W)
+    included, is not. recompute: of every micro-batch in flight only what the stage receives is kept; its
+    forward runs again before the backward.
     """
 
     operators: tuple[int, ...]
