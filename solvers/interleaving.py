@@ -38,7 +38,7 @@ def interleaved(problem: Problem, stages: Sequence[Stage], waits: Waits) -> tupl
         limits.insert(0, most_held(stages, textbook))
     weights = room.held_bytes if room.held_bytes.max(initial=0.0) > 0 else np.ones(len(stages))
     starts = list(itertools.product(limits, SHARES, ("FB", "BF")))
-    for allowed, share, order in starts[:: -(-len(starts) // actions.affordable)]:
+    for allowed, share, order in actions.affordable(starts):
         whole = np.zeros(actions.devices)
         for stage, most, weight in zip(stages, allowed, weights.tolist(), strict=True):
             whole[list(stage.devices)] += most * weight

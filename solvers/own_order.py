@@ -50,5 +50,5 @@ def _runs(problem: Problem, plan: Plan, actions: StageActions, *, split: bool) -
     tries = [(limits, ahead, *order) for limits, ahead in starts for order in orders]
     return shortest_first(
         actions.run(order, limits, ahead=ahead, patience=patience)
-        for limits, ahead, order, patience in tries[:: -(-len(tries) // actions.affordable)]
+        for limits, ahead, order, patience in actions.affordable(tries)
     )

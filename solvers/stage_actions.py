@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from solvers.units import PHASES_OF
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+T = TypeVar("T")
 
 LOOKS = 4e6
 """Looks at an action that the event simulation takes in about a fifth of a second."""
@@ -65,10 +68,13 @@ class StageActions:
     devices: int
     received_bytes: Floats
 
-    @property
-    def affordable(self) -> int:
-        """How many calls of `run` take a fifth of a second, at least 1: each looks at all actions for every task."""
-        return max(1, int(LOOKS // max(1, int(self.arrays.counts.sum()) * len(self.rows))))
+    def affordable(self, starts: Sequence[T]) -> Sequence[T]:
+        """As many of ``starts``, evenly spread, as calls of `run` take a fifth of a second: each looks at all
+        actions for every task. The first alone if one takes up to five times as long, else none."""
+        looks = int(self.arrays.counts.sum()) * len(self.rows)
+        if looks > 5 * LOOKS:
+            return starts[:0]
+        return starts[:: max(1, -(-len(starts) * looks // int(LOOKS)))]
 
     def run(
         self,

@@ -41,10 +41,11 @@ def zero_bubble(problem: Problem, stages: Sequence[Stage]) -> tuple[StageActions
             if allowed not in limits:
                 limits.append(allowed)
     limits.sort(key=sum)
-    runs = [actions.run("IWF", base), *(_textbook(problem, actions, allowed) for allowed in limits)]
+    runs = [actions.run("IWF", base) for _ in actions.affordable((0,))]
+    runs += [_textbook(problem, actions, allowed) for allowed in limits]
     starts = [(allowed, ahead, p) for allowed in limits for ahead in (base, allowed) for p in PATIENCE]
-    every = -(-len(starts) // actions.affordable)
-    runs += [actions.run("IFW", allowed, ahead=ahead, patience=p) for allowed, ahead, p in starts[::every]]
+    for allowed, ahead, patience in actions.affordable(starts):
+        runs.append(actions.run("IFW", allowed, ahead=ahead, patience=patience))
     return actions, shortest_first(runs)
 
 
