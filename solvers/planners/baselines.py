@@ -14,6 +14,7 @@ from solvers.coarsen import Condensed
 from solvers.errors import InvalidPlan
 from solvers.graph import Phase
 from solvers.monitor import Monitor
+from solvers.planners.more_in_flight import offer_more_in_flight
 from solvers.problem import Objective, Problem
 from solvers.segments import Place
 
@@ -95,6 +96,7 @@ class EqualSplit:
                 self._offer(problem, monitor, members, parts, replicas, count)
             except InvalidPlan:  # a pin makes tensors flow round the devices
                 continue
+        offer_more_in_flight(problem, monitor)
         return False
 
     @staticmethod

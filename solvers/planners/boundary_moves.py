@@ -39,7 +39,7 @@ def improve(problem: Problem, monitor: Monitor) -> None:
         plan = monitor.best
         # Where devices run several stages, what is one stage depends on all placements together.
         used = [device for stage in plan.stages for device in stage.devices]
-        draft = _draft_of(problem, plan) if len(used) == len(set(used)) else None
+        draft = draft_of(problem, plan) if len(used) == len(set(used)) else None
         for stages in _neighbours(problem, plan, groups):
             monitor.check()
             try:
@@ -52,7 +52,7 @@ def improve(problem: Problem, monitor: Monitor) -> None:
             return
 
 
-def _draft_of(problem: Problem, plan: Plan) -> Draft:
+def draft_of(problem: Problem, plan: Plan) -> Draft:
     """The draft whose realisation on the plan's devices is the plan, as far as drafts can tell."""
     plain = Draft(
         tuple(

@@ -13,6 +13,7 @@ from solvers.coarsen import Condensed
 from solvers.graph import OpGraph, Phase
 from solvers.monitor import Monitor
 from solvers.planners.chain_dp import LinearStarts, micro_batch_choices, unsupported
+from solvers.planners.more_in_flight import offer_more_in_flight
 from solvers.problem import Problem
 from solvers.trivial_merges import TRIVIAL_S
 
@@ -56,6 +57,7 @@ class PipeDream:
             monitor.check()
             if bound_with_s(problem, count) < monitor.objective_s:
                 starts.offer(count)
+        offer_more_in_flight(problem, monitor)
         return False
 
     def blocks(self, problem: Problem, check: Callable[[], None]) -> list[int]:
