@@ -22,8 +22,8 @@ Floats = NDArray[np.float64]
 
 T = TypeVar("T")
 
-LOOKS = 4e6
-"""Looks at an action that the event simulation takes in about a fifth of a second."""
+LOOKS = 1.5e6
+"""Looks at an action that the event simulation takes in about a tenth of a second."""
 PARTS = "FIW"
 """What an operator of a stage takes part in, by phase."""
 
@@ -69,7 +69,7 @@ class StageActions:
     received_bytes: Floats
 
     def affordable(self, starts: Sequence[T]) -> Sequence[T]:
-        """As many of ``starts``, evenly spread, as calls of `run` take a fifth of a second: each looks at all
+        """As many of ``starts``, evenly spread, as calls of `run` take a tenth of a second: each looks at all
         actions for every task. The first alone if one takes up to five times as long, else none."""
         looks = int(self.arrays.counts.sum()) * len(self.rows)
         if looks > 5 * LOOKS:
