@@ -28,8 +28,8 @@ from solvers.kernels.pipeline_transfers import Places, Units, Wires
 
 SIZE, REPLICAS, ROW, AGAIN, BLOCK, SLACK, HOST = range(7)
 """Columns of the table of stages."""
-ONE_F_ONE_B, GPIPE, GIVEN = range(3)
-"""Which orders devices follow: GIVEN are given."""
+ONE_F_ONE_B, GPIPE, GIVEN, IN_PARTS = range(4)
+"""Which orders devices follow: GIVEN are given; IN_PARTS has I and W in place of B."""
 
 
 class Facts(NamedTuple):
@@ -96,8 +96,8 @@ def run_draft(
 ) -> tuple[float, Floats, Floats, Floats]:
     """(seconds, peak bytes of one device of every stage, compute seconds of every stage, peak bytes of devices).
 
-    pipeline: ONE_F_ONE_B, GPIPE or GIVEN. stage_of: of every super-operator. table: a row for every stage, whose
-    host is itself where it has none, and whose replicas are its host's. device: see `places_of`; none where
+    pipeline: ONE_F_ONE_B, GPIPE, GIVEN or IN_PARTS. stage_of: of every super-operator. table: a row for every stage,
+    whose host is itself where it has none, and whose replicas are its host's. device: see `places_of`; none where
     all are alike. working: workspace of forwards, where not that of their operators (else
     empty), [stages]. kept: what stages that recompute read on their own devices, [stages].
     """
@@ -113,7 +113,7 @@ def run_draft(
         if len(topological(waits[kind, kind])) < stages:
             return np.inf, nothing, nothing, nothing
     again = table[:, AGAIN] == 1
-    unit_of = unit_numbers(stages, given.split)
+    unit_of = unit_numbers(stages, given.split or pipeline == IN_PARTS)
     exists, seconds, workspace, saved, static, gradient = unit_costs(
         facts.operators, stage_of, unit_of, table[:, ROW].copy(), again
     )

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from solvers.kernels.eager_order import EagerActions, eager
-from solvers.kernels.pipeline_stages import KINDS, B, Bools, F, Floats, Ints, U, topological
+from solvers.kernels.pipeline_stages import KINDS, B, Bools, F, Floats, I, Ints, U, W, topological
 
 
 @njit(cache=True)
@@ -31,6 +31,30 @@ def alternating(
         for i in range(keeps + j, min(keeps + j + block, count)):
             unit[n], micro[n] = KINDS * stage + F, i
             n += 1
+    return n
+
+
+@njit(cache=True)
+def in_parts(stage: int, exists: Bools, count: int, keeps: int, lag: int, unit: Ints, micro: Ints) -> int:
+    """Write the order of one stage, see `solvers.patterns.alternate_in_parts`, to unit and micro; return its length."""
+    forward, inputs, weights = KINDS * stage + F, KINDS * stage + I, KINDS * stage + W
+    n = 0
+    for j in range(keeps if exists[forward] else 0):
+        unit[n], micro[n] = forward, j
+        n += 1
+    for j in range(count):
+        if exists[inputs]:
+            unit[n], micro[n] = inputs, j
+            n += 1
+        if exists[weights] and j >= lag:
+            unit[n], micro[n] = weights, j - lag
+            n += 1
+        if exists[forward] and j + keeps < count:
+            unit[n], micro[n] = forward, j + keeps
+            n += 1
+    for j in range(max(count - lag, 0), count if exists[weights] else 0):
+        unit[n], micro[n] = weights, j
+        n += 1
     return n
 
 
@@ -85,9 +109,10 @@ def orders_of(
     """(whether there is one, order_start, unit, micro): the order of devices g is order_start[g]:order_start[g + 1].
 
     As `solvers.orders.pipeline_order`: patterns if all stages have devices of their own, else whatever is ready
-    first; updates at the end. exists, seconds: of every unit. waits: see `pipeline_stages.waits_of`. counts, size,
-    keeps, block, group: micro-batches, samples of one, how many are kept in flight, the k of kFkB, and devices,
-    of every stage.
+    first; updates at the end. Where backwards are in two parts these are ZB-H1 (Qi et al., ICLR 2024), which
+    stages that share devices have not. exists, seconds: of every unit. waits: see `pipeline_stages.waits_of`.
+    counts, size, keeps, block, group: micro-batches, samples of one, how many are kept in flight, the k of kFkB,
+    and devices, of every stage.
     """
     stages = len(counts)
     order_start = np.zeros(groups + 1, np.int64)
@@ -101,8 +126,13 @@ def orders_of(
         order_start[g + 1] += order_start[g]
     unit, micro = np.zeros(order_start[groups], np.int64), np.zeros(order_start[groups], np.int64)
     if np.max(own) <= 1:
+        most = np.max(keeps * size)
         for s in range(stages):
             low, high = order_start[group[s]], order_start[group[s] + 1]
+            if exists[KINDS * s + I] or exists[KINDS * s + W]:
+                lag = max(keeps[s], most // size[s]) - keeps[s]
+                in_parts(s, exists, counts[s], keeps[s], lag, unit[low:high], micro[low:high])
+                continue
             forward, backward = exists[KINDS * s + F], exists[KINDS * s + B]
             alternating(s, forward, backward, counts[s], keeps[s], block[s], unit[low:high], micro[low:high])
     else:

@@ -13,6 +13,8 @@ from solvers.cluster import Device, two_level_cluster, uniform_cluster
 from solvers.coarsen import Condensed
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.errors import InvalidPlan
+from solvers.graph import OpGraph, Phase, Tensor
+from solvers.patterns import alternate_in_parts
 from solvers.pipelines.estimate import Estimate, Estimator
 from solvers.plan import Plan
 from solvers.problem import Objective, Pipeline, Problem, Transfers
@@ -132,6 +134,30 @@ def test_other_transfers_are_simulated(transfers: Transfers) -> None:
 @pytest.mark.parametrize("pipeline", [Pipeline.INTERLEAVED, Pipeline.ZERO_BUBBLE, Pipeline.PLANNER])
 def test_other_pipelines(pipeline: Pipeline) -> None:
     assert sum(compare_some(seed, 2, pipeline=pipeline) for seed in range(8)) > 4
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_quick_estimates_take_the_handcrafted_order(seed: int) -> None:
+    """ZB-H1: every stage lags by what it keeps less than the one that keeps most."""
+    rng = random.Random(seed)
+    graph = training_graph([(0, 1), (1, 2)], 3, nbytes=0.1, saved=2.0)
+    parts = [replace(o, phase=Phase.BACKWARD_WEIGHT, name=f"{o.name}W") for o in graph.operators[3:]]
+    tensors = (*graph.tensors, *(Tensor(i, (6 + i,)) for i in range(3)), *(Tensor(3 + i, (6 + i,)) for i in range(3)))
+    seconds = [float(rng.randint(1, 4)) for _ in range(9)]
+    whole = OpGraph((*graph.operators, *parts), tensors)
+    p = problem(whole, seconds, 3, mini_batch=6, micro_batches=None, pipeline=Pipeline.ZERO_BUBBLE)
+    condensed = Condensed(p, ordered=True)
+    draft = Draft(tuple(DraftStage((s,), 1) for s in range(3)))
+    exact = exactly(p, condensed, draft)
+    assert exact is not None
+    keeps = (3, 2, 1)
+    order = [
+        (*alternate_in_parts(s, "FIW", 6, keeps[s], 3 - keeps[s]), *[a for a in exact[0].order[s] if a.kind == "U"])
+        for s in range(3)
+    ]
+    plan = replace(exact[0], order=tuple(order))
+    quick = Estimator(condensed, quick=True).estimate(draft)
+    compare(p, quick, (plan, simulate(p, plan, Objective.ITERATION)))
 
 
 @pytest.mark.parametrize("seed", range(20))
