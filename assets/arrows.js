@@ -26,12 +26,12 @@
       const b = at[edge.target];
       const way = direct(a, b, fit, at, edge) || around(a, b, fit, i);
       const line = element("path", {
-        d: way.d, class: "arrow" + (edge.between ? " between" : ""), "data-source": edge.source, "data-target": edge.target,
+        d: way.d, class: "arrow" + (edge.between ? " between" : "") + (edge.waits ? " waits" : ""), "data-source": edge.source, "data-target": edge.target,
         "stroke-width": (0.8 + 1.2 * edge.weight).toFixed(2), "marker-end": "url(#tip)",
       }, svg);
-      element("title", {}, line).textContent = "stage " + edge.source + " to " + edge.target + ": " + edge.text + " a micro-batch"
-        + (edge.between ? ", between nodes" : "");
-      labels.push([edge, way]);
+      element("title", {}, line).textContent = "stage " + edge.source + " to " + edge.target + ": "
+        + (edge.waits ? "waits only, reads nothing" : edge.text + " a micro-batch" + (edge.between ? ", between nodes" : ""));
+      if (!edge.waits) labels.push([edge, way]);
     });
     if (fit.gx < 36) return;
     labels.sort((a, b) => b[0].weight - a[0].weight);

@@ -74,7 +74,8 @@
   /* A row's plan is on the page: the controls say what would have led to it, and nothing is asked. */
   ex.adopt = function (message) {
     const found = { planner: message.planner, contiguity: message.contiguity };
-    solved = told = JSON.stringify({ ...JSON.parse(told), ...found });
+    solved = told = JSON.stringify({ ...JSON.parse(told), ...found, in_sequence: message.in_sequence });
+    window.dash_clientside.set_props("in-sequence", { checked: message.in_sequence });
     for (const id of Object.keys(found)) window.dash_clientside.set_props(id, { value: found[id] });
   };
 
@@ -104,7 +105,9 @@
     for (const [id, key] of [["devices", "devices"], ["mini-batch", "mini_batch"], ["time-limit", "time_limit"]]) {
       if (given.get(key) && isFinite(+given.get(key))) put(id, +given.get(key));
     }
-    if (given.get("recompute") === "true") window.dash_clientside.set_props("recompute", { checked: true });
+    for (const [id, key] of [["recompute", "recompute"], ["in-sequence", "in_sequence"]]) {
+      if (given.get(key) === "true") window.dash_clientside.set_props(id, { checked: true });
+    }
     if (given.get("memory") && isFinite(+given.get("memory"))) ex.setCap(+given.get("memory"));
     return true;
   }
@@ -127,7 +130,7 @@
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.explorer = {
     controls: function (model, phase, dtype, devices, memory, kind, mini, micro, pipeline, objective, contiguity, planner, limit,
-      perNode, replicas, recompute, onChange, catalogue, top) {
+      perNode, replicas, recompute, inSequence, onChange, catalogue, top) {
       if (!restored) {
         restored = true;
         if (restore(catalogue)) {
@@ -145,7 +148,7 @@
         model: model, training: phase === "true", dtype: dtype === "auto" ? null : dtype, devices: devices, device_kind: kind, memory: cap,
         mini_batch: number(mini), micro_batches: micro === "auto" ? null : +micro, pipeline: pipeline,
         objective: objective, contiguity: contiguity, planner: planner, time_limit: number(limit) || 10,
-        devices_per_node: perNode === "auto" ? null : +perNode, max_replicas: replicas === "all" ? "all" : +replicas, recompute: recompute === true,
+        devices_per_node: perNode === "auto" ? null : +perNode, max_replicas: replicas === "all" ? "all" : +replicas, recompute: recompute === true, in_sequence: inSequence === true,
         theme: document.documentElement.dataset.mantineColorScheme || "light",
       };
       const text = JSON.stringify(next);

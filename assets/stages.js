@@ -105,7 +105,7 @@
     svg.setAttribute("height", height);
     ex.arrows.draw(dag.edges, svg, sheet, at, fit, taken);
     for (const told of dag.boxes) stage(sheet, told, at[told.stage], fit);
-    if (dag.edges.some((edge) => edge.between)) {
+    if (dag.edges.some((edge) => edge.between && !edge.waits)) {
       const key = made("span", "between-key", null, sheet);
       made("i", "", null, key);
       made("span", "", "between nodes", key);

@@ -22,8 +22,10 @@ MAX_NAME = 200
 DTYPES = ("fp32", "bf16", "fp16")
 GRAPHS = ("operators", "stages")
 ROWS = ("auto", "devices", "stages")
-PAIR = ("graph-pipeline", "pipedream-iter")
-"""Planners that are shown side by side unless others are named: a DAG of stages and a chain of them."""
+IN_SEQUENCE = "/in-sequence"
+"""After the name of a planner in a pair: its plan under the setting ``in_sequence``."""
+PAIR = ("graph-pipeline", "pipedream-iter" + IN_SEQUENCE)
+"""What is shown side by side unless others are named: a DAG of stages and a chain of them."""
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -31,7 +33,8 @@ E = TypeVar("E", bound=StrEnum)
 @dataclass(frozen=True, slots=True)
 class Look:
     """What the page draws of a plan. graph: of GRAPHS, what the boxes are. rows: of ROWS, what a row of
-    the schedule is. pair: two planners whose plans are shown in turn, at one time scale; or none."""
+    the schedule is. pair: two planners (see IN_SEQUENCE) whose plans are shown in turn, at one time scale;
+    or none."""
 
     graph: str = "operators"
     rows: str = "auto"
@@ -79,6 +82,7 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         devices_per_node=_integer(raw, "devices_per_node", 1, MAX_DEVICES),
         max_replicas=_replicas(raw),
         recompute=_boolean(raw, "recompute") or False,
+        in_sequence=_boolean(raw, "in_sequence") or False,
     )
     if not choices.models:
         raise InvalidProblem("there is no model to plan for")
@@ -110,6 +114,11 @@ def parse_query(query: str, choices: Choices) -> Session:
     return parse(dict(pairs), choices)
 
 
+def member(planner: str, settings: Settings) -> str:
+    """What a planner's plan under these settings is called in a pair."""
+    return planner + (IN_SEQUENCE if settings.in_sequence else "")
+
+
 def to_dict(session: Session) -> dict[str, Any]:
     """The session as JSON, defaults left out: `parse` gives it back."""
     settings = session.settings
@@ -130,6 +139,7 @@ def to_dict(session: Session) -> dict[str, Any]:
         if settings.max_replicas != 1
         else None,
         "recompute": settings.recompute or None,
+        "in_sequence": settings.in_sequence or None,
         "planner": session.planner if session.planner != "auto" else None,
         "time_limit": session.time_limit_s if session.time_limit_s != 10.0 else None,
         "theme": session.theme if session.theme != "light" else None,
@@ -203,7 +213,11 @@ def _pair(raw: Mapping[str, Any], choices: Choices, before: tuple[str, ...]) -> 
     if value == "none":
         return ()
     names = tuple(value.split(",")) if isinstance(value, str) and len(value) <= 2 * MAX_NAME else ()
-    if len(set(names)) != 2 or len(names) != 2 or any(name not in choices.planners for name in names):
+    if (
+        len(set(names)) != 2
+        or len(names) != 2
+        or any(name.removesuffix(IN_SEQUENCE) not in choices.planners for name in names)
+    ):
         raise InvalidProblem(f"pair: expected two different planners as NAME,NAME; found {_shown(value)}")
     return names
 

@@ -20,11 +20,12 @@ Plan = Mapping[str, Any]
 def stage_boxes(plan: Plan) -> dict[str, Any]:
     """What the stage view draws of a plan's view.
 
-    boxes: stage, column, lane, devices [index], who (its devices in words) and who_short, forward, backward, both and
-    times (both apart), share, flight, samples, peak and peak_short, of_cap (share of the cap, or None),
-    depth, glue, recompute, bottleneck and a label (all of it in a sentence). edges: source, target, text,
-    weight (0 to 1, of the largest), between (nodes). note: the depth in words. too_many: whether there are
-    more than MAX_STAGES, and no boxes then.
+    boxes: stage, column, lane, devices [index], who (its devices in words) and who_short, forward,
+    backward, both and times (both apart), share, flight, samples, peak and peak_short, of_cap (share of
+    the cap, or None), depth, glue, recompute, bottleneck and a label (all of it in a sentence). edges:
+    source, target, text, weight (0 to 1, of the largest), between (nodes), waits (nothing is sent: the
+    target only comes after). note: the depth in words. too_many: whether there are more than MAX_STAGES,
+    and no boxes then.
     """
     stages = plan["stages"]
     if len(stages) > MAX_STAGES:
@@ -44,6 +45,7 @@ def stage_boxes(plan: Plan) -> dict[str, Any]:
                 "text": text.nbytes(nbytes),
                 "weight": round(nbytes / largest, 3) if largest else 0.0,
                 "between": between,
+                "waits": nbytes == 0,
             }
             for source, target, nbytes, between in edges
         ],
@@ -97,8 +99,8 @@ def stage_facts(stage: int, plan: Plan) -> Facts | None:
     told = plan["stages"][stage]
     box = _box(plan, stage, 0, 0.0, stage == bottleneck_stage(plan))
     names = [d["name"] for d in plan["devices"]]
-    sends = [f"{text.nbytes(b)} → stage {t}" for s, t, b, _ in plan["stage_edges"] if s == stage]
-    receives = [f"{text.nbytes(b)} ← stage {s}" for s, t, b, _ in plan["stage_edges"] if t == stage]
+    sends = [f"{text.nbytes(b)} → stage {t}" for s, t, b, _ in plan["stage_edges"] if s == stage and b]
+    receives = [f"{text.nbytes(b)} ← stage {s}" for s, t, b, _ in plan["stage_edges"] if t == stage and b]
     rows = [
         ("Devices", box["who"] + (f" (×{len(told['devices'])})" if len(told["devices"]) > 1 else "")),
         ("Operators", text.count(told["operators"])),
@@ -123,7 +125,7 @@ def table(plan: Plan) -> list[dict[str, str]]:
     """The stage view's table twin: one row a stage."""
     after: dict[int, list[str]] = {}
     for source, target, nbytes, between in plan["stage_edges"]:
-        words = f"{target} ({text.nbytes(nbytes)}{', between nodes' if between else ''})"
+        words = f"{target} ({text.nbytes(nbytes) if nbytes else 'waits only'}{', between nodes' if between else ''})"
         after.setdefault(source, []).append(words)
     rows = []
     for i in range(len(plan["stages"])):

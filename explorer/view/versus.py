@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from explorer.view import text
+from explorer.view.session import IN_SEQUENCE
 from explorer.view.stage_boxes import depth
 
 EQUAL = 0.002
 """Relative difference below which two plans are as fast as each other to people."""
 NAMES = {
     "graph-pipeline": "Graph pipeline",
-    "pipedream-iter": "Sequential",
+    "pipedream-iter/in-sequence": "Sequential",
     "equal": "Equal split",
     "data-parallel": "Data parallel",
     "auto": "Auto",
@@ -20,15 +21,17 @@ NAMES = {
     "gpipe": "GPipe",
     "piper": "Piper",
 }
-"""What planners are called beside each other; others by their own name."""
+"""What members of a pair are called beside each other; others by their own name."""
 PROPER = ("pipedream", "gpipe", "piper")
 """Names that keep their capital inside a sentence."""
 METRICS = {"iteration": "iteration_s", "makespan": "makespan_s", "max-load": "max_load_s"}
 
 
-def name(planner: str) -> str:
-    """ "pipedream-iter" -> "Sequential"."""
-    return NAMES.get(planner, planner)
+def name(member: str) -> str:
+    """ "pipedream-iter/in-sequence" -> "Sequential"; "equal/in-sequence" -> "Equal split in sequence"."""
+    planner = member.removesuffix(IN_SEQUENCE)
+    suffix = " in sequence" if planner != member else ""
+    return NAMES.get(member, NAMES.get(planner, planner) + suffix)
 
 
 def is_chain(plan: Mapping[str, Any]) -> bool:
@@ -36,10 +39,11 @@ def is_chain(plan: Mapping[str, Any]) -> bool:
     return depth(plan) == sum(1 for stage in plan["stages"] if not stage["glue"])
 
 
-def facts(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """What is compared of a plan's view: seconds (of its objective), depth, stages, bubble, chain."""
+def facts(plan: Mapping[str, Any], member: str) -> dict[str, Any]:
+    """What is compared of a plan's view: seconds (of its objective), depth, stages, bubble, chain. member:
+    what the plan is called in its pair."""
     return {
-        "planner": plan["planner"],
+        "member": member,
         "seconds": plan["metrics"][METRICS[plan["objective"]]],
         "depth": depth(plan),
         "stages": sum(1 for stage in plan["stages"] if not stage["glue"]),
@@ -57,8 +61,9 @@ def story(told: Sequence[Mapping[str, Any]]) -> str:
     words = []
     for fact, shown in zip(told, times, strict=True):
         bubble = text.percent(round(fact["bubble"], 2))
-        words.append(f"{name(fact['planner'])} {shown}, depth {fact['depth']}, bubble {bubble}")
-    if second["planner"] in NAMES and second["planner"] not in PROPER:
+        words.append(f"{name(fact['member'])} {shown}, depth {fact['depth']}, bubble {bubble}")
+    planner = second["member"].removesuffix(IN_SEQUENCE)
+    if planner not in PROPER and (second["member"] in NAMES or planner in NAMES):
         words[1] = words[1][:1].lower() + words[1][1:]
     return "; ".join(words)
 

@@ -32,6 +32,7 @@ def register(app: Dash) -> None:
         Input(ids.PER_NODE, "value"),
         Input(ids.REPLICAS, "value"),
         Input(ids.RECOMPUTE, "checked"),
+        Input(ids.IN_SEQUENCE, "checked"),
         Input(ids.LIVE, "checked"),
         State(ids.CATALOGUE, "data"),
         State(ids.MEMORY, "max"),

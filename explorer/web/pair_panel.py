@@ -9,13 +9,13 @@ from dash import html
 from dash.development.base_component import Component
 
 from explorer.view import text, versus
-from explorer.view.session import PAIR
+from explorer.view.session import IN_SEQUENCE, PAIR
 from explorer.web.pairing import Answer
 
 
 def offer(known: Sequence[str]) -> list[Component]:
     """What stands there before anybody asked. known: the planners there are."""
-    if any(name not in known for name in PAIR):
+    if any(name.removesuffix(IN_SEQUENCE) not in known for name in PAIR):
         return []
     return [
         html.Button("Compare with a sequential pipeline", className="tool", **{"data-act": "pair"}),
@@ -51,7 +51,7 @@ def _words(pair: Sequence[str], answers: Sequence[Answer | None], running: bool)
     told = [a.facts for a in answers if a is not None and a.facts is not None]
     if len(told) == 2:
         return [versus.story(told) + ": ", html.B(versus.verdict(told))]
-    refused = [f"{versus.name(a.planner)}: {a.why}." for a in answers if a is not None and a.facts is None]
+    refused = [f"{versus.name(a.member)}: {a.why}." for a in answers if a is not None and a.facts is None]
     if refused:
         return text.short(" ".join(refused), 200)
     waits = [versus.name(p) for p, a in zip(pair, answers, strict=True) if a is None]

@@ -15,6 +15,7 @@ from explorer.view.events import Event
 from explorer.view.session import PAIR, Choices, Session, parse_look, to_query
 from explorer.web import ids, pair_panel
 from explorer.web.backend import Backend
+from explorer.web.pairing import asking
 from explorer.web.picture import Message, Picture
 
 
@@ -54,6 +55,7 @@ class PairTalk(Picture):
             self._tell_query()
         if self.look.pair != before.pair:
             self.wants_pair = bool(self.look.pair)
+            self.pairing.tried = frozenset()
             self._follow()
             self._tell_pair()
         if self.look.rows != before.rows:
@@ -80,13 +82,15 @@ class PairTalk(Picture):
         if self.job is not None:
             self.backend.cancel(self.job)
         self.turn = next(self.turns)
-        self._show(replace(self.session, planner=answer.planner), self.pairing.result(answer))
+        self._show(asking(self.session, answer.member), self.pairing.result(answer))
 
     def _show(self, session: Session, event: Event) -> None:
         """A plan that is known already, with the session that would have led to it."""
         self.session = session
         self.before_s, self.asked_at = self.shown_s, time.perf_counter()
-        self.send({"type": "adopt", "planner": session.planner, "contiguity": session.settings.contiguity.value})
+        settings = session.settings
+        adopted = {"contiguity": settings.contiguity.value, "in_sequence": settings.in_sequence}
+        self.send({"type": "adopt", "planner": session.planner, **adopted})
         self._result(event, to_query(session))
 
     # -- asking for what is missing ---------------------------------------------------------------
@@ -122,6 +126,8 @@ class PairTalk(Picture):
                 self.pairing.job = None
                 if event["kind"] == "failed" and not self.pairing.stopping:
                     self._failed(event["message"])
+                elif not self.pairing.stopping and self.session is not None and self.pairing.missing(self.session):
+                    self._follow()
                 elif self.job is None:
                     self._settle_pair()
                     self._status(*self.standing)
@@ -149,6 +155,7 @@ class PairTalk(Picture):
         """Whatever the running job finds is no longer asked for."""
         self._stop_pairing()
         self.pairing.job, self.pairing.turn = None, next(self.turns)
+        self.pairing.tried = frozenset()
 
     # -- to the browser -------------------------------------------------------------------------
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.view import versus
 from explorer.view.events import Event, packed, unpacked
-from explorer.view.session import Session
+from explorer.view.session import IN_SEQUENCE, Session, member
 from explorer.web.backend import CompareRequest
 from explorer.web.comparing import question
 
@@ -20,9 +20,9 @@ QUESTIONS = 6
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a planner said to a question: facts (see `versus.facts`), the packed view of its plan and the
-    words of its ``result`` event; without a plan, only why."""
+    words of its ``result`` event; without a plan, only why. member: its name in the pair."""
 
-    planner: str
+    member: str
     status: str = ""
     stop_reason: str = ""
     runtime_s: float = 0.0
@@ -33,8 +33,20 @@ class Answer:
     """Hash of the skeleton that the plan is of."""
 
 
+def pair_question(session: Session) -> str:
+    """What both of a pair answer: the `question`, whether stages are in sequence or not."""
+    return question(replace(session, settings=replace(session.settings, in_sequence=False)))
+
+
+def asking(session: Session, name: str) -> Session:
+    """The session that asks for the plan of one member of a pair."""
+    settings = replace(session.settings, in_sequence=name.endswith(IN_SEQUENCE))
+    return replace(session, settings=settings, planner=name.removesuffix(IN_SEQUENCE))
+
+
 class Pairing:
-    """Answers by question and planner. job: the one that looks for those that are missing."""
+    """Answers by question and member of the pair. job: the one that looks for some that are missing, all
+    in sequence or none; tried: those that were looked for since the question came up."""
 
     def __init__(self) -> None:
         self.kept: OrderedDict[str, dict[str, Answer]] = OrderedDict()
@@ -42,19 +54,22 @@ class Pairing:
         self.job: str | None = None
         self.stopping = False
         self.asked = ""
+        self.suffix = ""
         self.model = ""
+        self.tried: frozenset[str] = frozenset()
 
     def answers(self, session: Session | None) -> tuple[Answer | None, ...]:
         """Those of the session's pair that are known, in its order."""
         if session is None:
             return ()
-        there = self.kept.get(question(session), {})
-        return tuple(there.get(planner) for planner in session.look.pair)
+        there = self.kept.get(pair_question(session), {})
+        return tuple(there.get(name) for name in session.look.pair)
 
     def missing(self, session: Session) -> tuple[str, ...]:
-        """The planners of the pair that have not answered yet."""
-        found = self.answers(session)
-        return tuple(p for p, answer in zip(session.look.pair, found, strict=True) if answer is None)
+        """Members of the pair that have not answered yet and can be asked together."""
+        found = zip(session.look.pair, self.answers(session), strict=True)
+        names = [name for name, answer in found if answer is None and name not in self.tried]
+        return tuple(n for n in names if n.endswith(IN_SEQUENCE) == names[0].endswith(IN_SEQUENCE))
 
     def complete(self, session: Session | None) -> tuple[Answer, ...]:
         """Both answers if both have a plan, else ()."""
@@ -63,43 +78,40 @@ class Pairing:
 
     def request(self, session: Session, turn: int, known: frozenset[str]) -> CompareRequest:
         """What to ask for what is missing."""
-        self.turn, self.stopping, self.asked = turn, False, question(session)
-        return CompareRequest(
-            session.model, session.settings, self.missing(session), (), session.time_limit_s, known
-        )  # fmt: skip
+        names = self.missing(session)
+        self.turn, self.stopping, self.asked = turn, False, pair_question(session)
+        self.tried |= set(names)
+        one = asking(session, names[0])
+        self.suffix = IN_SEQUENCE if one.settings.in_sequence else ""
+        planners = tuple(name.removesuffix(IN_SEQUENCE) for name in names)
+        return CompareRequest(session.model, one.settings, planners, (), session.time_limit_s, known)
 
     def add_row(self, event: Event) -> None:
         """An answer to what was asked for last, as a ``row`` event."""
         row, plan = event["row"], event["plan"]
         if row.stop_reason == "CANCELLED":
             return
-        facts = None if plan is None else versus.facts(unpacked(plan))
+        name = row.planner + self.suffix
+        facts = None if plan is None else versus.facts(unpacked(plan), name)
         why = "" if plan is not None else row.reason or row.status.lower().replace("_", " ")
         self._keep(
             self.asked,
-            Answer(row.planner, row.status, row.stop_reason, row.runtime_s or 0.0, facts, plan, why, self.model),
+            Answer(name, row.status, row.stop_reason, row.runtime_s or 0.0, facts, plan, why, self.model),
         )
 
     def add_result(self, session: Session, event: Event, model: str) -> None:
         """The answer of a solve of ``model``, if its planner is one of the pair and nobody cancelled it."""
-        plan = event["plan"]
-        planner = event["planner"]
-        known = self.kept.get(question(session), {}).get(planner)
-        if planner not in session.look.pair or plan is None or event["stop_reason"] == "CANCELLED":
+        plan, name = event["plan"], member(event["planner"], session.settings)
+        if name not in session.look.pair or plan is None or event["stop_reason"] == "CANCELLED":
             return
-        facts = versus.facts(plan)
+        asked, facts = pair_question(session), versus.facts(plan, name)
+        known = self.kept.get(asked, {}).get(name)
         if known is not None and known.facts == facts:
             return
         answer = Answer(
-            planner,
-            event["status"],
-            event["stop_reason"],
-            event["runtime_s"],
-            facts,
-            packed(plan),
-            model=model,
+            name, event["status"], event["stop_reason"], event["runtime_s"], facts, packed(plan), model=model
         )
-        self._keep(question(session), answer)
+        self._keep(asked, answer)
 
     def result(self, answer: Answer) -> Event:
         """The ``result`` event that would have brought an answer with a plan."""
@@ -108,13 +120,13 @@ class Pairing:
             "kind": "result",
             "status": answer.status,
             "stop_reason": answer.stop_reason,
-            "planner": answer.planner,
+            "planner": answer.member.removesuffix(IN_SEQUENCE),
             "runtime_s": answer.runtime_s,
             "plan": unpacked(answer.plan),
         }
 
     def _keep(self, asked: str, answer: Answer) -> None:
-        self.kept.setdefault(asked, {})[answer.planner] = answer
+        self.kept.setdefault(asked, {})[answer.member] = answer
         self.kept.move_to_end(asked)
         while len(self.kept) > QUESTIONS:
             self.kept.popitem(last=False)

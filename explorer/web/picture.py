@@ -11,12 +11,12 @@ from explorer.view import versus
 from explorer.view.elements import GraphView, depths, expanded_to, graph_view
 from explorer.view.inspect import box_facts, device_facts
 from explorer.view.palette import Theme
-from explorer.view.session import Look, Session
+from explorer.view.session import Look, Session, member
 from explorer.view.skeleton import Skeleton
 from explorer.view.stage_boxes import stage_facts
 from explorer.web import drawing, ids, panels
-from explorer.web.comparing import Comparing, question
-from explorer.web.pairing import Pairing
+from explorer.web.comparing import Comparing
+from explorer.web.pairing import Pairing, pair_question
 from explorer.web.stylesheet import stylesheet
 
 Message = dict[str, Any]
@@ -132,12 +132,12 @@ class Picture:
         return {}
 
     def _of_pair(self) -> str | None:
-        """The planner of the plan on the page, if that is one of the pair's for what the page asks now."""
+        """Which of the pair the plan on the page is, for what the page asks now."""
         drawn, now = self.drawn, self.session
-        if self.plan is None or drawn is None or now is None or question(drawn) != question(now):
+        if self.plan is None or drawn is None or now is None or pair_question(drawn) != pair_question(now):
             return None
-        planner: str = self.plan["planner"]
-        return planner if planner in now.look.pair else None
+        name = member(self.plan["planner"], drawn.settings)
+        return name if name in now.look.pair else None
 
     def _beside(self) -> tuple[str, float] | None:
         """Name and end of the other plan of the pair, whose time scale the schedule shares; None if it is
@@ -145,8 +145,8 @@ class Picture:
         shown = self._of_pair()
         both = self.pairing.complete(self.session) if shown else ()
         for answer in both:
-            if answer.planner != shown and answer.facts is not None:
-                return versus.name(answer.planner), answer.facts["span_s"]
+            if answer.member != shown and answer.facts is not None:
+                return versus.name(answer.member), answer.facts["span_s"]
         return None
 
     def _tell_comparison(self) -> None:

@@ -2,8 +2,8 @@
 
 A comparison has the planners "auto" (the even plan), "single" (all on one device) and "round", which
 cannot be asked; under a time limit of more than a minute "slow" is compared too, until it is stopped.
-The model "branches" is planned for seven devices, as a DAG of stages by "graph-pipeline" and as a row of
-them by "pipedream-iter"; of the chain both make the even plan.
+The model "branches" is planned for seven devices, as a DAG of stages, or as a row of them if they are to
+be in sequence; of the chain every planner makes the even plan.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from explorer.jobs import CompareRequest
 from explorer.view import events
 from explorer.view.comparison import UNSUPPORTED, Row, result_row
 from explorer.view.events import Event
-from explorer.view.session import PAIR
+from explorer.view.session import IN_SEQUENCE, PAIR
 from explorer.web.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, SolveRequest
 from solvers.assemble import assemble
 from solvers.evaluate import evaluate
@@ -58,7 +58,10 @@ class FakeBackend:
             ),
             (
                 PlannerEntry("auto", "exact", "hand-made"),
-                *(PlannerEntry(name, "heuristic", "hand-made") for name in ("slow", "single", "round", *PAIR)),
+                *(
+                    PlannerEntry(name, "heuristic", "hand-made")
+                    for name in ("slow", "single", "round", *(member.removesuffix(IN_SEQUENCE) for member in PAIR))
+                ),
             ),
             (KindEntry("V100-16GB", 16 * GIB), KindEntry("H100-80GB", 80 * GIB)),
         )
@@ -98,7 +101,7 @@ class FakeBackend:
             return
         problem = self._problem(request)
         tell(events.model(self._workload(request), request.known))
-        plan = self._plan(request.model, request.planner, problem)
+        plan = self._plan(request, problem)
         schedule = simulate(problem, plan)
         objective, started = schedule.makespan_s, time.perf_counter()
         if max(schedule.peak_bytes()) > problem.cluster.devices[0].memory_bytes:
@@ -124,7 +127,7 @@ class FakeBackend:
         tell(events.model(self._workload(request), request.known))
         if request.planners:
             rows = [
-                self._row(problem, name, self._plan(request.model, name, problem), Status.FEASIBLE, tell)
+                self._row(problem, name, self._plan(request, problem), Status.FEASIBLE, tell)
                 for name in request.planners
             ]
             tell(events.compared(rows, len(rows)))
@@ -162,10 +165,10 @@ class FakeBackend:
         return branches_workload() if request.model == "branches" else chain_workload()
 
     @staticmethod
-    def _plan(model: str, planner: str, problem: Problem) -> Plan:
-        if model != "branches":
+    def _plan(request: SolveRequest | CompareRequest, problem: Problem) -> Plan:
+        if request.model != "branches":
             return even_plan(problem)
-        return pair_plans(problem)[planner == PAIR[1]]
+        return pair_plans(problem)[request.settings.in_sequence]
 
     @staticmethod
     def _problem(request: SolveRequest | CompareRequest) -> Problem:

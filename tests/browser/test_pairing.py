@@ -8,7 +8,7 @@ import pytest
 
 from explorer.view import events
 from explorer.view.comparison import UNSUPPORTED, Row, result_row
-from explorer.view.session import Choices
+from explorer.view.session import PAIR, Choices
 from explorer.web.conversation import Conversation
 from explorer.web.live import encode
 from solvers.evaluate import evaluate
@@ -16,10 +16,10 @@ from solvers.result import Result, Status, StopReason
 from tests.browser.test_conversation import Recorder, kinds
 from tests.view.small import branches_problem, branches_workload, pair_plans
 
-PAIR = ("graph-pipeline", "pipedream-iter")
-CHOICES = Choices(("branches",), ("auto", *PAIR), ("toy",))
+PLANNERS = ("graph-pipeline", "pipedream-iter")
+CHOICES = Choices(("branches",), ("auto", *PLANNERS), ("toy",))
 PROBLEM = branches_problem()
-PLANS = dict(zip(("graph-pipeline", "pipedream-iter"), pair_plans(PROBLEM), strict=True))
+PLANS = dict(zip(PLANNERS, pair_plans(PROBLEM), strict=True))
 
 
 def outcome(planner):
@@ -61,12 +61,16 @@ def finish(talk, *planners):
     tell(events.compared([], len(planners)))
 
 
-def test_both_are_asked_for_at_once_and_the_first_is_shown(talk):
+def test_both_are_asked_for_and_the_first_is_shown(talk):
     solved(talk)
     assert "Compare with a sequential pipeline" in encode({"s": talk._strip()})
     talk.receive({"type": "pair"})
-    assert talk.backend.asked[-1][0].planners == PAIR
-    finish(talk, *PAIR)
+    assert talk.backend.asked[-1][0].planners == PLANNERS[:1]
+    assert not talk.backend.asked[-1][0].settings.in_sequence
+    finish(talk, "graph-pipeline")
+    assert talk.backend.asked[-1][0].planners == PLANNERS[1:]
+    assert talk.backend.asked[-1][0].settings.in_sequence
+    finish(talk, "pipedream-iter")
     assert talk.plan["planner"] == "graph-pipeline"
     assert talk.session.planner == "graph-pipeline"
     assert "1.69" in encode({"s": talk._strip()})
@@ -75,12 +79,14 @@ def test_both_are_asked_for_at_once_and_the_first_is_shown(talk):
     assert talk.plan["planner"] == "pipedream-iter"
     assert len(talk.backend.asked) == asked
     assert "planner=pipedream-iter" in talk.sent[-1]["query"]
+    assert "in_sequence=true" in talk.sent[-1]["query"]
+    assert next(m for m in talk.sent if m["type"] == "adopt" and m["planner"] == "pipedream-iter")["in_sequence"]
     assert "pair=" in talk.sent[-1]["query"]
 
 
 def test_the_plan_at_hand_is_not_asked_for_again(talk):
     talk.receive({"type": "view", "pair": ",".join(PAIR)})
-    solved(talk, "pipedream-iter")
+    solved(talk, "pipedream-iter", in_sequence=True)
     assert talk.backend.asked[-1][0].planners == ("graph-pipeline",)
     finish(talk, "graph-pipeline")
     assert talk.plan["planner"] == "pipedream-iter"
@@ -162,3 +168,21 @@ def test_a_closed_page_cancels_the_search_for_the_other_plan(talk):
     talk.receive({"type": "pair"})
     talk.close()
     assert talk.backend.cancelled == ["job2"]
+
+
+def test_two_planners_of_one_setting_are_asked_for_together(talk):
+    talk.receive({"type": "view", "pair": ",".join(PLANNERS)})
+    solved(talk)
+    assert talk.backend.asked[-1][0].planners == PLANNERS
+    finish(talk, *PLANNERS)
+    assert talk.plan["planner"] == "graph-pipeline"
+    assert not talk.session.settings.in_sequence
+
+
+def test_what_does_not_answer_is_asked_once(talk):
+    solved(talk, "graph-pipeline")
+    talk.receive({"type": "pair"})
+    finish(talk)
+    asked = len(talk.backend.asked)
+    talk._follow()
+    assert len(talk.backend.asked) == asked

@@ -111,6 +111,8 @@ def test_one_click_plans_the_sequential_pipeline_too_and_toggling_asks_nobody(fa
     assert "depth 7" in fake.text("stages-note")
     assert fake.js(STAGES) != graph
     assert "planner=pipedream-iter" in fake.query
+    assert "in_sequence=true" in fake.query
+    assert fake.js("return document.getElementById('in-sequence').checked")
     assert fake.js("return window.__pe_timing.length") - told <= 1
     fake.open(fake.query.removeprefix("?"))
     fake.until(lambda: "1.69× faster" in fake.text("pair"))
@@ -121,13 +123,13 @@ def test_one_click_plans_the_sequential_pipeline_too_and_toggling_asks_nobody(fa
 
 
 def test_on_a_chain_both_are_the_same_and_it_says_so(fake):
-    fake.open("model=chain&pair=graph-pipeline,pipedream-iter")
+    fake.open("model=chain&pair=graph-pipeline,pipedream-iter/in-sequence")
     fake.until(lambda: "equally fast, as both are chains of stages" in fake.text("pair"))
     fake.settle()
 
 
 def test_the_settings_of_pipelines_are_kept_by_a_link(fake):
-    query = "model=chain&pipeline=zero-bubble&devices_per_node=4&max_replicas=all&recompute=true"
+    query = "model=chain&pipeline=zero-bubble&devices_per_node=4&max_replicas=all&recompute=true&in_sequence=true"
     fake.open(query)
     for part in query.split("&"):
         assert part in fake.query

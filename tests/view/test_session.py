@@ -24,11 +24,12 @@ FULL = Session(
         devices_per_node=4,
         max_replicas=0,
         recompute=True,
+        in_sequence=True,
     ),
     "pipedream",
     2.5,
     "dark",
-    Look("stages", "devices", ("auto", "pipedream")),
+    Look("stages", "devices", ("auto", "pipedream/in-sequence")),
 )
 
 
@@ -87,6 +88,8 @@ def test_auto_empty_and_unknown_keys_mean_the_default():
         ("pair", "auto,pipedream,auto"),
         ("pair", ["auto", "pipedream"]),
         ("pair", "auto,os:system"),
+        ("pair", "auto,/in-sequence"),
+        ("in_sequence", 2),
     ],
 )
 def test_anything_else_is_refused_by_name(key, value):

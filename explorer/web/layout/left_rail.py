@@ -202,14 +202,8 @@ def _pipeline(session: Session) -> Component:
                     "Replicate stages, on how many GPUs at most",
                 ),
             ),
-            dmc.Switch(
-                id=ids.RECOMPUTE,
-                label="Recompute activations",
-                labelPosition="left",
-                checked=settings.recompute,
-                size="xs",
-                className="spread",
-            ),
+            _switch(ids.RECOMPUTE, "Recompute activations", settings.recompute),
+            _switch(ids.IN_SEQUENCE, "Stages in sequence", settings.in_sequence),
         ],
     )
 
@@ -283,6 +277,10 @@ def _section(title: str, children: list[Component]) -> Component:
 
 def _row(label: str, control: Component) -> Component:
     return html.Div([html.Span(label, className="label"), control], className="spread")
+
+
+def _switch(id_: str, label: str, checked: bool) -> Component:
+    return dmc.Switch(id=id_, label=label, labelPosition="left", checked=checked, size="xs", className="spread")
 
 
 def _short_select(id_: str, value: str, labels: Mapping[str, str], what: str) -> Component:
