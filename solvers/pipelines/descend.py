@@ -9,7 +9,7 @@ from typing import Protocol
 
 from solvers.coarsen import Condensed
 from solvers.drafts import Draft
-from solvers.pipelines.moves import always, around, steps
+from solvers.pipelines.moves import always, around, leaps, steps
 from solvers.pipelines.rough import Look
 from solvers.pipelines.space import Space
 from solvers.pipelines.stage_graph import Parts, parts_of, tidy
@@ -26,6 +26,8 @@ AT_MOST = 160
 """Estimates given to the neighbours of one draft."""
 HOPELESS = 1.25
 """A disturbance leaves the busiest device at most so much busier, relatively."""
+LEAPS = 0.5
+"""How often a disturbance makes stages more or fewer rather than taking any step."""
 KICKS = 25
 """Disturbances in a row that lead nowhere new before the search gives up."""
 
@@ -165,8 +167,10 @@ class _Search:
     def _kicked(self, parts: Parts, rng: random.Random) -> Parts:
         """A draft some random steps away that does not look hopeless."""
         least = self.space.rough.least_s(parts)
+        leap = rng.random() < LEAPS
         for _ in range(rng.choice((1, 2, 2, 3))):
-            near = list(steps(self.space, parts, [rng.randrange(len(parts))]))
+            stage = rng.randrange(len(parts))
+            near = list(leaps(self.space, parts, stage) if leap else steps(self.space, parts, [stage]))
             rng.shuffle(near)
             for _, changed in near:
                 other = tidy(changed)

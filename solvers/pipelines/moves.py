@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from solvers.pipelines.device_moves import devices, merges, recut, splits
 from solvers.pipelines.operator_moves import Move, cascades, shifts, swaps
-from solvers.pipelines.setting_moves import glue, settings, settings_of_all
+from solvers.pipelines.setting_moves import glue, settings, settings_of_all, sizes_of_all
 from solvers.pipelines.space import Space
 from solvers.pipelines.stage_graph import Parts, tidy
 
@@ -43,3 +43,10 @@ def steps(space: Space, parts: Parts, focus: Sequence[int]) -> Iterator[Move]:
         for kind_of_step in OF_STAGE:
             yield from kind_of_step(space, parts, stage)
     yield from settings_of_all(space, parts)
+
+
+def leaps(space: Space, parts: Parts, stage: int) -> Iterator[Move]:
+    """The steps that change most: those that make stages more or fewer, and other micro-batches."""
+    for kind_of_step in (recut, merges, splits):
+        yield from kind_of_step(space, parts, stage)
+    yield from sizes_of_all(space, parts)

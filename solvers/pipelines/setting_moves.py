@@ -82,11 +82,16 @@ def settings_of_all(space: Space, parts: Sequence[Part]) -> Iterator[Move]:
             yield "slack", [part._replace(slack=slack) for part in parts]
         for block in (1, 2, MOST_BLOCK):
             yield "block", [part._replace(block=block) for part in parts]
+    yield from sizes_of_all(space, parts)
+    yield "devices", space.shares.spread(parts)
+
+
+def sizes_of_all(space: Space, parts: Sequence[Part]) -> Iterator[Move]:
+    """All micro-batches half or twice as large."""
     for halve, double in ((2, 1), (1, 2)):
         sizes = [part.size * double // halve for part in parts]
         if all(map(space.shares.allowed, sizes)):
             yield "size", space.shares.resized(parts, sizes)
-    yield "devices", space.shares.spread(parts)
 
 
 def _takes_turns(space: Space) -> bool:
