@@ -34,9 +34,8 @@ def legend(plan: Mapping[str, Any]) -> list[Component]:
         if kind in there
     ]
     found = phases.summary(plan)
-    told_kinds = html.Div(kinds, className="kinds")
     if not found:
-        return [told_kinds]
+        return [html.Div(kinds, className="kinds")]
     parts = [
         html.Span(
             [
@@ -55,7 +54,7 @@ def legend(plan: Mapping[str, Any]) -> list[Component]:
         className="legend bubble",
         title="Share of the devices' time that is idle, over the three phases",
     )
-    return [html.Div(parts, className="kinds"), told_kinds, bubble]
+    return [html.Div(parts, className="kinds"), html.Div([*kinds, bubble], className="kinds")]
 
 
 def _worth(plan: Mapping[str, Any]) -> set[str]:
