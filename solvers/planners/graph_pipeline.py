@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from solvers.bounds import bound_with_s
 from solvers.coarsen import Condensed
 from solvers.drafts import Draft, realise
 from solvers.errors import InvalidPlan
+from solvers.in_flight import in_flight_samples
 from solvers.mapping import GRADIENT_WEIGHTS, map_stages, nodes_to_map
 from solvers.monitor import Monitor
 from solvers.pipelines.descend import improve
@@ -21,8 +23,9 @@ from solvers.planners.chain_dp import memory_shares, unsupported
 from solvers.problem import Objective, Problem
 
 MODES = ("iteration", "paper")
-SLACKS = (0, 1, 2, 3)
-"""Micro-batches in flight beyond the rule that are tried on every start: they hide transfers."""
+SLACKS = (0.0, 0.5, 1.0, 2.0)
+"""Micro-batches in flight beyond the rule, as a share of it, that are tried on every start: where a stage
+keeps two more than the next one, the round trip of their transfers is hidden."""
 
 
 @dataclass(frozen=True)
@@ -185,16 +188,33 @@ class _Search:
     def _slackened(self, draft: Draft) -> _Found:
         """With the slack that is best, put into the pool."""
         best: _Found | None = None
-        for slack in SLACKS:
+        kept = self._kept(draft)
+        for share in SLACKS:
             self.monitor.check()
-            tried = Draft(tuple(replace(stage, slack=slack) for stage in draft.stages))
+            tried = Draft(
+                tuple(
+                    replace(stage, slack=math.ceil(share * count))
+                    for stage, count in zip(draft.stages, kept, strict=True)
+                )
+            )
             one = _Found(tried, self.estimate(tried))
-            if best is not None and one.key >= best.key:
-                break
-            best = one
+            if best is None or one.key < best.key:
+                best = one
         assert best is not None
         size = draft.stages[0].micro_batch_size
         key = frozenset(stage.operators for stage in draft.stages), size
         if key not in self.pool or best.key < self.pool[key].key:
             self.pool[key] = best
         return best
+
+    def _kept(self, draft: Draft) -> list[int]:
+        """Micro-batches every stage keeps by the rule, however few there are in all."""
+        edges = self.condensed.at(draft.stages[0].micro_batch_size, merge_trivial=False).shape.edges
+        stage_of = {node: number for number, stage in enumerate(draft.stages) for node in stage.operators}
+        after: list[set[int]] = [set() for _ in draft.stages]
+        for u, v in edges:
+            if stage_of[u] != stage_of[v]:
+                after[stage_of[u]].add(stage_of[v])
+        ones = [1] * len(after)
+        hosted = {number for number, stage in enumerate(draft.stages) if stage.host is not None}
+        return in_flight_samples(after, ones, ones, len(after) + 1, hosted)
