@@ -26,6 +26,10 @@ AT_MOST = 160
 """Estimates given to the neighbours of one draft."""
 HOPELESS = 1.25
 """A disturbance leaves the busiest device at most so much busier, relatively."""
+LENIENCE = 0.02
+"""How much worse a draft, relatively, may be than the one it came from by a disturbance and a descent."""
+RETURNS = 0.1
+"""How often a fruitless disturbance leads back to the best draft."""
 LEAPS = 0.5
 """How often a disturbance makes stages more or fewer rather than taking any step."""
 KICKS = 25
@@ -100,10 +104,17 @@ class _Search:
                 left = self.left
                 found = self._descend(self._kicked(home, rng))
                 fruitless = fruitless + 1 if self.left == left else 0
-                if self.key(found) <= self.key(home):
+                if _better(self.key(found), self._lenient(home, rng)):
                     home = found
+                elif rng.random() < RETURNS:
+                    home = self.best
         except _Spent:
             return
+
+    def _lenient(self, parts: Parts, rng: random.Random) -> Key:
+        """What a draft must beat to be disturbed in place of this one: a little worse will do."""
+        over, seconds = self.key(parts)
+        return over, seconds * (1 + LENIENCE * rng.random() ** 2 + 2 * LEAST_GAIN)
 
     def key(self, parts: Parts) -> Key:
         """What a draft is compared by; estimates it if that was not done before."""
