@@ -7,12 +7,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from solvers.coarsen import Condensed
 from solvers.drafts import Draft
 from solvers.pipelines.moves import always, around, leaps, steps
 from solvers.pipelines.rough import Look
 from solvers.pipelines.space import Space
 from solvers.pipelines.stage_graph import Parts, parts_of, tidy
+
+Floats = NDArray[np.float64]
 
 LEAST_GAIN = 1e-7
 """A relative gain below this is rounding."""
@@ -47,9 +52,9 @@ class Estimated(Protocol):
     @property
     def over(self) -> float: ...
     @property
-    def busy_s(self) -> Sequence[float]: ...
+    def busy_s(self) -> Sequence[float] | Floats: ...
     @property
-    def peak_bytes(self) -> Sequence[float]: ...
+    def peak_bytes(self) -> Sequence[float] | Floats: ...
 
 
 class _Spent(Exception):
