@@ -101,6 +101,7 @@ class _Search:
     def run(self, start: Parts, rng: random.Random) -> None:
         """Fills in ``best``."""
         self.best = start
+        self.space.begin_at(start)
         try:
             self.key(start)
             home = self._descend(start)

@@ -27,6 +27,7 @@ class Space:
         self.graph = StageGraph(condensed.at(sample, merge_trivial=False).shape)
         self.rough = Rough(condensed, self.graph)
         self.shares = Shares(self.problem, self.rough)
+        self.glue_share = GLUE_SHARE
         self._by_stage = self.problem.pipeline is Pipeline.INTERLEAVED
 
     def allows(self, parts: Sequence[Part]) -> bool:
@@ -45,18 +46,30 @@ class Space:
 
     def _hosts_little(self, parts: Sequence[Part]) -> bool:
         """Whether what runs on the devices of other stages is glue."""
-        if self._by_stage:
-            return True
+        return self._by_stage or self._hosted_s(parts) <= self.glue_s(parts)
+
+    def _hosted_s(self, parts: Sequence[Part]) -> float:
+        """Seconds of an iteration that guests take at most on the devices of a stage."""
         hosted = [0.0] * len(parts)
         for part in parts:
             if part.host is not None:
                 hosted[part.host] += self.rough.work(part).busy_s
-        return max(hosted) <= self.glue_s(parts)
+        return max(hosted)
+
+    def _mean_s(self, parts: Sequence[Part]) -> float:
+        """Seconds of an iteration that a device in use computes on average, guests left out."""
+        total = sum(self.rough.work(part).busy_s * part.replicas for part in parts if part.host is None)
+        return total / self.shares.used(parts)
 
     def glue_s(self, parts: Sequence[Part]) -> float:
-        """Seconds of an iteration that glue may take on the devices of one stage."""
-        used = sum(self.rough.work(part).busy_s * part.replicas for part in parts if part.host is None)
-        return GLUE_SHARE * used / self.shares.used(parts)
+        """Seconds of an iteration that guests may take on the devices of one stage."""
+        return self.glue_share * self._mean_s(parts)
+
+    def begin_at(self, parts: Sequence[Part]) -> None:
+        """Allow as much glue as a draft has from which a search starts, if that is more than GLUE_SHARE."""
+        mean_s = self._mean_s(parts)
+        share = self._hosted_s(parts) / mean_s * (1 + 1e-9) if mean_s else 0.0
+        self.glue_share = max(GLUE_SHARE, share)
 
     def levelled(self, parts: Parts) -> Parts:
         """The stages with slack added where one would keep fewer samples in flight than a stage that follows

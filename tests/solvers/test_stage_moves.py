@@ -122,6 +122,15 @@ def test_what_joins_may_share_a_branch_s_devices() -> None:
     assert "glue" in kinds
 
 
+def test_a_start_with_more_glue_than_moves_make_is_searched_all_the_same() -> None:
+    p = two_branches(gpus=2)
+    condensed = Condensed(p, ordered=True)
+    estimate = Estimator(condensed).estimate
+    start = Draft((DraftStage((0, 1), 1), DraftStage((3, 4), 1), DraftStage((2, 5, 6), 1, host=1)))
+    found = improve(condensed, start, estimate, nothing, random.Random(0), evaluations=100)
+    assert estimate(found).seconds < estimate(start).seconds
+
+
 def test_a_stop_goes_through() -> None:
     class Enough(Exception):
         pass
