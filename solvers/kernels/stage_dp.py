@@ -1,7 +1,10 @@
 """Cutting a series of items into stages under a bottleneck: the tables of the graph pipeline's programme.
 
-Tables are [devices used, stages to the sink], the least time one micro-batch takes from there to the
-sink and back; an entry that another with no more devices and no more stages is as good as is left out
+Tables are [devices used, stages to the sink]. Without ``ramp`` their values are the least time one micro-batch
+takes from there to the sink and back, W(i) = min over stages s from i to j of t_s + c_s + W(j), with ``ramp``
+the least time of all M micro-batches of a pipeline that begins there, with as many in flight as are needed:
+W(i) = min of max(M t_s + sync_s, t_s + c_s + W(j)), t_s being a stage's forward and backward and c_s its
+transfers. An entry that another with no more devices and no more stages is as good as is left out
 (inf), for whatever comes before could use that one. A step is what the best way to an entry began with:
 (kind, x, y, z), see the constants.
 """
@@ -48,7 +51,7 @@ class Rules(NamedTuple):
     """degrees: numbers of replicas; sync_s, sync_s_per_byte: all-reduce of gradients; [degrees].
     in_flight: micro-batches kept by stages to the sink, [depths + 1]. devices; micro_batches;
     memory_bytes of a device; blocking: 1 if transfers keep a device busy; recompute: 1 if allowed;
-    glue_s: what takes no longer (forward and backward) needs no device."""
+    glue_s: what takes no longer (forward and backward) needs no device. ramp: see above."""
 
     degrees: Ints
     sync_s: Floats
@@ -60,23 +63,25 @@ class Rules(NamedTuple):
     blocking: int
     recompute: int
     glue_s: float
+    ramp: int
 
 
 @njit(cache=True)
 def cut_series(
-    line: Line, rules: Rules, inner: Floats, depth_out: int, most_s: float, table: Floats, steps: Steps, cells: Cells,
-    begin: int, end: int,
+    line: Line, rules: Rules, inner: Floats, depth_out: int, start_s: float, most_s: float, table: Floats,
+    steps: Steps, cells: Cells, begin: int, end: int,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Fill rows ``end`` - 1 down to ``begin`` of ``table``: [items + 1, devices + 1, depths + 1].
 
-    inner: [inner tables, depths + 1, devices + 1, depths + 1], each from the stages to the sink after it.
-    depth_out: stages to the sink after the series. A stage takes at most ``most_s`` per micro-batch.
+    inner: if item ``begin`` is a branching (then it is the only one), its tables, one for each entry of the
+    row after it, [entries, devices + 1, depths + 1]. depth_out, start_s: stages to the sink after the series,
+    and the value there. A stage takes at most ``most_s`` per micro-batch.
     cells: [items + 1, entries, 2], the entries of every row that are left; entry 0 holds how many follow.
     Returns (states filled, relaxations, how often memory was in the way).
     """
     items = len(line.static_bytes) - 1
     if end == items:
-        table[items, 0, depth_out] = 0.0
+        table[items, 0, depth_out] = start_s
         _thin(table[items], cells[items])
     states, relaxations, tight = 0, 0, 0
     last = table.shape[2] - 1
@@ -87,13 +92,13 @@ def cut_series(
         if k >= 0:
             for c in range(1, cells[i + 1, 0, 0] + 1):
                 used, after = cells[i + 1, c]
-                _thin(inner[k, after], own)
+                _thin(inner[c - 1], own)
                 for e in range(1, own[0, 0] + 1):
                     more, depth = own[e]
                     if used + more > rules.devices:
                         continue
                     relaxations += 1
-                    value = table[i + 1, used, after] + inner[k, after, more, depth]
+                    value = inner[c - 1, more, depth]
                     if value < here[used + more, depth]:
                         here[used + more, depth] = value
                         _step(steps, i, used + more, depth, BRANCHES, more, after, 0)
@@ -144,7 +149,10 @@ def cut_series(
                         if rules.recompute == 0 or least + saved > rules.memory_bytes or busy + forward > most_s:
                             continue
                         again = 1
-                    value = table[j, used, depth] + forward + backward + again * forward + going
+                    takes = forward + backward + again * forward
+                    value = table[j, used, depth] + takes + going
+                    if rules.ramp == 1:
+                        value = max(value, rules.micro_batches * takes + sync)
                     if value < here[used + r, depth + 1]:
                         here[used + r, depth + 1] = value
                         _step(steps, i, used + r, depth + 1, STAGE, j, d, again)
@@ -215,10 +223,12 @@ class Group(NamedTuple):
 
 @njit(cache=True)
 def place_branches(
-    group: Group, rules: Rules, branch: Floats, depth_out: int, most_s: float, table: Floats, steps: Steps, cells: Cells
-) -> tuple[int, int, int]:
+    group: Group, rules: Rules, branch: Floats, depth_out: int, start_s: float, most_s: float, table: Floats,
+    steps: Steps, cells: Cells,
+) -> tuple[int, int, int]:  # fmt: skip
     """Fill ``table``: [branches + 1, devices + 1, depths + 1], branches m and on with so many stages to the
-    sink. branch: [branches, devices + 1, depths + 1], the tables of each by itself. A STAGE step groups
+    sink. branch: [branches, devices + 1, depths + 1], the tables of each by itself. depth_out, start_s: stages
+    to the sink after the branches, and the value there. A STAGE step groups
     branches up to x into one stage of degree y, with z // 2 stages to the sink after it, recomputing if z is
     odd; a BRANCHES step gives a branch x devices and y depths, and z depths to the branches after it.
     cells: [branches + 1, entries, 2]. Returns as `cut_series`."""
@@ -269,7 +279,10 @@ def place_branches(
                     if rules.recompute == 0 or least + saved > rules.memory_bytes or busy + forward > most_s:
                         continue
                     again = 1
-                takes = forward + backward + again * forward + going
+                busy = forward + backward + again * forward
+                takes = start_s + busy + going
+                if rules.ramp == 1:
+                    takes = max(takes, rules.micro_batches * busy + sync)
                 for c in range(1, cells[to, 0, 0] + 1):
                     used, depth = cells[to, c]
                     if used + r > rules.devices:

@@ -42,7 +42,8 @@ class _Solved:
 
 @dataclass(slots=True)
 class StageTables:
-    """Tables for one bottleneck ``most_s``, seconds per micro-batch. Equal branches are solved once."""
+    """Tables for one bottleneck ``most_s``, seconds per micro-batch. Equal branches are solved once (with ``ramp``
+    of `Rules` once for every value that may follow them)."""
 
     root: SeriesLine
     rules: Rules
@@ -50,90 +51,91 @@ class StageTables:
     most_s: float
     check: Callable[[], None]
     effort: Effort = field(default_factory=Effort)
-    _series: dict[tuple[bytes, int], tuple[_Solved, int]] = field(default_factory=dict)
-    _branchings: dict[tuple[bytes, int], tuple[_Solved, int]] = field(default_factory=dict)
+    _series: dict[tuple[bytes, int, float], _Solved] = field(default_factory=dict)
+    _branchings: dict[tuple[bytes, int, float], _Solved] = field(default_factory=dict)
 
     def solve(self) -> Floats:
-        """Least critical path in seconds, [devices used + 1, depth + 1]; inf where there is none, or where
+        """Least values of the whole in seconds, [devices used + 1, depth + 1]; inf where there is none, or where
         fewer devices and stages do as well."""
-        return np.asarray(self._solve_series(self.root, 0)[0].table[0])
+        return np.asarray(self._solve_series(self.root, 0, 0.0).table[0])
 
     def cuts(self, used: int, depth: int) -> list[Cut]:
         """The stages of an entry of `solve`."""
         found: list[Cut] = []
-        self._trace_series(self.root, 0, used, depth, found)
+        self._trace_series(self.root, 0, 0.0, used, depth, found)
         return found
 
     # -- tables -----------------------------------------------------------------------------------
 
-    def _solve_series(self, series: SeriesLine, after: int) -> tuple[_Solved, int]:
-        """The tables with ``after`` stages to the sink behind the series, and how often memory was tight."""
-        known = self._series.get((series.signature, after))
-        if known is not None:
-            return known
+    def _solve_series(self, series: SeriesLine, after: int, start_s: float) -> _Solved:
+        """The tables with ``after`` stages to the sink behind the series, and the value there."""
+        key = series.signature, after, start_s
+        if key in self._series:
+            return self._series[key]
         count, devices = len(series.items), self.rules.devices
         table = np.full((count + 1, devices + 1, self.depths + 1), np.inf)
         steps = np.zeros((count + 1, devices + 1, self.depths + 1, 4), np.int32)
         cells = self._cells(count)
-        inner = np.full((len(series.inner), self.depths + 1, devices + 1, self.depths + 1), np.inf)
-        tight = 0
+        table[count, 0, after], cells[count, :2] = start_s, ((1, 0), (0, after))
         many = max(1, STEPS_A_CALL // max(1, count * devices * self.depths * len(self.rules.degrees) // 2))
         end = count
         while end > 0:
             self.check()
-            begin = max(0, end - many)
-            # Up to the next branching: its own tables need to know how many stages may follow it.
-            stops = [i for i in range(begin, end) if series.line.branches[i] >= 0]
-            if stops and stops[-1] == end - 1:
+            begin, inner = max(0, end - many), np.zeros((0, devices + 1, self.depths + 1))
+            branchings = [i for i in range(begin, end) if series.line.branches[i] >= 0]
+            if branchings and branchings[-1] == end - 1:  # by itself, for it needs its own tables
                 begin = end - 1
-                k = int(series.line.branches[end - 1])
-                if end == count:
-                    table[count, 0, after] = 0.0
-                for depth in np.flatnonzero(np.isfinite(table[end]).any(axis=0)).tolist():
-                    solved, found = self._solve_branching(series.inner[k], depth)
-                    inner[k, depth] = solved.table[0]
-                    tight += found
-            elif stops:
-                begin = stops[-1] + 1
-            states, relaxations, found = cut_series(
-                series.line, self.rules, inner, after, self.most_s, table, steps, cells, begin, end
+                branching = series.inner[int(series.line.branches[begin])]
+                entries = cells[end, 1 : cells[end, 0, 0] + 1].tolist()
+                inner = np.empty((len(entries), devices + 1, self.depths + 1))
+                for entry, (used, depth) in enumerate(entries):
+                    inner[entry] = self._branch_table(branching, depth, float(table[end, used, depth]))
+            elif branchings:
+                begin = branchings[-1] + 1
+            states, relaxations, _ = cut_series(
+                series.line, self.rules, inner, after, start_s, self.most_s, table, steps, cells, begin, end
             )
             self.effort += Effort(states, relaxations)
-            tight += found
             end = begin
-        known = (_Solved(table, steps), tight)
-        self._series[series.signature, after] = known
-        return known
+        self._series[key] = _Solved(table, steps)
+        return self._series[key]
 
-    def _solve_branching(self, branching: Branching, after: int) -> tuple[_Solved, int]:
-        known = self._branchings.get((branching.signature, after))
-        if known is not None:
-            return known
-        solved = [self._solve_series(line, after) for line in branching.lines]
-        count, devices = len(solved), self.rules.devices
+    def _branch_table(self, branching: Branching, after: int, start_s: float) -> Floats:
+        """The values before a branching if there are so many stages after it, and that value."""
+        if self.rules.ramp:
+            return self._solve_branching(branching, after, start_s).table[0]
+        return np.asarray(self._solve_branching(branching, after, 0.0).table[0] + start_s)
+
+    def _solve_branching(self, branching: Branching, after: int, start_s: float) -> _Solved:
+        key = branching.signature, after, start_s
+        if key in self._branchings:
+            return self._branchings[key]
+        alone = np.stack([self._solve_series(line, after, start_s).table[0] for line in branching.lines])
+        count, devices = len(alone), self.rules.devices
         table = np.full((count + 1, devices + 1, self.depths + 1), np.inf)
         steps = np.zeros((count + 1, devices + 1, self.depths + 1, 4), np.int32)
-        alone = np.stack([one.table[0] for one, _ in solved])
-        states, relaxations, found = place_branches(
-            branching.group, self.rules, alone, after, self.most_s, table, steps, self._cells(count)
+        states, relaxations, _ = place_branches(
+            branching.group, self.rules, alone, after, start_s, self.most_s, table, steps, self._cells(count)
         )
         self.effort += Effort(states, relaxations)
-        known = (_Solved(table, steps), found + sum(tight for _, tight in solved))
-        self._branchings[branching.signature, after] = known
-        return known
+        self._branchings[key] = _Solved(table, steps)
+        return self._branchings[key]
 
     def _cells(self, rows: int) -> NDArray[np.int16]:
         return np.zeros((rows + 1, (self.rules.devices + 1) * (self.depths + 1) + 1, 2), np.int16)
 
     # -- what they were made of --------------------------------------------------------------------
 
-    def _trace_series(self, series: SeriesLine, after: int, used: int, depth: int, found: list[Cut]) -> None:
-        steps = self._solve_series(series, after)[0].steps
+    def _trace_series(
+        self, series: SeriesLine, after: int, start_s: float, used: int, depth: int, found: list[Cut]
+    ) -> None:
+        solved = self._solve_series(series, after, start_s)
         i = 0
         while i < len(series.items):
-            kind, x, y, z = (int(value) for value in steps[i, used, depth])
+            kind, x, y, z = (int(value) for value in solved.steps[i, used, depth])
             if kind == BRANCHES:
-                self._trace_branching(series.inner[int(series.line.branches[i])], y, x, depth, found)
+                behind = float(solved.table[i + 1, used - x, y]) if self.rules.ramp else 0.0
+                self._trace_branching(series.inner[int(series.line.branches[i])], y, behind, x, depth, found)
                 i, used, depth = i + 1, used - x, y
                 continue
             nodes = tuple(node for item in series.items[i:x] for node in item)
@@ -146,21 +148,22 @@ class StageTables:
                 found.append(Cut(nodes, 1, glue=True))
                 i = x
 
-    def _trace_branching(self, branching: Branching, after: int, used: int, depth: int, found: list[Cut]) -> None:
-        steps = self._solve_branching(branching, after)[0].steps
+    def _trace_branching(
+        self, branching: Branching, after: int, start_s: float, used: int, depth: int, found: list[Cut]
+    ) -> None:
+        steps = self._solve_branching(branching, after, start_s).steps
         m = 0
         while m < len(branching.lines):
             kind, x, y, z = (int(value) for value in steps[m, used, depth])
             if kind == BRANCHES:
-                self._trace_series(branching.lines[m], after, x, y, found)
+                self._trace_series(branching.lines[m], after, start_s, x, y, found)
                 m, used, depth = m + 1, used - x, z
             else:
                 assert kind == STAGE
                 grouped = branching.lines[m:x]
                 replicas = int(self.rules.degrees[y])
-                found.append(
-                    Cut(tuple(n for line in grouped for item in line.items for n in item), replicas, bool(z % 2))
-                )
+                nodes = tuple(n for line in grouped for item in line.items for n in item)
+                found.append(Cut(nodes, replicas, bool(z % 2)))
                 m, used, depth = x, used - replicas, z // 2
 
 

@@ -28,6 +28,8 @@ GLUE_SHARE = 0.02
 """What takes at most this share of the average work of a device needs none of its own."""
 JOIN_SHARE = 0.5
 """What joins branches may be put to one of them if it takes at most this share."""
+RAMP_GROWTH = 1.6
+"""The slowest stage of a pipeline that fills for free, relative to the least feasible bottleneck, at most."""
 GROWTH = (1.0, 1.03, 1.08, 1.15, 1.25, 1.4, 1.7, 2.2)
 """Bottlenecks tried, relative to the least feasible: a longer one may shorten the critical path."""
 PRECISION = 0.005
@@ -99,24 +101,29 @@ class Starts:
     def over(
         self, tree: Tree, costs: SizeCosts, micro_batches: int, memory_share: float, growth: tuple[float, ...]
     ) -> Iterator[Start]:
-        """For every bottleneck the draft of least critical path over one tree."""
+        """Over one tree, the draft of least time with as many in flight as needed, and for every bottleneck that
+        of least critical path."""
         line = LineBuilder(costs, self.check).build(tree)
         rules = self.rules(costs, micro_batches, memory_share)
         least = self._least_bottleneck(line, rules)
         edges = self.condensed.at(costs.samples, merge_trivial=False).shape.edges
         seen: set[tuple[Cut, ...]] = set()
-        for factor in growth if least is not None else ():
-            assert least is not None
-            tables = self._tables(line, rules, least * factor)
-            path = tables.solve()
+        if least is None:
+            return
+        ramp = rules._replace(ramp=1)
+        for asked, most_s in ((ramp, least * RAMP_GROWTH), *((rules, least * factor) for factor in growth)):
+            tables = self._tables(line, asked, most_s)
+            value = tables.solve()
             self.effort += tables.effort
-            if not np.isfinite(path).any():
+            if not np.isfinite(value).any():
                 continue
-            used, depth = (int(at) for at in np.unravel_index(int(path.argmin()), path.shape))
+            used, depth = (int(at) for at in np.unravel_index(int(value.argmin()), value.shape))
             cuts = tables.cuts(used, depth)
             if tuple(cuts) not in seen:
                 seen.add(tuple(cuts))
-                rough_s = (micro_batches - 1) * self.bottleneck(cuts, costs, rules) + float(path[used, depth])
+                rough_s = float(value[used, depth])
+                if not asked.ramp:
+                    rough_s += (micro_batches - 1) * self.bottleneck(cuts, costs, rules)
                 yield Start(draft_of(cuts, edges, costs.samples), rough_s)
 
     def rules(self, costs: SizeCosts, micro_batches: int, memory_share: float) -> Rules:
@@ -140,6 +147,7 @@ class Starts:
             int(problem.transfers is Transfers.BLOCKING or problem.objective is Objective.MAX_LOAD),
             int(problem.recompute and problem.has_backward()),
             self.glue_share * average,
+            0,
         )
 
     def bottleneck(self, cuts: list[Cut], costs: SizeCosts, rules: Rules) -> float:
