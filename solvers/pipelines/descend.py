@@ -26,7 +26,7 @@ FEW = 6
 PROMISING = 0.05
 """How much worse than before, relatively, a draft may look that is worth an estimate."""
 IN_FOCUS = 40
-"""Estimates given to the neighbours of a draft that change its busiest stages, before all are tried."""
+"""Estimates given to the neighbours of a draft that change its busiest stages, before those of others."""
 AT_MOST = 160
 """Estimates given to the neighbours of one draft."""
 HOPELESS = 1.25
@@ -151,15 +151,16 @@ class _Search:
         """Neighbours of a draft, the most promising first; those of its busiest stages before the others."""
         self.key(parts)
         order = self._busiest(parts)
-        first = order if len(order) <= FEW else order[: max(3, len(order) // 8)]
-        tried = 0
-        for focus, most in ((first, IN_FOCUS), (order[len(first) :], AT_MOST)):
-            if focus or focus is first:
-                for kind, other in self._ranked(parts, focus):
-                    if tried >= most and len(order) > FEW:
-                        break
-                    tried += other not in self.known
-                    yield kind, other
+        width = len(order) if len(order) <= FEW else max(3, len(order) // 8)
+        left = AT_MOST
+        for start in range(0, len(order), width):
+            tried = 0
+            for kind, other in self._ranked(parts, order[start : start + width]):
+                if tried >= min(IN_FOCUS, left) and len(order) > FEW:
+                    break
+                tried += other not in self.known
+                yield kind, other
+            left -= tried
 
     def _ranked(self, parts: Parts, focus: Sequence[int]) -> Iterable[tuple[str, Parts]]:
         over, seconds = self.key(parts)

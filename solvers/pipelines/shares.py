@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 
 from solvers.pipelines.costs import degrees_of
@@ -46,20 +47,22 @@ class Shares:
         them and gets faster; ``keep`` gets none."""
         changed = list(parts)
         free = self.devices - self.used(changed)
-        final = {keep}
-        while free > 0:
-            open_ = [i for i, part in enumerate(changed) if part.host is None and i not in final]
-            if not open_:
-                break
-            index = max(open_, key=lambda i: (self.rough.busy_s(changed[i]), -i))
+        if free <= 0:
+            return changed
+        busiest = [(-self.rough.busy_s(p), i) for i, p in enumerate(changed) if p.host is None and i != keep]
+        heapq.heapify(busiest)
+        while free > 0 and busiest:
+            busy, index = heapq.heappop(busiest)
             part = changed[index]
             more = next((r for r in self.choices(part.size) if r > part.replicas), 0)
-            larger = part._replace(replicas=more)
-            if not more or more - part.replicas > free or self.rough.busy_s(larger) >= self.rough.busy_s(part):
-                final.add(index)
+            if not more or more - part.replicas > free:
                 continue
-            free -= more - part.replicas
-            changed[index] = larger
+            larger = part._replace(replicas=more)
+            takes = self.rough.busy_s(larger)
+            if takes < -busy:
+                free -= more - part.replicas
+                changed[index] = larger
+                heapq.heappush(busiest, (-takes, index))
         return changed
 
     def squeeze(self, parts: Sequence[Part], keep: int = -1) -> list[Part]:

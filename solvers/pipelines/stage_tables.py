@@ -103,7 +103,7 @@ class StageTables:
     def _branch_table(self, branching: Branching, after: int, start_s: float) -> Floats:
         """The values before a branching if there are so many stages after it, and that value."""
         if self.rules.ramp:
-            return self._solve_branching(branching, after, start_s).table[0]
+            return np.asarray(self._solve_branching(branching, after, start_s).table[0])
         return np.asarray(self._solve_branching(branching, after, 0.0).table[0] + start_s)
 
     def _solve_branching(self, branching: Branching, after: int, start_s: float) -> _Solved:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -26,6 +27,8 @@ MODES = ("iteration", "paper")
 SLACKS = (0.0, 0.5, 1.0, 2.0)
 """Micro-batches in flight beyond the rule, as a share of it, that are tried on every start: where a stage
 keeps two more than the next one, the round trip of their transfers is hidden."""
+OF_ONE_SIZE = 2
+"""Starts of one micro-batch size at most: which size is best changes with the search."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,8 @@ class GraphPipeline:
     guarantee: ClassVar[str] = "heuristic"
 
     mode: str = "iteration"
-    starts: int = 6
-    evaluations: int = 6000
+    starts: int = 3
+    evaluations: int = 1000
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -135,21 +138,27 @@ class _Search:
                     break
 
     def refine(self, starts: int, evaluations: int) -> None:
-        """Local search from the best of the pool, in turn; later rounds go on from the best found."""
-        ranked = sorted(self.pool.values(), key=lambda one: one.key)[:starts]
+        """Local search from the best of the pool, of several micro-batch sizes."""
+        ranked: list[_Found] = []
+        sizes: Counter[int] = Counter()
+        for one in sorted(self.pool.values(), key=lambda one: one.key):
+            size = one.draft.stages[0].micro_batch_size
+            if len(ranked) < starts and sizes[size] < OF_ONE_SIZE:
+                sizes[size] += 1
+                ranked.append(one)
         if not ranked or evaluations == 0:
             return
         space = Space(self.condensed)
+        shares = [2, *[1] * (len(ranked) - 1)]
         for number, one in enumerate(ranked):
             self.monitor.begin(f"moving operators and devices between stages, start {number + 1} of {len(ranked)}")
-            share = evaluations // (2 * len(ranked)) if number else evaluations // 2
             draft = improve(
                 self.condensed,
                 one.draft,
                 self.estimate,
                 self.monitor.check,
                 self.monitor.rng,
-                evaluations=share,
+                evaluations=evaluations * shares[number] // sum(shares),
                 space=space,
             )
             self.offer(_Found(draft, self.estimate(draft)))

@@ -12,6 +12,7 @@ from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.boundary_moves import improve
 from solvers.planners.chain_dp import LinearDP
 from solvers.planners.downset_dp import DownsetDP
+from solvers.planners.graph_pipeline import GraphPipeline
 from solvers.planners.interleaved import Interleaved
 from solvers.planners.latency import Latency
 from solvers.planners.max_load_ip import MaxLoadIP
@@ -26,9 +27,10 @@ class Auto:
 
     MAX_LOAD: the exact downset DP, unless its downsets exceed downset_budget; without contiguity the
     portfolio `NonContiguous`; for convex sets annealing and the integer program too. The latency of
-    one sample (MAKESPAN with calls): the portfolio `Latency`. Other objectives: linearised DP, one
-    device and equal split, judged by the objective asked for; then moves of operators across stage
-    boundaries until none helps.
+    one sample (MAKESPAN with calls): the portfolio `Latency`. ITERATION: one device, the equal split and
+    `GraphPipeline` (linearised DP for what that does not support). Other objectives, and all if nothing was
+    found: linearised DP, judged by the objective asked for. Then moves of operators across stage boundaries
+    until none helps.
     """
 
     name: ClassVar[str] = "auto"
@@ -57,6 +59,8 @@ class Auto:
                     raise
             if covered or monitor.infeasible:
                 return covered
+        if monitor.best is None and LinearDP().unsupported(problem) is None:
+            LinearDP()(problem, monitor)
         if self.improve and monitor.best is not None:
             monitor.begin("moving operators across stage boundaries")
             improve(problem, monitor)
@@ -71,6 +75,10 @@ class Auto:
             if problem.contiguity is Contiguity.CONVEX and self.improve:
                 return [exact, *quick, Annealing(), MaxLoadIP()]
             return [exact, *quick]
+        if problem.objective is Objective.ITERATION:
+            graph = GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
+            if graph.unsupported(problem) is None and not problem.cluster.cpus:
+                quick = [SingleDevice(), EqualSplit(), graph]
         if problem.pipeline is Pipeline.INTERLEAVED:
             return [*quick, Interleaved()]
         return quick
