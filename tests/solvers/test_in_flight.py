@@ -1,0 +1,96 @@
+"""The in-flight rule of DAGs of stages, by hand and against what a schedule counts."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from dataclasses import replace
+
+import pytest
+
+from solvers.drafts import realise
+from solvers.errors import InvalidPlan
+from solvers.evaluate import judge
+from solvers.in_flight import in_flight_samples
+from solvers.plan import Plan, parse_action
+from solvers.problem import Contiguity, Objective, Pipeline, Problem, Transfers
+from solvers.simulate import simulate
+from solvers.verify import verify
+from tests.random_problems import random_draft, random_problem
+
+CHAIN = [{1}, {2}, {3}, set()]
+FORK = [{1, 3}, {2}, {4}, {4}, set()]
+"""0 -> (1 -> 2 | 3) -> 4."""
+
+
+def test_a_chain_keeps_one_more_for_every_stage_that_follows():
+    assert in_flight_samples(CHAIN, [2] * 4, [1] * 4, 100) == [8, 6, 4, 2]
+
+
+def test_a_dag_keeps_as_many_as_stages_on_the_longest_path():
+    assert in_flight_samples(FORK, [1] * 5, [1] * 5, 100) == [4, 3, 2, 2, 1]
+
+
+def test_never_more_than_the_mini_batch():
+    assert in_flight_samples(CHAIN, [2] * 4, [1] * 4, 6) == [6, 6, 4, 2]
+
+
+def test_blocks_and_larger_micro_batches_need_more():
+    assert in_flight_samples([{1}, set()], [1, 4], [1, 1], 100) == [8, 4]
+    assert in_flight_samples([{1}, set()], [4, 1], [1, 1], 100) == [8, 1]
+    assert in_flight_samples([{1}, set()], [3, 4], [1, 1], 100) == [9, 4]
+    assert in_flight_samples(CHAIN, [1] * 4, [2] * 4, 100) == [8, 6, 4, 2]
+
+
+def test_what_takes_no_time_adds_nothing_before_it():
+    assert in_flight_samples(FORK, [1] * 5, [1] * 5, 100, weightless={4}) == [3, 2, 1, 1, 1]
+
+
+def counted(problem: Problem, plan: Plan) -> list[int]:
+    """The most micro-batches of every stage whose forward has ended and whose backward has not, from the spans."""
+    changes: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    for span in simulate(problem, plan, Objective.ITERATION).spans:
+        if not span.is_transfer:
+            action = parse_action(span.action)
+            if span.device == plan.stages[action.stage].devices[0] and action.kind in "FB":
+                changes[action.stage].append((span.end_s, 1 if action.kind == "F" else -1))
+    most = []
+    for stage in range(len(plan.stages)):
+        level = peak = 0
+        for _, change in sorted(changes[stage]):
+            level += change
+            peak = max(peak, level)
+        most.append(peak)
+    return most
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_the_rule_is_what_the_schedule_counts_and_nothing_deadlocks(seed):
+    rng = random.Random(seed)
+    p = random_problem(
+        seed,
+        objective=Objective.ITERATION,
+        contiguity=Contiguity.ACYCLIC,
+        transfers=Transfers.LINKS,
+        pipeline=Pipeline.ONE_F_ONE_B,
+        training=True,
+    )
+    p = replace(p, mini_batch=8, micro_batches=None, max_replicas=3, recompute=True, mixed_micro_batches=seed % 2 == 0)
+    if len(p.cluster.accelerators) == 0:
+        pytest.skip("the seed's cluster has no accelerator")
+    draft = random_draft(rng, p)
+    try:
+        plan = realise(p, draft)
+    except InvalidPlan:  # backward tensors that do not mirror forward ones: no order can run them
+        return
+    assert judge(p, plan).feasible == (not verify(p, plan))
+    alone = len({device for stage in plan.stages for device in stage.devices}) == sum(
+        len(stage.devices) for stage in plan.stages
+    )
+    kinds = [
+        {a.kind for d in stage.devices for a in plan.order[d] if a.stage == i} for i, stage in enumerate(plan.stages)
+    ]
+    for stage, most, has in zip(plan.stages, counted(p, plan), kinds, strict=True):
+        if {"F", "B"} <= has:
+            assert most <= stage.in_flight
+            assert most == stage.in_flight or not alone
