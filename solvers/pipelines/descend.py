@@ -151,7 +151,7 @@ class _Search:
         """Neighbours of a draft, the most promising first; those of its busiest stages before the others."""
         self.key(parts)
         order = self._busiest(parts)
-        width = len(order) if len(order) <= FEW else max(3, len(order) // 8)
+        width = len(order) if len(order) <= FEW else 1
         left = AT_MOST
         for start in range(0, len(order), width):
             tried = 0

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.coarsen import Condensed
-from solvers.drafts import Draft
+from solvers.drafts import Draft, DraftStage
 from solvers.effort import Effort
 from solvers.kernels.stage_dp import Rules
 from solvers.pipelines.costs import SizeCosts, size_costs
 from solvers.pipelines.lines import LineBuilder, SeriesLine
 from solvers.pipelines.series_parallel import Series, Tree, decompose, joined, leaves, simplified
 from solvers.pipelines.stage_tables import Cut, StageTables, draft_of
+from solvers.plan import Plan
 from solvers.problem import Objective, Pipeline, Problem, Transfers
 
 Floats = NDArray[np.float64]
@@ -89,9 +90,9 @@ class Starts:
         """The graph's tree, the same with what joins branches put to them, and all in one chain."""
         weight = costs.forward_s[0] + costs.backward_s[0]
         average = float(weight.sum()) / len(self.problem.cluster.accelerators)
-        edges = self.condensed.at(costs.samples, merge_trivial=False).shape.edges
+        shape = self.condensed.at(costs.samples, merge_trivial=False).shape
         after: list[list[int]] = [[] for _ in weight]
-        for u, v in edges:
+        for u, v in shape.edges:
             after[u].append(v)
         whole = decompose(after, weight.tolist(), least_s=average * BRANCHING_SHARE).tree
         tree = simplified(whole, weight, average * BRANCHING_SHARE, average * BESIDE_SHARE)
@@ -199,5 +200,22 @@ def over_operators(condensed: Condensed, draft: Draft) -> Draft:
         tuple(
             replace(stage, operators=tuple(operator for node in stage.operators for operator in members[node]))
             for stage in draft.stages
+        )
+    )
+
+
+def of_plan(condensed: Condensed, plan: Plan) -> Draft:
+    """The draft over super-operators of a plan with a stage on every device group; without its slack."""
+    members = condensed.at(1, merge_trivial=False).shape.members
+    number = {operator: node for node, operators in enumerate(members) for operator in operators}
+    return Draft(
+        tuple(
+            DraftStage(
+                tuple(sorted({number[operator] for operator in stage.operators})),
+                stage.micro_batch_size,
+                len(stage.devices),
+                stage.recompute,
+            )
+            for stage in plan.stages
         )
     )

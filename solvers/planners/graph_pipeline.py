@@ -19,14 +19,19 @@ from solvers.monitor import Monitor
 from solvers.pipelines.descend import improve
 from solvers.pipelines.estimate import Estimate, Estimator
 from solvers.pipelines.space import Space
-from solvers.pipelines.starts import Start, Starts, over_operators
+from solvers.pipelines.starts import Start, Starts, of_plan, over_operators
 from solvers.planners.chain_dp import memory_shares, unsupported
+from solvers.planners.pipedream_iter import PipeDreamIteration
 from solvers.problem import Objective, Problem
 
 MODES = ("iteration", "paper")
 SLACKS = (0.0, 0.5, 1.0, 2.0)
 """Micro-batches in flight beyond the rule, as a share of it, that are tried on every start: where a stage
 keeps two more than the next one, the round trip of their transfers is hidden."""
+FEW_DEVICES = 16
+"""On more, fewer linear orders are cut: that and judging what is found would take most of the time."""
+WORTH_JUDGING = 1e-4
+"""Relative gain by estimate for which a draft is judged."""
 OF_ONE_SIZE = 2
 """Starts of one micro-batch size at most: which size is best changes with the search."""
 
@@ -76,6 +81,7 @@ class GraphPipeline:
         if self.mode == "paper":
             search.published(counts)
         else:
+            search.relax()
             search.start(counts)
             search.refine(self.starts, self.evaluations)
         search.remap()
@@ -121,10 +127,18 @@ class _Search:
             self.monitor.begin(f"stages for {count} micro-batches")
             for share in memory_shares(self.problem):
                 found = [self._slackened(start.draft) for start in self.starts.at(count, share)]
-                for one in sorted(found, key=lambda one: one.key)[:2]:
-                    self.offer(one)
+                self.offer(min(found, key=lambda one: one.key, default=None))
                 if any(one.estimate.feasible for one in found):
                     break
+
+    def relax(self) -> None:
+        """Put into the pool what is found by cutting linear orders: its stages wait for what they read alone."""
+        few = len(self.problem.cluster.accelerators) <= FEW_DEVICES
+        sequential = PipeDreamIteration() if few else PipeDreamIteration(orders=2, finalists=3, moves=False)
+        if sequential.unsupported(self.problem) is None:
+            sequential(self.problem, self.monitor)
+        if self.monitor.best is not None:
+            self._slackened(of_plan(self.condensed, self.monitor.best))
 
     def published(self, counts: tuple[int, ...]) -> None:
         """The plan of the published search for every number of micro-batches."""
@@ -167,9 +181,11 @@ class _Search:
         self.estimates += 1
         return self.estimator.estimate(draft)
 
-    def offer(self, found: _Found) -> None:
-        """Have a draft judged if by its estimate it may be the best."""
-        if found.estimate.seconds < self.monitor.objective_s * (1 - 1e-9) or self.monitor.best is None:
+    def offer(self, found: _Found | None) -> None:
+        """Have a draft judged if by its estimate it may be the best: that takes longer than many estimates."""
+        if found is None:
+            return
+        if found.estimate.seconds < self.monitor.objective_s * (1 - WORTH_JUDGING) or self.monitor.best is None:
             self._judge(found.draft)
 
     def remap(self) -> None:
