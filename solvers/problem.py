@@ -238,6 +238,11 @@ class Problem:
         times are stated per sample alone, a "sample" stands for any number of them."""
         return micro_batch_size % replicas == 0 or len(self.compute.samples) == 1
 
+    @property
+    def sizes_alike(self) -> bool:
+        """Whether all stages of a plan have micro-batches of one size."""
+        return not self.mixed_micro_batches or len(self.micro_batch_choices()) == 1
+
     def static_bytes(self) -> NDArray[np.float64]:
         """Bytes each operator holds on its device all the time, shape [operators]."""
         if self.stated_bytes is not None:

@@ -28,7 +28,8 @@ class BruteForce:
     1F1B, and with any other pipeline if its order cannot change what fits; for ITERATION it is optimal for
     the order of GPIPE or 1F1B if the contiguity is ACYCLIC (other pipelines have many orders, and stages
     that share a device can be cut in many ways); for MAKESPAN the operator order is only one of many, so
-    nothing is claimed.
+    nothing is claimed. Nor is it where stages may differ in micro-batch size, or where recomputation may
+    make room: all stages recompute where a placement does not fit otherwise, and none does elsewhere.
     """
 
     name: ClassVar[str] = "brute-force"
@@ -49,6 +50,7 @@ class BruteForce:
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         groups = together(problem.graph)
+        recomputes = problem.recompute and problem.has_backward()
         for places in _assignments(problem, len(groups)):
             monitor.check()
             if not all(runs_on(problem, group, place[0]) for group, place in zip(groups, places, strict=True)):
@@ -59,13 +61,18 @@ class BruteForce:
                     placement[operator] = place
             for count in problem.micro_batch_choices():
                 try:
-                    monitor.offer(assemble(problem, placement, count))
+                    plan = assemble(problem, placement, count)
                 except InvalidPlan:
                     break  # no acyclic stages: not a plan
+                if monitor.offer(plan) == math.inf and recomputes:
+                    monitor.offer(replace(plan, stages=tuple(replace(stage, recompute=True) for stage in plan.stages)))
+        placed = _memory_is_placed(problem)
+        if not problem.sizes_alike or (recomputes and not placed):
+            return False
         # Only these two have one order and one memory for each placement; others leave both open.
         textbook = problem.pipeline in (Pipeline.GPIPE, Pipeline.ONE_F_ONE_B)
         if problem.objective is Objective.MAX_LOAD:
-            return textbook or _memory_is_placed(problem)
+            return textbook or placed
         return problem.objective is Objective.ITERATION and problem.contiguity is Contiguity.ACYCLIC and textbook
 
 

@@ -25,9 +25,9 @@ class DownsetDP:
     GPipe the sum of the largest of each. If a stage may be replicated, the chains searched are those
     whose parts have one device, or up to ``max_replicas`` accelerators of their own. Where memory is
     counted from the schedule, a plan that memory has shaped is proved only if its load equals the
-    optimum without caps. For other objectives, other contiguity, or devices of several stages (INTERLEAVED),
-    its plans are offered and nothing is claimed. With more than ``downset_budget`` downsets the linearised
-    programme's plan stands.
+    optimum without caps. For other objectives, other contiguity, devices of several stages (INTERLEAVED), or
+    micro-batches of several sizes its plans are offered and nothing is claimed. With more than
+    ``downset_budget`` downsets the linearised programme's plan stands.
     """
 
     name: ClassVar[str] = "downset-dp"
@@ -72,7 +72,7 @@ class _Search:
         self.lattices: dict[Shape, Downsets | None] = {}
         # Whether the load searched for is the objective asked for, over the same set of plans.
         contiguous = problem.contiguity is Contiguity.ACYCLIC and problem.pipeline is not Pipeline.INTERLEAVED
-        self.own = problem.objective is Objective.MAX_LOAD and contiguous
+        self.own = problem.objective is Objective.MAX_LOAD and contiguous and problem.sizes_alike
         caps = {(d.is_cpu, d.memory_bytes) for d in problem.cluster.devices}
         self.exact_memory = problem.stated_bytes is not None and len(caps) == len({is_cpu for is_cpu, _ in caps})
 

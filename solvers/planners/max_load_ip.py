@@ -37,8 +37,8 @@ class MaxLoadIP:
     plan known, or else (``start``) from a short annealing, for ACYCLIC from the linearised programme.
     "Optimal" is up to 1e-6, what a solver's tolerances leave. Where memory is counted from the
     schedule, the program knows only the static bytes; its answer is optimal if it fits. Without
-    replication, so no bound is told where the problem allows it, nor where another objective is asked
-    for. solver: "highs", or "cbc", which is slower and tells its plan only at the end.
+    replication, and with micro-batches of one size, so no bound is told where the problem allows others, nor where
+    another objective is asked for. solver: "highs", or "cbc", which is slower and tells its plan only at the end.
     """
 
     name: ClassVar[str] = "max-load-ip"
@@ -92,7 +92,8 @@ class _Search:
         # Whether the load searched for is the objective asked for, over the same set of plans.
         # INTERLEAVED asks contiguity of stages, the program asks it of devices.
         narrower = problem.pipeline is Pipeline.INTERLEAVED and problem.contiguity is not Contiguity.NONE
-        self.own = problem.objective is Objective.MAX_LOAD and problem.max_replicas == 1 and not narrower
+        narrower |= problem.max_replicas > 1 or not problem.sizes_alike
+        self.own = problem.objective is Objective.MAX_LOAD and not narrower
         self.bound_s = dict.fromkeys(micro_batch_choices(problem), 0.0)
         """Objective that no plan with this number of micro-batches is below; inf if there is no plan."""
 

@@ -162,7 +162,7 @@ class _Search:
                 found_s, where = self._least(sets)
                 if math.isinf(found_s) or math.isfinite(ground.offer(where)) or ground.sets is sets:
                     break  # a plan, or no other estimate of memory left to try
-        if self.exact and self.problem.max_replicas == 1:
+        if self.exact and self.problem.max_replicas == 1 and self.problem.sizes_alike:
             if math.isfinite(least_s):
                 self.monitor.raise_bound(least_s * (1 - ROUNDING))
             else:

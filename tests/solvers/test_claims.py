@@ -1,0 +1,75 @@
+"""Searches that leave a freedom of the problem unused claim nothing about plans that use it."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from solvers.drafts import Draft, DraftStage, realise
+from solvers.evaluate import judge
+from solvers.planners import PLANNERS
+from solvers.planners.max_load_ip import MaxLoadIP
+from solvers.problem import ComputeTable, Contiguity, Objective, Pipeline
+from solvers.result import Status
+from solvers.solve import solve
+from solvers.verify import verify
+from tests.instances import GPU, forward_graph, problem, training_graph
+
+
+def two_speeds(**options):
+    """Two operators on two devices: one is three times as fast per sample in large micro-batches, the other in
+    small ones, so that with one size the busier device takes 3 s a sample, with two sizes 1 s."""
+    p = problem(
+        forward_graph([(0, 1)], 2), [1, 1], 2, training=False, mini_batch=4, micro_batches=None,
+        mixed_micro_batches=True, **options,
+    )  # fmt: skip
+    table = ComputeTable((1, 2, 4), {GPU: np.array([[3.0, 6.0, 4.0], [1.0, 6.0, 12.0]])})
+    return replace(p, compute=table)
+
+
+@pytest.mark.parametrize("contiguity", [Contiguity.ACYCLIC, Contiguity.NONE])
+@pytest.mark.parametrize("name", ["auto", "downset-dp", "max-load-ip", "non-contiguous", "brute-force", "piper"])
+def test_with_mixed_micro_batches_one_size_for_all_proves_nothing(name, contiguity):
+    p = two_speeds(objective=Objective.MAX_LOAD, contiguity=contiguity)
+    mixed = realise(p, Draft((DraftStage((0,), 4), DraftStage((1,), 1))))
+    assert verify(p, mixed) == ()
+    assert judge(p, mixed).objective_s == 1.0
+    if PLANNERS[name]().unsupported(p) is not None:
+        pytest.skip("not for this contiguity")
+    result = solve(p, name, time_limit_s=1)
+    assert result.bound_s <= 1.0
+    assert result.status is not Status.OPTIMAL or result.objective_s == 1.0
+
+
+def test_with_one_number_of_micro_batches_mixed_sizes_change_nothing():
+    p = replace(two_speeds(objective=Objective.MAX_LOAD), micro_batches=1)
+    for planner in ("downset-dp", "brute-force", MaxLoadIP()):
+        assert solve(p, planner).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("objective", [Objective.MAX_LOAD, Objective.ITERATION])
+@pytest.mark.parametrize("pipeline", [Pipeline.GPIPE, Pipeline.ONE_F_ONE_B])
+def test_the_oracle_recomputes_before_it_says_that_nothing_fits(pipeline, objective):
+    """One device of 25 bytes, and four micro-batches of 20 bytes, all of them in flight under GPipe."""
+    p = problem(
+        training_graph([(0, 1)], 2, saved=10.0), [1] * 4, 1, memory=25.0, mini_batch=4, micro_batches=4,
+        recompute=True, objective=objective, pipeline=pipeline,
+    )  # fmt: skip
+    everything = realise(p, Draft((DraftStage(tuple(range(4)), 1, recompute=True),)))
+    assert judge(p, everything).feasible
+    result = solve(p, "brute-force")
+    assert result.status is not Status.INFEASIBLE
+    assert result.objective_s <= judge(p, everything).objective_s
+
+
+def test_the_oracle_claims_nothing_where_recomputation_may_make_room():
+    """Some stage may have to recompute, or larger micro-batches may fit if it does."""
+    p = problem(
+        training_graph([(0, 1)], 2, saved=10.0), [1] * 4, 2, memory=15.0, mini_batch=4, micro_batches=None,
+        recompute=True,
+    )  # fmt: skip
+    assert solve(p, "brute-force").status is Status.FEASIBLE
+    roomy = problem(training_graph([(0, 1)], 2), [1] * 4, 2, mini_batch=4, micro_batches=None, recompute=True)
+    assert math.isinf(roomy.cluster.devices[0].memory_bytes)
+    assert solve(roomy, "brute-force").status is Status.OPTIMAL
