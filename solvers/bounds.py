@@ -23,8 +23,8 @@ def lower_bound_s(problem: Problem) -> float:
     ``max_replicas`` devices may share every micro-batch of an operator equally.
     """
     choices = (1,) if problem.objective is Objective.MAKESPAN else problem.micro_batch_choices()
-    if problem.mixed_micro_batches:
-        return _bound_s(problem, choices)
+    if problem.mixed_micro_batches and problem.objective is not Objective.MAKESPAN:
+        return _bound_s(problem, problem.stage_choices())
     return min(bound_with_s(problem, count) for count in choices)
 
 

@@ -241,7 +241,7 @@ class Problem:
     @property
     def sizes_alike(self) -> bool:
         """Whether all stages of a plan have micro-batches of one size."""
-        return not self.mixed_micro_batches or len(self.micro_batch_choices()) == 1
+        return not self.mixed_micro_batches or len(self.stage_choices()) == 1
 
     def static_bytes(self) -> NDArray[np.float64]:
         """Bytes each operator holds on its device all the time, shape [operators]."""
@@ -268,6 +268,15 @@ class Problem:
             choices.append(count)
             count *= 2
         return tuple(choices)
+
+    def stage_choices(self) -> tuple[int, ...]:
+        """Numbers of micro-batches a stage may have, ascending: with mixed micro-batches, fewer too where every
+        replica takes whole ones."""
+        counts = set(self.micro_batch_choices())
+        if self.mixed_micro_batches:
+            most = min(self.max_replicas, len(self.cluster))
+            counts |= {count // r for count in counts for r in range(2, most + 1) if count % r == 0}
+        return tuple(sorted(counts))
 
     def has_backward(self) -> bool:
         return self.graph.trains

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from solvers.bounds import lower_bound_s
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.evaluate import judge
 from solvers.planners import PLANNERS
@@ -73,3 +74,17 @@ def test_the_oracle_claims_nothing_where_recomputation_may_make_room():
     roomy = problem(training_graph([(0, 1)], 2), [1] * 4, 2, mini_batch=4, micro_batches=None, recompute=True)
     assert math.isinf(roomy.cluster.devices[0].memory_bytes)
     assert solve(roomy, "brute-force").status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("objective", [Objective.MAX_LOAD, Objective.ITERATION])
+def test_replicas_that_take_whole_micro_batches_make_larger_ones_of_several(objective):
+    """Of two micro-batches of 2 samples, each of two replicas takes one: the stage has a single one of 4."""
+    p = problem(forward_graph([], 1), [1], 2, training=False, mini_batch=4, micro_batches=2, objective=objective)
+    p = replace(p, compute=ComputeTable((1, 2, 4), {GPU: np.array([[3.0, 4.0, 5.0]])}), max_replicas=2)
+    whole = Draft((DraftStage((0,), 4, replicas=2),))
+    assert lower_bound_s(p) * (4 if objective is Objective.MAX_LOAD else 1) == 6.0
+    p = replace(p, mixed_micro_batches=True)
+    assert solve(p, "piper").plan == realise(p, whole)
+    assert lower_bound_s(p) <= judge(p, realise(p, whole)).objective_s
+    for name in ("downset-dp", "brute-force"):
+        assert solve(p, name).bound_s <= judge(p, realise(p, whole)).objective_s
