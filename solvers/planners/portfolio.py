@@ -27,10 +27,10 @@ class Auto:
 
     MAX_LOAD: the exact downset DP, unless its downsets exceed downset_budget; without contiguity the
     portfolio `NonContiguous`; for convex sets annealing and the integer program too. The latency of
-    one sample (MAKESPAN with calls): the portfolio `Latency`. ITERATION: one device, the equal split and
-    `GraphPipeline` (linearised DP for what that does not support). Other objectives, and all if nothing was
-    found: linearised DP, judged by the objective asked for. Then moves of operators across stage boundaries
-    until none helps.
+    one sample (MAKESPAN with calls): the portfolio `Latency`. ITERATION: linearised DP if stages are not
+    replicated, one device, the equal split and `GraphPipeline`, if it supports the problem. Other
+    objectives, and all if nothing was found: linearised DP, judged by the objective asked for. Then moves of
+    operators across stage boundaries until none helps.
     """
 
     name: ClassVar[str] = "auto"
@@ -78,7 +78,8 @@ class Auto:
         if problem.objective is Objective.ITERATION:
             graph = GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
             if graph.unsupported(problem) is None and not problem.cluster.cpus:
-                quick = [SingleDevice(), EqualSplit(), graph]
+                first: list[Planner] = [LinearDP()] if problem.max_replicas == 1 else []  # soon there, for people
+                quick = [*first, SingleDevice(), EqualSplit(), graph]
         if problem.pipeline is Pipeline.INTERLEAVED:
             return [*quick, Interleaved()]
         return quick
