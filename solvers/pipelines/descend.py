@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,7 +42,7 @@ KICKS = 25
 """Disturbances in a row that lead nowhere new before the search gives up."""
 
 Key = tuple[float, float]
-"""What drafts are compared by: bytes over the memory caps, then seconds."""
+"""What drafts are compared by: bytes over the memory caps (inf if a draft cannot run), then seconds."""
 
 
 class Estimated(Protocol):
@@ -130,7 +131,8 @@ class _Search:
             self.check()
             self.left -= 1
             told = self.estimate(self.space.graph.draft(parts))
-            self.known[parts] = (told.over, told.seconds), told
+            over = told.over if math.isfinite(told.seconds) else math.inf
+            self.known[parts] = (over, told.seconds), told
             if parts != self.best and _better(self.known[parts][0], self.key(self.best)):
                 self.best = parts
         return self.known[parts][0]

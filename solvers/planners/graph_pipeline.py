@@ -96,7 +96,9 @@ class _Found:
 
     @property
     def key(self) -> tuple[float, float]:
-        return self.estimate.over, self.estimate.seconds
+        """Bytes over the memory caps (inf if it cannot run), then seconds."""
+        over, seconds = self.estimate.over, self.estimate.seconds
+        return (over if math.isfinite(seconds) else math.inf), seconds
 
 
 @dataclass(slots=True)
@@ -203,9 +205,9 @@ class _Search:
         whole = over_operators(self.condensed, draft)
         try:
             plan = realise(self.problem, whole)
-        except InvalidPlan:  # backward tensors that do not mirror forward ones make stages wait for each other
+            seconds = self.monitor.offer(plan)
+        except InvalidPlan:  # stages wait for each other, as where backward tensors do not mirror forward ones
             return np.inf
-        seconds = self.monitor.offer(plan)
         if self.monitor.best is plan:
             self.best = whole
         return seconds
