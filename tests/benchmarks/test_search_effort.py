@@ -34,12 +34,12 @@ LIMIT_S = 300.0
 
 
 def effort_of(notes: tuple[str, ...]) -> Effort:
-    """The states and relaxations that a planner's notes tell."""
+    """The states and relaxations that a planner's notes tell, those of the planners it starts from included."""
+    total = Effort()
     for note in notes:
-        found = re.search(r"([\d,]+) states and ([\d,]+) relaxations", note)
-        if found:
-            return Effort(*(int(number.replace(",", "")) for number in found.groups()))
-    return Effort()
+        for found in re.finditer(r"([\d,]+) states and ([\d,]+) relaxations", note):
+            total += Effort(*(int(number.replace(",", "")) for number in found.groups()))
+    return total
 
 
 def pipedream(problem: Problem) -> tuple[float, Effort]:
