@@ -11,7 +11,6 @@ from solvers.cluster import Cluster
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.problem import ComputeTable, Objective, Problem
-from solvers.sequential import sequential_problems
 
 SAMPLES_PER_DEVICE = 16
 """Default mini-batch of a traced model, per device."""
@@ -66,6 +65,8 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
             " has one sample; leave out --replicate"
         )
     if settings.in_sequence:
+        from solvers.sequential import sequential_problems  # compiles kernels
+
         problem = sequential_problems(problem, orders=1)[0]
     return problem if settings.subgraphs_per_device is None else _limited(problem, settings.subgraphs_per_device)
 

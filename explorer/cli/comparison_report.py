@@ -58,6 +58,7 @@ def _object(model: str, problem: Problem, compared: Compared, why: Infeasibility
         "runtime_s": None,
         "seed": None,
         "metrics": None,
+        "nodes": [device.node for device in problem.cluster.devices],
         "placement": None,
         "stages": None,
         "pipeline": None,
