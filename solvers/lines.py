@@ -34,14 +34,6 @@ class LinearOrder:
     line: Line
 
 
-def degrees_of(problem: Problem, samples: int) -> tuple[int, ...]:
-    """On how many devices a stage may be: those that can share its micro-batches equally."""
-    most = min(problem.max_replicas, len(problem.cluster.accelerators))
-    if not problem.cluster.links and problem.training:
-        most = min(most, 1)
-    return tuple(r for r in range(1, most + 1) if problem.can_share(samples, r))
-
-
 def rules_of(problem: Problem, micro_batches: int, *, memory_share: float = 1.0) -> Rules:
     """How pipelines of this problem run. memory_share: of the accelerators' memory, to plan for."""
     cluster = problem.cluster

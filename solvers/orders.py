@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,14 @@ KINDS = "FBU"
 
 def stage_successors(problem: Problem, sets: Sequence[Sequence[int]]) -> list[set[int]]:
     """The DAG of stages: which stages read forward tensors of which."""
+    return quotient(forward_edges(problem.graph), sets)
+
+
+def quotient(edges: Iterable[tuple[int, int]], sets: Sequence[Sequence[int]]) -> list[set[int]]:
+    """The sets that edges of each lead to."""
     stage_of = {o: i for i, members in enumerate(sets) for o in members}
     after: list[set[int]] = [set() for _ in sets]
-    for u, v in forward_edges(problem.graph):
+    for u, v in edges:
         if stage_of[u] != stage_of[v]:
             after[stage_of[u]].add(stage_of[v])
     return after

@@ -41,19 +41,22 @@ class SizeCosts:
     sync_s_per_byte: Floats
 
 
-def degrees_of(problem: Problem, samples: int) -> list[int]:
-    """Numbers of accelerators that can share a micro-batch of ``samples``."""
+def degrees_of(problem: Problem, samples: int) -> tuple[int, ...]:
+    """Numbers of accelerators that can share a micro-batch of ``samples``: without links gradients cannot be
+    added up."""
     most = min(problem.max_replicas, len(problem.cluster.accelerators))
-    return [r for r in range(1, most + 1) if problem.can_share(samples, r)]
+    if problem.training and not problem.cluster.links:
+        most = min(most, 1)
+    return tuple(r for r in range(1, most + 1) if problem.can_share(samples, r))
 
 
-def size_costs(condensed: Condensed, samples: int, *, between_nodes: bool = False) -> SizeCosts:
-    """The costs at a micro-batch size. between_nodes: with transfers over the slowest kind of link, else over
-    the fastest (they differ on clusters of several nodes)."""
+def size_costs(condensed: Condensed, samples: int) -> SizeCosts:
+    """The costs at a micro-batch size, with transfers over the fastest kind of link (they differ on clusters of
+    several nodes)."""
     problem = condensed.problem
     degrees = degrees_of(problem, samples)
     copies = [condensed.at(samples, merge_trivial=False, replicas=r) for r in degrees]
-    latency, bandwidth = _link(problem.cluster, slowest=between_nodes)
+    latency, bandwidth = _fastest_link(problem.cluster)
     if problem.transfer_s is not None:
         message_s = np.array([copy.message_s * samples for copy in copies])
     else:
@@ -77,10 +80,10 @@ def size_costs(condensed: Condensed, samples: int, *, between_nodes: bool = Fals
     )
 
 
-def _link(cluster: Cluster, *, slowest: bool) -> tuple[float, float]:
-    """(latency in s, bandwidth in bytes/s) of the fastest or slowest link; no cost without links."""
+def _fastest_link(cluster: Cluster) -> tuple[float, float]:
+    """(latency in s, bandwidth in bytes/s); no cost without links."""
     among = {(link.bandwidth_bytes_per_s, link.latency_s) for link in cluster.links}
     if not among:
         return 0.0, np.inf
-    bandwidth, latency = min(among) if slowest else max(among)
+    bandwidth, latency = max(among)
     return latency, bandwidth

@@ -27,7 +27,7 @@ class Shares:
     def choices(self, size: int) -> tuple[int, ...]:
         """On how many devices a stage with micro-batches of ``size`` samples may be, ascending."""
         if size not in self._choices:
-            self._choices[size] = tuple(degrees_of(self.problem, size))
+            self._choices[size] = degrees_of(self.problem, size)
         return self._choices[size]
 
     def at_most(self, size: int, devices: int) -> int:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from solvers.drafts import Draft, DraftStage
 from solvers.effort import Effort
 from solvers.kernels.stage_dp import BRANCHES, GLUE, STAGE, Rules, cut_series, place_branches
+from solvers.orders import quotient
 from solvers.pipelines.lines import Branching, SeriesLine
 
 Floats = NDArray[np.float64]
@@ -170,13 +171,8 @@ class StageTables:
 def draft_of(cuts: list[Cut], edges: tuple[tuple[int, int], ...], samples: int, *, slack: int = 0) -> Draft:
     """The draft of cuts. Glue joins the stage before it if that is the only one, else it shares the device of
     the lightest of the stages before it that come after all others; glue that begins joins what follows."""
-    of = {node: number for number, cut in enumerate(cuts) for node in cut.nodes}
-    before: list[set[int]] = [set() for _ in cuts]
-    after: list[set[int]] = [set() for _ in cuts]
-    for u, v in edges:
-        if of[u] != of[v]:
-            before[of[v]].add(of[u])
-            after[of[u]].add(of[v])
+    after = quotient(edges, [cut.nodes for cut in cuts])
+    before = [{s for s, targets in enumerate(after) if number in targets} for number in range(len(cuts))]
     into = list(range(len(cuts)))
     hosts: dict[int, int] = {}
     for number, cut in enumerate(cuts):

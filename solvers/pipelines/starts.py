@@ -38,14 +38,6 @@ PRECISION = 0.005
 MOST_DEPTHS = 48
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """A draft over super-operators. rough_s: its iteration by the programme's own formula."""
-
-    draft: Draft
-    rough_s: float
-
-
 @dataclass(slots=True)
 class Starts:
     """Starts for one problem, one micro-batch size after another."""
@@ -54,37 +46,34 @@ class Starts:
     check: Callable[[], None]
     effort: Effort = field(default_factory=Effort)
     glue_share: float = GLUE_SHARE
-    _trees: dict[float, Tree] = field(default_factory=dict)
 
     @property
     def problem(self) -> Problem:
         return self.condensed.problem
 
-    def at(self, micro_batches: int, memory_share: float = 1.0, growth: tuple[float, ...] = GROWTH) -> Iterator[Start]:
-        """The drafts of least critical path for every bottleneck, over every tree of the graph."""
-        problem = self.problem
-        costs = size_costs(self.condensed, problem.mini_batch // micro_batches)
+    def at(self, micro_batches: int, memory_share: float = 1.0) -> Iterator[Draft]:
+        """The drafts of `over`, for every tree of the graph."""
+        costs = size_costs(self.condensed, self.problem.mini_batch // micro_batches)
         for tree in self.trees(costs):
-            yield from self.over(tree, costs, micro_batches, memory_share, growth)
+            yield from self.over(tree, costs, micro_batches, memory_share)
 
-    def published(self, micro_batches: int, memory_share: float = 1.0) -> Iterator[Start]:
+    def published(self, micro_batches: int, memory_share: float = 1.0) -> Draft | None:
         """The draft of the least bottleneck over the graph's tree, with the fewest stages in sequence: those
-        keep the fewest micro-batches in flight (GraphPipe, ASPLOS 2025, section 6). rough_s is its bottleneck
-        for the whole mini-batch."""
+        keep the fewest micro-batches in flight (GraphPipe, ASPLOS 2025, section 6). None if nothing fits."""
         costs = size_costs(self.condensed, self.problem.mini_batch // micro_batches)
         tree = self.trees(costs)[0]
         line = LineBuilder(costs, self.check).build(tree)
         rules = self.rules(costs, micro_batches, memory_share)
         least = self._least_bottleneck(line, rules)
         if least is None:
-            return
+            return None
         tables = self._tables(line, rules, least)
         path = tables.solve()
         self.effort += tables.effort
         depth = int(np.flatnonzero(np.isfinite(path).any(axis=0))[0])
         used = int(path[:, depth].argmin())
         edges = self.condensed.at(costs.samples, merge_trivial=False).shape.edges
-        yield Start(draft_of(tables.cuts(used, depth), edges, costs.samples), least * micro_batches)
+        return draft_of(tables.cuts(used, depth), edges, costs.samples)
 
     def trees(self, costs: SizeCosts) -> list[Tree]:
         """The graph's tree, the same with what joins branches put to them, and all in one chain."""
@@ -99,11 +88,9 @@ class Starts:
         chain = Series(tuple(leaves(tree)))
         return list(dict.fromkeys((tree, joined(tree, weight, average * JOIN_SHARE), chain)))
 
-    def over(
-        self, tree: Tree, costs: SizeCosts, micro_batches: int, memory_share: float, growth: tuple[float, ...]
-    ) -> Iterator[Start]:
+    def over(self, tree: Tree, costs: SizeCosts, micro_batches: int, memory_share: float) -> Iterator[Draft]:
         """Over one tree, the draft of least time with as many in flight as needed, and for every bottleneck that
-        of least critical path."""
+        of least critical path. All over super-operators."""
         line = LineBuilder(costs, self.check).build(tree)
         rules = self.rules(costs, micro_batches, memory_share)
         least = self._least_bottleneck(line, rules)
@@ -112,7 +99,7 @@ class Starts:
         if least is None:
             return
         ramp = rules._replace(ramp=1)
-        for asked, most_s in ((ramp, least * RAMP_GROWTH), *((rules, least * factor) for factor in growth)):
+        for asked, most_s in ((ramp, least * RAMP_GROWTH), *((rules, least * factor) for factor in GROWTH)):
             tables = self._tables(line, asked, most_s)
             value = tables.solve()
             self.effort += tables.effort
@@ -122,10 +109,7 @@ class Starts:
             cuts = tables.cuts(used, depth)
             if tuple(cuts) not in seen:
                 seen.add(tuple(cuts))
-                rough_s = float(value[used, depth])
-                if not asked.ramp:
-                    rough_s += (micro_batches - 1) * self.bottleneck(cuts, costs, rules)
-                yield Start(draft_of(cuts, edges, costs.samples), rough_s)
+                yield draft_of(cuts, edges, costs.samples)
 
     def rules(self, costs: SizeCosts, micro_batches: int, memory_share: float) -> Rules:
         problem = self.problem
@@ -150,19 +134,6 @@ class Starts:
             self.glue_share * average,
             0,
         )
-
-    def bottleneck(self, cuts: list[Cut], costs: SizeCosts, rules: Rules) -> float:
-        """Seconds per micro-batch of the busiest stage, transfers left out."""
-        worst = 0.0
-        for cut in cuts:
-            row = int(np.searchsorted(costs.degrees, cut.replicas))
-            nodes = list(cut.nodes)
-            forward, backward = float(costs.forward_s[row, nodes].sum()), float(costs.backward_s[row, nodes].sum())
-            sync = 0.0
-            if cut.replicas > 1:
-                sync = float(rules.sync_s[row] + rules.sync_s_per_byte[row] * costs.param_bytes[nodes].sum())
-            worst = max(worst, forward * (1 + cut.recompute) + backward + sync / rules.micro_batches)
-        return worst
 
     def _tables(self, line: SeriesLine, rules: Rules, most_s: float) -> StageTables:
         return StageTables(line, rules, len(rules.in_flight) - 2, most_s, self.check)

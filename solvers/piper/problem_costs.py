@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from solvers.coarsen import Condensed
 from solvers.contracted import Contracted
 from solvers.graph import Phase
+from solvers.pipelines.costs import degrees_of
 from solvers.piper.costed import Costed
 from solvers.problem import Pipeline, Problem
 
@@ -94,12 +95,12 @@ def problem_costs(
 
 def _degrees(problem: Problem, samples: int, *, whole: bool) -> list[int]:
     """Numbers of replicas that a stage may have."""
+    if not whole:
+        return list(degrees_of(problem, samples))
     most = min(problem.max_replicas, len(problem.cluster.accelerators))
     if problem.training and not problem.cluster.links:
         most = 1  # gradients cannot be added up
-    if whole:
-        return [d for d in range(1, most + 1) if (problem.mini_batch // samples) % d == 0]
-    return [d for d in range(1, most + 1) if problem.can_share(samples, d)]
+    return [d for d in range(1, most + 1) if (problem.mini_batch // samples) % d == 0]
 
 
 def _of_whole(problem: Problem, base: Contracted, replicas: int) -> Floats:

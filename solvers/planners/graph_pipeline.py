@@ -16,10 +16,11 @@ from solvers.errors import InvalidPlan
 from solvers.in_flight import in_flight_samples
 from solvers.mapping import GRADIENT_WEIGHTS, map_stages, nodes_to_map
 from solvers.monitor import Monitor
+from solvers.orders import quotient
 from solvers.pipelines.descend import improve
 from solvers.pipelines.estimate import Estimate, Estimator
 from solvers.pipelines.space import Space
-from solvers.pipelines.starts import Start, Starts, of_plan, over_operators
+from solvers.pipelines.starts import Starts, of_plan, over_operators
 from solvers.planners.chain_dp import memory_shares, unsupported
 from solvers.planners.pipedream_iter import PipeDreamIteration
 from solvers.problem import Objective, Problem
@@ -128,7 +129,7 @@ class _Search:
                 continue
             self.monitor.begin(f"stages for {count} micro-batches")
             for share in memory_shares(self.problem):
-                found = [self._slackened(start.draft) for start in self.starts.at(count, share)]
+                found = [self._slackened(draft) for draft in self.starts.at(count, share)]
                 self.offer(min(found, key=lambda one: one.key, default=None))
                 if any(one.estimate.feasible for one in found):
                     break
@@ -147,10 +148,8 @@ class _Search:
         self.starts.glue_share = 0.0
         for count in counts:
             for share in memory_shares(self.problem):
-                best: Start | None = None
-                for start in self.starts.published(count, share):
-                    best = start if best is None or start.rough_s < best.rough_s else best
-                if best is not None and self._judge(best.draft) < np.inf:
+                draft = self.starts.published(count, share)
+                if draft is not None and self._judge(draft) < np.inf:
                     break
 
     def refine(self, starts: int, evaluations: int) -> None:
@@ -237,11 +236,7 @@ class _Search:
     def _kept(self, draft: Draft) -> list[int]:
         """Micro-batches every stage keeps by the rule, however few there are in all."""
         edges = self.condensed.at(draft.stages[0].micro_batch_size, merge_trivial=False).shape.edges
-        stage_of = {node: number for number, stage in enumerate(draft.stages) for node in stage.operators}
-        after: list[set[int]] = [set() for _ in draft.stages]
-        for u, v in edges:
-            if stage_of[u] != stage_of[v]:
-                after[stage_of[u]].add(stage_of[v])
+        after = quotient(edges, [stage.operators for stage in draft.stages])
         ones = [1] * len(after)
         hosted = {number for number, stage in enumerate(draft.stages) if stage.host is not None}
         return in_flight_samples(after, ones, ones, len(after) + 1, hosted)

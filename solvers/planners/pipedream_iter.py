@@ -17,8 +17,9 @@ from solvers.drafts import Draft, realise
 from solvers.effort import Effort
 from solvers.errors import InvalidPlan
 from solvers.iteration_chain import Cut, CutSearch
-from solvers.lines import cost_order, degrees_of, rules_of
+from solvers.lines import cost_order, rules_of
 from solvers.monitor import Monitor
+from solvers.pipelines.costs import degrees_of
 from solvers.planners.boundary_moves import improve
 from solvers.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
 from solvers.planners.pipedream import PipeDream, in_blocks

@@ -49,7 +49,8 @@ class Auto:
             covered = Latency()(problem, monitor)
             if covered or monitor.best is not None:
                 return covered
-        for planner in self._members(problem):
+        members = self._members(problem)
+        for planner in members:
             if planner.unsupported(problem):
                 continue
             try:
@@ -59,7 +60,7 @@ class Auto:
                     raise
             if covered or monitor.infeasible:
                 return covered
-        if monitor.best is None and LinearDP().unsupported(problem) is None:
+        if monitor.best is None and LinearDP() not in members and LinearDP().unsupported(problem) is None:
             LinearDP()(problem, monitor)
         if self.improve and monitor.best is not None:
             monitor.begin("moving operators across stage boundaries")

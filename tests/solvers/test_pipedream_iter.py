@@ -15,7 +15,8 @@ from solvers.coarsen import Condensed
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.evaluate import judge
 from solvers.iteration_chain import CutSearch
-from solvers.lines import cost_order, degrees_of, rules_of
+from solvers.lines import cost_order, rules_of
+from solvers.pipelines.costs import degrees_of
 from solvers.planners.pipedream_iter import PipeDreamIteration
 from solvers.problem import Objective, Pipeline
 from solvers.result import Status
