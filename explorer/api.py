@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from explorer.accelerators import parse_caps, parse_kinds
+from explorer.cluster_file import load_cluster
 from explorer.planner_choice import choose_planner
 from explorer.problems import make_problem
 from explorer.quantities import parse_bandwidth, parse_bytes, parse_seconds
-from explorer.settings import Settings
+from explorer.settings import MemoryModel, Settings
+from solvers.cluster import Cluster, Wires
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.graph import BACKWARD_PHASES, OpGraph
@@ -62,17 +65,20 @@ def trace(
 def plan(
     model: Workload | OpGraph,
     devices: int | None = None,
-    memory: str | float | None = None,
+    memory: str | float | Sequence[str | float] | None = None,
     planner: str | Planner = "auto",
     *,
     objective: str | None = None,
-    device_kind: str | None = None,
+    device_kind: str | Sequence[str] | None = None,
     cpus: int | None = None,
     bandwidth: str | float | None = None,
     latency: str | float | None = None,
     devices_per_node: int | None = None,
     node_bandwidth: str | float | None = None,
-    contiguity: str = "acyclic",
+    links: str | None = None,
+    cluster: Cluster | str | None = None,
+    memory_model: str = "peak",
+    contiguity: str | None = None,
     transfers: str | None = None,
     execution: str | None = None,
     pipeline: str = "1f1b",
@@ -92,6 +98,7 @@ def plan(
 ) -> Result:
     """The best plan found for ``model``, with a proved bound. What is None takes the model's word,
     then the command line's defaults; sizes may be numbers (bytes, bytes/s, seconds) or text ("16GiB").
+    device_kind and memory may be one for each accelerator; cluster is a whole one, or the path of its file.
 
     Raises InvalidProblem or UnsupportedProblem. That nothing fits is a status of the result.
     """
@@ -116,15 +123,18 @@ def plan(
     workload = model if isinstance(model, Workload) else _workload_of(model)
     settings = Settings(
         devices=devices,
-        device_kind=device_kind,
-        memory_bytes=_number(memory, parse_bytes),
+        device_kind=_kinds(device_kind),
+        memory_bytes=_caps(memory),
         cpus=cpus,
         bandwidth_bytes_per_s=_number(bandwidth, parse_bandwidth),
         latency_s=_number(latency, parse_seconds),
         devices_per_node=devices_per_node,
         node_bandwidth_bytes_per_s=_number(node_bandwidth, parse_bandwidth),
         objective=None if objective is None else _choice(Objective, objective),
-        contiguity=_choice(Contiguity, contiguity),
+        links=None if links is None else _choice(Wires, links),
+        cluster=load_cluster(cluster) if isinstance(cluster, str) else cluster,
+        memory_model=_choice(MemoryModel, memory_model),
+        contiguity=None if contiguity is None else _choice(Contiguity, contiguity),
         transfers=None if transfers is None else _choice(Transfers, transfers),
         execution=None if execution is None else _choice(Execution, execution),
         pipeline=_choice(Pipeline, pipeline),
@@ -159,6 +169,22 @@ def _choice(kind: type[E], value: str) -> E:
     except ValueError:
         known = ", ".join(member.value for member in kind)
         raise InvalidProblem(f"no {kind.__name__.lower()} {value!r}; there are: {known}") from None
+
+
+def _caps(memory: str | float | Sequence[str | float] | None) -> float | tuple[float, ...] | None:
+    """One cap for all accelerators, or one for each."""
+    if memory is None or isinstance(memory, int | float):
+        return memory
+    if isinstance(memory, str):
+        return parse_caps(memory)
+    return tuple(parse_bytes(size) if isinstance(size, str) else size for size in memory)
+
+
+def _kinds(device_kind: str | Sequence[str] | None) -> str | tuple[str, ...] | None:
+    """One kind for all accelerators, or one for each."""
+    if device_kind is None or isinstance(device_kind, str):
+        return None if device_kind is None else parse_kinds(device_kind)
+    return tuple(device_kind)
 
 
 def _number(value: str | float | None, parse: Callable[[str], float]) -> float | None:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.costs.devices import DEVICES
-from explorer.pins import closest
+from explorer.accelerators import MAX_DEVICES, device_of, make_accelerators, next_name, with_caps
 from explorer.settings import Settings
-from solvers.cluster import CPU_KIND, Cluster, Device, Link, two_level_cluster, uniform_cluster
+from solvers.cluster import CPU_KIND, Cluster, Device, Link, Wires, two_level_cluster, uniform_cluster
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 
-DEFAULT_DEVICES = 4
-MAX_DEVICES = 1024
-"""Every pair has a link, and every planner looks at all of them."""
-DEFAULT_KIND = "H100-80GB"
 DEFAULT_BANDWIDTH = 25e9
 """Bytes per second and direction, between devices of one host: PCIe 4.0 x16 as measured, about. NVLink is asked
 for: six links of 25 GB/s a direction on a V100 (https://www.nvidia.com/en-us/data-center/nvlink/) make 50 GB/s
@@ -22,16 +17,23 @@ between any two of four."""
 DEFAULT_LATENCY_S = 10e-6
 DEFAULT_NODE_BANDWIDTH = 12.5e9
 """Bytes per second from one host to another: 100 Gbit/s."""
+MIN_BANDWIDTH = 1.0
+MAX_LATENCY_S = 3600.0
+"""Bytes per second, and seconds: beyond them is a typing error, and times overflow."""
 
 
 def make_cluster(workload: Workload, settings: Settings) -> Cluster:
-    """The workload's own cluster with the settings that are given, or one made of settings and defaults.
+    """The cluster that is given whole, the workload's own with the settings that are given, or one made of
+    settings and defaults.
 
-    Raises InvalidProblem: no device, an unknown kind, or numbers that are out of range.
+    Raises InvalidProblem: no device, an unknown kind, settings that contradict each other, or numbers that are
+    out of range.
     """
+    if settings.cluster is not None:
+        return _whole(settings.cluster, settings)
     _check(settings)
     own = workload.cluster
-    accelerators = _accelerators(workload, settings)
+    accelerators = make_accelerators(workload, settings)
     cpus = _cpus(own, settings)
     if not accelerators and not settings.cpus:
         raise InvalidProblem("--devices 0 leaves no device; give at least one accelerator, or --cpus 1")
@@ -40,10 +42,36 @@ def make_cluster(workload: Workload, settings: Settings) -> Cluster:
         return own
     bandwidth = settings.bandwidth_bytes_per_s or _first(own, "bandwidth_bytes_per_s", DEFAULT_BANDWIDTH)
     latency = _first(own, "latency_s", DEFAULT_LATENCY_S) if settings.latency_s is None else settings.latency_s
+    wires = settings.links or Wires.DEDICATED
     if settings.devices_per_node is None:
-        return uniform_cluster(devices, bandwidth, latency)
+        return uniform_cluster(devices, bandwidth, latency, wires)
     between = settings.node_bandwidth_bytes_per_s or DEFAULT_NODE_BANDWIDTH
-    return two_level_cluster(devices, bandwidth, latency, between, latency)
+    return two_level_cluster(devices, bandwidth, latency, between, latency, wires)
+
+
+def _whole(cluster: Cluster, settings: Settings) -> Cluster:
+    """The cluster that is given, with the caps that are."""
+    others = {
+        "--devices": settings.devices,
+        "--device-kind": settings.device_kind,
+        "--cpus": settings.cpus,
+        "--bandwidth": settings.bandwidth_bytes_per_s,
+        "--latency": settings.latency_s,
+        "--links": settings.links,
+        "--devices-per-node": settings.devices_per_node,
+        "--node-bandwidth": settings.node_bandwidth_bytes_per_s,
+    }
+    clashing = [flag for flag, value in others.items() if value is not None]
+    if clashing:
+        raise InvalidProblem(f"--cluster describes every device and link; leave out {', '.join(clashing)}")
+    if len(cluster) > MAX_DEVICES:
+        raise InvalidProblem(f"the number of devices must be at most {MAX_DEVICES:,}, found {len(cluster):,}")
+    for link in cluster.links:
+        _check_link(f"link {link.src} -> {link.dst}: the bandwidth", link.bandwidth_bytes_per_s, link.latency_s)
+    _check_caps(settings)
+    accelerators = tuple(device for device in cluster.devices if not device.is_cpu)
+    cpus = cluster.devices[len(accelerators) :]
+    return replace(cluster, devices=with_caps(accelerators, settings.memory_bytes) + cpus)
 
 
 def _check(settings: Settings) -> None:
@@ -56,59 +84,26 @@ def _check(settings: Settings) -> None:
             raise InvalidProblem(f"the number of {what} must be at least {least}, found {count}")
         if count is not None and count > MAX_DEVICES:
             raise InvalidProblem(f"the number of {what} must be at most {MAX_DEVICES:,}, found {count:,}")
-    for what, value in (
-        ("memory", settings.memory_bytes),
-        ("bandwidth", settings.bandwidth_bytes_per_s),
-        ("bandwidth between nodes", settings.node_bandwidth_bytes_per_s),
-    ):
-        if value is not None and not value > 0:
-            raise InvalidProblem(f"the {what} must be more than 0, found {value}")
+    _check_caps(settings)
+    _check_link("the bandwidth", settings.bandwidth_bytes_per_s, settings.latency_s)
+    _check_link("the bandwidth between nodes", settings.node_bandwidth_bytes_per_s, None)
     if settings.node_bandwidth_bytes_per_s is not None and settings.devices_per_node is None:
         raise InvalidProblem("a bandwidth between nodes needs the number of devices per node (--devices-per-node)")
 
 
-def _accelerators(workload: Workload, settings: Settings) -> tuple[Device, ...]:
-    own = () if workload.cluster is None else tuple(d for d in workload.cluster.devices if not d.is_cpu)
-    default = len(own) if workload.cluster is not None else DEFAULT_DEVICES
-    count = default if settings.devices is None else settings.devices
-    kind = settings.device_kind
-    if own and kind in (None, own[0].kind):
-        made = tuple(own[i] if i < len(own) else replace(own[0], name=_next_name(own[0], i)) for i in range(count))
-    else:
-        made = tuple(_device(_known_kind(kind or _stated_kind(workload), workload), f"GPU {i}") for i in range(count))
-    if settings.memory_bytes is not None:
-        made = tuple(replace(device, memory_bytes=settings.memory_bytes) for device in made)
-    return made
+def _check_caps(settings: Settings) -> None:
+    given = settings.memory_bytes
+    for size in given if isinstance(given, tuple) else (given,):
+        if size is not None and not size > 0:
+            raise InvalidProblem(f"the memory must be more than 0, found {size}")
 
 
-def _next_name(first: Device, position: int) -> str:
-    """Named like the workload's own: "FPGA 0" gives "FPGA 6"."""
-    stem = first.name.rstrip("0123456789")
-    return f"{stem or 'device '}{position}"
-
-
-def _stated_kind(workload: Workload) -> str:
-    stated = [] if workload.compute is None else [kind for kind in workload.compute.seconds if kind != CPU_KIND]
-    return stated[0] if stated and DEFAULT_KIND not in stated else DEFAULT_KIND
-
-
-def _known_kind(kind: str, workload: Workload) -> str:
-    if kind == CPU_KIND:
-        raise InvalidProblem("device kind 'cpu' is not an accelerator; ask for CPUs with --devices 0 --cpus 1")
-    known = list(DEVICES) if workload.compute is None else list(workload.compute.seconds)
-    if kind not in known:
-        there = ", ".join(name for name in known if name != CPU_KIND)
-        where = "" if workload.compute is None else " with compute times in this workload"
-        raise InvalidProblem(f"no device kind {kind!r}{where}; there are: {there}{closest(kind, known)}")
-    return kind
-
-
-def _device(kind: str, name: str) -> Device:
-    if kind not in DEVICES:  # a kind that a workload states the times of, and nothing else
-        return Device(name, kind)
-    spec = DEVICES[kind]
-    flops = max(spec.peak_flops_per_s.values())
-    return Device(name, kind, spec.memory_bytes, flops, spec.memory_bytes_per_s)
+def _check_link(what: str, bandwidth_bytes_per_s: float | None, latency_s: float | None) -> None:
+    if bandwidth_bytes_per_s is not None and not bandwidth_bytes_per_s >= MIN_BANDWIDTH:
+        raise InvalidProblem(f"{what} must be at least {MIN_BANDWIDTH:g} byte/s, found {bandwidth_bytes_per_s:g}")
+    if latency_s is not None and not 0 <= latency_s <= MAX_LATENCY_S:
+        where = what.removesuffix("the bandwidth")
+        raise InvalidProblem(f"{where}the latency must be >= 0 and at most {MAX_LATENCY_S:g} s, found {latency_s:g}")
 
 
 def _cpus(own: Cluster | None, settings: Settings) -> tuple[Device, ...]:
@@ -116,8 +111,8 @@ def _cpus(own: Cluster | None, settings: Settings) -> tuple[Device, ...]:
     if settings.cpus is None:
         return there
     return tuple(
-        there[i] if i < len(there) else replace(there[0], name=_next_name(there[0], i)) if there
-        else _device(CPU_KIND, f"CPU {i}")
+        there[i] if i < len(there) else replace(there[0], name=next_name(there[0], i)) if there
+        else device_of(CPU_KIND, f"CPU {i}")
         for i in range(settings.cpus)
     )  # fmt: skip
 
@@ -135,7 +130,8 @@ def _on_nodes(devices: tuple[Device, ...], accelerators: int, per_node: int | No
 
 def _links_given(settings: Settings) -> bool:
     return any(
-        value is not None for value in (settings.bandwidth_bytes_per_s, settings.latency_s, settings.devices_per_node)
+        value is not None
+        for value in (settings.bandwidth_bytes_per_s, settings.latency_s, settings.links, settings.devices_per_node)
     )
 
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from explorer.clusters import make_cluster
 from explorer.pins import resolve_pins
-from explorer.settings import Settings
+from explorer.settings import MemoryModel, Settings
 from solvers.cluster import Cluster
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
-from solvers.problem import ComputeTable, Objective, Problem
+from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Problem
+from solvers.static_sizes import static_sizes
 
 SAMPLES_PER_DEVICE = 16
 """Default mini-batch of a traced model, per device."""
@@ -36,6 +37,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     pins = resolve_pins(workload.graph, settings.pins)
     compute, costs_from = _compute(workload, cluster, dtype)
     objective = settings.objective or workload.objective
+    execution = settings.execution or workload.execution
     per_sample = workload.compute is not None and len(compute.samples) == 1
     mini_batch, micro_batches = _batches(settings, objective, cluster, per_sample)
     problem = Problem(
@@ -43,9 +45,9 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         cluster,
         compute,
         objective=objective,
-        contiguity=settings.contiguity,
+        contiguity=settings.contiguity or _contiguity(objective, execution),
         transfers=settings.transfers or workload.transfers,
-        execution=settings.execution or workload.execution,
+        execution=execution,
         pipeline=settings.pipeline,
         transfer_s=workload.transfer_s,
         stated_bytes=workload.stated_bytes,
@@ -64,11 +66,19 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
             "replicas share the samples of a mini-batch, and a latency plan (objective makespan with execution call)"
             " has one sample; leave out --replicate"
         )
+    if settings.memory_model is MemoryModel.STATIC and problem.stated_bytes is None:
+        problem = replace(problem, stated_bytes=static_sizes(problem))
     if settings.in_sequence:
         from solvers.sequential import sequential_problems  # compiles kernels
 
         problem = sequential_problems(problem, orders=1)[0]
     return problem if settings.subgraphs_per_device is None else _limited(problem, settings.subgraphs_per_device)
+
+
+def _contiguity(objective: Objective, execution: Execution) -> Contiguity:
+    """A single pass of single operators is where to place each of them: no stage keeps them together."""
+    joint = objective is Objective.MAKESPAN and execution is Execution.OPERATOR
+    return Contiguity.NONE if joint else Contiguity.ACYCLIC
 
 
 def _limited(problem: Problem, subgraphs: int) -> Problem:

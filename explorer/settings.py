@@ -4,32 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
+from solvers.cluster import Cluster, Wires
 from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
+
+
+class MemoryModel(StrEnum):
+    """What a cap applies to, where a workload states no sizes.
+
+    PEAK: the most that is held at any time of the simulated schedule. STATIC: the sum of what all operators
+    of a device keep, parameters and saved activations of the whole mini-batch, whenever they keep it.
+    """
+
+    PEAK = "peak"
+    STATIC = "static"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """One state of the command line's flags or of the page's left rail. None: the default.
 
-    devices counts accelerators. dtype: "bf16", "fp16" or "fp32", what a model is traced in (None:
-    its own). memory_bytes caps each accelerator (None: the kind's own memory). max_replicas, recompute,
-    mixed_micro_batches and subgraphs_per_device are as in `Problem`; a max_replicas of 0 allows all
-    accelerators. in_sequence: whether operators wait for one another in one linear order, which makes
-    every pipeline a sequential one. pins: operator name (or a module path, for all of its operators) ->
-    device index.
+    devices counts accelerators. device_kind and memory_bytes are one for all accelerators, or one for each.
+    memory_bytes caps accelerators (None: the kind's own memory). links: what carries transfers inside a host.
+    cluster: a whole one, in place of all that describes one but memory_bytes. contiguity: by default NONE for
+    one pass of single operators, else ACYCLIC. dtype: "bf16", "fp16" or "fp32", what a model is traced in
+    (None: its own). max_replicas, recompute, mixed_micro_batches and subgraphs_per_device are as in
+    `Problem`; a max_replicas of 0 allows all accelerators. in_sequence: whether operators wait for one another
+    in one linear order, which makes every pipeline a sequential one. pins: operator name (or a module path, for
+    all of its operators) -> device index.
     """
 
     devices: int | None = None
-    device_kind: str | None = None
-    memory_bytes: float | None = None
+    device_kind: str | tuple[str, ...] | None = None
+    memory_bytes: float | tuple[float, ...] | None = None
     cpus: int | None = None
     bandwidth_bytes_per_s: float | None = None
     latency_s: float | None = None
     devices_per_node: int | None = None
     node_bandwidth_bytes_per_s: float | None = None
+    links: Wires | None = None
+    cluster: Cluster | None = None
+    memory_model: MemoryModel = MemoryModel.PEAK
     objective: Objective | None = None
-    contiguity: Contiguity = Contiguity.ACYCLIC
+    contiguity: Contiguity | None = None
     transfers: Transfers | None = None
     execution: Execution | None = None
     pipeline: Pipeline = Pipeline.ONE_F_ONE_B

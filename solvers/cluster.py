@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from solvers.errors import InvalidProblem
 
 CPU_KIND = "cpu"
+_RESERVED = re.compile(r"(device|lane|in|out) [0-9]+")
+"""Resources of the simulator that are not links."""
+
+
+class Wires(StrEnum):
+    """What carries the transfers between the devices of one host.
+
+    DEDICATED: a link of its own for every ordered pair of devices (NVLink). SHARED: one wire for all of
+    them, one transfer at a time (PCIe through one root complex).
+    """
+
+    DEDICATED = "dedicated"
+    SHARED = "shared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +67,8 @@ class Cluster:
     """Devices (accelerators first, then CPUs; their index is their position) and directed links.
 
     Raises InvalidProblem if there is no device, an accelerator follows a CPU, a number is not
-    positive, or a link names a device that is not there.
+    positive, a link names a device that is not there, joins a device to itself or two that have a link
+    already, or a resource is called as the simulator calls one of its own.
     """
 
     devices: tuple[Device, ...]
@@ -74,6 +90,15 @@ class Cluster:
         for link in self.links:
             if not (0 <= link.src < len(self.devices) and 0 <= link.dst < len(self.devices)):
                 raise InvalidProblem(f"link {link.src} -> {link.dst}: no such device")
+            if link.src == link.dst:
+                raise InvalidProblem(f"link {link.src} -> {link.dst}: a device needs no link to itself; leave it out")
+            if (link.src, link.dst) in pairs:
+                raise InvalidProblem(f"link {link.src} -> {link.dst}: there are two of them; keep one")
+            if _RESERVED.fullmatch(link.resource):
+                raise InvalidProblem(
+                    f"link {link.src} -> {link.dst}: the resource {link.resource!r} has the name of a device's own;"
+                    " call it something else"
+                )
             if not link.bandwidth_bytes_per_s > 0:
                 raise InvalidProblem(
                     f"link {link.src} -> {link.dst}: bandwidth must be more than 0 bytes/s,"
@@ -106,11 +131,16 @@ class Cluster:
         return math.inf if link is None else link.transfer_s(nbytes)
 
 
-def uniform_cluster(devices: Sequence[Device], bandwidth_bytes_per_s: float, latency_s: float = 0.0) -> Cluster:
-    """Every pair of devices joined by a link of its own in each direction."""
+def uniform_cluster(
+    devices: Sequence[Device],
+    bandwidth_bytes_per_s: float,
+    latency_s: float = 0.0,
+    wires: Wires = Wires.DEDICATED,
+) -> Cluster:
+    """Devices of one host, every ordered pair joined by a link as fast as any other."""
     count = len(devices)
     links = tuple(
-        Link(src, dst, bandwidth_bytes_per_s, latency_s, f"{src}->{dst}")
+        Link(src, dst, bandwidth_bytes_per_s, latency_s, _wire(src, dst, 0, wires))
         for src in range(count)
         for dst in range(count)
         if src != dst
@@ -124,15 +154,28 @@ def two_level_cluster(
     latency_s: float,
     node_bandwidth_bytes_per_s: float,
     node_latency_s: float,
+    wires: Wires = Wires.DEDICATED,
 ) -> Cluster:
-    """Links of their own inside a node; one shared wire per ordered pair of nodes between them."""
+    """Links as ``wires`` says inside a node; one shared wire per ordered pair of nodes between them."""
     links = []
     for src, a in enumerate(devices):
         for dst, b in enumerate(devices):
             if src == dst:
                 continue
             if a.node == b.node:
-                links.append(Link(src, dst, bandwidth_bytes_per_s, latency_s, f"{src}->{dst}"))
+                links.append(Link(src, dst, bandwidth_bytes_per_s, latency_s, _wire(src, dst, a.node, wires)))
             else:
                 links.append(Link(src, dst, node_bandwidth_bytes_per_s, node_latency_s, f"node{a.node}->node{b.node}"))
     return Cluster(tuple(devices), tuple(links))
+
+
+def _wire(src: int, dst: int, node: int, wires: Wires) -> str:
+    """The resource of a link inside a node.
+
+    A PCIe link carries both directions at once, but a transfer between two devices whose way leads over the
+    root goes up the link to the root and down again, so it takes both directions, and the next one waits. That
+    is the way where peers may not talk directly: NCCL, User Guide, "Troubleshooting", PCI Access Control
+    Services (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html), or by way of the
+    host's memory.
+    """
+    return f"host {node} root" if wires is Wires.SHARED else f"{src}->{dst}"

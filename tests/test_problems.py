@@ -126,7 +126,7 @@ def test_a_pin_on_an_operator_wins_over_one_on_its_module() -> None:
         (Settings(device_kind="cpu"), "'cpu' is not an accelerator"),
         (Settings(memory_bytes=0.0), "memory must be more than 0"),
         (Settings(memory_bytes=math.nan), "memory must be more than 0"),
-        (Settings(bandwidth_bytes_per_s=-1.0), "bandwidth must be more than 0"),
+        (Settings(bandwidth_bytes_per_s=-1.0), "bandwidth must be at least 1 byte/s, found -1"),
         (Settings(latency_s=-1.0), "latency must be >= 0"),
         (Settings(devices_per_node=0), "devices per node must be at least 1"),
         (Settings(training=False), "demo: holds training, so it cannot be planned for inference"),

@@ -47,9 +47,10 @@ def add(commands: Commands) -> None:
         "--contiguity",
         dest="contiguities",
         type=_contiguities,
-        default=(Contiguity.ACYCLIC,),
+        default=(),
         metavar="NAME[,NAME]",
-        help="acyclic, convex or none; several with commas, or all: one table for the whole family (acyclic)",
+        help="acyclic, convex or none; several with commas, or all: one table for the whole family (acyclic;"
+        " none for one pass of single operators)",
     )
     add_phase(parser)
     add_json(parser)
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     planners = () if args.planners is None else split_planners(args.planners)
     for planner in planners:  # before the model: a typo should not cost a trace
         choose_planner(planner)
-    args.contiguity = args.contiguities[0].value
+    args.contiguity = args.contiguities[0].value if args.contiguities else None
     settings = settings_of(args)
     with working(f"tracing {args.model}"):
         workload = load(args.model, training=wants_training(args), dtype=args.dtype)

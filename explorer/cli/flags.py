@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from enum import StrEnum
 from typing import TypeVar
 
+from explorer.accelerators import parse_caps, parse_kinds
 from explorer.pins import parse_pin
-from explorer.quantities import parse_bandwidth, parse_bytes, parse_seconds
-from explorer.settings import Settings
+from explorer.quantities import parse_bandwidth, parse_seconds
+from explorer.settings import MemoryModel, Settings
+from solvers.cluster import Cluster, Wires
 from solvers.errors import InvalidProblem
 from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
 
@@ -55,11 +58,26 @@ def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> 
         "cluster",
         "With --devices-per-node, --bandwidth is that inside a host (PCIe, if not given). Hosts of 4 V100 with two"
         " NVLinks of 25GB/s between any two of them, and 100 Gbit/s InfiniBand between hosts: --devices 32"
-        " --device-kind V100-16GB --devices-per-node 4 --bandwidth 50GB/s --node-bandwidth 12.5GB/s",
+        " --device-kind V100-16GB --devices-per-node 4 --bandwidth 50GB/s --node-bandwidth 12.5GB/s. Devices that"
+        " differ: --device-kind 2xV100-32GB,2xA100-40GB --memory 24GiB,24GiB,40GiB,16GiB; or any cluster at all,"
+        ' --cluster FILE: {"devices": [{"name": "GPU 0", "kind": "V100-16GB", "memory_bytes": 8e9}, {"name": "CPU",'
+        ' "kind": "cpu"}], "links": [{"src": 0, "dst": 1, "bandwidth_bytes_per_s": 12e9, "latency_s": 1e-5,'
+        ' "resource": "PCIe"}, {"src": 1, "dst": 0, "bandwidth_bytes_per_s": 12e9, "resource": "PCIe"}]}',
     )
     cluster.add_argument("--devices", type=int, metavar="N", help="accelerators (4, or those of the file)")
-    cluster.add_argument("--device-kind", metavar="KIND", help="`placement-explorer devices` lists them (H100-80GB)")
-    cluster.add_argument("--memory", type=_with(parse_bytes), metavar="SIZE", help="cap of each accelerator: 80GiB")
+    cluster.add_argument(
+        "--device-kind",
+        type=_with(parse_kinds),
+        metavar="KIND[,KIND]",
+        help="one for all accelerators, or one for each, 2xKIND for two; `placement-explorer devices` lists them"
+        " (H100-80GB)",
+    )
+    cluster.add_argument(
+        "--memory",
+        type=_with(parse_caps),
+        metavar="SIZE[,SIZE]",
+        help="cap of all accelerators, or of each: 80GiB (what the kind has)",
+    )
     cluster.add_argument("--cpus", type=int, metavar="N", help="CPUs beside them (0, or those of the file)")
     cluster.add_argument("--bandwidth", type=_with(parse_bandwidth), metavar="RATE", help="of every link (25GB/s)")
     cluster.add_argument("--latency", type=_with(parse_seconds), metavar="TIME", help="of every link (10us)")
@@ -72,6 +90,17 @@ def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> 
         metavar="RATE",
         help="from one host to another, shared by their devices (12.5GB/s)",
     )
+    cluster.add_argument(
+        "--links",
+        choices=_values(Wires),
+        help="inside a host: dedicated, one for every ordered pair of devices (NVLink); shared, one wire that carries"
+        " one transfer at a time (PCIe through one root) (dedicated)",
+    )
+    cluster.add_argument(
+        "--cluster",
+        metavar="FILE",
+        help="all devices and links from a JSON file, in place of the flags above but --memory; see the example",
+    )
     problem = parser.add_argument_group("problem")
     problem.add_argument(
         "--objective", choices=_values(Objective), help="what to minimise (iteration, or that of the file)"
@@ -80,11 +109,14 @@ def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> 
         problem.add_argument(
             "--contiguity",
             choices=_values(Contiguity),
-            default=Contiguity.ACYCLIC.value,
-            help="which sets of operators a device may hold: none is any set (acyclic)",
+            help="which sets of operators a device may hold: none is any set (acyclic; none for one pass of single"
+            " operators)",
         )
     problem.add_argument(
-        "--transfers", choices=_values(Transfers), help="how they share a device (links, or those of the file)"
+        "--transfers",
+        choices=_values(Transfers),
+        help="how they share devices and links: lane is one channel per device for all it sends and receives, as in"
+        " Baechi (links, or those of the file)",
     )
     problem.add_argument(
         "--execution", choices=_values(Execution), help="how one unsplit pass runs (operator, or that of the file)"
@@ -100,6 +132,13 @@ def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> 
         choices=_values(Optimizer),
         default=Optimizer.ADAM.value,
         help="which states are kept per parameter in training (adam)",
+    )
+    problem.add_argument(
+        "--memory-model",
+        choices=_values(MemoryModel),
+        default=MemoryModel.PEAK.value,
+        help="what a cap applies to: the peak of the simulated schedule, or static, the sum of what all operators of a"
+        " device keep, as in Pesto and Baechi; a file that states sizes is always static (peak)",
     )
     problem.add_argument("--mini-batch", type=int, metavar="B", help="samples per iteration (16 per device)")
     problem.add_argument("--micro-batches", type=int, metavar="M", help="split into M (a planner chooses)")
@@ -154,8 +193,11 @@ def settings_of(args: argparse.Namespace) -> Settings:
         latency_s=args.latency,
         devices_per_node=args.devices_per_node,
         node_bandwidth_bytes_per_s=args.node_bandwidth,
+        links=None if args.links is None else Wires(args.links),
+        cluster=None if args.cluster is None else _cluster(args.cluster),
+        memory_model=MemoryModel(args.memory_model),
         objective=None if args.objective is None else Objective(args.objective),
-        contiguity=Contiguity(args.contiguity),
+        contiguity=None if args.contiguity is None else Contiguity(args.contiguity),
         transfers=None if args.transfers is None else Transfers(args.transfers),
         execution=None if args.execution is None else Execution(args.execution),
         pipeline=Pipeline(args.pipeline),
@@ -172,6 +214,12 @@ def settings_of(args: argparse.Namespace) -> Settings:
     )
 
 
+def _cluster(path: str) -> Cluster:
+    from explorer.cluster_file import load_cluster
+
+    return load_cluster(path)
+
+
 def _pins(given: list[tuple[str, int]]) -> dict[str, int]:
     pins: dict[str, int] = {}
     for name, device in given:
@@ -180,7 +228,7 @@ def _pins(given: list[tuple[str, int]]) -> dict[str, int]:
     return pins
 
 
-def _values(kind: type[Objective | Contiguity | Transfers | Execution | Pipeline | Optimizer]) -> list[str]:
+def _values(kind: type[StrEnum]) -> list[str]:
     return [member.value for member in kind]
 
 

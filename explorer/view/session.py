@@ -9,14 +9,18 @@ from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
-from explorer.settings import Settings
+from explorer.accelerators import kinds_text, parse_kinds
+from explorer.settings import MemoryModel, Settings
 from explorer.view.palette import THEMES, Theme
+from solvers.cluster import Wires
 from solvers.errors import InvalidProblem
-from solvers.problem import Contiguity, Objective, Pipeline
+from solvers.problem import Contiguity, Execution, Objective, Pipeline, Transfers
 
 MAX_DEVICES = 32
 MAX_BATCH = 65536
 MIN_MEMORY, MAX_MEMORY = 2**20, 2**50
+MIN_BANDWIDTH, MAX_BANDWIDTH = 1e3, 1e15
+MAX_LATENCY_S = 10.0
 MAX_TIME_LIMIT_S = 600.0
 MAX_NAME = 200
 DTYPES = ("fp32", "bf16", "fp16")
@@ -70,10 +74,17 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
     """
     settings = Settings(
         devices=_integer(raw, "devices", 1, MAX_DEVICES),
-        device_kind=_one_of(raw, "device_kind", choices.device_kinds),
-        memory_bytes=_number(raw, "memory", MIN_MEMORY, MAX_MEMORY),
+        device_kind=_kinds(raw, choices.device_kinds),
+        memory_bytes=_caps(raw),
+        cpus=_integer(raw, "cpus", 0, MAX_DEVICES),
+        bandwidth_bytes_per_s=_number(raw, "bandwidth", MIN_BANDWIDTH, MAX_BANDWIDTH),
+        latency_s=_number(raw, "latency", 0.0, MAX_LATENCY_S),
+        links=_enum(raw, "links", Wires),
+        memory_model=_enum(raw, "memory_model", MemoryModel) or MemoryModel.PEAK,
         objective=_enum(raw, "objective", Objective),
-        contiguity=_enum(raw, "contiguity", Contiguity) or Contiguity.ACYCLIC,
+        contiguity=_enum(raw, "contiguity", Contiguity),
+        transfers=_enum(raw, "transfers", Transfers),
+        execution=_enum(raw, "execution", Execution),
         pipeline=_enum(raw, "pipeline", Pipeline) or Pipeline.ONE_F_ONE_B,
         training=_boolean(raw, "training"),
         dtype=_one_of(raw, "dtype", DTYPES),
@@ -125,10 +136,17 @@ def to_dict(session: Session) -> dict[str, Any]:
     found: dict[str, Any] = {
         "model": session.model,
         "devices": settings.devices,
-        "device_kind": settings.device_kind,
-        "memory": settings.memory_bytes,
+        "device_kind": kinds_text(settings.device_kind) if settings.device_kind else None,
+        "memory": _caps_text(settings.memory_bytes),
+        "cpus": settings.cpus,
+        "bandwidth": settings.bandwidth_bytes_per_s,
+        "latency": settings.latency_s,
+        "links": settings.links.value if settings.links else None,
+        "memory_model": settings.memory_model.value if settings.memory_model is not MemoryModel.PEAK else None,
         "objective": settings.objective.value if settings.objective else None,
-        "contiguity": settings.contiguity.value if settings.contiguity is not Contiguity.ACYCLIC else None,
+        "contiguity": settings.contiguity.value if settings.contiguity else None,
+        "transfers": settings.transfers.value if settings.transfers else None,
+        "execution": settings.execution.value if settings.execution else None,
         "pipeline": settings.pipeline.value if settings.pipeline is not Pipeline.ONE_F_ONE_B else None,
         "training": settings.training,
         "dtype": settings.dtype,
@@ -197,6 +215,39 @@ def _boolean(raw: Mapping[str, Any], key: str) -> bool | None:
     if value in (False, "false"):
         return False
     raise InvalidProblem(f"{key}: expected true or false, found {_shown(value)}")
+
+
+def _kinds(raw: Mapping[str, Any], allowed: tuple[str, ...]) -> str | tuple[str, ...] | None:
+    """One kind for all accelerators, or "2xA,B": one for each."""
+    value = _given(raw, "device_kind")
+    if not isinstance(value, str) or value in allowed or len(value) > MAX_NAME:
+        return _one_of(raw, "device_kind", allowed)
+    try:
+        kinds = parse_kinds(value)
+    except InvalidProblem as error:
+        raise InvalidProblem(f"device_kind: {error}") from None
+    each = (kinds,) if isinstance(kinds, str) else kinds
+    if len(each) > MAX_DEVICES or not set(each) <= set(allowed):
+        raise InvalidProblem(
+            f"device_kind: expected at most {MAX_DEVICES} accelerators, each one of {', '.join(allowed)};"
+            f" found {_shown(value)}"
+        )
+    return kinds
+
+
+def _caps(raw: Mapping[str, Any]) -> float | tuple[float, ...] | None:
+    """One cap for all accelerators, or "a,b": one for each."""
+    value = _given(raw, "memory")
+    if not isinstance(value, str) or "," not in value or value.count(",") >= MAX_DEVICES:
+        return _number(raw, "memory", MIN_MEMORY, MAX_MEMORY)
+    sizes = [_number({"memory": size}, "memory", MIN_MEMORY, MAX_MEMORY) for size in value.split(",")]
+    if None in sizes:
+        raise InvalidProblem(f"memory: expected a size for each accelerator, found {_shown(value)}")
+    return tuple(size for size in sizes if size is not None)
+
+
+def _caps_text(caps: float | tuple[float, ...] | None) -> float | str | None:
+    return ",".join(_plain(size) for size in caps) if isinstance(caps, tuple) else caps
 
 
 def _replicas(raw: Mapping[str, Any]) -> int:

@@ -77,7 +77,8 @@ class Comparing:
         row, packed = self.rows[place], self.plans[place]
         if packed is None or session is None:
             return None
-        settings = replace(session.settings, contiguity=Contiguity(row.contiguity))
+        named = Contiguity(row.contiguity) if self.every else session.settings.contiguity
+        settings = replace(session.settings, contiguity=named)
         event = {
             "kind": "result",
             "status": row.status,

@@ -180,7 +180,8 @@ class Conversation(PairTalk):
             self.skeletons.pop(next(iter(self.skeletons)))
         self.skeleton, self.plan = skeleton, None
         self._arrange(expanded_to(skeleton, readable_depth(skeleton)))
-        least = drawing.least_cap(skeleton, self.session.settings.memory_bytes if self.session else None)
+        caps = self.session.settings.memory_bytes if self.session else None
+        least = drawing.least_cap(skeleton, min(caps) if isinstance(caps, tuple) else caps)
         props = {ids.CHIP: {"children": panels.chip(skeleton)}, ids.MEMORY: {"min": least}}
         for control in (ids.PHASE, ids.DTYPE, ids.KIND):  # what a file that brings its own times has settled
             props[control] = {"disabled": skeleton["stated"]}

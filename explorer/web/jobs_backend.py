@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from explorer.clusters import DEFAULT_KIND
+from explorer.accelerators import DEFAULT_KIND
 from explorer.jobs import Jobs
 from explorer.view.events import Event
 from explorer.web.backend import Catalogue, CompareRequest, KindEntry, ModelEntry, PlannerEntry, SolveRequest

@@ -89,7 +89,8 @@ class PairTalk(Picture):
         self.session = session
         self.before_s, self.asked_at = self.shown_s, time.perf_counter()
         settings = session.settings
-        adopted = {"contiguity": settings.contiguity.value, "in_sequence": settings.in_sequence}
+        contiguity = settings.contiguity.value if settings.contiguity else "auto"
+        adopted = {"contiguity": contiguity, "in_sequence": settings.in_sequence}
         self.send({"type": "adopt", "planner": session.planner, **adopted})
         self._result(event, to_query(session))
 

@@ -25,7 +25,7 @@ from solvers.assemble import assemble
 from solvers.evaluate import evaluate
 from solvers.formats.workload import Workload
 from solvers.plan import Plan
-from solvers.problem import Problem
+from solvers.problem import Contiguity, Problem
 from solvers.result import Progress, Result, Status, StopReason
 from solvers.simulate import simulate
 from tests.view.small import (
@@ -134,7 +134,7 @@ class FakeBackend:
             return
         single = assemble(problem, [(0,)] * len(problem.graph), problem.micro_batches)
         rows = []
-        for contiguity in request.contiguities or (request.settings.contiguity,):
+        for contiguity in request.contiguities or (request.settings.contiguity or Contiguity.ACYCLIC,):
             asked = replace(problem, contiguity=contiguity)
             rows.append(Row("round", contiguity.value, "heuristic", "hand-made", UNSUPPORTED, reason="it is square"))
             tell(events.row(rows[-1], problem.objective, None))
@@ -180,4 +180,4 @@ class FakeBackend:
         mini = asked.mini_batch or 16
         micro = asked.micro_batches or math.gcd(mini, 8)
         problem = chain_problem(devices, asked.memory_bytes or own, mini, micro, asked.pipeline)
-        return replace(problem, training=asked.training is not False, contiguity=asked.contiguity)
+        return replace(problem, training=asked.training is not False, contiguity=asked.contiguity or Contiguity.ACYCLIC)

@@ -93,7 +93,7 @@ def test_a_click_on_a_row_shows_its_plan_as_if_it_had_been_solved(talk, rows):
     talk.sent.clear()
     talk.receive({"type": "show-row", "element": "0"})
     assert kinds(talk) == ["adopt", "plan", "feasible"]
-    assert (talk.sent[0]["planner"], talk.sent[0]["contiguity"]) == ("single", "acyclic")
+    assert (talk.sent[0]["planner"], talk.sent[0]["contiguity"]) == ("single", "auto")
     assert "planner=single" in talk.sent[-1]["query"]
     assert talk.plan["placement"] == [[0]] * 192
     assert talk.session.planner == "single"

@@ -10,6 +10,7 @@ import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.accelerators import kinds_text
 from explorer.view.session import DTYPES, Session
 from explorer.view.text import GIB
 from explorer.web import ids
@@ -105,11 +106,15 @@ def _model(catalogue: Catalogue, session: Session) -> Component:
 
 def _cluster(catalogue: Catalogue, session: Session) -> Component:
     settings = session.settings
-    devices = settings.devices or DEFAULT_DEVICES
     kind = settings.device_kind or catalogue.kinds[0].name
+    devices = len(kind) if isinstance(kind, tuple) else settings.devices or DEFAULT_DEVICES
+    kinds = [k.name for k in catalogue.kinds]
+    if isinstance(kind, tuple):  # a mix that a link names
+        kind = kinds_text(kind)
+        kinds.append(kind)
     own = next((k.memory_bytes for k in catalogue.kinds if k.name == kind), 16 * GIB)
     top = math.log2(own / GIB)
-    cap = min(top, math.log2(settings.memory_bytes / GIB)) if settings.memory_bytes else top
+    cap = min(top, math.log2(settings.memory_bytes / GIB)) if isinstance(settings.memory_bytes, float) else top
     return _section(
         "Cluster",
         [
@@ -137,7 +142,7 @@ def _cluster(catalogue: Catalogue, session: Session) -> Component:
                 [
                     dmc.Select(
                         id=ids.KIND,
-                        data=[k.name for k in catalogue.kinds],
+                        data=kinds,
                         value=kind,
                         allowDeselect=False,
                         size="xs",
@@ -243,11 +248,12 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
             dmc.SegmentedControl(
                 id=ids.CONTIGUITY,
                 data=[
+                    {"value": "auto", "label": "Auto"},
                     {"value": "acyclic", "label": "Acyclic"},
                     {"value": "convex", "label": "Convex"},
                     {"value": "none", "label": "None"},
                 ],
-                value=session.settings.contiguity.value,
+                value=session.settings.contiguity.value if session.settings.contiguity else "auto",
                 size="xs",
                 fullWidth=True,
                 className="dense",

@@ -1,0 +1,135 @@
+"""The accelerators that settings ask for: as many as wanted, of one kind or of several, with their caps."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import groupby
+
+from explorer.costs.devices import DEVICES
+from explorer.pins import closest
+from explorer.quantities import parse_bytes
+from explorer.settings import Settings
+from solvers.cluster import CPU_KIND, Device
+from solvers.errors import InvalidProblem
+from solvers.formats.workload import Workload
+
+DEFAULT_DEVICES = 4
+MAX_DEVICES = 1024
+"""Every pair has a link, and every planner looks at all of them."""
+DEFAULT_KIND = "H100-80GB"
+
+_COUNTED = re.compile(r"([0-9]{1,9})\s*x\s*(.+)")
+
+
+def parse_kinds(text: str) -> str | tuple[str, ...]:
+    """ "V100-32GB" -> that kind for all accelerators; "2xV100-32GB,L4-24GB" -> one for each of three.
+
+    Whether there are such kinds is not looked at. Raises InvalidProblem.
+    """
+    expected = "expected a device kind, or one for each accelerator such as 2xV100-32GB,2xA100-40GB"
+    found: list[str] = []
+    for part in text.split(","):
+        counted = _COUNTED.fullmatch(part.strip())
+        count, kind = (int(counted[1]), counted[2]) if counted else (1, part.strip())
+        if not kind or count < 1:
+            raise InvalidProblem(f"{expected}; found {text[:80]!r}")
+        if len(found) + count > MAX_DEVICES:
+            raise InvalidProblem(f"at most {MAX_DEVICES:,} accelerators are planned for, found more in {text[:80]!r}")
+        found += [kind] * count
+    return text.strip() if len(found) == 1 and _COUNTED.fullmatch(text.strip()) is None else tuple(found)
+
+
+def kinds_text(kinds: str | tuple[str, ...]) -> str:
+    """What `parse_kinds` reads the same from: runs of one kind as "2xV100-32GB"."""
+    if isinstance(kinds, str):
+        return kinds
+    return ",".join(f"{len(list(run))}x{kind}" for kind, run in groupby(kinds))
+
+
+def parse_caps(text: str) -> float | tuple[float, ...]:
+    """ "80GiB" -> bytes of every accelerator; "80GiB,16GiB" -> of each of two. Raises InvalidProblem."""
+    parts = text.split(",")
+    if len(parts) > MAX_DEVICES:
+        raise InvalidProblem(f"at most {MAX_DEVICES:,} accelerators are planned for, found {len(parts):,} sizes")
+    sizes = tuple(parse_bytes(part) for part in parts)
+    return sizes if len(sizes) > 1 else sizes[0]
+
+
+def make_accelerators(workload: Workload, settings: Settings) -> tuple[Device, ...]:
+    """The workload's own as far as they are of the kind wanted, then others like them, else new ones.
+
+    Raises InvalidProblem: an unknown kind, or as many kinds or sizes as there are no accelerators.
+    """
+    own = () if workload.cluster is None else tuple(d for d in workload.cluster.devices if not d.is_cpu)
+    kinds = settings.device_kind
+    if isinstance(kinds, tuple):
+        if settings.devices not in (None, len(kinds)):
+            raise InvalidProblem(
+                f"--device-kind {kinds_text(kinds)[:80]} is {len(kinds)} accelerators, and --devices is"
+                f" {settings.devices}; leave one of them out"
+            )
+        return with_caps(tuple(_made(own, workload, kind, i) for i, kind in enumerate(kinds)), settings.memory_bytes)
+    default = len(own) if workload.cluster is not None else DEFAULT_DEVICES
+    count = default if settings.devices is None else settings.devices
+    if kinds is None:
+        made = own[:count] + tuple(
+            _made(own, workload, own[0].kind if own else _stated_kind(workload), i)
+            for i in range(len(own), count)
+        )  # fmt: skip
+    else:
+        made = tuple(_made(own, workload, kinds, i) for i in range(count))
+    return with_caps(made, settings.memory_bytes)
+
+
+def with_caps(devices: tuple[Device, ...], sizes: float | tuple[float, ...] | None) -> tuple[Device, ...]:
+    """The accelerators with those caps. Raises InvalidProblem unless there is one, or one for each."""
+    if sizes is None:
+        return devices
+    if isinstance(sizes, tuple):
+        if len(sizes) != len(devices):
+            raise InvalidProblem(
+                f"--memory gives {len(sizes)} sizes for {len(devices)} accelerators; give one, or one for each"
+            )
+        return tuple(replace(device, memory_bytes=size) for device, size in zip(devices, sizes, strict=True))
+    return tuple(replace(device, memory_bytes=sizes) for device in devices)
+
+
+def next_name(first: Device, position: int) -> str:
+    """Named like the workload's own: "FPGA 0" gives "FPGA 6"."""
+    stem = first.name.rstrip("0123456789")
+    return f"{stem or 'device '}{position}"
+
+
+def device_of(kind: str, name: str) -> Device:
+    """A device of the catalogue, or of a kind that a workload states the times of and nothing else."""
+    if kind not in DEVICES:
+        return Device(name, kind)
+    spec = DEVICES[kind]
+    flops = max(spec.peak_flops_per_s.values())
+    return Device(name, kind, spec.memory_bytes, flops, spec.memory_bytes_per_s)
+
+
+def _made(own: tuple[Device, ...], workload: Workload, kind: str, position: int) -> Device:
+    if position < len(own) and own[position].kind == kind:
+        return own[position]
+    like = next((device for device in own if device.kind == kind), None)
+    if like is not None:
+        return replace(like, name=next_name(like, position))
+    return device_of(_known_kind(kind, workload), f"GPU {position}")
+
+
+def _stated_kind(workload: Workload) -> str:
+    stated = [] if workload.compute is None else [kind for kind in workload.compute.seconds if kind != CPU_KIND]
+    return stated[0] if stated and DEFAULT_KIND not in stated else DEFAULT_KIND
+
+
+def _known_kind(kind: str, workload: Workload) -> str:
+    if kind == CPU_KIND:
+        raise InvalidProblem("device kind 'cpu' is not an accelerator; ask for CPUs with --devices 0 --cpus 1")
+    known = list(DEVICES) if workload.compute is None else list(workload.compute.seconds)
+    if kind not in known:
+        there = ", ".join(name for name in known if name != CPU_KIND)
+        where = "" if workload.compute is None else " with compute times in this workload"
+        raise InvalidProblem(f"no device kind {kind!r}{where}; there are: {there}{closest(kind, known)}")
+    return kind
