@@ -62,6 +62,21 @@ MODELS: dict[str, Demo] = {
         "16 k",
     ),
     **_pair(
+        "rnnlm",
+        "RNNLM",
+        "LSTM language model, 2 layers of width 1500 unrolled over 20 steps.",
+        "66 million",
+        "6 k",
+    ),
+    **_pair(
+        "transformer",
+        "Transformer",
+        "Encoder-decoder of 6 + 6 layers, width 512, 64 tokens.",
+        "101 million",
+        "71 k",
+    ),
+    **_pair("nasnet", "NASNet-A", "Searched convolutional network, 22 cells, 331 x 331 images.", "88.8 million", "9 k"),
+    **_pair(
         "multimodal",
         "Multi-modal transformer",
         "Four transformer branches of 8 layers, concatenated before the head.",

@@ -1,7 +1,7 @@
 """LSTM translation with attention in the shape of GNMT (Wu et al. 2016), cells unrolled over time.
 
-A fused nn.LSTM would be one operator with nothing to place inside; unrolled, every cell of every
-layer at every step is an operator of its own, and layers can run as a wavefront.
+Unrolled, and with cells written out in elementary operators, layers can run as a wavefront and there
+is something to place and to order inside a cell.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from demo_models.lstm import LSTMCell
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.width = size.width
         self.words = nn.Embedding(size.vocabulary, size.width)
-        self.layers = nn.ModuleList(nn.LSTMCell(size.width, size.width) for _ in range(size.layers))
+        self.layers = nn.ModuleList(LSTMCell(size.width, size.width) for _ in range(size.layers))
 
     def forward(self, source: Tensor) -> Tensor:
         sequence = list(self.words(source).unbind(1))
@@ -45,7 +47,7 @@ class Encoder(nn.Module):
             state = cell = torch.zeros(source.shape[0], self.width, dtype=self.words.weight.dtype, device=source.device)
             outputs = []
             for x in sequence:
-                state, cell = layer(x, (state, cell))
+                state, cell = layer(x, state, cell)
                 outputs.append(state)
             sequence = outputs
         return torch.stack(sequence, 1)
@@ -74,7 +76,7 @@ class Decoder(nn.Module):
         # The first layer reads the previous context beside the word; the context of a step comes
         # from the state of the first layer (GNMT, section 3).
         self.layers = nn.ModuleList(
-            nn.LSTMCell(size.width * (2 if layer == 0 else 1), size.width) for layer in range(size.layers)
+            LSTMCell(size.width * (2 if layer == 0 else 1), size.width) for layer in range(size.layers)
         )
 
     def forward(self, memory: Tensor, target: Tensor) -> Tensor:
@@ -85,7 +87,7 @@ class Decoder(nn.Module):
         for word in self.words(target).unbind(1):
             x = torch.cat((word, context), 1)
             for position, layer in enumerate(self.layers):
-                states[position] = layer(x, states[position])
+                states[position] = layer(x, *states[position])
                 x = states[position][0]
                 if position == 0:
                     context = self.attention(x, memory)
