@@ -57,6 +57,10 @@ class TaskGraph:
     shared: frozenset[str]
 
 
+_BundleKey = tuple[frozenset[int], tuple[tuple[Place, frozenset[int]], ...], tuple[tuple[int, ...], ...]]
+"""Units that send, places and units that receive, and, of single operators, all that make and read it."""
+
+
 @dataclass(slots=True)
 class _Bundle:
     """Tensors that leave the same units for the same units: they travel together."""
@@ -75,6 +79,7 @@ class _Bundle:
 class _Lowering:
     def __init__(self, problem: Problem, plan: Plan, unrolled: Pass) -> None:
         self.problem, self.plan, self.units = problem, plan, unrolled.units
+        self.by_operator = any(unit.operator >= 0 for unit in unrolled.units)
         self.cluster = problem.cluster
         self.tasks: list[Task] = []
         self.after: list[list[int]] = []
@@ -126,19 +131,19 @@ class _Lowering:
     def connect(self) -> None:
         """Dependencies inside stages, then messages between places."""
         self._order_inside_stages()
-        bundles: dict[tuple[frozenset[int], tuple[tuple[Place, frozenset[int]], ...]], _Bundle] = {}
+        bundles: dict[_BundleKey, _Bundle] = {}
         local: set[tuple[int, int]] = set()
         for group in self._messages():
             self._route(group, bundles, local)
         for source, target in sorted(local):
             self._wait_locally(source, target)
-        for (sources, targets), bundle in bundles.items():
+        for (sources, targets, _), bundle in bundles.items():
             self._send(sorted(sources), targets, bundle)
         self._synchronise_replicas()
 
     def _messages(self) -> Sequence[tuple[int, ...]]:
         """Messages that may need routing: a stage that runs as a whole sees to those inside it."""
-        if any(unit.operator >= 0 for unit in self.units):
+        if self.by_operator:
             return self.problem.graph.messages
         return messages_between_stages(self.problem.graph, self.plan.stages)
 
@@ -170,7 +175,7 @@ class _Lowering:
     def _route(
         self,
         group: tuple[int, ...],
-        bundles: dict[tuple[frozenset[int], tuple[tuple[Place, frozenset[int]], ...]], _Bundle],
+        bundles: dict[_BundleKey, _Bundle],
         local: set[tuple[int, int]],
     ) -> None:
         """Split one message into waits on the same devices and transfers to other places."""
@@ -197,10 +202,16 @@ class _Lowering:
                         remote[place][unit.devices, _size(unit)].add(target)
                     else:
                         local.update((source, target) for source in producers if source != target)
-        for place, targets in remote.items():
+        # Single operators send together what the same operators make and the same operators read, here or
+        # anywhere: what is one transfer then does not hang on the placement.
+        ends: tuple[tuple[int, ...], ...] = ()
+        if self.by_operator:
+            ends = tuple(sorted(tensors[t].producer for t in group)), tuple(sorted(first.consumers))
+        for place, targets in sorted(remote.items()):
             key = (
                 frozenset(sources[place]),
                 tuple(sorted((there, frozenset(units)) for there, units in targets.items())),
+                ends,
             )
             bundle = bundles.setdefault(key, _Bundle(len(bundles)))
             bundle.fixed += first.nbytes.fixed
@@ -278,8 +289,9 @@ class _Lowering:
             return -1
         resource = {Transfers.BLOCKING: "device", Transfers.LANE: "lane", Transfers.DUPLEX: "out"}
         last = self.tasks[producers[-1]]
+        latest = max(self.tasks[producer].priority for producer in producers)
         task = self.add(
-            Task(f"{last.label}>", f"{resource[self.problem.transfers]} {src}", src, seconds, last.priority + 0.25,
+            Task(f"{last.label}>", f"{resource[self.problem.transfers]} {src}", src, seconds, latest + 0.25,
                  to_device=src, nbytes=bundle.at(share), holds_from=producers, bundle=bundle.number,
                  held_bytes=bundle.at(share))
         )  # fmt: skip

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.graph import Phase
 from solvers.lowering import TaskGraph
 from solvers.plan import Plan
 from solvers.problem import Problem
@@ -38,7 +39,8 @@ def memory_curves(
     what it reads of its own device's stages from its forward) until the end of the last backward of
     the same micro-batch; a received tensor from the start of its transfer until its reader (in
     training, the reader's backward) is done; a sent tensor from the end of its producer until its
-    last transfer ends; workspace while its task runs. Sizes a workload states are held throughout.
+    last transfer ends; workspace while its task runs. Where operators run one by one, what one leaves for
+    another on its device is held until the last of these ended. Sizes a workload states are held throughout.
     """
     held = static_bytes_per_device(problem, plan)
     holds: list[Holds] = [[] for _ in held]
@@ -46,6 +48,7 @@ def memory_curves(
         released = _release_times(problem, lowered, end_s)
         _activations(problem, plan, lowered, start_s, end_s, released, holds)
         _buffers(lowered, start_s, end_s, released, holds)
+        _between_operators(problem, lowered, end_s, holds)
     return tuple(_curve(float(static), mine) for static, mine in zip(held, holds, strict=True))
 
 
@@ -181,6 +184,32 @@ def _buffers(
     for (sources, _), (nbytes, until) in sending.items():
         ready = min(end_s[s] for s in sources)
         holds[lowered.tasks[sources[0]].device].append((ready, until, nbytes))
+
+
+def _between_operators(problem: Problem, lowered: TaskGraph, end_s: Sequence[float], holds: list[Holds]) -> None:
+    """Tensors that single operators hand to one another on one device, from the producer's end (until then
+    they are among its workspace) until their last reader there ended.
+
+    In training the forward's tensors are not counted again, most being saved for the backward, nor are the
+    gradients of parameters, which have a place of their own among the static bytes.
+    """
+    graph, training = problem.graph, problem.has_backward()
+    task_of = {(task.operator, task.device): i for i, task in enumerate(lowered.tasks) if task.operator >= 0}
+    for (operator, device), index in task_of.items():
+        if training and graph.operators[operator].phase is Phase.FORWARD:
+            continue
+        unit = lowered.units[lowered.tasks[index].unit]
+        samples = unit.micro_batch_size / len(unit.devices)
+        for t in graph.outputs[operator]:
+            readers = graph.tensors[t].consumers
+            ends = [
+                end_s[task_of[reader, device]]
+                for reader in readers
+                if (reader, device) in task_of and graph.operators[reader].phase is not Phase.UPDATE
+            ]
+            nbytes = graph.tensors[t].nbytes.at(samples)
+            if ends and nbytes:
+                holds[device].append((end_s[index], max(ends), nbytes))
 
 
 def _reader_done(lowered: TaskGraph, released: Sequence[float], end_s: Sequence[float], task: int) -> float:

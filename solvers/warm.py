@@ -13,6 +13,8 @@ from solvers.cover.model import model_of
 from solvers.cover.pricing import Pricing
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.graph import Operator, OpGraph, Tensor
+from solvers.joint.model import pass_model
+from solvers.joint.simulator import Simulator
 from solvers.pipedream_optimizer import optimise, profile_of
 from solvers.pipelines.estimate import Estimator
 from solvers.plan import Stage
@@ -42,6 +44,7 @@ def warm() -> None:
     for name in ("graph-pipeline", "pipedream-iter", "piper"):
         solve(_tiny(Objective.ITERATION), name)
     _price()
+    _pass()
     _estimate()
     _map()
     _order()
@@ -51,6 +54,15 @@ def _price() -> None:
     """What the child process of the covering bound calls; without its linear solver, which is slow to import."""
     model = model_of(contract(_tiny(Objective.MAX_LOAD), 1), 2, 0, np.inf, np.inf, overlapped=False)
     Pricing(model, diagram_of(model, 4.0), 4.0).best(np.array([1.0, 0.5, 0.25]), 0.0)
+
+
+def _pass() -> None:
+    """One pass of operators on two devices."""
+    simulator = Simulator(pass_model(_tiny(Objective.MAKESPAN)))
+    place = np.array([0, 1, 1])
+    simulator.by_rank_s(place, simulator.placed_rank(place))
+    simulator.fits()
+    simulator.peak_bytes()
 
 
 def _map() -> None:

@@ -1,0 +1,277 @@
+"""One unsplit pass of operators as plain arrays: what every planner of placement and order reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.bounds import together
+from solvers.graph import Phase, topological_order
+from solvers.kernels.operator_pass import PassArrays
+from solvers.memory import saved_bytes, workspace_bytes
+from solvers.problem import Problem, Transfers
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Rows = Sequence[list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What travels as one: a tensor, several with the same ends, or partial gradients to be added.
+
+    Each device that holds some of ``producers`` sends it, once they are all done, once to each other
+    device with some of ``readers``. nbytes, tensors (how many that take a latency each) and stated_s (the
+    seconds a workload states for it, 0 without): of one such transfer. Free if it has none of the three.
+    """
+
+    producers: tuple[int, ...]
+    readers: tuple[int, ...]
+    nbytes: float
+    tensors: int
+    stated_s: float
+
+
+@dataclass(frozen=True, eq=False)
+class PassModel:
+    """An unsplit pass of ``problem`` by operators; see the fields of `PassArrays` for the rest.
+
+    seconds: [operators, devices], inf where an operator cannot run. groups: operators that share a device,
+    each in topological order; groups are ordered by their first operator in that order. group_of: [operators].
+    allowed: [groups, devices], by times and pins. static_bytes: [groups], held throughout. order: a topological
+    order of operators, mirrors after their forward operator. successors, predecessors: of every operator,
+    mirrors included, ascending.
+    """
+
+    problem: Problem
+    seconds: Floats
+    groups: tuple[tuple[int, ...], ...]
+    group_of: Ints
+    allowed: NDArray[np.bool_]
+    static_bytes: Floats
+    messages: tuple[Message, ...]
+    order: tuple[int, ...]
+    successors: tuple[tuple[int, ...], ...]
+    predecessors: tuple[tuple[int, ...], ...]
+    arrays: PassArrays
+
+    @property
+    def operators(self) -> int:
+        return len(self.seconds)
+
+    @property
+    def devices(self) -> int:
+        return int(self.seconds.shape[1])
+
+    def transfer_s(self, message: int, src: int, dst: int) -> float:
+        """Seconds of one transfer of a message; 0 on one device, inf without a link."""
+        if src == dst:
+            return 0.0
+        sent = self.messages[message]
+        if self.problem.transfer_s is not None:
+            return sent.stated_s
+        if sent.tensors == 0:
+            return 0.0
+        a = self.arrays
+        return float(sent.tensors * a.latency_s[src, dst] + sent.nbytes * a.per_byte_s[src, dst])
+
+    @cached_property
+    def mean_s(self) -> Floats:
+        """Seconds of every operator, averaged over the devices that can run it, [operators]."""
+        finite = np.isfinite(self.seconds)
+        total: Floats = np.where(finite, self.seconds, 0.0).sum(axis=1)
+        mean: Floats = total / np.maximum(1, finite.sum(axis=1))
+        return mean
+
+    @cached_property
+    def mean_transfer_s(self) -> Floats:
+        """Seconds of one transfer of every message, averaged over the pairs of devices with a link, [messages]."""
+        a = self.arrays
+        if self.problem.transfer_s is not None:
+            return np.array([m.stated_s for m in self.messages])
+        linked = np.isfinite(a.per_byte_s) & ~np.eye(self.devices, dtype=bool)
+        if not linked.any():
+            return np.zeros(len(self.messages))
+        latency, per_byte = float(a.latency_s[linked].mean()), float(a.per_byte_s[linked].mean())
+        return np.array([m.tensors * latency + m.nbytes * per_byte if m.tensors else 0.0 for m in self.messages])
+
+
+def pass_model(problem: Problem) -> PassModel:
+    """The arrays of one unsplit pass of ``mini_batch`` samples (MAKESPAN, Execution.OPERATOR), a device an
+    operator."""
+    samples = float(problem.mini_batch)
+    devices = problem.cluster.devices
+    by_kind = {kind: problem.compute.at(kind, samples) for kind in sorted({d.kind for d in devices})}
+    seconds = np.stack([by_kind[device.kind] for device in devices], axis=1)
+    successors = _successors(problem)
+    order = topological_order(successors)
+    predecessors: Rows = [[] for _ in successors]
+    for operator, targets in enumerate(successors):
+        for target in targets:
+            predecessors[target].append(operator)
+    groups, group_of = _groups(problem, order)
+    allowed = np.stack([np.isfinite(seconds[list(group)]).all(axis=0) for group in groups])
+    for operator, device in problem.pins.items():
+        elsewhere = np.arange(len(devices)) != device
+        allowed[group_of[operator], elsewhere] = False
+    static = problem.static_bytes()
+    messages = _messages(problem, samples)
+    return PassModel(
+        problem,
+        seconds,
+        groups,
+        group_of,
+        allowed,
+        np.array([static[list(group)].sum() for group in groups]),
+        messages,
+        order,
+        tuple(tuple(targets) for targets in successors),
+        tuple(tuple(sources) for sources in predecessors),
+        _arrays(problem, seconds, messages, group_of),
+    )
+
+
+def _successors(problem: Problem) -> Rows:
+    after = [set(targets) for targets in problem.graph.successors]
+    for position, operator in enumerate(problem.graph.operators):
+        if operator.forward_of is not None:
+            after[operator.forward_of].add(position)
+    return [sorted(targets) for targets in after]
+
+
+def _groups(problem: Problem, order: Sequence[int]) -> tuple[tuple[tuple[int, ...], ...], Ints]:
+    number = np.empty(len(order), np.int64)
+    for group, together_with in enumerate(together(problem.graph)):
+        number[list(together_with)] = group
+    collected: dict[int, list[int]] = {}
+    for operator in order:
+        collected.setdefault(int(number[operator]), []).append(operator)
+    group_of = np.empty(len(order), np.int64)
+    for group, members in enumerate(collected.values()):
+        group_of[members] = group
+    return tuple(tuple(members) for members in collected.values()), group_of
+
+
+def _messages(problem: Problem, samples: float) -> tuple[Message, ...]:
+    tensors = problem.graph.tensors
+    merged: dict[tuple[tuple[int, ...], tuple[int, ...]], Message] = {}
+    for group in problem.graph.messages:
+        first = tensors[group[0]]
+        ends = tuple(sorted(tensors[t].producer for t in group)), tuple(sorted(first.consumers))
+        before = merged.get(ends, Message(tuple(sorted(set(ends[0]))), ends[1], 0.0, 0, 0.0))
+        nbytes = first.nbytes.at(samples)
+        stated = 0.0 if problem.transfer_s is None else problem.transfer_s[group[0]] * samples
+        counts = problem.transfer_s is not None or bool(first.nbytes.fixed or first.nbytes.per_sample)
+        merged[ends] = Message(
+            before.producers, before.readers, before.nbytes + nbytes, before.tensors + counts, before.stated_s + stated
+        )
+    return tuple(merged.values())
+
+
+def _arrays(problem: Problem, seconds: Floats, messages: Sequence[Message], group_of: Ints) -> PassArrays:
+    graph, cluster = problem.graph, problem.cluster
+    count = len(cluster)
+    latency = np.full((count, count), np.inf)
+    per_byte = np.full((count, count), np.inf)
+    np.fill_diagonal(latency, 0.0)
+    np.fill_diagonal(per_byte, 0.0)
+    for link in cluster.links:
+        latency[link.src, link.dst] = link.latency_s
+        per_byte[link.src, link.dst] = 1.0 / link.bandwidth_bytes_per_s
+    if problem.transfer_s is not None:
+        latency, per_byte = np.zeros((count, count)), np.zeros((count, count))
+    leave, arrive, resources = _resources(problem)
+    made: Rows = [[] for _ in range(len(graph))]
+    for number, message in enumerate(messages):
+        for producer in message.producers:
+            made[producer].append(number)
+    mirrors: Rows = [[] for _ in range(len(graph))]
+    for position, operator in enumerate(graph.operators):
+        if operator.forward_of is not None:
+            mirrors[operator.forward_of].append(position)
+    waits = np.zeros(len(graph), np.int64)
+    for message in messages:
+        waits[list(message.readers)] += len(message.producers)
+    for targets in mirrors:
+        waits[targets] += 1
+    counted = problem.stated_bytes is None
+    samples = float(problem.mini_batch)
+    training = problem.has_backward()
+    forward = [o.phase is Phase.FORWARD for o in graph.operators]
+    return PassArrays(
+        seconds=seconds,
+        group_of=group_of,
+        waits=waits,
+        made_start=_starts(made),
+        made=_flat(made),
+        mirror_start=_starts(mirrors),
+        mirror=_flat(mirrors),
+        producer_start=_starts([m.producers for m in messages]),
+        producer=_flat([m.producers for m in messages]),
+        reader_start=_starts([m.readers for m in messages]),
+        reader=_flat([m.readers for m in messages]),
+        message_bytes=np.array([m.nbytes for m in messages], np.float64),
+        message_tensors=np.array([m.tensors for m in messages], np.float64),
+        message_stated_s=np.array([m.stated_s for m in messages], np.float64),
+        latency_s=latency,
+        per_byte_s=per_byte,
+        leave=leave,
+        arrive=arrive,
+        one_by_one=np.array([device.concurrency is not None for device in cluster.devices]),
+        resources=np.int64(resources),
+        memory_bytes=np.array([device.memory_bytes for device in cluster.devices]),
+        static_bytes=problem.static_bytes(),
+        saved_bytes=np.array(
+            [saved_bytes(problem, (o,), samples) if counted and training and forward[o] else 0.0
+             for o in range(len(graph))]
+        ),
+        working_bytes=np.array(
+            [workspace_bytes(problem, (o,), samples) if counted else 0.0 for o in range(len(graph))]
+        ),
+        tensor_bytes=np.array(
+            [0.0 if not counted or (training and forward[m.producers[0]]) else m.nbytes for m in messages]
+        ),
+        home=np.array([i if o.forward_of is None else o.forward_of for i, o in enumerate(graph.operators)], np.int64),
+        phase=np.array([_PHASES.index(o.phase) for o in graph.operators], np.int64),
+        counts_buffers=np.bool_(counted),
+    )  # fmt: skip
+
+
+_PHASES = (Phase.FORWARD, Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT, Phase.UPDATE)
+
+
+def _resources(problem: Problem) -> tuple[Ints, Ints, int]:
+    """(leave, arrive, how many resources) as in `PassArrays`: devices first, then links or lanes."""
+    devices = problem.cluster.devices
+    count = len(devices)
+    leave = np.full(count, -1, np.int64)
+    arrive = np.full((count, count), -1, np.int64)
+    if problem.transfers is Transfers.LINKS:
+        names: dict[str, int] = {}
+        for src in range(count):
+            for dst in range(count):
+                link = problem.cluster.link(src, dst)
+                name = link.resource if link is not None and link.resource else f"{src}->{dst}"
+                arrive[src, dst] = count + names.setdefault(name, len(names))
+        return leave, arrive, count + len(names)
+    first_out = {Transfers.BLOCKING: 0, Transfers.LANE: count, Transfers.DUPLEX: count}[problem.transfers]
+    first_in = {Transfers.BLOCKING: 0, Transfers.LANE: count, Transfers.DUPLEX: 2 * count}[problem.transfers]
+    for d, device in enumerate(devices):
+        if not device.is_cpu:  # CPUs pay nothing
+            leave[d] = first_out + d
+            arrive[:, d] = first_in + d
+    return leave, arrive, 3 * count
+
+
+def _starts(rows: Sequence[Sequence[int]]) -> Ints:
+    starts = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(row) for row in rows], out=starts[1:])
+    return starts
+
+
+def _flat(rows: Sequence[Sequence[int]]) -> Ints:
+    return np.array([x for row in rows for x in row], np.int64)

@@ -1,0 +1,86 @@
+"""Time placements of one pass of operators in microseconds, and turn the best into plans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.joint.model import PassModel
+from solvers.joint.plans import fixed, plan_of, sequences_of
+from solvers.kernels.operator_memory import least_room_bytes, peak_bytes
+from solvers.kernels.operator_pass import run_pass, state_for
+from solvers.kernels.operator_ranks import tails_s
+from solvers.plan import Plan
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Sequences = list[list[int]]
+
+
+class Simulator:
+    """Simulations of one model, one after the other in the same arrays.
+
+    place is the device of every group, [groups]; a rank tells who goes first among ready operators of one
+    device, the lowest, [operators]. The times are those of `solvers.simulate` for `plan_of` the same.
+    """
+
+    def __init__(self, model: PassModel) -> None:
+        self.model = model
+        self.order = np.array(model.order, np.int64)
+        self.state = state_for(model.arrays)
+        self._free = np.full(model.operators, -1, np.int64)
+        self.least_tail_s = np.zeros(model.operators)
+        """Seconds that the pass lasts at least from the start of each operator on, wherever it runs."""
+        nothing = np.zeros(len(model.messages))
+        tails_s(
+            model.arrays, self.order, model.seconds.min(axis=1), nothing, self._free, False, self.least_tail_s
+        )  # fmt: skip
+
+    def upward_rank(self) -> Floats:
+        """HEFT's priorities by mean times (Topcuoglu et al. 2002, section 4), negated: the lowest goes first."""
+        tail = np.zeros(self.model.operators)
+        model = self.model
+        share = (model.devices - 1) / model.devices if model.devices > 1 else 0.0
+        between = model.mean_transfer_s * share
+        tails_s(model.arrays, self.order, model.mean_s, between, self._free, False, tail)
+        return -tail
+
+    def placed_rank(self, place: Ints) -> Floats:
+        """Priorities by the longest path to the end with this placement's own times, negated."""
+        tail = np.zeros(self.model.operators)
+        nothing = np.zeros(0)
+        tails_s(self.model.arrays, self.order, nothing, nothing, place, True, tail)
+        return -tail
+
+    def by_rank_s(self, place: Ints, rank: Floats, limit_s: float = math.inf) -> float:
+        """Seconds of a placement, list-scheduled; inf beyond the limit or without a link that it needs."""
+        return run_pass(self.model.arrays, self.state, place, rank, self._free, self.least_tail_s, limit_s)
+
+    def in_order_s(self, place: Ints, sequences: Sequence[Sequence[int]], limit_s: float = math.inf) -> float:
+        """Seconds of a placement with a fixed sequence of operators per device; inf too if these deadlock."""
+        rank, follow = fixed(self.model, sequences)
+        return run_pass(self.model.arrays, self.state, place, rank, follow, self.least_tail_s, limit_s)
+
+    def sequences(self) -> Sequences:
+        """Operators per device in the order of the last simulation."""
+        return sequences_of(self.model, self.state)
+
+    def peak_bytes(self) -> Floats:
+        """Most memory held per device in the last simulation, [devices]."""
+        return peak_bytes(self.model.arrays, self.state)
+
+    def fits(self) -> bool:
+        """Whether the last simulation stays within the memory of every device."""
+        if least_room_bytes(self.model.arrays, self.state) >= 0:
+            return True
+        memory = self.model.arrays.memory_bytes
+        return bool((self.peak_bytes() <= memory * (1 + 1e-9)).all())
+
+    def plan(self, place: Ints, rank: Floats) -> Plan | None:
+        """The plan that runs a placement in the order of its list schedule; None if it cannot run."""
+        if math.isinf(self.by_rank_s(place, rank)):
+            return None
+        return plan_of(self.model, place, self.sequences())
