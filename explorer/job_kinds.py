@@ -23,6 +23,8 @@ from solvers.solve import solve
 
 REDRAW_S = 0.25
 """Incumbents are drawn at most this often; the last one always arrives with the result."""
+DRAWING = 0.1
+"""Share of the search's time that may go into its pictures: a large plan is drawn more rarely."""
 SOON_S = 0.2
 """Before this, what a planner turns to next is likely over before its incumbent is drawn."""
 KEPT = 8
@@ -59,14 +61,23 @@ def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]
     workload = workload_of(request.model, request.settings.training is not False, request.settings.dtype, emit)
     problem = make_problem(workload, applicable(request.settings, workload))
     emit(events.model(workload, request.known))
-    drawn = time.perf_counter()
+    again_at = time.perf_counter() + REDRAW_S
+    pending: list[Progress] = []
+    shown: Plan | None = None
 
     def on_progress(step: Progress, plan: Plan | None) -> None:
-        nonlocal drawn
-        now = time.perf_counter()
-        if now - drawn >= REDRAW_S or (step.note and step.elapsed_s >= SOON_S):
-            drawn = now
-            emit(events.progress(problem, request.planner, step, plan))
+        nonlocal again_at, shown
+        began = time.perf_counter()
+        if began < again_at and not (step.note and step.elapsed_s >= SOON_S):
+            pending.append(step)
+            return
+        fresh = plan if plan is not shown and began >= again_at else None
+        emit(events.progress(problem, request.planner, step, fresh, pending))
+        pending.clear()
+        if fresh is not None:
+            shown = fresh
+            done = time.perf_counter()
+            again_at = done + max(REDRAW_S, (done - began) / DRAWING)
 
     outcome = solve(
         problem,

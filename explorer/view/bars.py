@@ -14,15 +14,24 @@ MAX_BARS = 5000
 Bars = dict[str, list[Any]]
 """JSON, one list a column: device, start_s, end_s, kind (F B I W U, R for a forward that runs again, or T
 for a transfer), stage (-1 unknown), micro_batch (-1: several, or none), to_device (-1: not a transfer),
-nbytes, spans (how many spans were merged into it)."""
-COLUMNS = ("device", "start_s", "end_s", "kind", "stage", "micro_batch", "to_device", "nbytes", "spans")
+nbytes, spans (how many spans were merged into it), link (position of the resource that a transfer occupies
+in `explorer.view.lanes.link_uses`, or -1), operator (the one that runs or sends, -1: none or several) and
+reader (of a transfer: the operator that waits for it, or -1)."""
+COLUMNS = ("device", "start_s", "end_s", "kind", "stage", "micro_batch", "to_device", "nbytes", "spans", "link",
+           "operator", "reader")  # fmt: skip
 
 
-def bars(schedule: Schedule, limit: int = MAX_BARS, again_s: Mapping[int, float] | None = None) -> Bars:
+def bars(
+    schedule: Schedule,
+    limit: int = MAX_BARS,
+    again_s: Mapping[int, float] | None = None,
+    links: Mapping[str, int] | None = None,
+) -> Bars:
     """At most ``limit`` bars (or one a lane): neighbours melt together as needed, first those of one
     micro-batch, then those of a stage and kind with a gap too small to see, then any of a stage, then any
-    on a device. again_s: stage -> seconds at the begin of its backwards in which its forward runs again."""
-    rows = [row for span in schedule.spans for row in _rows(span, again_s or {})]
+    on a device. again_s: stage -> seconds at the begin of its backwards in which its forward runs again.
+    links: resource -> its position."""
+    rows = [row for span in schedule.spans for row in _rows(span, again_s or {}, links or {})]
     gap = schedule.makespan_s / 4000
     for alike, widest in ((7, 0.0), (4, gap * 16), (2, schedule.makespan_s), (1, schedule.makespan_s)):
         width = 0.0 if widest == 0 else gap
@@ -33,13 +42,13 @@ def bars(schedule: Schedule, limit: int = MAX_BARS, again_s: Mapping[int, float]
     return {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)}
 
 
-def table(found: Bars, devices: Sequence[str], limit: int = 400) -> list[dict[str, str]]:
-    """The Gantt chart's table twin, in time order; the first ``limit`` bars."""
+def table(found: Bars, devices: Sequence[str], limit: int = 400, operators: Sequence[str] = ()) -> list[dict[str, str]]:
+    """The Gantt chart's table twin, in time order; the first ``limit`` bars. operators: names by position."""
     order = sorted(range(len(found["device"])), key=lambda i: (found["start_s"][i], found["device"][i]))
     return [
         {
             "device": devices[found["device"][i]],
-            "what": words(found, i, devices),
+            "what": words(found, i, devices, operators),
             "start": text.seconds(found["start_s"][i]),
             "end": text.seconds(found["end_s"][i]),
             "took": text.seconds(found["end_s"][i] - found["start_s"][i]),
@@ -48,34 +57,39 @@ def table(found: Bars, devices: Sequence[str], limit: int = 400) -> list[dict[st
     ]
 
 
-def words(found: Mapping[str, Sequence[Any]], i: int, devices: Sequence[str]) -> str:
-    """What a bar is, in words: "forward, stage 0, micro-batch 3"."""
+def words(found: Mapping[str, Sequence[Any]], i: int, devices: Sequence[str], operators: Sequence[str] = ()) -> str:
+    """What a bar is, in words: "forward, stage 0, micro-batch 3", or "forward, layers.0.mlp"."""
     stage, micro_batch = found["stage"][i], found["micro_batch"][i]
     kind = KIND_WORDS[found["kind"][i]]
     if found["kind"][i] == TRANSFER:
         kind = f"transfer to {devices[found['to_device'][i]]}, {text.nbytes(found['nbytes'][i])}"
+    operator = found["operator"][i]
     where = f", stage {stage}" if stage >= 0 else ""
+    if operators and operator >= 0:
+        return f"{kind}{' of' if found['kind'][i] == TRANSFER else ','} {operators[operator]}"
     which = f", micro-batch {micro_batch}" if micro_batch >= 0 and found["kind"][i] != "U" else ""
     merged = f" ({found['spans'][i]} spans)" if found["spans"][i] > 1 else ""
     return f"{kind}{where}{which}{merged}"
 
 
-def _rows(span: Span, again_s: Mapping[int, float]) -> list[list[Any]]:
+def _rows(span: Span, again_s: Mapping[int, float], links: Mapping[str, int]) -> list[list[Any]]:
     stage, kind, micro_batch = told(span)
-    row = [span.device, span.start_s, span.end_s, kind, stage, micro_batch, span.to_device, span.nbytes, 1]
+    row = [span.device, span.start_s, span.end_s, kind, stage, micro_batch, span.to_device, span.nbytes, 1,
+           links.get(span.resource, -1), -1, -1]  # fmt: skip
     if stage not in again_s or kind == "W" or kind not in BACKWARD:
         return [row]
     cut = min(span.end_s, span.start_s + again_s[stage])
-    return [[span.device, span.start_s, cut, "R", stage, micro_batch, -1, 0.0, 1], [span.device, cut, *row[2:]]]
+    again = [span.device, span.start_s, cut, "R", stage, micro_batch, -1, 0.0, 1, -1, -1, -1]
+    return [again, [span.device, cut, *row[2:]]]
 
 
 def _merged(rows: list[list[Any]], gap: float, alike: int) -> list[list[Any]]:
     """Melt neighbours on a lane that are at most ``gap`` apart and agree in device, and if asked in
     stage (alike 2), kind and receiver (alike 4) and micro-batch (alike 7)."""
-    latest: dict[tuple[int, bool], list[Any]] = {}
+    latest: dict[tuple[int, bool, int], list[Any]] = {}
     found: list[list[Any]] = []
     for row in sorted(rows, key=lambda r: r[1]):
-        lane = (row[0], row[3] == TRANSFER)
+        lane = (row[0], row[3] == TRANSFER, row[9])
         before = latest.get(lane)
         if before is not None and row[1] - before[2] <= gap and _traits(row, alike) == _traits(before, alike):
             before[2] = max(before[2], row[2])
@@ -90,6 +104,6 @@ def _merged(rows: list[list[Any]], gap: float, alike: int) -> list[list[Any]]:
 
 
 def _traits(row: list[Any], alike: int) -> tuple[Any, ...]:
-    _, _, _, kind, stage, micro_batch, to, _, _ = row
+    _, _, _, kind, stage, micro_batch, to, *_ = row
     traits = {7: (stage, kind, to, micro_batch), 4: (stage, kind, to), 2: (stage,)}
     return traits.get(alike, ())

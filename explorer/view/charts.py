@@ -93,5 +93,20 @@ def device_rows(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
+def link_rows(plan: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The links table, the busiest first."""
+    span = plan["span_s"]
+    return [
+        {
+            "name": use["label"],
+            "transfers": text.count(use["transfers"]),
+            "bytes": text.nbytes(use["nbytes"]),
+            "busy": text.percent(use["busy_s"] / span if span else None),
+            "time": text.seconds(use["busy_s"]),
+        }
+        for use in sorted(plan["links"], key=lambda use: -use["busy_s"])
+    ]
+
+
 def _share(time_s: float, span_s: float) -> float:
     return 0.0 if span_s <= 0 or not math.isfinite(span_s) else min(1.0, time_s / span_s)

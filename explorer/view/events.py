@@ -10,6 +10,7 @@ from typing import Any
 from explorer.view import text
 from explorer.view.comparison import Row, contradictions
 from explorer.view.plan_view import PlanView, devices, finite, plan_view, result_view
+from explorer.view.search import thinned
 from explorer.view.skeleton import skeleton
 from solvers.formats.workload import Workload
 from solvers.plan import Plan
@@ -37,8 +38,11 @@ def model(workload: Workload, known: Container[str]) -> Event:
     return {"kind": "model", "hash": found["hash"], "skeleton": None if found["hash"] in known else found}
 
 
-def progress(problem: Problem, planner: str, step: Progress, plan: Plan | None) -> Event:
-    """A step of the search, with the view of the incumbent if there is a new one."""
+def progress(
+    problem: Problem, planner: str, step: Progress, plan: Plan | None, since: Sequence[Progress] = ()
+) -> Event:
+    """A step of the search, with the view of the incumbent if there is a new one. since: the steps since the
+    last one that was told, this one left out."""
     view = None
     if plan is not None:
         view = plan_view(
@@ -55,6 +59,7 @@ def progress(problem: Problem, planner: str, step: Progress, plan: Plan | None) 
         "objective_s": finite(step.objective_s),
         "bound_s": finite(step.bound_s) or 0.0,
         "note": step.note,
+        "steps": thinned([*since, step]),
         "plan": view,
     }
 

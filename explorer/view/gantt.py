@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from explorer.view import text
@@ -33,12 +33,14 @@ def figure(
     rows: Rows | None = None,
     until_s: float | None = None,
     mark: tuple[str, float] | None = None,
+    hover: Callable[[Bars, int], str] | None = None,
 ) -> dict[str, Any]:
-    """A plotly figure: one trace per row, device and kind, transfers thin below the row.
+    """A plotly figure: one trace per row, device and kind, transfers thin below the row, or in the rows of
+    links.
 
     customdata of a bar is its position in ``found``. rows: by default the devices, of which shown keeps
     some (a filter). until_s: where the time axis ends, if not at span_s. mark: (label, seconds) of a line
-    across all rows.
+    across all rows. hover: what a bar says, if not what `words` does.
     """
     if rows is None:
         lanes = list(shown) if shown is not None else list(range(len(devices)))
@@ -54,40 +56,45 @@ def figure(
     for (row, _, kind), members in groups.items():
         crowd[row] += len(members) if kind != TRANSFER else 0
     most = max(crowd.values(), default=0)
+    middles = rows.middles()
+    say = hover or (lambda bars, i: _hover(bars, i, devices))
     data = [
-        _trace(found, members, row, device, kind, scale, devices, theme, most) for (row, device, kind), members
-        in sorted(groups.items())
-    ]  # fmt: skip
-    layout = _layout(rows.rows, span_s / scale, (until_s or span_s) / scale, scale, unit, theme)
+        _trace(found, members, rows.rows[row], middles[row], device, kind, scale, devices, theme, most, say)
+        for (row, device, kind), members in sorted(groups.items())
+    ]
+    layout = _layout(rows, span_s / scale, (until_s or span_s) / scale, scale, unit, theme)
     if mark is not None:
-        _add_mark(layout, mark[0], mark[1] / scale, len(rows.rows), theme)
+        _add_mark(layout, mark[0], mark[1] / scale, rows.total(), theme)
     return {"data": data, "layout": layout}
 
 
 def _trace(
     found: Bars,
     members: list[int],
-    row: int,
+    row: Row,
+    middle: float,
     device: int,
     kind: str,
     scale: float,
     devices: Sequence[str],
     theme: Theme,
     most: int,
+    say: Callable[[Bars, int], str],
 ) -> dict[str, Any]:
     transfer = kind == TRANSFER
+    thin = transfer and not row.links
     trace: dict[str, Any] = {
         "type": "bar",
         "orientation": "h",
         "name": f"{devices[device]} {KIND_WORDS[kind]}",
         "base": [round(found["start_s"][i] / scale, 6) for i in members],
         "x": [round((found["end_s"][i] - found["start_s"][i]) / scale, 6) for i in members],
-        "y": [row + (LINK_OFFSET if transfer else 0)] * len(members),
-        "width": LINK_BAR if transfer else BAR,
+        "y": [round(middle + (LINK_OFFSET if thin else 0), 4)] * len(members),
+        "width": LINK_BAR if thin else BAR * row.height,
         "customdata": members,
-        "hovertext": [_hover(found, i, devices) for i in members],
+        "hovertext": [say(found, i) for i in members],
         "hoverinfo": "text",
-        "marker": marker(device, kind, theme, 0.6 if most <= EDGED else 0.0),
+        "marker": marker(device, kind, theme, 0.6 if most <= EDGED else 0.0, transfer and len(row.devices) != 1),
     }
     if not transfer:
         numbers = [found["micro_batch"][i] for i in members] if most <= LABELLED and kind not in "RU" else []
@@ -102,9 +109,10 @@ def _trace(
     return trace
 
 
-def _layout(rows: Sequence[Row], span: float, until: float, scale: float, unit: str, theme: Theme) -> dict[str, Any]:
+def _layout(lanes: Rows, span: float, until: float, scale: float, unit: str, theme: Theme) -> dict[str, Any]:
     surface = SURFACES[theme]
     names = []
+    rows, middles = lanes.rows, lanes.middles()
     for row in rows:
         squares = "".join(f'<span style="color:{swatch(d, theme).fill}">■</span>' for d in row.devices[:MARKS])
         names.append(f"{squares} {text.plain(row.label)}")
@@ -120,7 +128,7 @@ def _layout(rows: Sequence[Row], span: float, until: float, scale: float, unit: 
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 11, "color": surface.text},
-        "shapes": backgrounds(rows, span, scale, theme),
+        "shapes": backgrounds(rows, middles, span, scale, theme),
         "xaxis": {
             "type": "linear",
             "side": "top",
@@ -134,9 +142,9 @@ def _layout(rows: Sequence[Row], span: float, until: float, scale: float, unit: 
             "tickfont": {"color": surface.quiet, "size": 10.5},
         },
         "yaxis": {
-            "range": [len(rows) - 0.45, -0.55],
+            "range": [lanes.total() - 0.45, -0.55],
             "fixedrange": True,
-            "tickvals": list(range(len(rows))),
+            "tickvals": [round(middle, 4) for middle in middles],
             "ticktext": names,
             "showgrid": False,
             "zeroline": False,
@@ -153,7 +161,7 @@ def _layout(rows: Sequence[Row], span: float, until: float, scale: float, unit: 
     }
 
 
-def _add_mark(layout: dict[str, Any], label: str, at: float, rows: int, theme: Theme) -> None:
+def _add_mark(layout: dict[str, Any], label: str, at: float, rows: float, theme: Theme) -> None:
     """A dashed line at ``at`` with its label below the rows, on the side where there is room."""
     surface = SURFACES[theme]
     foot = rows - 0.45 + FOOT * max(1.0, rows / 8)

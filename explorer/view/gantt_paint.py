@@ -13,11 +13,12 @@ HATCHES = {"B": "/", "I": "-", "W": "\\", "R": "x", "U": "."}
 """Plotly pattern of a kind; forwards are plain (devices from the ninth on have a pattern of their own)."""
 
 
-def marker(device: int, kind: str, theme: Theme, edge_width: float) -> dict[str, Any]:
-    """The marker of all bars of a kind on a device."""
+def marker(device: int, kind: str, theme: Theme, edge_width: float, of_sender: bool = False) -> dict[str, Any]:
+    """The marker of all bars of a kind on a device. of_sender: whether transfers are in its colour, where
+    nothing else tells who sends."""
     paint, surface = swatch(device, theme), SURFACES[theme]
     if kind == "T":
-        return {"color": surface.quiet, "line": {"width": 0}}
+        return {"color": paint.fill if of_sender else surface.quiet, "line": {"width": 0}}
     edge = {"width": edge_width, "color": surface.background}
     if kind == "F":
         found: dict[str, Any] = {"color": paint.fill, "line": edge}
@@ -42,14 +43,15 @@ def tint(phase: int, theme: Theme) -> str:
     return mix(surface.accent if phase == 0 else surface.warm, surface.background, share)
 
 
-def backgrounds(rows: Sequence[Row], span: float, scale: float, theme: Theme) -> list[dict[str, Any]]:
+def backgrounds(
+    rows: Sequence[Row], middles: Sequence[float], span: float, scale: float, theme: Theme
+) -> list[dict[str, Any]]:
     """Shapes below the bars, one a tone: the lanes, and the phases as bands that meet those of the next
     row, so that a pipeline's filling and emptying is a staircase. span: in units of ``scale`` seconds."""
-    half = BAR / 2
-    lanes = [(0.0, span, i, half) for i, row in enumerate(rows) if row.phases is None]
-    bands: dict[int, list[tuple[float, float, int, float]]] = {0: [], 2: []}
+    lanes = [(0.0, span, i, BAR / 2 * row.height) for i, row in zip(middles, rows, strict=True) if row.phases is None]
+    bands: dict[int, list[tuple[float, float, float, float]]] = {0: [], 2: []}
     steady = []
-    for i, row in enumerate(rows):
+    for i, row in zip(middles, rows, strict=True):
         if row.phases is None:
             continue
         warm, drain = row.phases[0] / scale, row.phases[1] / scale
@@ -60,7 +62,7 @@ def backgrounds(rows: Sequence[Row], span: float, scale: float, theme: Theme) ->
     return drawn + [_path(cells, tint(phase, theme)) for phase, cells in bands.items() if cells]
 
 
-def _path(cells: Sequence[tuple[float, float, int, float]], colour: str) -> dict[str, Any]:
+def _path(cells: Sequence[tuple[float, float, float, float]], colour: str) -> dict[str, Any]:
     """Rectangles (from, to, row, half its height) as one shape."""
     parts = [
         f"M{a:.6g},{row - half:.6g}L{b:.6g},{row - half:.6g}L{b:.6g},{row + half:.6g}L{a:.6g},{row + half:.6g}Z"

@@ -1,4 +1,4 @@
-"""The rows of the Gantt chart: a device each, or a stage each with its replicas as one."""
+"""The rows of the Gantt chart: a device each, or a stage each with its replicas as one; and links below."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from explorer.view import text
+from explorer.view.actions import TRANSFER
 from explorer.view.bars import Bars
 from explorer.view.phases import RowPhases, is_pipelined
 from explorer.view.stage_boxes import device_words
@@ -17,17 +18,24 @@ RowKind = Literal["devices", "stages"]
 MAX_STAGE_ROWS = 64
 """With more stages, rows are devices: a row of a few pixels says nothing."""
 HIDDEN = -1
+MAX_LINK_ROWS = 16
+"""The busiest links have a row each; more could not be told apart."""
+LINK_HEIGHT = 0.56
+"""Of a link's row, where a device's is 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """label: as people read it. devices: whose colours mark it. stage: the stage that is meant by it, or
-    -1. phases: see `explorer.view.phases`, None where there are none."""
+    -1. phases: see `explorer.view.phases`, None where there are none. links: positions of the links whose
+    transfers it shows. height: 1 is that of a device."""
 
     label: str
     devices: tuple[int, ...]
     stage: int = -1
     phases: RowPhases | None = None
+    links: tuple[int, ...] = ()
+    height: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,19 @@ class Rows:
     kind: RowKind
     rows: tuple[Row, ...]
     of_bar: tuple[int, ...]
+
+    def middles(self) -> tuple[float, ...]:
+        """Where each row's middle is, from the top; the first one's is 0."""
+        found: list[float] = []
+        edge = -0.5
+        for row in self.rows:
+            found.append(edge + row.height / 2)
+            edge += row.height
+        return tuple(found)
+
+    def total(self) -> float:
+        """The height of all rows."""
+        return sum(row.height for row in self.rows)
 
 
 def usual_kind(plan: Mapping[str, Any]) -> RowKind:
@@ -51,22 +72,67 @@ def can_stages(plan: Mapping[str, Any]) -> bool:
     return len(plan["stages"]) <= MAX_STAGE_ROWS
 
 
-def rows_of(plan: Mapping[str, Any], wanted: str) -> Rows:
-    """The rows of a plan's view. wanted: a RowKind, or "auto" for the usual one."""
+def shows_links(plan: Mapping[str, Any], wanted: str) -> bool:
+    """Whether links have rows of their own. wanted: "on", "off", or "auto": where operators are scheduled
+    one by one, since there a transfer is what an operator waits for."""
+    return bool(plan["links"]) and (wanted == "on" or (wanted != "off" and bool(plan["by_operator"])))
+
+
+def rows_of(plan: Mapping[str, Any], wanted: str, links: str = "off", found: Bars | None = None) -> Rows:
+    """The rows of a plan's view. wanted: a RowKind, or "auto" for the usual one; links: see `shows_links`;
+    found: the bars to place, if not all of the view's."""
     kind = usual_kind(plan) if wanted not in ("devices", "stages") else wanted
-    return stage_rows(plan) if kind == "stages" and can_stages(plan) else device_rows(plan)
+    given = plan["bars"] if found is None else found
+    rows = stage_rows(plan, given) if kind == "stages" and can_stages(plan) else device_rows(plan, given)
+    return _with_links(rows, plan, given) if shows_links(plan, links) else rows
 
 
-def device_rows(plan: Mapping[str, Any]) -> Rows:
+def device_rows(plan: Mapping[str, Any], found: Bars) -> Rows:
     """A row for every device of the cluster."""
     told = plan["phases"]["devices"] if is_pipelined(plan) else [None] * len(plan["devices"])
     rows = tuple(
         Row(text.short(device["name"], 12), (i,), -1, told[i]) for i, device in enumerate(plan["devices"])
     )  # fmt: skip
-    return Rows("devices", rows, tuple(plan["bars"]["device"]))
+    return Rows("devices", rows, tuple(found["device"]))
 
 
-def stage_rows(plan: Mapping[str, Any]) -> Rows:
+def path_rows(rows: Rows, plan: Mapping[str, Any]) -> list[int]:
+    """The row of every run of the critical path; HIDDEN where it has none."""
+    path = plan["path"]
+    first: dict[int, int] = {}
+    of_link: dict[int, int] = {}
+    for place, row in enumerate(rows.rows):
+        of_link.update((link, place) for link in row.links)
+        if not row.links:
+            for device in row.devices:
+                first.setdefault(device, place)
+    return [
+        of_link[link] if link in of_link else first.get(device, HIDDEN)
+        for device, link in zip(path["device"], path["link"], strict=True)
+    ]
+
+
+def _with_links(rows: Rows, plan: Mapping[str, Any], found: Bars) -> Rows:
+    """The rows with one more for each link, the busiest ones if there are many and the rest together."""
+    uses = plan["links"]
+    ranked = sorted(range(len(uses)), key=lambda i: (-uses[i]["busy_s"], i))
+    alone = ranked if len(uses) <= MAX_LINK_ROWS else ranked[: MAX_LINK_ROWS - 1]
+    rest = tuple(sorted(set(ranked) - set(alone)))
+    added = [
+        Row(text.short(uses[i]["label"], 16), tuple(uses[i]["senders"]) if len(uses[i]["senders"]) == 1 else (),
+            links=(i,), height=LINK_HEIGHT) for i in sorted(alone)
+    ]  # fmt: skip
+    if rest:
+        added.append(Row(f"{len(rest)} more links", (), links=rest, height=LINK_HEIGHT))
+    place = {link: len(rows.rows) + n for n, row in enumerate(added) for link in row.links}
+    of_bar = tuple(
+        place[link] if kind == TRANSFER and link >= 0 else row
+        for row, kind, link in zip(rows.of_bar, found["kind"], found["link"], strict=True)
+    )
+    return Rows(rows.kind, (*rows.rows, *added), of_bar)
+
+
+def stage_rows(plan: Mapping[str, Any], found: Bars) -> Rows:
     """A row for every stage, in the order of the stage view: by depth, then from top to bottom.
 
     Glue is on the row of the stage whose device it shares, and the bars of all replicas but the first are
@@ -91,7 +157,7 @@ def stage_rows(plan: Mapping[str, Any]) -> Rows:
         told = plan["phases"]["devices"][devices[0]] if alone else plan["phases"]["stages"][number]
         label = f"{number} · {text.short(device_words(devices, names), 12)}"
         rows.append(Row(label, tuple(devices), number, told if piped else None))
-    return Rows("stages", tuple(rows), _of_bar(plan["bars"], stages, row_of, shown))
+    return Rows("stages", tuple(rows), _of_bar(found, stages, row_of, shown))
 
 
 def _of_bar(

@@ -33,13 +33,19 @@ def box_facts(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[s
     if plan is not None:
         used = sorted({d for i in members for d in plan["placement"][i]})
         tags = tuple(plan["devices"][d]["name"] for d in used[:6]) + (("…",) if len(used) > 6 else ())
-        rows.append(("Stages", text.listing([str(s) for s in _stages(members, plan)], 6)))
+        if not plan["by_operator"]:
+            rows.append(("Stages", text.listing([str(s) for s in _stages(members, plan)], 6)))
         rows.append(("Fwd / bwd time", _times(members, skeleton, plan)))
     held = sum(skeleton["params"][i] for i in members)
     rows.append(("Parameters", text.nbytes(held) if held else text.NOTHING))
     if plan is not None:
         saved = sum(skeleton["saved"][i][0] + skeleton["saved"][i][1] * plan["samples"] for i in members)
-        rows.append(("Saved per micro-batch", text.nbytes(saved) if saved else text.NOTHING))
+        rows.append(
+            (
+                "Saved activations" if plan["by_operator"] else "Saved per micro-batch",
+                text.nbytes(saved) if saved else text.NOTHING,
+            )
+        )
         rows += _exchanged(element, view, skeleton, plan)
     actions = []
     if element in view.expandable:
@@ -60,7 +66,7 @@ def device_facts(device: int, plan: Mapping[str, Any]) -> Facts | None:
     cap = told["memory_bytes"]
     rows = (
         ("Kind", told["kind"]),
-        ("Stages", text.listing([str(s) for s in stages], 6)),
+        *([] if plan["by_operator"] else [("Stages", text.listing([str(s) for s in stages], 6))]),
         ("Operators", text.count(held)),
         ("Busy", text.percent(plan["busy_s"][device] / plan["span_s"] if plan["span_s"] else 0.0)),
         ("Compute", text.seconds(plan["busy_s"][device])),

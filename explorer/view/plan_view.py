@@ -8,12 +8,17 @@ from typing import Any
 
 from explorer.view.bars import bars
 from explorer.view.charts import memory_curve
+from explorer.view.lanes import link_uses
+from explorer.view.moves import UNKNOWN, endpoints
+from explorer.view.operator_bars import operator_bars
+from explorer.view.path import path_view
 from explorer.view.phases import plan_phases
+from explorer.view.search import thinned
 from explorer.view.stage_graph import again_s, stage_edges, stage_facts
 from explorer.view.why import breakdown
 from solvers.evaluate import examine
 from solvers.plan import Plan
-from solvers.problem import Objective, Problem
+from solvers.problem import Execution, Objective, Problem
 from solvers.result import Progress, Result, Status
 
 PlanView = dict[str, Any]
@@ -36,12 +41,21 @@ def plan_view(
     """The view of a plan, final or incumbent, under the problem's objective.
 
     placement: per operator the list of its devices; stage_of: per operator its stage; stages,
-    stage_edges: see `stage_facts` and `stage_edges`; phases: see `plan_phases`; bars: see `bars`; span_s:
-    the end of the schedule drawn; seconds: per operator its compute time for one micro-batch; bottleneck:
-    the device that decides the objective.
+    stage_edges: see `stage_facts` and `stage_edges`; phases: see `plan_phases`; bars: see `bars`; by_operator:
+    whether the schedule is one of single operators, with all_spans of it as bars (see `operator_bars`);
+    links: see `link_uses`; path: see `path_view`; span_s: the end of the schedule drawn; seconds: per
+    operator its compute time for one micro-batch; bottleneck: the device that decides the objective.
     """
     metrics, schedule = examine(problem, plan)
     span_s = schedule.makespan_s
+    by_operator = problem.objective is Objective.MAKESPAN and problem.execution is Execution.OPERATOR
+    told = devices(problem)
+    names = [device["name"] for device in told]
+    links = link_uses(schedule, names)
+    at = {use["resource"]: i for i, use in enumerate(links)}
+    senders = endpoints(problem, schedule) if by_operator else [UNKNOWN] * len(schedule.spans)
+    found, whole = operator_bars(schedule, senders, at) if by_operator else (
+        bars(schedule, again_s=again_s(plan, schedule), links=at), False)  # fmt: skip
     busy = schedule.busy_per_device_s()
     loads = metrics.load_s if problem.objective is Objective.MAX_LOAD else busy
     bottleneck = max(range(len(loads)), key=lambda d: loads[d])
@@ -60,8 +74,8 @@ def plan_view(
         "bound_s": finite(bound_s) or 0.0,
         "runtime_s": runtime_s,
         "notes": list(notes),
-        "trace": [[p.elapsed_s, finite(p.objective_s), finite(p.bound_s), p.note] for p in trace],
-        "devices": devices(problem),
+        "trace": thinned(trace),
+        "devices": told,
         "placement": placement,
         "stage_of": stage_of,
         "stages": stage_facts(plan, schedule, edges),
@@ -72,7 +86,11 @@ def plan_view(
         "mini_batch": problem.mini_batch,
         "modules": [o.module_path for o in problem.graph.operators],
         "seconds": _seconds(problem, placement, samples),
-        "bars": bars(schedule, again_s=again_s(plan, schedule)),
+        "bars": found,
+        "by_operator": by_operator,
+        "all_spans": whole,
+        "links": links,
+        "path": path_view(schedule, senders, [o.name for o in problem.graph.operators], names, at),
         "spans": len(schedule.spans),
         "span_s": span_s,
         "busy_s": list(busy),
@@ -105,7 +123,7 @@ def result_view(result: Result) -> PlanView | None:
         stop_reason=str(result.stop_reason),
         runtime_s=result.runtime_s,
         notes=result.notes,
-        trace=result.trace[-200:],
+        trace=result.trace,
     )
 
 

@@ -26,6 +26,7 @@ MAX_NAME = 200
 DTYPES = ("fp32", "bf16", "fp16")
 GRAPHS = ("operators", "stages")
 ROWS = ("auto", "devices", "stages")
+LINKS = ("auto", "on", "off")
 IN_SEQUENCE = "/in-sequence"
 """After the name of a planner in a pair: its plan under the setting ``in_sequence``."""
 PAIR = ("graph-pipeline", "pipedream-iter" + IN_SEQUENCE)
@@ -38,11 +39,14 @@ E = TypeVar("E", bound=StrEnum)
 class Look:
     """What the page draws of a plan. graph: of GRAPHS, what the boxes are. rows: of ROWS, what a row of
     the schedule is. pair: two planners (see IN_SEQUENCE) whose plans are shown in turn, at one time scale;
-    or none."""
+    or none. links: of LINKS, whether links have rows of their own. path: whether the critical path is
+    drawn over the schedule."""
 
     graph: str = "operators"
     rows: str = "auto"
     pair: tuple[str, ...] = ()
+    links: str = "auto"
+    path: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,9 @@ def parse_look(raw: Mapping[str, Any], choices: Choices, before: Look | None = N
         _one_of(raw, "graph", GRAPHS, default=before.graph) or before.graph,
         _one_of(raw, "rows", ROWS, default="auto" if raw.get("rows") == "auto" else before.rows) or before.rows,
         _pair(raw, choices, before.pair),
+        _one_of(raw, "link_rows", LINKS, default="auto" if raw.get("link_rows") == "auto" else before.links)
+        or before.links,
+        before.path if _given(raw, "path") is None else _boolean(raw, "path") or False,
     )
 
 
@@ -164,6 +171,8 @@ def to_dict(session: Session) -> dict[str, Any]:
         "graph": session.look.graph if session.look.graph != "operators" else None,
         "rows": session.look.rows if session.look.rows != "auto" else None,
         "pair": ",".join(session.look.pair) or None,
+        "link_rows": session.look.links if session.look.links != "auto" else None,
+        "path": session.look.path or None,
     }
     return {key: value for key, value in found.items() if value is not None}
 

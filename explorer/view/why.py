@@ -11,6 +11,8 @@ from explorer.view import text
 
 TIGHT = 0.97
 """A device whose peak reaches this share of its cap has no room to take more work."""
+SHOWN_PARTS = 6
+"""Parts of a critical path in the panel; the rest is one more."""
 OBJECTIVE_WORDS = {"iteration": "iteration time", "makespan": "makespan", "max-load": "max-load"}
 CONTIGUITY_WORDS = {
     "acyclic": "stages that form a chain of downsets",
@@ -45,17 +47,25 @@ def breakdown(spans: Sequence[tuple[int, int, float, float]], device: int, span_
 
 
 def explain(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """The why panel: headline, parts [{name, share, text}], binding, proof, and the gauge's numbers."""
+    """The why panel: headline, parts [{key, device, name, share, text}], binding, heaviest [{operator, words,
+    text}], proof, and the gauge's numbers. Where operators are scheduled one by one, the parts are those of
+    the critical path and heaviest the longest spans on it; else the parts are those of the bottleneck."""
+    on_path = plan["by_operator"]
     return {
-        "headline": _headline(plan),
-        "parts": _parts(plan),
-        "binding": _binding(plan),
+        "headline": f"{plan['path']['sentence']}." if on_path else _headline(plan),
+        "parts": path_parts(plan["path"]["parts"]) if on_path else _parts(plan),
+        "binding": _binding_path(plan) if on_path else _binding(plan),
+        "heaviest": [
+            {"operator": heavy["operator"], "device": heavy["device"], "words": heavy["words"],
+             "text": f"{text.seconds(heavy['seconds'])} · {text.percent(heavy['share'])}"}
+            for heavy in (plan["path"]["heaviest"] if on_path else [])
+        ],
         "proof": _proof(plan),
         "bound": text.seconds(plan["bound_s"]),
         "objective": text.seconds(plan["objective_s"]),
         "bound_share": _ratio(plan["bound_s"], plan["objective_s"]),
         "notes": [note[:1].upper() + note[1:] for note in plan["notes"]],
-    }
+    }  # fmt: skip
 
 
 def _headline(plan: Mapping[str, Any]) -> str:
@@ -111,19 +121,60 @@ def _parts(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _binding(plan: Mapping[str, Any]) -> str:
+def path_parts(parts: Sequence[Mapping[str, Any]], shown: int = SHOWN_PARTS) -> list[dict[str, Any]]:
+    """The parts of a critical path for the panel: the largest ones, the others as one; whole percents that
+    add up."""
+    told = list(parts[:shown]) if len(parts) > shown + 1 else list(parts)
+    rest = parts[len(told) :]
+    rows = [
+        {"key": part["kind"], "device": part["device"], "name": part["words"], "share": part["share"]} for part in told
+    ]
+    if rest:
+        share = sum(part["share"] for part in rest)
+        rows.append({"key": "others", "device": -1, "name": f"{len(rest)} others", "share": share})
+    whole = text.percents([row["share"] for row in rows])
+    return [row | {"text": f"{percent} %"} for row, percent in zip(rows, whole, strict=False)]
+
+
+def _binding_path(plan: Mapping[str, Any]) -> str:
+    """What would have to become faster, or whether memory leaves no choice."""
+    tight, room = _memory(plan)
+    if tight:
+        return tight
+    moving = sum(part["share"] for part in plan["path"]["parts"] if part["kind"] == "transfer")
+    used = [busy for busy in plan["busy_s"] if busy > 0]
+    if moving >= 0.5:
+        return f"Transfers bind: the critical path spends {text.percent(moving)} on links." + room
+    busiest = max(used, default=0.0) / (plan["span_s"] or 1.0)
+    if busiest >= TIGHT:
+        name = plan["devices"][plan["busy_s"].index(max(used))]["name"]
+        return f"Work on {name} binds: it is busy {text.percent(busiest)} of the step." + room
+    return (
+        f"Dependencies bind: the busiest device works {text.percent(busiest)} of the step, and the critical path"
+        f" spends {text.percent(moving)} on links." + room
+    )
+
+
+def _memory(plan: Mapping[str, Any]) -> tuple[str, str]:
+    """("Memory binds: ...", "") or ("", that it does not, if there are caps)."""
     full = [
         (curve["peak_bytes"] / device["memory_bytes"], device["name"])
         for device, curve in zip(plan["devices"], plan["memory"], strict=True)
         if device["memory_bytes"]
     ]
-    parts = plan["breakdown"]
-    name = plan["devices"][plan["bottleneck"]]["name"]
     tight = sorted((f for f in full if f[0] >= TIGHT), reverse=True)
     if tight:
         names = text.listing([n for _, n in tight], 3)
-        return f"Memory binds: {names} at {text.percent(tight[0][0])} of the cap."
-    room = f" Memory does not: {text.percent(1 - max(full)[0])} free at the fullest device." if full else ""
+        return f"Memory binds: {names} at {text.percent(tight[0][0])} of the cap.", ""
+    return "", f" Memory does not: {text.percent(1 - max(full)[0])} free at the fullest device." if full else ""
+
+
+def _binding(plan: Mapping[str, Any]) -> str:
+    parts = plan["breakdown"]
+    name = plan["devices"][plan["bottleneck"]]["name"]
+    tight, room = _memory(plan)
+    if tight:
+        return tight
     ramp_words = (
         f"The one pass binds: {name} idles before its first operator and after its last."
         if plan["objective"] == "makespan"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import replace
 from typing import Any
 
-from explorer.view import text
+from explorer.view import search, text
 from explorer.view.elements import expanded_to, readable_depth
 from explorer.view.events import Event
 from explorer.view.session import Choices, Session, parse, to_query
@@ -58,6 +58,7 @@ class Conversation(PairTalk):
             "stop-comparing": self._stop_comparing,
             "show-row": self._show_row,
             "view": self._view,
+            "window": self._window,
             "pair": self._pair,
             "unpair": self._unpair,
             "show-pair": self._show_pair,
@@ -88,7 +89,9 @@ class Conversation(PairTalk):
             self._tell_comparison()
         self.before_s = self.shown_s
         turn = self.turn = next(self.turns)
-        self._status("solving", session.planner, "…", query=to_query(session))
+        self.steps = []
+        self.send(drawing.search_message([], True, 0.0))
+        self._status("solving", session.planner, "…", query=to_query(session), elapsed_s=0.0)
         request = SolveRequest(
             session.model, session.settings, session.planner, session.time_limit_s, frozenset(self.skeletons)
         )
@@ -188,16 +191,21 @@ class Conversation(PairTalk):
         self.send({"type": "props", "props": props})
 
     def _progress(self, event: Event) -> None:
+        self.steps = search.evenly([*self.steps, *event["steps"]])
         if event["plan"] is not None:
             self.plan, self.drawn, self.answered = event["plan"], self.session, None
             self._draw("incumbent")
-        bits = [text.seconds(event["elapsed_s"])]
+        elif self.plan is not None and self.answered is None and self.drawn is self.session:
+            self._rebound(event["bound_s"])
+        self.send(drawing.search_message(self.steps, True, event["elapsed_s"]))
+        bits = []
         if event["objective_s"]:
             gap = 1 - event["bound_s"] / event["objective_s"]
             bits += [text.seconds(event["objective_s"]), f"gap {text.percent(max(0.0, gap))}"]
         elif event["bound_s"]:
             bits.append(f"bound {text.seconds(event['bound_s'])}")
-        self._status("solving", self.session.planner if self.session else "", " · ".join(bits))
+        words = " · ".join(bits)
+        self._status("solving", self.session.planner if self.session else "", words, elapsed_s=event["elapsed_s"])
 
     def _on_comparison(self, event: Event) -> None:
         comparing = self.comparing
@@ -238,7 +246,9 @@ class Conversation(PairTalk):
             self._stand(state, event["planner"], "infeasible" if state == "infeasible" else "no plan")
             return
         self.plan, self.drawn, self.answered = event["plan"], self.session, event
+        self.steps = list(event["plan"]["trace"])
         self._draw("final")
+        self.send(drawing.search_message(self.steps, False, event["runtime_s"]))
         self.shown_s = self.plan["objective_s"]
         self._stand(*_outcome(event), query)
         self._follow()

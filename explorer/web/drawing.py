@@ -8,10 +8,14 @@ from typing import Any
 
 from dash import html
 
-from explorer.view import charts, elements, gantt, gantt_rows, stage_boxes, text
+from explorer.view import charts, elements, gantt, gantt_rows, operator_bars, search, stage_boxes, text
+from explorer.view.bars import Bars
 from explorer.view.bars import table as bars_table
 from explorer.view.elements import GraphView
+from explorer.view.gantt_rows import Rows
+from explorer.view.operator_words import OperatorWords
 from explorer.view.palette import Theme
+from explorer.view.session import Look
 from explorer.view.skeleton import Skeleton
 from explorer.web import ids, panels, stage_panel
 
@@ -53,55 +57,167 @@ def plan_message(
     plan: Mapping[str, Any],
     theme: Theme,
     before_s: float | None,
-    rows: str = "auto",
+    look: Look | None = None,
     beside: tuple[str, float] | None = None,
 ) -> Message:
-    """Everything a new plan changes on the page, but the tables that are shut. rows: what a row of the
-    schedule is; beside: name and end of another plan at whose time scale this one is drawn."""
-    names = [d["name"] for d in plan["devices"]]
-    found = plan["bars"]
+    """Everything a new plan changes on the page, but the tables that are shut. look: rows and links of the
+    schedule; beside: name and end of another plan at whose time scale this one is drawn."""
+    look = look or Look()
     until_s = max(plan["span_s"], beside[1] if beside else 0.0)
     scale, _ = text.time_unit(until_s or 1.0)
     mark = None
     if beside is not None and abs(beside[1] / (plan["span_s"] or 1.0) - 1) > SAME_END:
         mark = (f"{beside[0]} ends at {text.seconds(beside[1])}", beside[1])
-    lanes = gantt_rows.rows_of(plan, rows)
-    merged = plan["spans"] > len(found["device"])
-    note = f"{plan['spans']:,} spans as {len(found['device']):,} bars" if merged else text.plural(plan["spans"], "span")
-    order = "one pass" if plan["pipeline"] == "none" else plan["pipeline"].upper()
+    shown, merged = _drawn(plan, (0.0, until_s))
+    lanes = gantt_rows.rows_of(plan, look.rows, look.links, shown)
     stages = stage_boxes.stage_boxes(plan)
     return {
         "type": "plan",
-        "figure": gantt.figure(found, names, plan["span_s"], theme, None, lanes, until_s, mark),
-        "bars": {
-            "row": lanes.of_bar,
-            "device": found["device"],
-            "stage": found["stage"],
-            "micro": found["micro_batch"],
-            "kind": found["kind"],
-            "to": found["to_device"],
-            "start": [round(s / scale, 6) for s in found["start_s"]],
-            "end": [round(s / scale, 6) for s in found["end_s"]],
-        },
+        "figure": _figure(plan, shown, skeleton, lanes, theme, until_s, mark),
+        "bars": _columns(plan, shown, lanes.of_bar, skeleton, scale),
+        "spans": _spans(plan, look, skeleton, scale) if merged else None,
+        "detail": {"merged": merged, "from": 0.0, "to": until_s / scale},
         "rows": {
             "kind": lanes.kind,
             "stages": [row.stage for row in lanes.rows],
             "devices": [row.devices for row in lanes.rows],
+            "middle": [round(middle, 4) for middle in lanes.middles()],
+            "height": [row.height for row in lanes.rows],
+            "link": [bool(row.links) for row in lanes.rows],
             "can": gantt_rows.can_stages(plan),
+            "can_link": bool(plan["links"]),
+            "links": any(row.links for row in lanes.rows),
+            "path": look.path,
         },
-        "devices": names,
+        "path": _path(plan, lanes, scale),
+        "by_operator": plan["by_operator"],
+        "can_draw_stages": not stages["too_many"],
+        "devices": [d["name"] for d in plan["devices"]],
         "dag": stages,
         "memory": charts.memory_cards(plan),
         "props": {
             ids.KPIS: {"children": panels.kpis(plan, before_s)},
             ids.WHY: {"children": panels.why_panel(plan)},
             ids.MINI_BATCH: {"placeholder": f"auto: {plan['mini_batch']:,}"},
-            ids.GANTT_COUNT: {"children": f"{order} · {note}"},
+            ids.GANTT_COUNT: {"children": _count(plan, shown)},
             ids.GANTT_LEGEND: {"children": stage_panel.legend(plan)},
             ids.STAGES_NOTE: {"children": stages["note"]},
         },
         **_overlay(view, skeleton, plan),
     }
+
+
+def window_message(
+    skeleton: Skeleton, plan: Mapping[str, Any], theme: Theme, look: Look, window: tuple[float, float], until_s: float
+) -> Message:
+    """The bars to draw while ``window`` (from and to, in the unit of the axis) is in sight; until_s: where
+    the axis of the whole ends."""
+    scale, _ = text.time_unit(until_s or 1.0)
+    shown, merged = _drawn(plan, (window[0] * scale, window[1] * scale))
+    lanes = gantt_rows.rows_of(plan, look.rows, look.links, shown)
+    return {
+        "type": "bars",
+        "data": _figure(plan, shown, skeleton, lanes, theme, until_s, None)["data"],
+        "bars": _columns(plan, shown, lanes.of_bar, skeleton, scale),
+        "detail": {"merged": merged, "from": window[0], "to": window[1]},
+    }
+
+
+def search_message(steps: list[search.Step], running: bool, elapsed_s: float | None = None) -> Message:
+    """The chart of a search: what `search.curve` says, with its numbers as text."""
+    told = search.curve(steps, elapsed_s)
+    gap = 1 - told["bound_s"] / told["best_s"] if told["best_s"] else None
+    bound = text.seconds(told["bound_s"]) if told["bound_s"] else "none proved"
+    words = "No plan yet."
+    if told["best_s"] is not None:
+        better = 1 - told["best_s"] / told["first_s"]
+        found = text.plural(told["plans"], "plan")
+        words = f"{found} in {text.seconds(told['end_s'])}" + (
+            f": {text.seconds(told['first_s'])} to {text.seconds(told['best_s'])}, −{text.percent(better)}"
+            if told["plans"] > 1 else f": {text.seconds(told['best_s'])}"
+        )  # fmt: skip
+    return {
+        "type": "search",
+        "running": running,
+        "elapsed_s": told["end_s"],
+        "curve": told | {
+            "high": text.seconds(told["high_s"]),
+            "low": text.seconds(told["low_s"]),
+            "end": text.seconds(told["end_s"]),
+            "best_text": text.seconds(told["best_s"]),
+            "bound_text": bound,
+            "gap": text.percent(gap) if gap is not None and told["bound_s"] else text.NOTHING,
+            "words": words,
+        },
+    }  # fmt: skip
+
+
+def _drawn(plan: Mapping[str, Any], window: tuple[float, float]) -> tuple[Bars, bool]:
+    """The bars to draw for a window in seconds, and whether there are runs among them that come apart."""
+    if not plan["by_operator"]:
+        return plan["bars"], False
+    return operator_bars.drawn(plan["bars"], window)
+
+
+def _figure(
+    plan: Mapping[str, Any],
+    shown: Bars,
+    skeleton: Skeleton,
+    lanes: Rows,
+    theme: Theme,
+    until_s: float,
+    mark: tuple[str, float] | None,
+) -> dict[str, Any]:
+    names = [d["name"] for d in plan["devices"]]
+    hover = None
+    if plan["by_operator"]:
+        hover = OperatorWords(plan["bars"], skeleton["names"], names, plan["links"]).hover
+    return gantt.figure(shown, names, plan["span_s"], theme, None, lanes, until_s, mark, hover)
+
+
+def _columns(
+    plan: Mapping[str, Any], found: Bars, rows: tuple[int, ...], skeleton: Skeleton, scale: float
+) -> dict[str, Any]:
+    """Bars as the browser needs them. key: what is highlighted together, the stage of a bar or, where
+    operators are scheduled one by one, the forward operator that it belongs to."""
+    anchors = skeleton["anchors"]
+    return {
+        "row": rows,
+        "device": found["device"],
+        "stage": found["stage"],
+        "key": [anchors[o] if o >= 0 else -1 for o in found["operator"]] if plan["by_operator"] else found["stage"],
+        "operator": found["operator"],
+        "micro": found["micro_batch"],
+        "kind": found["kind"],
+        "to": found["to_device"],
+        "start": [round(s / scale, 6) for s in found["start_s"]],
+        "end": [round(s / scale, 6) for s in found["end_s"]],
+    }
+
+
+def _spans(plan: Mapping[str, Any], look: Look, skeleton: Skeleton, scale: float) -> dict[str, Any]:
+    """All bars of a schedule, for what is highlighted where runs are drawn."""
+    found = plan["bars"]
+    told = _columns(plan, found, gantt_rows.rows_of(plan, look.rows, look.links).of_bar, skeleton, scale)
+    return {name: told[name] for name in ("row", "device", "stage", "key", "to", "start", "end")}
+
+
+def _path(plan: Mapping[str, Any], lanes: Rows, scale: float) -> dict[str, Any]:
+    path = plan["path"]
+    return {
+        "row": gantt_rows.path_rows(lanes, plan),
+        "link": [link >= 0 for link in path["link"]],
+        "start": [round(s / scale, 6) for s in path["start_s"]],
+        "end": [round(s / scale, 6) for s in path["end_s"]],
+    }
+
+
+def _count(plan: Mapping[str, Any], shown: Bars) -> str:
+    """ "one pass · 2,594 spans", or as how many bars they are drawn."""
+    bars = len(shown["device"])
+    order = "one pass" if plan["pipeline"] == "none" else plan["pipeline"].upper()
+    merged = f"{plan['spans']:,} spans as {bars:,} bars"
+    return f"{order} · {merged if plan['spans'] > bars else text.plural(plan['spans'], 'span')}"
 
 
 def tables(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any], shown: frozenset[str]) -> dict[str, Any]:
@@ -114,7 +230,7 @@ def tables(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any], shown: 
     if ids.GANTT_TABLE in shown:
         names = [d["name"] for d in plan["devices"]]
         columns = [("device", "Device"), ("what", "What"), ("start", "Start"), ("end", "End"), ("took", "Took")]
-        rows = bars_table(plan["bars"], names)
+        rows = bars_table(plan["bars"], names, operators=skeleton["names"])
         props[ids.GANTT_TABLE] = {"children": panels.table(columns, rows, "Schedule", text_columns=2)}
     if ids.STAGE_TABLE in shown:
         columns = [
@@ -154,4 +270,7 @@ def _overlay(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]) -> di
             for edge, (label, size) in found["cuts"].items()
         },
         "stages": {name: sorted({plan["stage_of"][i] for i in members}) for name, members in view.boxes.items()},
+        "keys": {name: sorted({skeleton["anchors"][i] for i in members}) for name, members in view.boxes.items()}
+        if plan["by_operator"]
+        else None,
     }

@@ -58,7 +58,7 @@ class PairTalk(Picture):
             self.pairing.tried = frozenset()
             self._follow()
             self._tell_pair()
-        if self.look.rows != before.rows:
+        if (self.look.rows, self.look.links) != (before.rows, before.links):
             self._draw("rows")
 
     def _pair(self, _: Mapping[str, Any]) -> None:
@@ -182,8 +182,13 @@ class PairTalk(Picture):
         self.standing = (state, what, more)
         self._status(state, what, more, query)
 
-    def _status(self, state: str, what: str, more: str, query: str | None = None) -> None:
-        message = {"type": "status", "state": state, "what": what, "more": more, "turn": self.turn}
+    def _status(
+        self, state: str, what: str, more: str, query: str | None = None, elapsed_s: float | None = None
+    ) -> None:
+        """elapsed_s: of a search that goes on, so that the page can count."""
+        message: Message = {"type": "status", "state": state, "what": what, "more": more, "turn": self.turn}
+        if elapsed_s is not None:
+            message["elapsed_s"] = elapsed_s
         self.send(message if query is None else message | {"query": query})
 
     @abstractmethod

@@ -26,10 +26,17 @@ def kpis(plan: Mapping[str, Any], before_s: float | None) -> list[Component]:
     ]
     optimal = plan["status"] == "OPTIMAL"
     gap = 1 - plan["bound_s"] / objective if objective else 0.0
+    middle = (
+        _one_pass(plan)
+        if plan["objective"] == "makespan"
+        else [
+            _kpi("Throughput", text.rate(metrics["throughput_per_s"]), f"mini-batch {plan['mini_batch']:,}"),
+            _kpi("Bubble", text.percent(metrics["bubble"]), f"micro-batches {_micro_batches(plan)}"),
+        ]
+    )
     return [
         _kpi(MAIN_KPI[plan["objective"]], text.seconds(objective), *_change(objective, before_s)),
-        _kpi("Throughput", text.rate(metrics["throughput_per_s"]), f"mini-batch {plan['mini_batch']:,}"),
-        _kpi("Bubble", text.percent(metrics["bubble"]), f"micro-batches {_micro_batches(plan)}"),
+        *middle,
         _kpi("Peak memory", text.nbytes(peak), f"{text.percent(max(caps))} of cap" if caps else "no cap"),
         _kpi(
             "Lower bound",
@@ -37,6 +44,21 @@ def kpis(plan: Mapping[str, Any], before_s: float | None) -> list[Component]:
             "proved optimal" if optimal else f"gap {text.percent(gap)}" if plan["bound_s"] else "none proved",
             "good" if optimal else "",
         ),
+    ]
+
+
+def _one_pass(plan: Mapping[str, Any]) -> list[Component]:
+    """Throughput and idle time where there is one pass, and nothing is overlapped with the next one."""
+    span = plan["span_s"]
+    used = [busy for busy in plan["busy_s"] if busy > 0]
+    idle = 1 - sum(used) / (span * len(used)) if span and used else 0.0
+    moved = sum(use["nbytes"] for use in plan["links"])
+    on = text.plural(len(used), "device")
+    return [
+        _kpi(
+            "Throughput", text.rate(plan["mini_batch"] / span if span else None), f"{plan['mini_batch']:,} in one pass"
+        ),
+        _kpi("Idle", text.percent(max(0.0, idle)), f"of {on}, {text.nbytes(moved)} sent" if moved else f"of {on}"),
     ]
 
 
@@ -77,15 +99,16 @@ def why_panel(plan: Mapping[str, Any]) -> list[Component]:
         html.H2("Why this plan"),
         html.P(told["headline"]),
         html.Div(
-            [html.I(className=f"part {p['key']}", style={"flexGrow": p["share"]}) for p in told["parts"] if p["share"]],
+            [html.I(className=_part(p), style={"flexGrow": p["share"]}) for p in told["parts"] if p["share"]],
             className="stack",
             **{"aria-hidden": "true"},
         ),
         html.Ul(
-            [html.Li([html.I(className=f"part {p['key']}"), p["name"], html.B(p["text"])]) for p in told["parts"]],
+            [html.Li([html.I(className=_part(p)), p["name"], html.B(p["text"])]) for p in told["parts"]],
             className="parts",
         ),
         html.Div(told["binding"], className="bind"),
+        *_heaviest(told["heaviest"]),
         html.H2("Proved"),
         html.Div(
             [
@@ -103,6 +126,28 @@ def why_panel(plan: Mapping[str, Any]) -> list[Component]:
         html.P(told["proof"], className="small quiet"),
         *[html.P(note, className="small quiet") for note in told["notes"]],
     ]
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    """The class of a part's swatch: a device's colour, or a grey."""
+    device = part.get("device", -1)
+    return f"part s{device % 32}" if device >= 0 else f"part {part['key']}"
+
+
+def _heaviest(rows: Sequence[Mapping[str, Any]]) -> list[Component]:
+    """The longest spans of the critical path; a click shows where they are."""
+    if not rows:
+        return []
+    items = [
+        html.Button(
+            [html.Span(row["words"]), html.B(row["text"])],
+            className="heavy",
+            title="Show it in the schedule and in the graph",
+            **{"data-reveal": str(row["operator"])},
+        )
+        for row in rows
+    ]
+    return [html.H3("Longest on the path"), html.Div(items, className="heaviest")]
 
 
 def inspector(facts: Facts | None) -> list[Component]:
@@ -126,11 +171,12 @@ def _tag(label: str) -> Component:
     return html.Span(label, className="tag")
 
 
-def device_table(plan: Mapping[str, Any]) -> Component:
+def device_table(plan: Mapping[str, Any]) -> list[Component]:
+    """What devices do with their time and memory and, where there are several links, what those carry."""
     columns = [
         ("name", "Device"),
         ("kind", "Kind"),
-        ("stages", "Stages"),
+        *([] if plan["by_operator"] else [("stages", "Stages")]),
         ("operators", "Operators"),
         ("busy", "Busy"),
         ("compute", "Compute"),
@@ -139,7 +185,11 @@ def device_table(plan: Mapping[str, Any]) -> Component:
         ("peak", "Peak memory"),
         ("of_cap", "Of cap"),
     ]
-    return table(columns, charts.device_rows(plan), "Devices", text_columns=2)
+    devices = table(columns, charts.device_rows(plan), "Devices", text_columns=2)
+    if not plan["links"]:
+        return [devices]
+    columns = [("name", "Link"), ("transfers", "Transfers"), ("bytes", "Bytes"), ("busy", "Busy"), ("time", "Time")]
+    return [devices, table(columns, charts.link_rows(plan), "Links", text_columns=1)]
 
 
 def table(

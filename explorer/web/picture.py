@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -10,7 +11,9 @@ from typing import Any
 from explorer.view import versus
 from explorer.view.elements import GraphView, depths, expanded_to, graph_view
 from explorer.view.inspect import box_facts, device_facts
+from explorer.view.operator_facts import operator_facts
 from explorer.view.palette import Theme
+from explorer.view.search import Step
 from explorer.view.session import Look, Session, member
 from explorer.view.skeleton import Skeleton
 from explorer.view.stage_boxes import stage_facts
@@ -47,6 +50,8 @@ class Picture:
         self.comparing = Comparing()
         self.pairing = Pairing()
         self.at_scale = False
+        self.until_s = 0.0
+        self.steps: list[Step] = []
 
     def _theme(self, message: Mapping[str, Any]) -> None:
         self.theme = "dark" if message.get("theme") == "dark" else "light"
@@ -76,7 +81,7 @@ class Picture:
 
     def _select(self, message: Mapping[str, Any]) -> None:
         kind, which = message.get("kind"), str(message.get("id"))[:400]
-        self.selected = (kind, which) if kind in ("box", "device", "stage") else None
+        self.selected = (kind, which) if kind in ("box", "device", "stage", "operator") else None
         self._inspect()
 
     def _open(self, message: Mapping[str, Any]) -> None:
@@ -99,8 +104,9 @@ class Picture:
         started = time.perf_counter()
         beside = self._beside()
         self.at_scale = beside is not None
+        self.until_s = max(self.plan["span_s"], beside[1] if beside else 0.0)
         message = drawing.plan_message(
-            self.view, self.skeleton, self.plan, self.theme, self.before_s, self.look.rows, beside
+            self.view, self.skeleton, self.plan, self.theme, self.before_s, self.look, beside
         )
         message["props"] |= self._tables() | self._inspector() | self._around()
         done = time.perf_counter()
@@ -114,6 +120,23 @@ class Picture:
             },
         }
         self.send(message)
+
+    def _window(self, message: Mapping[str, Any]) -> None:
+        """Another part of the schedule is in sight: its bars at that scale."""
+        start, end = (message.get(key) for key in ("from", "to"))
+        if self.plan is None or self.skeleton is None or not self.plan["by_operator"]:
+            return
+        if not all(isinstance(value, (int, float)) and math.isfinite(value) for value in (start, end)) or start >= end:
+            return
+        window = (float(start), float(end))
+        self.send(drawing.window_message(self.skeleton, self.plan, self.theme, self.look, window, self.until_s))
+
+    def _rebound(self, bound_s: float) -> None:
+        """The same plan under a better bound."""
+        if self.plan is not None:
+            self.plan = {**self.plan, "bound_s": bound_s}
+            props = {ids.KPIS: {"children": panels.kpis(self.plan, self.before_s)}}
+            self.send({"type": "props", "props": props | {ids.WHY: {"children": panels.why_panel(self.plan)}}})
 
     def _tables(self) -> dict[str, Any]:
         props = self.comparing.props(self.session, self._shown()) if "compare" in self.open else {}
@@ -158,6 +181,8 @@ class Picture:
             kind, which = self.selected
             if kind == "box":
                 facts = box_facts(which, self.view, self.skeleton, self.plan)
+            elif kind == "operator" and self.plan is not None and which.isdecimal():
+                facts = operator_facts(int(which), self.skeleton, self.plan)
             elif self.plan is not None and which.isdecimal():
                 of = stage_facts if kind == "stage" else device_facts
                 facts = of(int(which), self.plan)

@@ -1,0 +1,58 @@
+"""The resources that carry transfers: links, wires that several links share, and channels of devices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from solvers.schedule import Schedule
+
+_PAIR = re.compile(r"^(\d+)->(\d+)$")
+_OWN = re.compile(r"^(lane|out|in) (\d+)$")
+_OWN_WORDS = {"lane": "channel", "out": "out", "in": "in"}
+_DEVICE = re.compile(r"^device \d+$")
+
+LinkUse = dict[str, Any]
+"""JSON. resource (its name in the schedule), label (as people read it), senders (devices), transfers (how
+many), nbytes (their sum), busy_s."""
+
+
+def link_uses(schedule: Schedule, names: Sequence[str]) -> list[LinkUse]:
+    """Every resource besides the devices that a transfer occupies, in the order of their devices.
+
+    names: of the devices. Transfers that occupy a device itself (blocking ones) are not among them."""
+    found: dict[str, LinkUse] = {}
+    for span in schedule.spans:
+        if not span.is_transfer or _DEVICE.match(span.resource):
+            continue
+        use = found.setdefault(
+            span.resource,
+            {"resource": span.resource, "label": lane_label(span.resource, names), "senders": [], "transfers": 0,
+             "nbytes": 0.0, "busy_s": 0.0},
+        )  # fmt: skip
+        use["transfers"] += 1
+        use["nbytes"] += span.nbytes
+        use["busy_s"] += span.end_s - span.start_s
+        if span.device not in use["senders"]:
+            use["senders"].append(span.device)
+    for use in found.values():
+        use["senders"].sort()
+    return sorted(found.values(), key=_place)
+
+
+def lane_label(resource: str, names: Sequence[str]) -> str:
+    """ "0->1" as "GPU 0 → 1" (or "GPU 0 → CPU 0"), "lane 2" as "GPU 2 channel"; a wire by its own name."""
+    pair, own = _PAIR.match(resource), _OWN.match(resource)
+    if pair and max(int(pair[1]), int(pair[2])) < len(names):
+        a, b = names[int(pair[1])], names[int(pair[2])]
+        same = a.rpartition(" ")[0] == b.rpartition(" ")[0] != ""
+        return f"{a} → {b.rpartition(' ')[2] if same else b}"
+    if own and int(own[2]) < len(names):
+        return f"{names[int(own[2])]} {_OWN_WORDS[own[1]]}"
+    return resource.replace("->", " → ")
+
+
+def _place(use: LinkUse) -> tuple[tuple[int, int | str], ...]:
+    """Numbers in a name sort as numbers."""
+    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", use["resource"]))

@@ -1,0 +1,132 @@
+"""Bars of a schedule of single operators: all of them kept, as many drawn as can be seen.
+
+Zoomed out, neighbours on a lane that are too narrow to tell apart melt into runs; zoomed in, every operator
+is a bar.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from explorer.view.actions import BACKWARD, TRANSFER, told
+from explorer.view.bars import COLUMNS, Bars
+from solvers.schedule import Schedule
+
+MOST_KEPT = 20_000
+"""Spans of which a page keeps every one; of more, the shortest neighbours are kept as runs."""
+MOST_DRAWN = 1_500
+PIXELS = 900
+"""About as wide as a schedule is drawn."""
+NARROW = 2.5
+"""Pixels. Two bars narrower than this are not seen apart."""
+
+AT = {name: i for i, name in enumerate(COLUMNS)}
+Row = list[Any]
+
+
+def operator_bars(
+    schedule: Schedule, senders: Sequence[tuple[int, int]], links: Mapping[str, int], most: int = MOST_KEPT
+) -> tuple[Bars, bool]:
+    """A bar a span, by lane and time, and whether all are there. senders: see `moves.endpoints`; links: as for
+    `bars`."""
+    rows = []
+    for span, (sender, reader) in zip(schedule.spans, senders, strict=True):
+        stage, kind, micro_batch = told(span)
+        rows.append(
+            [span.device, span.start_s, span.end_s, kind, stage, micro_batch, span.to_device, span.nbytes, 1,
+             links.get(span.resource, -1), sender, reader if kind == TRANSFER else -1]
+        )  # fmt: skip
+    rows.sort(key=lambda row: (_lane(row), row[1]))
+    shown = _thinned(rows, schedule.makespan_s / 1e5, most)
+    return _columns(shown), len(shown) == len(rows)
+
+
+def drawn(found: Bars, window: tuple[float, float], most: int = MOST_DRAWN) -> tuple[Bars, bool]:
+    """The bars to draw while ``window`` (seconds) is in sight: those in it and as far again to either side,
+    at most ``most`` of them (or one a lane); and whether any of them is a run of several."""
+    start, end = window
+    width = max(end - start, 1e-12)
+    low, high = start - width, end + width
+    starts, ends = found["start_s"], found["end_s"]
+    inside = [i for i in range(len(starts)) if starts[i] < high and ends[i] > low]
+    rows = [[found[name][i] for name in COLUMNS] for i in inside]
+    shown = _thinned(rows, width / PIXELS, most)
+    return _columns(shown), len(shown) < len(rows)
+
+
+def family(kind: str) -> str:
+    """What may melt: forwards with forwards, whatever follows from the loss with its like, transfers."""
+    return kind if kind in ("F", TRANSFER) else "B"
+
+
+def _thinned(rows: list[Row], pixel_s: float, most: int) -> list[Row]:
+    found = _melted(rows, pixel_s)
+    while len(found) > most:
+        pixel_s *= 2
+        before = len(found)
+        found = _melted(rows, pixel_s)
+        if len(found) == before and pixel_s > max((row[2] for row in rows), default=0.0):
+            break
+    return found
+
+
+def _melted(rows: list[Row], pixel_s: float) -> list[Row]:
+    """Runs of neighbours on a lane of one family that are narrow, at most a pixel apart. rows: by lane, then
+    time."""
+    found: list[Row] = []
+    run: list[Row] = []
+    for row in rows:
+        narrow = row[2] - row[1] < NARROW * pixel_s
+        if run and narrow and _goes_on(run[-1], row, pixel_s):
+            run.append(row)
+            continue
+        found += _as_bar(run)
+        run = [row]
+        if not narrow:
+            found.append(row)
+            run = []
+    return found + _as_bar(run)
+
+
+def _goes_on(before: Row, row: Row, pixel_s: float) -> bool:
+    return _lane(before) == _lane(row) and family(before[3]) == family(row[3]) and row[1] - before[2] <= pixel_s
+
+
+def _as_bar(run: Sequence[Row]) -> list[Row]:
+    if len(run) < 2:
+        return list(run)
+    first = run[0]
+    bar = list(first)
+    bar[AT["end_s"]] = max(row[2] for row in run)
+    bar[AT["kind"]] = _kind(run)
+    for name in ("stage", "micro_batch", "to_device", "operator", "reader"):
+        alike = all(row[AT[name]] == first[AT[name]] for row in run)
+        bar[AT[name]] = first[AT[name]] if alike else -1
+    if bar[AT["kind"]] == TRANSFER:
+        bar[AT["to_device"]] = first[AT["to_device"]]
+    bar[AT["nbytes"]] = sum(row[AT["nbytes"]] for row in run)
+    bar[AT["spans"]] = sum(row[AT["spans"]] for row in run)
+    return [bar]
+
+
+def _kind(run: Sequence[Row]) -> str:
+    """The kind that takes more than half of a run's time; else of backwards, "B"."""
+    times: Counter[str] = Counter()
+    for row in run:
+        times[row[3]] += row[2] - row[1]
+    kind, most = times.most_common(1)[0]
+    mixed = len(times) > 1 and any(k in BACKWARD for k in times) and 2 * most <= sum(times.values())
+    return "B" if mixed else kind
+
+
+def _lane(row: Row) -> tuple[int, int, int]:
+    """Compute of a device, a link, or (where transfers occupy devices) what a device sends."""
+    if row[3] != TRANSFER:
+        return 0, row[0], 0
+    return (1, row[9], 0) if row[9] >= 0 else (0, row[0], 1)
+
+
+def _columns(rows: Sequence[Row]) -> Bars:
+    return {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)}

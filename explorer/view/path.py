@@ -1,0 +1,146 @@
+"""The critical path of a schedule: the chain of spans, each released by the one before, that ends last."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.view import text
+from explorer.view.actions import KIND_WORDS, told
+from explorer.view.lanes import lane_label
+from solvers.schedule import Schedule
+
+HEAVIEST = 3
+SHOWN = 4
+"""Parts of a path named one by one; the rest is told as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A share of the makespan: compute on a device, transfers over a resource, or waiting.
+
+    device: of compute, else -1. resource: of transfers, else "". spans: how many of the path."""
+
+    kind: str
+    device: int
+    resource: str
+    seconds: float
+    spans: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heavy:
+    """One of the longest spans of a path: position in the schedule, operator (it or its sender; -1 unknown),
+    kind, seconds and, of a transfer, what it moves and the receiver."""
+
+    span: int
+    operator: int
+    kind: str
+    device: int
+    to_device: int
+    seconds: float
+    nbytes: float
+
+
+def path_parts(schedule: Schedule) -> list[Part]:
+    """What the makespan is made of, the largest part first; the parts add up to it."""
+    sums: dict[tuple[str, int, str], float] = defaultdict(float)
+    spans: dict[tuple[str, int, str], int] = defaultdict(int)
+    at = 0.0
+    for position in schedule.critical:
+        span = schedule.spans[position]
+        key = ("transfer", -1, span.resource) if span.is_transfer else ("compute", span.device, "")
+        sums[key] += span.end_s - span.start_s
+        spans[key] += 1
+        if span.start_s > at:
+            sums["waiting", -1, ""] += span.start_s - at
+        at = max(at, span.end_s)
+    if schedule.makespan_s > at:
+        sums["waiting", -1, ""] += schedule.makespan_s - at
+    found = [Part(*key, seconds, spans[key]) for key, seconds in sums.items() if seconds > 0]
+    return sorted(found, key=lambda part: (-part.seconds, part.kind, part.device, part.resource))
+
+
+def heaviest(schedule: Schedule, senders: Sequence[tuple[int, int]], most: int = HEAVIEST) -> list[Heavy]:
+    """The longest spans of the path, longest first. senders: see `explorer.view.moves.endpoints`."""
+    order = sorted(
+        schedule.critical, key=lambda i: (schedule.spans[i].start_s - schedule.spans[i].end_s, i)
+    )  # fmt: skip
+    found = []
+    for position in order[:most]:
+        span = schedule.spans[position]
+        kind = told(span)[1]
+        operator = senders[position][0]
+        found.append(
+            Heavy(position, operator, kind, span.device, span.to_device, span.end_s - span.start_s, span.nbytes)
+        )
+    return found
+
+
+def part_words(part: Part, names: Sequence[str]) -> str:
+    """ "GPU 0 compute", "transfer GPU 0 → 1", "waiting"."""
+    if part.kind == "compute":
+        return f"{names[part.device]} compute"
+    return f"transfer {lane_label(part.resource, names)}" if part.kind == "transfer" else "waiting"
+
+
+def heavy_words(heavy: Heavy, operators: Sequence[str], names: Sequence[str], limit: int = 48) -> str:
+    """ "encoder.0.mlp (forward) on GPU 0", "2 MiB of encoder.0.mlp to GPU 1"."""
+    name = text.short(operators[heavy.operator], limit) if heavy.operator >= 0 else "a stage"
+    if heavy.to_device >= 0:
+        return f"{text.nbytes(heavy.nbytes)} of {name} to {names[heavy.to_device]}"
+    return f"{name} ({KIND_WORDS[heavy.kind]}) on {names[heavy.device]}"
+
+
+def sentence(parts: Sequence[Part], makespan_s: float, names: Sequence[str], shown: int = SHOWN) -> str:
+    """ "Step 8.2 ms = GPU 0 compute 61 % + transfer GPU 0 → 1 12 % + GPU 1 compute 27 %": whole percents that
+    add up to 100, all after the first ``shown`` parts as one."""
+    if not parts or makespan_s <= 0:
+        return f"Step {text.seconds(makespan_s)}"
+    told = list(parts[:shown]) if len(parts) > shown + 1 else list(parts)
+    rest = parts[len(told) :]
+    shares = [part.seconds / makespan_s for part in told] + (
+        [sum(p.seconds for p in rest) / makespan_s] if rest else []
+    )
+    words = [part_words(part, names) for part in told] + ([f"{len(rest)} others"] if rest else [])
+    whole = text.percents(shares)
+    return f"Step {text.seconds(makespan_s)} = " + " + ".join(
+        f"{word} {percent} %" for word, percent in zip(words, whole, strict=False)
+    )
+
+
+def path_view(
+    schedule: Schedule, senders: Sequence[tuple[int, int]], operators: Sequence[str], names: Sequence[str],
+    links: Mapping[str, int],
+) -> dict[str, Any]:  # fmt: skip
+    """The path as JSON. Columns, one entry a run of spans that follow on one lane: device, link (position in
+    the links, -1 for compute), start_s, end_s; steps: spans on it; parts [{kind, device, words, share}];
+    heaviest [{operator, words, seconds, share}]; sentence."""
+    columns: dict[str, list[Any]] = {"device": [], "link": [], "start_s": [], "end_s": []}
+    for position in schedule.critical:
+        span = schedule.spans[position]
+        link = links.get(span.resource, -1)
+        ends = columns["end_s"]
+        last = (columns["device"][-1], columns["link"][-1]) if ends else None
+        if last == (span.device, link) and span.start_s <= ends[-1] * (1 + 1e-9):
+            ends[-1] = span.end_s
+            continue
+        for name, value in (("device", span.device), ("link", link), ("start_s", span.start_s), ("end_s", span.end_s)):
+            columns[name].append(value)
+    parts = path_parts(schedule)
+    span_s = schedule.makespan_s or 1.0
+    return {
+        **columns,
+        "steps": len(schedule.critical),
+        "sentence": sentence(parts, schedule.makespan_s, names),
+        "parts": [
+            {"kind": p.kind, "device": p.device, "words": part_words(p, names), "share": p.seconds / span_s,
+             "spans": p.spans} for p in parts
+        ],
+        "heaviest": [
+            {"operator": h.operator, "words": heavy_words(h, operators, names), "seconds": h.seconds,
+             "share": h.seconds / span_s, "device": h.device} for h in heaviest(schedule, senders)
+        ],
+    }  # fmt: skip
