@@ -10,6 +10,7 @@ import pytest
 from solvers.assemble import assemble
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.evaluate import evaluate, judge
+from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.plan import Action, Plan, Stage, format_order, parse_action
 from solvers.problem import Contiguity, Execution, Objective, Pipeline, Transfers
 from solvers.simulate import simulate
@@ -143,6 +144,47 @@ def test_an_operator_level_plan_starts_operators_as_their_inputs_arrive():
     ]
     assert schedule.makespan_s == 5
     assert verify(p, Plan(stages, order)) == ()
+
+
+def test_operators_that_run_one_by_one_hand_tensors_on_in_memory():
+    """device 0: 0 1 2   Each hands 4 bytes to the next, and 0 hands another 2 bytes to 2: while 1 runs, 6 bytes
+    that 0 left are held beside the 4 that 1 writes, and with both freed, nothing at the end."""
+    graph = OpGraph(
+        tuple(Operator(f"o{i}") for i in range(3)),
+        (
+            Tensor(0, (1,), Amount(0.0, 4.0)),
+            Tensor(0, (2,), Amount(0.0, 2.0)),
+            Tensor(1, (2,), Amount(0.0, 4.0)),
+        ),
+    )
+    p = problem(graph, [1, 1, 1], 1, objective=Objective.MAKESPAN, contiguity=Contiguity.NONE, training=False)
+    stages = tuple(Stage((i,), (0,)) for i in range(3))
+    schedule = simulate(p, Plan(stages, (tuple(Action(i, "F") for i in range(3)),)))
+    curve = schedule.memory[0]
+    assert dict(zip(curve.times_s, curve.nbytes, strict=True)) == {0.0: 6.0, 1.0: 10.0, 2.0: 6.0, 3.0: 0.0}
+
+
+def test_an_operator_level_step_defers_the_gradient_of_parameters():
+    """device 0: 0F .. .. 0I 0W 0U      The gradient of the weights of 1 waits until its device has sent what
+    device 1: .. 1F 1I 1W 1U            device 0 waits for; all transfers take 0 s here."""
+    operators = [Operator("a", param_bytes=1.0), Operator("b", param_bytes=1.0)]
+    for home in (0, 1):
+        operators += [
+            Operator(f"{home}I", phase=Phase.BACKWARD_INPUT, forward_of=home),
+            Operator(f"{home}W", phase=Phase.BACKWARD_WEIGHT, forward_of=home),
+            Operator(f"{home}U", phase=Phase.UPDATE, forward_of=home),
+        ]
+    tensors = (Tensor(0, (1,)), Tensor(5, (2, 3)), Tensor(3, (4,)), Tensor(6, (7,)))
+    p = problem(
+        OpGraph(tuple(operators), tensors), [1.0] * 8, 2, objective=Objective.MAKESPAN, contiguity=Contiguity.NONE
+    )
+    stages = (Stage((0, 2, 3, 4), (0,)), Stage((1, 5, 6, 7), (1,)))
+    order = tuple(tuple(Action(stage, kind) for kind in "FIWU") for stage in (0, 1))
+    plan = Plan(stages, order)
+    schedule = simulate(p, plan)
+    assert verify(p, plan) == ()
+    assert spans_of(schedule, "device 0") == [("0F0", 0, 1), ("0I0", 3, 4), ("0W0", 4, 5), ("0U", 5, 6)]
+    assert spans_of(schedule, "device 1") == [("1F0", 1, 2), ("1I0", 2, 3), ("1W0", 3, 4), ("1U", 4, 5)]
 
 
 def test_a_call_takes_all_its_inputs_first_and_gives_all_its_outputs_last():
