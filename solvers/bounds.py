@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.graph import OpGraph, Phase, per_graph, topological_order
+from solvers.groups import group_of
+from solvers.groups import together as together
+from solvers.makespan_bounds.improve import improved_s
+from solvers.makespan_bounds.quick import quick_bound_s
+from solvers.makespan_bounds.shape import pass_shape
 from solvers.memory import saved_bytes
 from solvers.problem import Contiguity, Execution, Objective, Pipeline, Problem
 
@@ -20,12 +25,32 @@ def lower_bound_s(problem: Problem) -> float:
 
     The least over the numbers of micro-batches allowed of the largest of: average work per device,
     the largest indivisible group of operators, and the critical path (without transfers). Up to
-    ``max_replicas`` devices may share every micro-batch of an operator equally.
+    ``max_replicas`` devices may share every micro-batch of an operator equally. For one pass of single
+    operators on one device each, also `makespan_bounds.quick`, which knows of transfers.
     """
+    if problem.objective is Objective.MAKESPAN and problem.execution is Execution.OPERATOR:
+        shape = pass_shape(problem)
+        return max(bound_with_s(problem, 1), 0.0 if shape is None else quick_bound_s(shape))
     choices = (1,) if problem.objective is Objective.MAKESPAN else problem.micro_batch_choices()
     if problem.mixed_micro_batches and problem.objective is not Objective.MAKESPAN:
         return _bound_s(problem, problem.stage_choices())
     return min(bound_with_s(problem, count) for count in choices)
+
+
+def improved_bound_s(
+    problem: Problem, upper_s: float, check: Callable[[], None] = lambda: None, budget: float = 2e8
+) -> float:
+    """`lower_bound_s`, raised with more effort for one pass of single operators (`makespan_bounds.improve`).
+
+    upper_s: the makespan of a plan, in seconds (inf: none is known, and nothing is raised). check is called
+    often and may raise to stop. budget: what may be spent, in arcs of the graph looked at (100 million are
+    about half a second); the same budget gives the same bound. At most ``upper_s``.
+    """
+    bound = lower_bound_s(problem)
+    if problem.objective is not Objective.MAKESPAN or problem.execution is not Execution.OPERATOR:
+        return bound
+    shape = pass_shape(problem)
+    return bound if shape is None else improved_s(shape, bound, upper_s, check, budget)
 
 
 def bound_with_s(problem: Problem, micro_batches: int) -> float:
@@ -40,7 +65,7 @@ def _bound_s(problem: Problem, choices: Sequence[int]) -> float:
     once = _fastest(problem, problem.mini_batch)
     update = np.array([o.phase is Phase.UPDATE for o in problem.graph.operators])
     in_all = np.min([_fastest(problem, size) * count for size, count in zip(sizes, choices, strict=True)], axis=0)
-    group_of = _group_of(problem.graph)
+    number = group_of(problem.graph)
     whole = np.where(update, once, in_all)
     unlimited = any(device.concurrency is None for device in problem.cluster.devices) or (
         problem.execution is Execution.CALL and problem.objective is Objective.MAKESPAN and bool(problem.cluster.cpus)
@@ -53,11 +78,11 @@ def _bound_s(problem: Problem, choices: Sequence[int]) -> float:
             passes = [forward, ~forward]
         total = 0.0
         for inside in passes:
-            largest = float(np.bincount(group_of, np.where(inside, whole, 0.0)).max())
+            largest = float(np.bincount(number, np.where(inside, whole, 0.0)).max())
             total += max(0.0 if unlimited else float(balanced[inside].sum()), largest)
         return total / problem.mini_batch
     average = 0.0 if unlimited else float(balanced.sum())
-    largest = float(np.bincount(group_of, whole).max())
+    largest = float(np.bincount(number, whole).max())
     head, tail = heads_and_tails_s(problem.graph, np.where(update, once, each))
     path = float((head + np.where(update, once, each) + tail).max())
     if problem.objective is Objective.MAKESPAN:
@@ -69,9 +94,9 @@ def _bound_s(problem: Problem, choices: Sequence[int]) -> float:
     counts = ~update
     first = np.full(len(groups := together(problem.graph)), np.inf)
     last = np.full(len(groups), np.inf)
-    np.minimum.at(first, group_of[counts], head[counts])
-    np.minimum.at(last, group_of[counts], tail[counts])
-    work = np.bincount(group_of, np.where(update, 0.0, in_all), len(groups))
+    np.minimum.at(first, number[counts], head[counts])
+    np.minimum.at(last, number[counts], tail[counts])
+    work = np.bincount(number, np.where(update, 0.0, in_all), len(groups))
     serial = np.where(np.isfinite(first), first + work + last, 0.0)
     return max(average, largest, path, float(serial.max()))
 
@@ -144,40 +169,6 @@ def _with_mirrors(graph: OpGraph) -> tuple[list[list[int]], tuple[int, ...]]:
         if spec.forward_of is not None:
             after[spec.forward_of].append(operator)
     return after, topological_order(after)
-
-
-@per_graph
-def together(graph: OpGraph) -> tuple[tuple[int, ...], ...]:
-    """Operators that must share a device: same co-location, or mirrors of one forward operator."""
-    parent = list(range(len(graph)))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    first: dict[str, int] = {}
-    for position, operator in enumerate(graph.operators):
-        others = [operator.forward_of]
-        if operator.colocation is not None:
-            others.append(first.setdefault(operator.colocation, position))
-        for other in others:
-            if other is not None:
-                parent[root(position)] = root(other)
-    groups: dict[int, list[int]] = {}
-    for position in range(len(graph)):
-        groups.setdefault(root(position), []).append(position)
-    return tuple(tuple(group) for group in groups.values())
-
-
-@per_graph
-def _group_of(graph: OpGraph) -> NDArray[np.int64]:
-    """The number of each operator's group, shape [operators]."""
-    group_of = np.empty(len(graph), np.int64)
-    for number, group in enumerate(together(graph)):
-        group_of[list(group)] = number
-    return group_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from solvers.bounds import improved_bound_s
 from solvers.cluster import Device, two_level_cluster, uniform_cluster
 from solvers.coarsen import Condensed, contract
 from solvers.cover.diagram import diagram_of
@@ -43,11 +44,17 @@ def warm() -> None:
     optimise(profile_of(chain, 1), 2, 1e9)
     for name in ("graph-pipeline", "pipedream-iter", "piper"):
         solve(_tiny(Objective.ITERATION), name)
+    _bound()
     _price()
     _pass()
     _estimate()
     _map()
     _order()
+
+
+def _bound() -> None:
+    """What rules out makespans; the sum of the times is one plan's, so half of it is not refuted at once."""
+    improved_bound_s(_tiny(Objective.MAKESPAN), 6.0, budget=1e4)
 
 
 def _price() -> None:

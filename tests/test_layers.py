@@ -26,6 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
      "solvers.lowering",
      "solvers.memory", "solvers.load", "solvers.contiguity", "solvers.assemble",
      "solvers.simulate", "solvers.evaluate", "solvers.latency.model", "solvers.latency.plans", "solvers.bounds",
+     "solvers.groups", "solvers.makespan_bounds",
      "solvers.verify", "solvers.pipedream_optimizer", "solvers.lines",
      "solvers.balanced_cut", "solvers.static_sizes",
      "solvers.iteration_chain"),

@@ -1,0 +1,102 @@
+"""Jobs with heads and tails on one machine, or shared by several, on plain arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.uint8]
+
+
+@njit(cache=True)
+def preemptive_span(jobs: Ints, count: int, head: Floats, seconds: Floats, tail: Floats) -> float:
+    """The least max of end + tail of ``jobs[:count]`` on one machine that may interrupt them.
+
+    Jackson's preemptive schedule: of the jobs that are there, always the one with the longest tail. No
+    schedule without interruptions is shorter (Carlier, EJOR 1982, section 2).
+    """
+    by_head = jobs[:count][np.argsort(head[jobs[:count]], kind="mergesort")]
+    left = np.empty(count, np.float64)
+    heap = np.empty(count, np.int64)  # positions in by_head, the longest tail first
+    for i in range(count):
+        left[i] = seconds[by_head[i]]
+    size, nxt = 0, 0
+    now, span = 0.0, 0.0
+    while nxt < count or size > 0:
+        if size == 0:
+            now = max(now, head[by_head[nxt]])
+        while nxt < count and head[by_head[nxt]] <= now:
+            child = size
+            size += 1
+            heap[child] = nxt
+            while child > 0:
+                parent = (child - 1) >> 1
+                if tail[by_head[heap[child]]] <= tail[by_head[heap[parent]]]:
+                    break
+                heap[child], heap[parent] = heap[parent], heap[child]
+                child = parent
+            nxt += 1
+        job = heap[0]
+        ends = now + left[job]
+        if nxt < count and head[by_head[nxt]] < ends:
+            left[job] -= head[by_head[nxt]] - now
+            now = head[by_head[nxt]]
+            continue
+        now = ends
+        span = max(span, now + tail[by_head[job]])
+        size -= 1
+        heap[0] = heap[size]
+        node = 0
+        while True:
+            child = 2 * node + 1
+            if child >= size:
+                break
+            if child + 1 < size and tail[by_head[heap[child + 1]]] > tail[by_head[heap[child]]]:
+                child += 1
+            if tail[by_head[heap[child]]] <= tail[by_head[heap[node]]]:
+                break
+            heap[child], heap[node] = heap[node], heap[child]
+            node = child
+    return span
+
+
+@njit(cache=True)
+def longest_span(cluster: Ints, loose: Flags, head: Floats, seconds: Floats, tail: Floats) -> float:
+    """The longest `preemptive_span` of any cluster of operators; loose ones are not asked for it."""
+    count = len(cluster)
+    by_cluster = np.argsort(cluster, kind="mergesort")
+    span = 0.0
+    first = 0
+    while first < count:
+        end = first
+        own = cluster[by_cluster[first]]
+        while end < count and cluster[by_cluster[end]] == own:
+            end += 1
+        if end > first + 1 and not loose[own]:
+            span = max(span, preemptive_span(by_cluster[first:end], end - first, head, seconds, tail))
+        first = end
+    return span
+
+
+@njit(cache=True)
+def shared_span(head: Floats, share: Floats, tail: Floats, rows: int) -> float:
+    """max over thresholds a, b of a + (sum of ``share`` where head >= a and tail >= b) + b.
+
+    At most ``rows`` values of a are tried, evenly spread over the sorted heads.
+    """
+    count = len(head)
+    by_head = np.argsort(head, kind="mergesort")
+    by_tail = np.argsort(-tail, kind="mergesort")
+    best = 0.0
+    step = max(1, count // rows)
+    for place in range(0, count, step):
+        a = head[by_head[place]]
+        taken = 0.0
+        for i in by_tail:
+            if head[i] >= a and share[i] > 0.0:
+                taken += share[i]
+                best = max(best, a + taken + tail[i])
+    return best
