@@ -37,7 +37,7 @@ class Field:
         try:
             return make()
         except InvalidProblem as error:
-            raise InvalidProblem(f"{self.where}: {error}") from None
+            raise InvalidProblem(f"{self.where.removesuffix(':')}: {error}") from None
 
     @property
     def is_null(self) -> bool:

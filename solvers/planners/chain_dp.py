@@ -30,7 +30,7 @@ def unsupported(problem: Problem) -> str | None:
         devices = [d for d in problem.cluster.devices if d.is_cpu != accelerators]
         if len({d.kind for d in devices}) > 1:
             kinds = ", ".join(sorted({d.kind for d in devices}))
-            return f"accelerators must be of one kind, found {kinds}; use local-search or auto"
+            return f"accelerators must be of one kind, found {kinds}; use auto"
     if problem.pins:
         return "operators pinned to a device; use local-search or auto, or remove the pins"
     return None
