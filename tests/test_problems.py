@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import explorer
 from explorer.costs.devices import DEVICES
 from explorer.problems import make_problem
-from explorer.settings import Settings
-from solvers.cluster import Device, uniform_cluster
+from explorer.settings import MemoryModel, Settings
+from solvers.cluster import Cluster, Device, Link, Wires, uniform_cluster
 from solvers.errors import InvalidProblem
+from solvers.formats.json_fields import Field
+from solvers.formats.json_text import dump_json
+from solvers.formats.problem_json import problem_json, read_problem
 from solvers.formats.workload import Workload
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.problem import ComputeTable, Execution, Objective, Transfers
+from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Optimizer, Transfers
 
 GRAPH = OpGraph(
     (
@@ -44,6 +50,11 @@ STATED = Workload(
     execution=Execution.CALL,
     costs_from="stated",
 )
+GPUS = (Device("a", "L4-24GB", 5e9), Device("b", "H100-80GB", 7e9))
+OWN = Cluster((*GPUS, Device("c", "cpu")), (Link(0, 1, 1e9, resource="wire"), Link(1, 2, 1e9, resource="wire")))
+SLOW = Cluster(GPUS, (Link(0, 1, 0.5),))
+LATE = Cluster(GPUS, (Link(0, 1, 1.0, 1e300),))
+CROWD = Cluster(tuple(Device(str(i), "L4-24GB") for i in range(1025)))
 
 
 def test_a_traced_model_gets_four_h100s_and_sixteen_samples_each() -> None:
@@ -124,6 +135,23 @@ def test_a_pin_on_an_operator_wins_over_one_on_its_module() -> None:
         (Settings(devices=-1), "devices must be at least 0, found -1"),
         (Settings(device_kind="H100-80G"), "no device kind 'H100-80G'.*did you mean 'H100-80GB'"),
         (Settings(device_kind="cpu"), "'cpu' is not an accelerator"),
+        (Settings(device_kind=("L4-24GB", "cpu")), "'cpu' is not an accelerator"),
+        (Settings(device_kind=("L4-24GB", "L4-24G")), "no device kind 'L4-24G'; there are: .*did you mean 'L4-24GB'"),
+        (
+            Settings(devices=3, device_kind=("L4-24GB", "H100-80GB")),
+            "--device-kind 1xL4-24GB,1xH100-80GB is 2 accelerators, and --devices is 3; leave one of them out",
+        ),
+        (Settings(memory_bytes=(1e9, 2e9)), "--memory gives 2 sizes for 4 accelerators; give one, or one for each"),
+        (Settings(devices=2, memory_bytes=(1e9, -1.0)), "memory must be more than 0, found -1"),
+        (Settings(bandwidth_bytes_per_s=1e-300), "bandwidth must be at least 1 byte/s, found 1e-300"),
+        (Settings(bandwidth_bytes_per_s=math.nan), "bandwidth must be at least 1 byte/s, found nan"),
+        (Settings(latency_s=1e300), "latency must be >= 0 and at most 3600 s, found 1e"),
+        (Settings(cluster=OWN, devices=2, links=Wires.SHARED), "leave out --devices, --links"),
+        (Settings(cluster=OWN, memory_bytes=(1e9,)), "--memory gives 1 sizes for 2 accelerators"),
+        (Settings(cluster=SLOW), "link 0 -> 1: the bandwidth must be at least 1 byte/s, found 0.5"),
+        (Settings(cluster=LATE), "link 0 -> 1: the latency must be >= 0 and at most 3600 s, found 1e"),
+        (Settings(cluster=CROWD), "number of devices must be at most 1,024, found 1,025"),
+        (Settings(cluster=Cluster((Device("a", "abacus"),))), "unknown device kind 'abacus'; the catalogue has: V100"),
         (Settings(memory_bytes=0.0), "memory must be more than 0"),
         (Settings(memory_bytes=math.nan), "memory must be more than 0"),
         (Settings(bandwidth_bytes_per_s=-1.0), "bandwidth must be at least 1 byte/s, found -1"),
@@ -213,3 +241,116 @@ def test_in_sequence_every_operator_waits_for_the_one_before_it():
     assert together.graph.successors == ((1, 2), (), ())
     assert chained.graph.successors == ((1, 2), (2,), ()) or chained.graph.successors == ((1, 2), (), (1,))
     assert chained.graph.operators == together.graph.operators
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        (Settings(), Contiguity.ACYCLIC),
+        (Settings(objective=Objective.MAX_LOAD), Contiguity.ACYCLIC),
+        (Settings(objective=Objective.MAKESPAN), Contiguity.NONE),
+        (Settings(objective=Objective.MAKESPAN, execution=Execution.CALL), Contiguity.ACYCLIC),
+        (Settings(objective=Objective.MAKESPAN, contiguity=Contiguity.ACYCLIC), Contiguity.ACYCLIC),
+        (Settings(objective=Objective.MAKESPAN, contiguity=Contiguity.CONVEX), Contiguity.CONVEX),
+        (Settings(contiguity=Contiguity.NONE), Contiguity.NONE),
+    ],
+)
+def test_single_operators_of_one_pass_may_go_anywhere_unless_asked_otherwise(
+    settings: Settings, found: Contiguity
+) -> None:
+    assert make_problem(TRACED, settings).contiguity is found
+
+
+def test_the_calls_of_a_file_keep_to_acyclic_sets() -> None:
+    assert make_problem(STATED, Settings(objective=Objective.MAKESPAN)).contiguity is Contiguity.ACYCLIC
+    by_operator = Settings(objective=Objective.MAKESPAN, execution=Execution.OPERATOR)
+    assert make_problem(STATED, by_operator).contiguity is Contiguity.NONE
+
+
+def test_a_kind_for_each_accelerator_makes_as_many() -> None:
+    problem = make_problem(TRACED, Settings(device_kind=("L4-24GB", "H100-80GB", "L4-24GB"), cpus=1))
+    devices = problem.cluster.devices
+    assert [(device.name, device.kind) for device in devices] == [
+        ("GPU 0", "L4-24GB"), ("GPU 1", "H100-80GB"), ("GPU 2", "L4-24GB"), ("CPU 0", "cpu"),
+    ]  # fmt: skip
+    assert [device.memory_bytes for device in devices[:2]] == [24e9, 80e9]
+    assert set(problem.compute.seconds) == {"L4-24GB", "H100-80GB", "cpu"}
+    assert problem.mini_batch == 3 * 16
+
+
+def test_a_cap_for_each_accelerator() -> None:
+    cluster = make_problem(TRACED, Settings(devices=2, cpus=1, memory_bytes=(3e9, 1e9))).cluster
+    assert [device.memory_bytes for device in cluster.devices] == [3e9, 1e9, DEVICES["cpu"].memory_bytes]
+
+
+def test_kinds_of_a_file_are_those_it_has_times_for() -> None:
+    problem = make_problem(STATED, Settings(device_kind=("acc", "acc", "acc")))
+    assert [device.name for device in problem.cluster.devices] == ["FPGA 0", "FPGA 1", "FPGA 2", "CPU"]
+    with pytest.raises(InvalidProblem, match="no device kind 'L4-24GB' with compute times in this workload"):
+        make_problem(STATED, Settings(device_kind=("acc", "L4-24GB")))
+
+
+def test_shared_links_are_one_wire_a_host() -> None:
+    cluster = make_problem(TRACED, Settings(links=Wires.SHARED, devices_per_node=2)).cluster
+    assert {link.resource for link in cluster.links if link.src // 2 == link.dst // 2} == {
+        "host 0 root", "host 1 root",
+    }  # fmt: skip
+    assert make_problem(TRACED, Settings(links=Wires.DEDICATED)).cluster == make_problem(TRACED, Settings()).cluster
+
+
+def test_the_links_of_a_file_can_be_made_to_share_a_wire() -> None:
+    cluster = make_problem(STATED, Settings(links=Wires.SHARED)).cluster
+    assert {link.resource for link in cluster.links} == {"host 0 root"}
+    assert cluster.transfer_s(1e9, 0, 1) == pytest.approx(1.0)
+
+
+def test_a_whole_cluster_is_taken_as_it_is_but_for_the_caps() -> None:
+    assert make_problem(TRACED, Settings(cluster=OWN)).cluster == OWN
+    capped = make_problem(TRACED, Settings(cluster=OWN, memory_bytes=(2e9, 1e9))).cluster
+    assert [device.memory_bytes for device in capped.devices] == [2e9, 1e9, math.inf]
+    assert capped.links == OWN.links
+
+
+def test_static_memory_counts_what_every_operator_keeps() -> None:
+    keeping = tuple(
+        replace(o, param_bytes=10.0, saved_bytes=Amount(1.0, 3.0)) if o.phase is Phase.FORWARD else o
+        for o in GRAPH.operators
+    )
+    workload = replace(TRACED, graph=replace(GRAPH, operators=keeping))
+    settings = Settings(memory_model=MemoryModel.STATIC, optimizer=Optimizer.SGD, mini_batch=8)
+    assert make_problem(workload, settings).stated_bytes == (10 * 2 + 1 + 3 * 8,) * 4 + (0,)
+    assert make_problem(workload, replace(settings, memory_model=MemoryModel.PEAK)).stated_bytes is None
+    inference = replace(workload, graph=OpGraph(keeping[:4], GRAPH.tensors), training=False)
+    assert make_problem(inference, settings).stated_bytes == (10,) * 4
+
+
+def test_sizes_that_a_file_states_stay() -> None:
+    assert make_problem(STATED, Settings(memory_model=MemoryModel.STATIC)).stated_bytes == STATED.stated_bytes
+
+
+KINDS = st.sampled_from(sorted(DEVICES.keys() - {"cpu"}))
+
+
+@given(
+    st.builds(
+        Settings,
+        device_kind=KINDS | st.lists(KINDS, min_size=2, max_size=2).map(tuple),
+        devices=st.just(2),
+        memory_bytes=st.none() | st.tuples(*[st.floats(1.0, 1e12)] * 2),
+        cpus=st.integers(0, 2),
+        links=st.none() | st.sampled_from(Wires),
+        devices_per_node=st.none() | st.just(1),
+        memory_model=st.sampled_from(MemoryModel),
+        objective=st.sampled_from(Objective),
+        transfers=st.none() | st.sampled_from(Transfers),
+    )
+    | st.builds(Settings, cluster=st.just(OWN), memory_model=st.sampled_from(MemoryModel))
+)
+def test_what_settings_make_survives_a_file(settings: Settings) -> None:
+    problem = make_problem(TRACED, settings)
+    value = json.loads(dump_json(problem_json(problem)))
+    again = read_problem(Field(value, "problem"), problem.graph)
+    assert (again.cluster, again.stated_bytes, again.contiguity) == (
+        problem.cluster, problem.stated_bytes, problem.contiguity,
+    )  # fmt: skip
+    assert problem_json(again) == problem_json(problem)

@@ -23,6 +23,8 @@ MIN_BANDWIDTH, MAX_BANDWIDTH = 1e3, 1e15
 MAX_LATENCY_S = 10.0
 MAX_TIME_LIMIT_S = 600.0
 MAX_NAME = 200
+MAX_MIX = 30 * MAX_DEVICES
+"""Characters of a kind for each accelerator."""
 DTYPES = ("fp32", "bf16", "fp16")
 GRAPHS = ("operators", "stages")
 ROWS = ("auto", "devices", "stages")
@@ -229,7 +231,7 @@ def _boolean(raw: Mapping[str, Any], key: str) -> bool | None:
 def _kinds(raw: Mapping[str, Any], allowed: tuple[str, ...]) -> str | tuple[str, ...] | None:
     """One kind for all accelerators, or "2xA,B": one for each."""
     value = _given(raw, "device_kind")
-    if not isinstance(value, str) or value in allowed or len(value) > MAX_NAME:
+    if not isinstance(value, str) or value in allowed or len(value) > MAX_MIX:
         return _one_of(raw, "device_kind", allowed)
     try:
         kinds = parse_kinds(value)

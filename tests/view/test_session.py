@@ -1,11 +1,14 @@
 """A session survives its query string, and nothing else gets in."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from explorer.settings import Settings
+from explorer.settings import MemoryModel, Settings
 from explorer.view.session import Choices, Look, Session, parse, parse_look, parse_query, to_dict, to_query
+from solvers.cluster import Wires
 from solvers.errors import InvalidProblem
-from solvers.problem import Contiguity, Objective, Pipeline
+from solvers.problem import Contiguity, Execution, Objective, Pipeline, Transfers
 
 CHOICES = Choices(("gpt", "bert-small"), ("auto", "pipedream"), ("V100-16GB", "H100-80GB"))
 FULL = Session(
@@ -14,8 +17,15 @@ FULL = Session(
         devices=8,
         device_kind="H100-80GB",
         memory_bytes=2.0**34,
+        cpus=1,
+        bandwidth_bytes_per_s=50e9,
+        latency_s=5e-6,
+        links=Wires.SHARED,
+        memory_model=MemoryModel.STATIC,
         objective=Objective.MAX_LOAD,
         contiguity=Contiguity.NONE,
+        transfers=Transfers.LANE,
+        execution=Execution.CALL,
         pipeline=Pipeline.GPIPE,
         training=False,
         dtype="bf16",
@@ -90,6 +100,22 @@ def test_auto_empty_and_unknown_keys_mean_the_default():
         ("pair", "auto,os:system"),
         ("pair", "auto,/in-sequence"),
         ("in_sequence", 2),
+        ("links", "wireless"),
+        ("memory_model", ["static"]),
+        ("transfers", "pigeon"),
+        ("execution", 1),
+        ("bandwidth", 0),
+        ("bandwidth", "nan"),
+        ("latency", -1),
+        ("cpus", 33),
+        ("device_kind", "V100-16GB,TPU"),
+        ("device_kind", "33xV100-16GB"),
+        ("device_kind", "0xV100-16GB"),
+        ("device_kind", ","),
+        ("memory", "1e9,"),
+        ("memory", "1e9,auto"),
+        ("memory", "1e9,nan"),
+        ("memory", ",".join(["1e9"] * 33)),
     ],
 )
 def test_anything_else_is_refused_by_name(key, value):
@@ -103,3 +129,37 @@ def test_a_look_keeps_what_is_not_said():
     assert parse_look({}, CHOICES, before) == before
     assert parse_look({"graph": "operators"}, CHOICES, before).rows == "devices"
     assert parse_look({"rows": "auto", "pair": "none"}, CHOICES, before) == Look("stages")
+
+
+KINDS = st.sampled_from(CHOICES.device_kinds)
+CAPS = st.floats(2.0**20, 2.0**50)
+DEVICES = st.integers(1, 32)
+
+
+@given(
+    st.builds(
+        Settings,
+        devices=st.none() | DEVICES,
+        device_kind=st.none() | KINDS | st.lists(KINDS, min_size=1, max_size=32).map(tuple),
+        memory_bytes=st.none() | CAPS | st.lists(CAPS, min_size=2, max_size=8).map(tuple),
+        cpus=st.none() | st.integers(0, 4),
+        bandwidth_bytes_per_s=st.none() | st.floats(1e3, 1e15),
+        latency_s=st.none() | st.floats(0.0, 10.0),
+        links=st.none() | st.sampled_from(Wires),
+        memory_model=st.sampled_from(MemoryModel),
+        contiguity=st.none() | st.sampled_from(Contiguity),
+        transfers=st.none() | st.sampled_from(Transfers),
+        execution=st.none() | st.sampled_from(Execution),
+    )
+)
+def test_settings_of_devices_and_links_survive_a_link(settings):
+    session = Session("gpt", settings)
+    assert parse_query(to_query(session), CHOICES) == session
+    assert parse(to_dict(session), CHOICES) == session
+
+
+def test_a_kind_for_each_accelerator_is_told_in_runs():
+    settings = Settings(device_kind=("V100-16GB", "V100-16GB", "H100-80GB"), memory_bytes=(2.0**34, 2.0**34, 2.0**36))
+    told = to_dict(Session("gpt", settings))
+    assert told["device_kind"] == "2xV100-16GB,1xH100-80GB"
+    assert told["memory"] == "17179869184,17179869184,68719476736"
