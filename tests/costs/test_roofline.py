@@ -10,7 +10,7 @@ from solvers.errors import InvalidProblem
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from tests.tracing.models import demo
 
-MODELS = ["gpt", "resnet50", "inception", "gnmt", "multimodal", "dlrm", "candle_uno"]
+MODELS = ["gpt", "resnet50", "inception", "gnmt", "multimodal", "dlrm", "candle_uno", "rnnlm", "transformer", "nasnet"]
 KINDS = list(DEVICES)
 
 

@@ -10,7 +10,10 @@ import torch
 
 from demo_models import MODELS
 
-FAMILIES = ("gpt", "bert", "resnet50", "inception", "gnmt", "multimodal", "dlrm", "candle_uno")
+FAMILIES = (
+    "gpt", "bert", "resnet50", "inception", "gnmt", "multimodal", "dlrm", "candle_uno", "rnnlm", "transformer",
+    "nasnet",
+)  # fmt: skip
 SMALL = [f"{family}-small" for family in FAMILIES]
 
 
@@ -26,8 +29,9 @@ def test_every_model_is_listed_under_its_own_name() -> None:
 
 @pytest.mark.parametrize(
     ("name", "parameters"),
-    # He et al. and Szegedy et al. as in torchvision's resnet50 and inception_v3 (aux_logits=False).
-    [("resnet50", 25_557_032), ("inception", 23_834_568)],
+    # He et al. and Szegedy et al. as in torchvision's resnet50 and inception_v3 (aux_logits=False); Zoph et
+    # al. as in keras.applications' NASNetLarge (trainable ones).
+    [("resnet50", 25_557_032), ("inception", 23_834_568), ("nasnet", 88_753_150)],
 )
 def test_a_published_network_has_its_published_number_of_parameters(name: str, parameters: int) -> None:
     with torch.device("meta"):
@@ -46,6 +50,37 @@ def test_bert_with_tied_heads_would_have_its_published_number_of_parameters() ->
         module, _ = MODELS["bert"].build()
     tied = sum(p.numel() for p in module.parameters()) - 30522 * 1024
     assert tied == 336_226_108  # BERT-large, uncased, with both heads of its pre-training
+
+
+def test_rnnlm_has_about_66_million_parameters() -> None:
+    """Zaremba et al. 2014: two LSTM layers of width 1500, 10,000 words in and out."""
+    with torch.device("meta"):
+        module, _ = MODELS["rnnlm"].build()
+    layer = 4 * 1500 * 2 * 1500  # four gates of input and state
+    biases = 2 * 2 * 4 * 1500 + 10_000
+    assert sum(p.numel() for p in module.parameters()) == 2 * 10_000 * 1500 + 2 * layer + biases
+
+
+def test_transformer_with_one_shared_table_would_have_about_its_published_65_million_parameters() -> None:
+    with torch.device("meta"):
+        module, _ = MODELS["transformer"].build()
+    shared = sum(p.numel() for p in module.parameters()) - 2 * 37000 * 512
+    assert shared == pytest.approx(65e6, rel=0.03)
+
+
+@pytest.mark.parametrize("name", ["rnnlm-small", "gnmt-small", "transformer-small", "nasnet-small"])
+def test_a_small_model_learns_its_batch(name: str) -> None:
+    torch.manual_seed(0)
+    module, inputs = MODELS[name].build()
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
+    losses = []
+    for _ in range(16):
+        optimizer.zero_grad()
+        losses.append(module(*inputs))
+        losses[-1].backward()
+        assert all(torch.isfinite(p.grad).all() for p in module.parameters())
+        optimizer.step()
+    assert losses[-1] < 0.9 * losses[0]
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -16,7 +16,7 @@ WIDTH = 8
 BATCH = 2
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def demo(name: str, training: bool = True, batch: int | None = None) -> Workload:
     return trace_demo(name, training=training, batch=batch)
 

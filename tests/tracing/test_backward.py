@@ -10,7 +10,17 @@ from solvers.errors import TraceError
 from solvers.graph import BACKWARD_PHASES, Phase
 from tests.tracing.models import WIDTH, Diamond, Function, demo, names, trace
 
-SMALL = ["gpt-small", "resnet50-small", "inception-small", "gnmt-small", "multimodal-small", "dlrm-small"]
+SMALL = [
+    "gpt-small",
+    "resnet50-small",
+    "inception-small",
+    "gnmt-small",
+    "multimodal-small",
+    "dlrm-small",
+    "rnnlm-small",
+    "transformer-small",
+    "nasnet-small",
+]
 
 
 @pytest.mark.parametrize("name", SMALL)

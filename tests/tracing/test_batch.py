@@ -11,7 +11,18 @@ from tests.tracing.models import demo
 AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes")
 
 
-@pytest.mark.parametrize("name", ["gpt-small", "resnet50-small", "gnmt-small", "multimodal-small", "dlrm-small"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpt-small",
+        "resnet50-small",
+        "gnmt-small",
+        "multimodal-small",
+        "dlrm-small",
+        "rnnlm-small",
+        "transformer-small",
+    ],
+)
 def test_a_trace_at_another_batch_gives_the_same_amounts(name: str) -> None:
     two, six = demo(name, batch=2).graph, demo(name, batch=6).graph
     assert [o.name for o in two.operators] == [o.name for o in six.operators]

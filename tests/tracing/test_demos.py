@@ -9,7 +9,10 @@ from demo_models import MODELS
 from solvers.graph import Phase
 from tests.tracing.models import demo, forward
 
-REAL = ("gpt", "bert", "resnet50", "inception", "gnmt", "multimodal", "dlrm", "candle_uno")
+REAL = (
+    "gpt", "bert", "resnet50", "inception", "gnmt", "multimodal", "dlrm", "candle_uno", "rnnlm", "transformer",
+    "nasnet",
+)  # fmt: skip
 SMALL = tuple(f"{name}-small" for name in REAL)
 
 
@@ -45,6 +48,37 @@ def test_inception_takes_the_published_operations_for_an_image() -> None:
     heavy = ("aten.conv2d", "aten.linear")
     flops = sum(o.flops.per_sample for o in forward(demo("inception")) if o.op_type in heavy)
     assert flops == pytest.approx(2 * 5.71e9, rel=0.01)  # torchvision states 5.71 GFLOPS
+
+
+def test_nasnet_takes_the_published_operations_for_an_image() -> None:
+    heavy = ("aten.conv2d", "aten.linear")
+    flops = sum(o.flops.per_sample for o in forward(demo("nasnet")) if o.op_type in heavy)
+    assert flops == pytest.approx(2 * 23.8e9, rel=0.01)  # table 2 of the paper
+
+
+@pytest.mark.parametrize("name", ["rnnlm", "gnmt", "transformer", "nasnet"])
+def test_there_is_enough_to_schedule_in_a_training_step(name: str) -> None:
+    graph = demo(name).graph
+    assert {operator.phase for operator in graph.operators} == {
+        Phase.FORWARD, Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT, Phase.UPDATE
+    }  # fmt: skip
+    assert len(graph) > 700
+
+
+def test_rnnlm_takes_two_operations_for_a_product_s_weight_and_word() -> None:
+    workload = demo("rnnlm")
+    linear = sum(o.flops.per_sample for o in forward(workload) if o.op_type == "aten.linear")
+    assert linear == 2 * 20 * (2 * 4 * 1500 * 2 * 1500 + 1500 * 10_000)
+
+
+def test_transformer_takes_two_operations_for_a_product_s_weight_and_token_beside_attention() -> None:
+    workload = demo("transformer")
+    width, inner, tokens = 512, 2048, 64
+    linear = sum(o.flops.per_sample for o in forward(workload) if o.op_type == "aten.linear")
+    layers = 6 * (4 * width**2 + 2 * width * inner) + 6 * (8 * width**2 + 2 * width * inner)
+    assert linear == 2 * tokens * (layers + width * 37000)
+    attention = sum(o.flops.per_sample for o in forward(workload) if "attention" in o.op_type)
+    assert attention == 18 * 4 * tokens**2 * width
 
 
 def test_gpt_takes_two_operations_for_a_parameter_and_token_beside_attention() -> None:

@@ -72,7 +72,18 @@ def test_a_fused_lstm_counts_as_its_unrolled_cells() -> None:
     assert fused == steps * batch * 2 * (2 * 4 * width * width)
 
 
-@pytest.mark.parametrize("name", ["gpt-small", "resnet50-small", "multimodal-small", "dlrm-small"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpt-small",
+        "resnet50-small",
+        "multimodal-small",
+        "dlrm-small",
+        "gnmt-small",
+        "rnnlm-small",
+        "transformer-small",
+    ],
+)
 def test_a_whole_model_counts_as_torch_counts_it(name: str) -> None:
     module, inputs = MODELS[name].build()
     assert of_products(module.eval(), inputs) == counted(module, inputs)

@@ -48,6 +48,31 @@ def test_a_recurrent_layer_in_a_file_saves_about_what_a_live_one_does(kind: type
     assert saved(load_pt2(tmp_path / "m.pt2")) == pytest.approx(saved(trace(module, x)), rel=0.25)
 
 
+class Unrolled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.LSTMCell(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = torch.zeros(x.shape[0], WIDTH), torch.zeros(x.shape[0], WIDTH)
+        for step in x.unbind(1):
+            state = self.cell(step, state)
+        return state[0].sum()
+
+
+def test_a_fused_cell_is_one_operator_a_step_and_its_steps_share_a_device(tmp_path: Path) -> None:
+    module, x = Unrolled(), torch.randn(BATCH, STEPS, WIDTH)
+    live = trace(module, x)
+    cells = [o for o in live.graph.operators if o.op_type == "aten.lstm_cell" and o.phase is Phase.FORWARD]
+    assert len(cells) == STEPS
+    assert len({o.colocation for o in cells}) == 1
+    # Two products, and a few operations for each gate.
+    assert {o.flops.per_sample for o in cells} == {2 * 8 * WIDTH**2 + 2 * 4 * WIDTH}
+    with quiet():
+        torch.export.save(torch.export.export(module, (x,), strict=False), tmp_path / "m.pt2")
+    assert saved(load_pt2(tmp_path / "m.pt2")) == pytest.approx(saved(live), rel=0.02)
+
+
 def test_a_recurrent_layer_sends_gradients_back_through_time_even_from_the_first_layer() -> None:
     graph = trace(Recurrent(nn.GRU), torch.randn(BATCH, STEPS, WIDTH)).graph
     of = {o.phase: o.flops.at(BATCH) for o in graph.operators if o.op_type == "aten.gru"}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+
 import torch
 
 from explorer.tracing import trace_module
-from solvers.graph import Phase
+from solvers.graph import Amount, Phase
 from tests.tracing.models import Tied, demo, forward
 
 
@@ -31,10 +33,36 @@ def test_both_gradients_of_a_tied_parameter_go_to_its_one_update() -> None:
 
 
 def test_the_steps_of_an_unrolled_layer_share_a_device_and_layers_do_not() -> None:
-    cells = [o for o in forward(demo("gnmt-small")) if o.op_type == "aten.lstm_cell"]
-    by_layer = {o.module_path: {c.colocation for c in cells if c.module_path == o.module_path} for o in cells}
-    assert all(len(groups) == 1 for groups in by_layer.values())
-    assert len(set.union(*by_layer.values())) == len(by_layer) == 4
+    """Of the products of inputs and of states of each layer; the rest of a cell may be anywhere."""
+    cells = [o for o in forward(demo("gnmt-small")) if "coder.layers." in o.module_path]
+    steps = defaultdict(list)
+    for operator in cells:
+        if operator.op_type == "aten.linear":
+            steps[operator.module_path].append(operator.colocation)
+        else:
+            assert operator.colocation is None
+    assert [len(groups) for groups in steps.values()] == [4] * 8
+    assert len({group for groups in steps.values() for group in groups}) == 8
+    assert all(len(set(groups)) == 1 for groups in steps.values())
+
+
+def test_every_step_of_a_cell_is_an_operator_of_its_own() -> None:
+    """Two products, four gates, four elementwise steps, the candidate's and the memory's tanh."""
+    cells = Counter(o.op_type for o in forward(demo("rnnlm-small")) if o.module_path.startswith("layers."))
+    assert {kind: count // (2 * 5) for kind, count in cells.items()} == {
+        "aten.linear": 2, "aten.add": 2, "aten.sigmoid": 3, "aten.tanh": 2, "aten.mul": 3
+    }  # fmt: skip
+
+
+def test_a_gate_receives_and_sends_back_its_own_quarter() -> None:
+    graph = demo("rnnlm-small").graph
+    by_name = graph.index_of()
+    (read,) = graph.inputs[by_name["layers.0/sigmoid"]]
+    gates = by_name["layers.0/add"]
+    assert graph.tensors[read].producer == gates
+    assert graph.tensors[read].nbytes == Amount(per_sample=4 * 16)
+    sent = [t for t in graph.tensors if t.producer == by_name["layers.0/sigmoid/grad_input"]]
+    assert [(t.consumers, t.nbytes) for t in sent] == [((by_name["layers.0/add/grad_input"],), Amount(per_sample=64))]
 
 
 def test_mirrored_operators_carry_the_group_of_their_forward() -> None:

@@ -32,6 +32,9 @@ SMALL = [
     "multimodal-small",
     "dlrm-small",
     "candle_uno-small",
+    "rnnlm-small",
+    "transformer-small",
+    "nasnet-small",
 ]
 
 

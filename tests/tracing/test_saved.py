@@ -33,7 +33,18 @@ def saved_by_a_real_step(name: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "name", ["gpt-small", "resnet50-small", "inception-small", "gnmt-small", "multimodal-small", "dlrm-small"]
+    "name",
+    [
+        "gpt-small",
+        "resnet50-small",
+        "inception-small",
+        "gnmt-small",
+        "multimodal-small",
+        "dlrm-small",
+        "rnnlm-small",
+        "transformer-small",
+        "nasnet-small",
+    ],
 )
 def test_the_trace_saves_what_a_real_step_saves(name: str) -> None:
     graph = demo(name).graph
