@@ -116,7 +116,7 @@ def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> 
         "--transfers",
         choices=_values(Transfers),
         help="how they share devices and links: lane is one channel per device for all it sends and receives, as in"
-        " Baechi (links, or those of the file)",
+        " Baechi, where both ends are busy at once; here the sender's part comes first (links, or those of the file)",
     )
     problem.add_argument(
         "--execution", choices=_values(Execution), help="how one unsplit pass runs (operator, or that of the file)"

@@ -5,6 +5,8 @@ Each drawing above a test is its schedule; a dot is an idle second.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from solvers.assemble import assemble
@@ -14,6 +16,7 @@ from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.plan import Action, Plan, Stage, format_order, parse_action
 from solvers.problem import Contiguity, Execution, Objective, Pipeline, Transfers
 from solvers.simulate import simulate
+from solvers.static_sizes import static_sizes
 from solvers.verify import verify
 from tests.instances import forward_graph, problem, training_graph
 
@@ -363,4 +366,28 @@ def test_replicas_of_two_stages_exchange_the_samples_that_they_share_out_differe
     assert spans_of(schedule, "0->1") == [("0F1>1", 2, 3)]
     assert spans_of(schedule, "device 0")[-1] == ("1F0", 2, 4)
     assert spans_of(schedule, "device 1")[-1] == ("1F0", 3, 5)
+    assert verify(p, plan) == ()
+
+
+def test_static_memory_is_the_sum_of_what_operators_keep_whether_or_not_at_once():
+    """Two micro-batches of 2 samples, one at a time on one device: the second is saved where the first was."""
+    g = training_graph([(0, 1)], 2, saved=10.0, param_bytes=1.0)
+    timed = problem(g, [1] * 4, 1, mini_batch=4, micro_batches=2)
+    plan = assemble(timed, [(0,)] * 4, 2)
+    assert simulate(timed, plan).peak_bytes() == (2 * 4 * 1 + 2 * 2 * 10,)
+    counted = replace(timed, stated_bytes=static_sizes(timed))
+    assert simulate(counted, plan).peak_bytes() == (2 * 4 * 1 + 2 * 4 * 10,)
+    assert verify(counted, plan) == ()
+
+
+def test_a_lane_carries_one_transfer_of_its_device_at_a_time_the_senders_part_first():
+    """a on 0 feeds c on 1, b on 1 feeds d on 0, w = 2: each lane sends 1-3, then receives 3-5."""
+    g = forward_graph([(0, 2), (1, 3)], 4, nbytes=2.0)
+    p = problem(g, [1] * 4, 2, objective=Objective.MAKESPAN, contiguity=Contiguity.NONE, transfers=Transfers.LANE,
+                training=False)  # fmt: skip
+    plan = assemble(p, [(0,), (1,), (1,), (0,)], 1)
+    schedule = simulate(p, plan)
+    for device in (0, 1):
+        assert [(start, end) for _, start, end in spans_of(schedule, f"lane {device}")] == [(1, 3), (3, 5)]
+    assert schedule.makespan_s == 6
     assert verify(p, plan) == ()
