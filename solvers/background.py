@@ -35,6 +35,7 @@ TASKS = {
     "partition": "solvers.metis:run",
     "latency-positions": "solvers.latency.positions:run",
     "max-load": "solvers.max_load_program:run",
+    "joint-pass": "solvers.joint.cp_program:run",
 }
 """What a child can do: task -> module:function, a function ``run(payload, send, receive) -> None``.
 

@@ -1,0 +1,212 @@
+"""Least time of one pass by constraint programming: device, order and transfers of every operator at once."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.background import Background
+from solvers.errors import InvalidPlan
+from solvers.joint.cp_grid import Tasks, operators_of, payload_of, start_of
+from solvers.joint.model import PassModel, pass_model
+from solvers.joint.plans import plan_of, taken_apart
+from solvers.joint.simulator import Simulator
+from solvers.monitor import Monitor
+from solvers.optional import lacking
+from solvers.problem import Contiguity, Execution, Objective, Problem
+
+Ints = NDArray[np.int64]
+
+LOOK_EVERY_S = 0.03
+"""How often the solver's messages are looked at."""
+
+
+@dataclass(frozen=True)
+class JointCP:
+    """CP-SAT on single operators, from the best plan known or a list schedule.
+
+    operators: the most that are taken one by one; more are joined to ``clusters``, every answer is judged by
+    its operators, and nothing is claimed. workers: threads of the solver; with one, and without a time
+    limit, the plan hangs on the seed alone. work: most of the solver's deterministic time, about seconds.
+    """
+
+    name: ClassVar[str] = "joint-cp"
+    source: ClassVar[str] = "Hafeez et al., Middleware 2021 (Pesto), section 3, as a constraint program"
+    guarantee: ClassVar[str] = "exact"
+
+    operators: int = 120
+    clusters: int = 60
+    workers: int = 1
+    work: float | None = None
+
+    def unsupported(self, problem: Problem) -> str | None:
+        return lacking("ortools") or no_pass(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        model = pass_model(problem)
+        offers = Offers(model, monitor)
+        offers.begin()
+        if monitor.is_proved():
+            return True
+        with PassSearch(operators_of(model), offers, self.workers, self.work) as search:
+            while not search.done and not monitor.is_proved():
+                search.wait()
+        return search.infeasible or monitor.is_proved()
+
+
+def no_pass(problem: Problem) -> str | None:
+    """Why a problem is not one unsplit pass of freely placed operators, or None."""
+    if problem.objective is not Objective.MAKESPAN:
+        return f"it minimises the makespan, and the objective is {problem.objective}; use auto"
+    if problem.execution is not Execution.OPERATOR:
+        return "it times operators one by one, and calls of whole stages are asked for; use latency"
+    if problem.contiguity is not Contiguity.NONE:
+        return f"its placements are not contiguous, and {problem.contiguity} is asked for; use auto"
+    return None
+
+
+class Offers:
+    """Plans of one pass on their way to the monitor: simulated first, judged only if they are better."""
+
+    def __init__(self, model: PassModel, monitor: Monitor) -> None:
+        self.model, self.monitor, self.simulator = model, monitor, Simulator(model)
+
+    def begin(self) -> None:
+        """Something to begin with: everything on one device, and in order of the work over all."""
+        if self.monitor.best is not None:
+            return
+        rank = self.simulator.upward_rank()
+        for place in (*self._single(), self._split()):
+            self.monitor.check()
+            if place is not None:
+                self.ranked(place, rank)
+
+    def ranked(self, place: Ints, rank: NDArray[np.float64]) -> float:
+        """Offer a placement list-scheduled by a rank; its seconds, inf if that is no better."""
+        seconds = self.simulator.by_rank_s(place, rank, self.monitor.objective_s)
+        return self._offer(place, seconds)
+
+    def ordered(self, place: Ints, sequences: Sequence[Sequence[int]]) -> float:
+        """Offer a placement with operators in these sequences; its seconds, inf if that is no better."""
+        seconds = self.simulator.in_order_s(place, sequences, self.monitor.objective_s)
+        return self._offer(place, seconds)
+
+    def _offer(self, place: Ints, seconds: float) -> float:
+        if seconds >= self.monitor.objective_s or not self.simulator.fits():
+            return math.inf
+        try:
+            return self.monitor.offer(plan_of(self.model, place, self.simulator.sequences()))
+        except InvalidPlan:  # mirrors of one kind that cannot run together
+            return math.inf
+
+    def _single(self) -> Iterator[Ints]:
+        for d in range(self.model.devices):
+            if self.model.allowed[:, d].all():
+                yield np.full(len(self.model.groups), d, np.int64)
+
+    def _split(self) -> Ints | None:
+        """Groups in topological order, devices in turn by equal shares of the work."""
+        model = self.model
+        work = np.array([model.mean_s[list(group)].sum() for group in model.groups])
+        share = np.cumsum(work) - work / 2
+        turn = np.minimum(share / max(work.sum(), 1e-300) * model.devices, model.devices - 1).astype(np.int64)
+        place = np.empty(len(work), np.int64)
+        for g, wanted in enumerate(turn.tolist()):
+            able = np.flatnonzero(model.allowed[g])
+            if len(able) == 0:
+                return None
+            place[g] = able[np.argmin(np.abs(able - wanted))]
+        return place
+
+
+class PassSearch:
+    """CP-SAT at work in a child process; plans and bounds go to the monitor when looked for."""
+
+    def __init__(self, tasks: Tasks, offers: Offers, workers: int, work: float | None) -> None:
+        self.tasks, self.offers, self.monitor = tasks, offers, offers.monitor
+        self.claims = proves_for(tasks)
+        self.infeasible = False
+        self.solved = False
+        start = self._start()
+        most_s = self.monitor.objective_s if self.monitor.best is not None else one_by_one_s(tasks.model)
+        self.payload = payload_of(tasks, least_s=self.monitor.bound_s if self.claims else 0.0, most_s=most_s or 1.0)
+        self.unit_s = self.payload["unit_s"]
+        self.payload["start"] = None if start is None else start_of(tasks, self.payload, offers.simulator, start)
+        self.payload |= {"workers": workers, "work": work, "seed": self.monitor.rng.randrange(2**31)}
+        self.child = Background("joint-pass", self.payload)
+
+    def __enter__(self) -> PassSearch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.child.error is not None:
+            self.monitor.note(f"the constraint program ended early: {self.child.error}")
+        self.child.close()
+
+    @property
+    def done(self) -> bool:
+        """Whether the child has ended and its messages are dealt with."""
+        return self.child.done
+
+    def look(self) -> None:
+        """Deal with what the child has told meanwhile; does not wait."""
+        for message in self.child.poll():
+            if "place" in message:
+                self._offer(message)
+            elif "bound" in message and self.claims:
+                self.monitor.raise_bound(message["bound"] * self.unit_s)
+            elif message.get("status") == "infeasible" and self.claims and self.monitor.best is None:
+                self.infeasible = True
+            elif message.get("status") == "optimal":
+                self.solved = True
+
+    def wait(self) -> None:
+        """Wait a moment, and look; raises Stop as ``monitor.check`` does."""
+        self.monitor.check()
+        time.sleep(LOOK_EVERY_S)
+        self.look()
+
+    def _offer(self, found: dict[str, Any]) -> None:
+        place = self.tasks.place_of(found["place"])
+        start = found["start"]
+        self.offers.ordered(place, self.tasks.sequences(found["place"], start))
+        self.offers.ranked(place, np.array(start, float)[self.tasks.task_of])
+        self.offers.ranked(place, self.offers.simulator.placed_rank(place))
+
+    def _start(self) -> Ints | None:
+        """The devices of the groups of tasks in the best plan known, which is simulated; None if it is not of
+        this form."""
+        if self.monitor.best is None:
+            return None
+        apart = taken_apart(self.tasks.model, self.monitor.best)
+        if apart is None:
+            return None
+        place, sequences = apart
+        if math.isinf(self.offers.simulator.in_order_s(place, sequences)):
+            return None
+        of_tasks = np.empty(int(self.tasks.joined.max()) + 1, np.int64)
+        of_tasks[self.tasks.joined] = place
+        return of_tasks if (of_tasks[self.tasks.joined] == place).all() else None
+
+
+def proves_for(tasks: Tasks) -> bool:
+    """Whether every plan of the problem is one of the program: no clusters, and no operator on two devices."""
+    problem = tasks.model.problem
+    copies = problem.max_replicas > 1 or any(o.replicable for o in problem.graph.operators)
+    return len(tasks.members) == tasks.model.operators and (not copies or len(problem.cluster) == 1)
+
+
+def one_by_one_s(model: PassModel) -> float:
+    """Seconds that no plan exceeds: every operator where it is slowest, every message from and to everywhere."""
+    seconds = np.where(np.isfinite(model.seconds), model.seconds, 0.0).max(axis=1).sum()
+    pairs = [(a, b) for a in range(model.devices) for b in range(model.devices) if a != b]
+    for number in range(len(model.messages)):
+        times = [model.transfer_s(number, a, b) for a, b in pairs]
+        seconds += 2 * sum(t for t in times if math.isfinite(t))
+    return float(seconds)
