@@ -53,7 +53,7 @@ MODELS: dict[str, Demo] = {
     **_pair("gpt", "GPT", "Decoder-only language model: 24 blocks, width 1792, 1024 tokens.", "1.1 billion", "60 k"),
     **_pair("bert", "BERT-large", "Transformer encoder: 24 blocks, width 1024, 512 tokens.", "367 million", "63 k"),
     **_pair("resnet50", "ResNet-50", "Residual convolutional network, 224 x 224 images.", "25.6 million", "34 k"),
-    **_pair("inception", "Inception v3", "Convolutional network of parallel branches.", "23.8 million", "0.3 million"),
+    **_pair("inception", "Inception v3", "Convolutional network of parallel branches.", "23.8 million", "347 k"),
     **_pair(
         "gnmt",
         "GNMT",
@@ -66,22 +66,24 @@ MODELS: dict[str, Demo] = {
         "RNNLM",
         "LSTM language model, 2 layers of width 1500 unrolled over 20 steps.",
         "66 million",
-        "6 k",
+        "7.7 k",
     ),
     **_pair(
         "transformer",
         "Transformer",
         "Encoder-decoder of 6 + 6 layers, width 512, 64 tokens.",
         "101 million",
-        "71 k",
+        "52 k",
     ),
-    **_pair("nasnet", "NASNet-A", "Searched convolutional network, 22 cells, 331 x 331 images.", "88.8 million", "9 k"),
+    **_pair(
+        "nasnet", "NASNet-A", "Searched convolutional network, 22 cells, 331 x 331 images.", "88.8 million", "27 k"
+    ),
     **_pair(
         "multimodal",
         "Multi-modal transformer",
         "Four transformer branches of 8 layers, concatenated before the head.",
         "408 million",
-        "0.1 million",
+        "106 k",
     ),
     **_pair(
         "dlrm",

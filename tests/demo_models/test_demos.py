@@ -27,6 +27,15 @@ def test_every_model_is_listed_under_its_own_name() -> None:
     assert all(demo.name == name and demo.title and demo.description for name, demo in MODELS.items())
 
 
+@pytest.mark.parametrize("name", list(MODELS))
+def test_the_number_of_parameters_that_is_told_is_about_the_number_there_is(name: str) -> None:
+    number, unit = MODELS[name].parameters.split()
+    with torch.device("meta"):
+        module, _ = MODELS[name].build()
+    told = float(number) * {"k": 1e3, "million": 1e6, "billion": 1e9}[unit]
+    assert sum(p.numel() for p in module.parameters()) == pytest.approx(told, rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("name", "parameters"),
     # He et al. and Szegedy et al. as in torchvision's resnet50 and inception_v3 (aux_logits=False); Zoph et
