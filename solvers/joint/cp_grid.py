@@ -16,9 +16,6 @@ proved best only if what is judged meets the bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,10 +23,8 @@ from numpy.typing import NDArray
 
 from solvers.evaluate import MEMORY_SLACK
 from solvers.graph import BACKWARD_PHASES, Phase
+from solvers.joint.clusters import Clusters
 from solvers.joint.model import PassModel
-from solvers.joint.simulator import Simulator
-
-Ints = NDArray[np.int64]
 
 BITS = 36
 """Units in the longest makespan of interest, as a power of two: an operator loses 1e-11 of it by rounding."""
@@ -41,130 +36,35 @@ MOMENTS = 3
 """How many moments are looked at at which saved activations are held together."""
 
 
-@dataclass(frozen=True, eq=False)
-class Tasks:
-    """Operators of a pass, or clusters of them, as tasks of a constraint program.
-
-    members: operators of every task, each in the order in which they run; an operator is in one task. What
-    groups of operators share a device do so with all groups that share a task with them.
-    """
-
-    model: PassModel
-    members: tuple[tuple[int, ...], ...]
-
-    @cached_property
-    def task_of(self) -> Ints:
-        """The task of every operator."""
-        task = np.zeros(self.model.operators, np.int64)
-        for number, operators in enumerate(self.members):
-            task[list(operators)] = number
-        return task
-
-    @cached_property
-    def group_of(self) -> Ints:
-        """The group of every task: tasks that share a device."""
-        return self.joined[self.model.group_of[[operators[0] for operators in self.members]]]
-
-    @cached_property
-    def joined(self) -> Ints:
-        """The group of tasks that every group of the model is in, numbered by its first."""
-        root = list(range(len(self.model.groups)))
-
-        def find(g: int) -> int:
-            while root[g] != g:
-                root[g] = root[root[g]]
-                g = root[g]
-            return g
-
-        for operators in self.members:
-            first = find(int(self.model.group_of[operators[0]]))
-            for operator in operators[1:]:
-                other = find(int(self.model.group_of[operator]))
-                first, other = min(first, other), max(first, other)
-                root[other] = first
-        number: dict[int, int] = {}
-        return np.array([number.setdefault(find(g), len(number)) for g in range(len(root))], np.int64)
-
-    @cached_property
-    def allowed(self) -> NDArray[np.bool_]:
-        """[groups of tasks, devices]."""
-        able = np.ones((int(self.joined.max()) + 1, self.model.devices), bool)
-        for group, row in zip(self.joined.tolist(), self.model.allowed, strict=True):
-            able[group] &= row
-        return able
-
-    @cached_property
-    def edges(self) -> list[tuple[int, int]]:
-        """Pairs of tasks, the second after the first."""
-        task = self.task_of.tolist()
-        pairs = {(task[u], task[v]) for u, targets in enumerate(self.model.successors) for v in targets}
-        return sorted((u, v) for u, v in pairs if u != v)
-
-    @cached_property
-    def messages(self) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
-        """(number in the model, producing tasks, reading tasks) of all messages that may have to travel."""
-        found = []
-        for number, message in enumerate(self.model.messages):
-            producers = tuple(sorted({int(self.task_of[p]) for p in message.producers}))
-            readers = tuple(sorted({int(self.task_of[r]) for r in message.readers}))
-            ends = {int(self.group_of[t]) for t in (*producers, *readers)}
-            if message.tensors and len(ends) > 1:
-                found.append((number, producers, readers))
-        return found
-
-    def place_of(self, place: Sequence[int]) -> Ints:
-        """The device of every group of the model, from that of every group of tasks."""
-        return np.asarray(place, np.int64)[self.joined]
-
-    def sequences(self, place: Sequence[int], start: Sequence[int]) -> list[list[int]]:
-        """Operators per device, by the start of their tasks; of tasks that start at once, in topological order."""
-        rank = {operator: k for k, operator in enumerate(self.model.order)}
-        by_start = sorted(range(len(self.members)), key=lambda t: (start[t], rank[self.members[t][0]]))
-        sequences: list[list[int]] = [[] for _ in range(self.model.devices)]
-        for task in by_start:
-            sequences[place[int(self.group_of[task])]].extend(self.members[task])
-        return sequences
-
-
-def operators_of(model: PassModel) -> Tasks:
-    """Every operator by itself."""
-    return Tasks(model, tuple((operator,) for operator in range(model.operators)))
-
-
 def unit_for(longest_s: float) -> float:
     """Seconds in a unit: a power of two, so that dividing by it is exact."""
     return math.ldexp(1.0, math.frexp(longest_s)[1] - BITS)
 
 
-def payload_of(tasks: Tasks, *, least_s: float, most_s: float) -> dict[str, Any]:
-    """What `cp_program.run` takes, but for how to search; ``unit_s`` besides.
+def payload_of(clusters: Clusters, *, least_s: float, most_s: float) -> dict[str, Any]:
+    """What `cp_program.run` takes, but for how to search; ``unit_s`` besides. Tasks are clusters, and groups units.
 
     least_s, most_s: bounds on the least makespan; most_s > 0.
     """
-    model, arrays = tasks.model, tasks.model.arrays
+    arrays = clusters.model.arrays
     unit_s = unit_for(most_s)
 
-    def whole(seconds: float) -> int | None:
-        return math.floor(seconds / unit_s) if math.isfinite(seconds) else None
+    def whole(seconds: NDArray[np.float64]) -> list[list[int | None]]:
+        return [[math.floor(s / unit_s) if math.isfinite(s) else None for s in row] for row in seconds.tolist()]
 
-    seconds = [model.seconds[list(operators)].sum(axis=0) for operators in tasks.members]
-    devices = range(model.devices)
     return {
         "unit_s": unit_s,
-        "seconds": [[whole(s) for s in row.tolist()] for row in seconds],
-        "group_of": tasks.group_of.tolist(),
-        "edges": tasks.edges,
-        "messages": [
-            (producers, readers, [[whole(model.transfer_s(number, a, b)) for b in devices] for a in devices])
-            for number, producers, readers in tasks.messages
-        ],
+        "seconds": whole(clusters.seconds),
+        "group_of": clusters.unit_of.tolist(),
+        "edges": [(u, v) for u, targets in enumerate(clusters.successors) for v in targets],
+        "messages": [(t.producers, t.readers, whole(t.seconds)) for t in clusters.transfers],
         "leave": arrays.leave.tolist(),
         "arrive": arrays.arrive.tolist(),
         "resources": int(arrays.resources),
         "one_by_one": arrays.one_by_one.tolist(),
-        "rows": _rows(tasks),
-        "alike": [list(devices) for devices in alike(model)],
-        "allowed": tasks.allowed.tolist(),
+        "rows": _rows(clusters),
+        "alike": [list(devices) for devices in alike(clusters.model)],
+        "allowed": clusters.allowed.tolist(),
         "least": math.floor(least_s / unit_s),
         "most": math.ceil(most_s / unit_s),
     }
@@ -205,9 +105,9 @@ def _exchangeable(model: PassModel, a: int, b: int) -> bool:
     )
 
 
-def _rows(tasks: Tasks) -> list[tuple[list[int], list[int | None]]]:
+def _rows(clusters: Clusters) -> list[tuple[list[int], list[int | None]]]:
     """What a device holds at once, and how much it can: always, and at some moments."""
-    model = tasks.model
+    model = clusters.model
     cap = model.arrays.memory_bytes * (1 + MEMORY_SLACK)
     finite = cap[np.isfinite(cap)]
     if len(finite) == 0:
@@ -215,7 +115,8 @@ def _rows(tasks: Tasks) -> list[tuple[list[int], list[int | None]]]:
     unit = float(finite.max()) / MEMORY_SCALE
     caps = [math.floor(c / unit) if math.isfinite(c) else None for c in cap.tolist()]
     held = [model.static_bytes + extra for extra in (np.zeros(len(model.groups)), *_moments(model))]
-    return [(np.floor(np.bincount(tasks.joined, h) / unit).astype(np.int64).tolist(), caps) for h in held]
+    shares = [np.floor(np.bincount(clusters.unit_of_group, h, clusters.units) / unit) for h in held]
+    return [(share.astype(np.int64).tolist(), caps) for share in shares]
 
 
 def _moments(model: PassModel) -> list[NDArray[np.float64]]:
@@ -243,30 +144,6 @@ def _moments(model: PassModel) -> list[NDArray[np.float64]]:
     found: dict[bytes, NDArray[np.float64]] = {}
     for moment in np.argsort(-total, kind="stable").tolist():
         if len(found) < MOMENTS and total[moment] > 0:
-            found.setdefault(
-                held[:, moment].tobytes(), np.bincount(model.group_of, saved * held[:, moment], len(model.groups))
-            )
+            nbytes = np.bincount(model.group_of, saved * held[:, moment], len(model.groups)).astype(np.float64)
+            found.setdefault(held[:, moment].tobytes(), nbytes)
     return list(found.values())
-
-
-def start_of(tasks: Tasks, payload: dict[str, Any], simulator: Simulator, place: Ints) -> dict[str, Any]:
-    """The last simulation of a placement, operator by operator, as a solution of the program.
-
-    Rounding down keeps what the floating-point times kept: units are powers of two, and rounding is monotone.
-    """
-    state, unit_s = simulator.state, payload["unit_s"]
-    number = {message: k for k, (message, _, _) in enumerate(tasks.messages)}
-    starts = np.floor(state.start_s / unit_s)
-    count = tasks.model.operators
-    task = [int(starts[operators[0]]) for operators in tasks.members]
-    send, leave = [], []
-    for t in range(count, int(state.counts[0])):
-        message, src, dst = number[int(state.message[t])], int(state.device[t]), int(state.target[t])
-        if src != dst:
-            send.append((message, src, dst, int(starts[t])))
-        else:
-            there = {int(place[g]) for g in tasks.model.group_of[list(tasks.model.messages[state.message[t]].readers)]}
-            lasts = max(payload["messages"][message][2][src][d] for d in there - {src})
-            leave.append((message, src, int(starts[t]), lasts))
-    ends = [begin + payload["seconds"][t][place[tasks.group_of[t]]] for t, begin in enumerate(task)]
-    return {"place": place.tolist(), "task": task, "send": send, "leave": leave, "makespan": max(ends)}

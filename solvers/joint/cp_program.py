@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 Message = dict[str, Any]
@@ -31,7 +32,7 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
     a receiver occupy, or -1, devices first; resources: how many; one_by_one [devices]; rows: (bytes [groups],
     cap [devices] or None), what a device holds at once; alike: lists of devices that can be exchanged; allowed
     [groups][devices]; least, most: bounds on the makespan; start: {"place", "task", "send", "leave"} as
-    `cp_grid.start_of` gives, or None; workers, seed, work: most deterministic time, or None. Messages
+    `cp_start` gives them, or None; workers, seed, work: most deterministic time, or None. Messages
     sent: {"place": device of every group, "start": of every task}; {"bound": units}; last {"status"}:
     "optimal", "infeasible" or "stopped".
     """
@@ -102,7 +103,7 @@ class Program:
             model.add_exactly_one(self.at[-1].values())
         order = heaviest(given)
         for devices in given["alike"]:
-            for before, d in zip(devices, devices[1:], strict=False):
+            for before, d in pairwise(devices):
                 for rank, g in enumerate(order):
                     if d in self.at[g]:
                         earlier = [self.at[h][before] for h in order[:rank] if before in self.at[h]]

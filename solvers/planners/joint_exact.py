@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 
 from solvers.background import Background
 from solvers.errors import InvalidPlan
-from solvers.joint.cp_grid import Tasks, operators_of, payload_of, start_of
+from solvers.joint.clusters import Clusters, uncoarsened
+from solvers.joint.cp_grid import payload_of
+from solvers.joint.cp_start import in_turn, simulated
 from solvers.joint.model import PassModel, pass_model
 from solvers.joint.plans import plan_of, taken_apart
+from solvers.joint.schedule_coarsening import coarsened
 from solvers.joint.simulator import Simulator
 from solvers.monitor import Monitor
 from solvers.optional import lacking
@@ -54,7 +57,8 @@ class JointCP:
         offers.begin()
         if monitor.is_proved():
             return True
-        with PassSearch(operators_of(model), offers, self.workers, self.work) as search:
+        clusters = uncoarsened(model) if model.operators <= self.operators else coarsened(model, self.clusters)
+        with PassSearch(clusters, offers, self.workers, self.work) as search:
             while not search.done and not monitor.is_proved():
                 search.wait()
         return search.infeasible or monitor.is_proved()
@@ -128,16 +132,18 @@ class Offers:
 class PassSearch:
     """CP-SAT at work in a child process; plans and bounds go to the monitor when looked for."""
 
-    def __init__(self, tasks: Tasks, offers: Offers, workers: int, work: float | None) -> None:
-        self.tasks, self.offers, self.monitor = tasks, offers, offers.monitor
-        self.claims = proves_for(tasks)
+    def __init__(self, clusters: Clusters, offers: Offers, workers: int, work: float | None) -> None:
+        self.clusters, self.offers, self.monitor = clusters, offers, offers.monitor
+        self.claims = proves_for(clusters)
         self.infeasible = False
-        self.solved = False
-        start = self._start()
-        most_s = self.monitor.objective_s if self.monitor.best is not None else one_by_one_s(tasks.model)
-        self.payload = payload_of(tasks, least_s=self.monitor.bound_s if self.claims else 0.0, most_s=most_s or 1.0)
+        most_s = self.monitor.objective_s if self.monitor.best is not None else one_by_one_s(clusters.model)
+        least_s = self.monitor.bound_s if self.claims else 0.0
+        self.payload = payload_of(clusters, least_s=least_s, most_s=most_s or 1.0)
         self.unit_s = self.payload["unit_s"]
-        self.payload["start"] = None if start is None else start_of(tasks, self.payload, offers.simulator, start)
+        self.payload["start"] = start = self._start()
+        if not clusters.is_fine:  # the best plan known may last longer, or shorter, in clusters
+            whole_s = one_by_one_s(clusters.model)
+            self.payload["most"] = start["makespan"] if start else math.ceil(whole_s / self.unit_s)
         self.payload |= {"workers": workers, "work": work, "seed": self.monitor.rng.randrange(2**31)}
         self.child = Background("joint-pass", self.payload)
 
@@ -163,8 +169,6 @@ class PassSearch:
                 self.monitor.raise_bound(message["bound"] * self.unit_s)
             elif message.get("status") == "infeasible" and self.claims and self.monitor.best is None:
                 self.infeasible = True
-            elif message.get("status") == "optimal":
-                self.solved = True
 
     def wait(self) -> None:
         """Wait a moment, and look; raises Stop as ``monitor.check`` does."""
@@ -173,33 +177,35 @@ class PassSearch:
         self.look()
 
     def _offer(self, found: dict[str, Any]) -> None:
-        place = self.tasks.place_of(found["place"])
+        place = self.clusters.place_of_groups(found["place"])
         start = found["start"]
-        self.offers.ordered(place, self.tasks.sequences(found["place"], start))
-        self.offers.ranked(place, np.array(start, float)[self.tasks.task_of])
+        by_start = sorted(range(len(start)), key=lambda t: (start[t], t))
+        sequences: list[list[int]] = [[] for _ in range(self.clusters.devices)]
+        for t in by_start:
+            sequences[found["place"][self.clusters.unit_of[t]]].extend(self.clusters.members[t])
+        self.offers.ordered(place, sequences)
+        self.offers.ranked(place, np.array(start, float)[self.clusters.cluster_of])
         self.offers.ranked(place, self.offers.simulator.placed_rank(place))
 
-    def _start(self) -> Ints | None:
-        """The devices of the groups of tasks in the best plan known, which is simulated; None if it is not of
-        this form."""
-        if self.monitor.best is None:
+    def _start(self) -> dict[str, Any] | None:
+        """The best plan known as a solution of the program; None if it is not of this form."""
+        clusters, simulator = self.clusters, self.offers.simulator
+        apart = None if self.monitor.best is None else taken_apart(clusters.model, self.monitor.best)
+        if apart is None or math.isinf(simulator.in_order_s(*apart)):
             return None
-        apart = taken_apart(self.tasks.model, self.monitor.best)
-        if apart is None:
+        place = clusters.place_of_units(apart[0])
+        if place is None:
             return None
-        place, sequences = apart
-        if math.isinf(self.offers.simulator.in_order_s(place, sequences)):
-            return None
-        of_tasks = np.empty(int(self.tasks.joined.max()) + 1, np.int64)
-        of_tasks[self.tasks.joined] = place
-        return of_tasks if (of_tasks[self.tasks.joined] == place).all() else None
+        if clusters.is_fine:
+            return simulated(clusters, self.payload, simulator, place)
+        return in_turn(clusters, self.payload, place, range(len(clusters)))
 
 
-def proves_for(tasks: Tasks) -> bool:
+def proves_for(clusters: Clusters) -> bool:
     """Whether every plan of the problem is one of the program: no clusters, and no operator on two devices."""
-    problem = tasks.model.problem
+    problem = clusters.model.problem
     copies = problem.max_replicas > 1 or any(o.replicable for o in problem.graph.operators)
-    return len(tasks.members) == tasks.model.operators and (not copies or len(problem.cluster) == 1)
+    return clusters.is_fine and (not copies or len(problem.cluster) == 1)
 
 
 def one_by_one_s(model: PassModel) -> float:
