@@ -8,11 +8,16 @@
   let announced = "";
   let held = null;
   let newest = null;
+  let asked = false; /* somebody selected something: what is known of it shall be in sight */
   const INCUMBENT_HOLD_MS = 80;
 
   ex.setProps = function (props) {
     const back = "comparison" in props ? focusedRow() : null;
     for (const id of Object.keys(props)) window.dash_clientside.set_props(id, props[id]);
+    if ("inspector" in props && asked) {
+      asked = false;
+      requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById("inspector").scrollIntoView({ block: "nearest" })));
+    }
     if (back !== null) requestAnimationFrame(function () { requestAnimationFrame(function () { focusRow(back, 20); }); });
   };
 
@@ -29,13 +34,31 @@
     else if (tries) setTimeout(function () { focusRow(place, tries - 1); }, 20);
   }
 
-  ex.status = function (state, what, more) {
+  /* While a search goes on its time is counted here: between two plans the server has nothing to say. */
+  let begun = null;
+  let words = "";
+  const TICK_MS = 100;
+  const clock = (ms) => (ms < 99950 ? (ms / 1000).toFixed(1) : Math.round(ms / 1000)) + " s";
+
+  function tick() {
+    const box = document.getElementById("status");
+    if (!box || begun === null) return;
+    const now = performance.now() - begun;
+    box.querySelector(".more").textContent = clock(now) + (words && words !== "…" ? " · " + words : "");
+    ex.search.tick(now / 1000);
+  }
+  setInterval(tick, TICK_MS);
+
+  ex.status = function (state, what, more, elapsed) {
     const box = document.getElementById("status");
     if (!box) return;
+    begun = elapsed === undefined ? null : performance.now() - elapsed * 1000;
+    words = more;
     box.dataset.state = document.body.dataset.state = state;
     box.querySelector(".what").textContent = what;
     box.querySelector(".more").textContent = more;
     box.title = more;
+    tick();
     const announcer = document.getElementById("announcer");
     if (announced !== state + what) {
       announced = state + what;
@@ -47,6 +70,7 @@
   };
 
   ex.send = function (message) {
+    if (message.type === "select") asked = message.kind !== "none";
     if (ex.isOpen()) socket.send(JSON.stringify(message));
     else waiting = waiting.filter((m) => m.type !== message.type).concat(message);
   };
@@ -79,10 +103,11 @@
 
   ex.on = {
     status: function (message) {
-      ex.status(message.state, message.what, message.more);
+      ex.status(message.state, message.what, message.more, message.elapsed_s);
       ex.settled(message);
     },
     props: function () {},
+    model: function (message) { ex.model(message); },
     query: function (message) { ex.putQuery(message.query); },
     adopt: function (message) { ex.adopt(message); },
     graph: function (message) {
@@ -90,6 +115,8 @@
       ex.graph.draw(message);
     },
     overlay: function (message) { ex.graph.overlay(message); },
+    bars: function (message) { if (held === null) ex.gantt.refine(message); },
+    search: function (message) { ex.search.draw(message); },
     banner: function (message) {
       ex.setProps({ banner: { children: message.children, hidden: false } });
     },
@@ -115,6 +142,7 @@
     ex.graph.overlay(message);
     ex.stages.draw(message.dag);
     ex.looks.rows(message.rows);
+    ex.looks.stages(message.can_draw_stages, message.dag.note);
     ex.memory.draw(message.memory);
     ex.gantt.draw(message, function () { ex.timing(message, received); });
     ex.setProps(message.props);

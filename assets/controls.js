@@ -15,6 +15,22 @@
   let settling = true;
   let query = location.search;
 
+  const RARE = ["links", "transfers", "memory_model", "cpus", "bandwidth"];
+  let usual = "iteration"; /* the objective of the model, if none is chosen */
+
+  /* The model says what it is usually planned for. */
+  ex.model = function (message) {
+    usual = message.objective;
+    onePass(session ? session.objective : "auto");
+  };
+
+  /* Without micro-batches the controls of pipelines mean nothing. */
+  function onePass(objective) {
+    const found = objective === "makespan" || (objective === "auto" && usual === "makespan");
+    document.body.classList.toggle("one-pass", found);
+    return found;
+  }
+
   const nothing = () => window.dash_clientside.no_update;
   const number = (value) => (typeof value === "number" && isFinite(value) ? value : null);
 
@@ -91,7 +107,8 @@
     const given = new URLSearchParams(location.search);
     const put = (id, value) => window.dash_clientside.set_props(id, { value: value });
     if (![...given.keys()].some((key) => key !== "theme" && !ex.looks.KEYS.includes(key))) return false;
-    const kind = given.get("device_kind");
+    let kind = given.get("device_kind");
+    if (kind && !catalogue.kinds[kind]) kind = mix(kind, put);
     let top = null;
     if (kind && catalogue.kinds[kind]) { top = Math.log2(catalogue.kinds[kind] / GIB); }
     if (top !== null) {
@@ -99,17 +116,36 @@
       put("kind", kind);
     }
     for (const [id, key] of [["model", "model"], ["phase", "training"], ["dtype", "dtype"], ["micro-batches", "micro_batches"],
-      ["pipeline", "pipeline"], ["objective", "objective"], ["contiguity", "contiguity"], ["planner", "planner"], ["per-node", "devices_per_node"], ["replicas", "max_replicas"]]) {
+      ["pipeline", "pipeline"], ["objective", "objective"], ["contiguity", "contiguity"], ["planner", "planner"], ["per-node", "devices_per_node"], ["replicas", "max_replicas"],
+      ["execution", "execution"], ["links", "links"], ["transfers", "transfers"], ["memory-model", "memory_model"]]) {
       if (given.get(key)) put(id, given.get(key));
     }
-    for (const [id, key] of [["devices", "devices"], ["mini-batch", "mini_batch"], ["time-limit", "time_limit"]]) {
+    for (const [id, key] of [["devices", "devices"], ["mini-batch", "mini_batch"], ["time-limit", "time_limit"], ["cpus", "cpus"], ["seed", "seed"]]) {
       if (given.get(key) && isFinite(+given.get(key))) put(id, +given.get(key));
     }
+    if (given.get("bandwidth") && isFinite(+given.get("bandwidth"))) put("bandwidth", +given.get("bandwidth") / 1e9);
+    const more = document.querySelector("details.more");
+    if (more && RARE.some((key) => given.get(key))) more.open = true;
     for (const [id, key] of [["recompute", "recompute"], ["in-sequence", "in_sequence"]]) {
       if (given.get(key) === "true") window.dash_clientside.set_props(id, { checked: true });
     }
     if (given.get("memory") && isFinite(+given.get("memory"))) ex.setCap(+given.get("memory"));
     return true;
+  }
+
+  /* "2xA,2xB": two kinds have controls of their own; more are one kind with a long name. */
+  function mix(text, put) {
+    const parts = text.split(",").map((part) => /^(?:(\d+)x)?(.+)$/.exec(part));
+    const count = (part) => +(part[1] || 1);
+    put("devices", parts.reduce((sum, part) => sum + count(part), 0));
+    if (parts.length > 2) {
+      const select = document.getElementById("kind");
+      window.dash_clientside.set_props("kind", { data: [...(select ? ex.kinds : []), text], value: text });
+      return text;
+    }
+    document.querySelector("details.more").open = parts.length === 2;
+    if (parts.length === 2) { put("kind-two", parts[1][2]); put("kind-two-count", count(parts[1])); }
+    return parts[0][2];
   }
 
   /* What a link's query and the page's agree on, without asking anybody. */
@@ -130,7 +166,9 @@
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.explorer = {
     controls: function (model, phase, dtype, devices, memory, kind, mini, micro, pipeline, objective, contiguity, planner, limit,
-      perNode, replicas, recompute, inSequence, onChange, catalogue, top) {
+      perNode, replicas, recompute, inSequence, execution, links, bandwidth, transfers, memoryModel, kindTwo, ofTwo, cpus, seed,
+      onChange, catalogue, top) {
+      ex.kinds = Object.keys(catalogue.kinds);
       if (!restored) {
         restored = true;
         if (restore(catalogue)) {
@@ -144,13 +182,27 @@
       let cap = bytesOf(memory, Math.min(top, Math.log2(own / GIB)));
       if (ex.exactCap && Math.abs(ex.exactCap.position - memory) < 1e-6) cap = ex.exactCap.bytes;
       if (cap !== null && cap >= own) cap = null;
+      const single = onePass(objective);
+      const chosen = (value) => (value === "auto" ? null : value);
+      let kinds = kind;
+      if (kindTwo !== "none" && devices > 1 && !kind.includes(",")) {
+        const second = Math.min(devices - 1, number(ofTwo) || Math.floor(devices / 2));
+        kinds = devices - second + "x" + kind + "," + second + "x" + kindTwo;
+      }
       const next = {
-        model: model, training: phase === "true", dtype: dtype === "auto" ? null : dtype, devices: devices, device_kind: kind, memory: cap,
-        mini_batch: number(mini), micro_batches: micro === "auto" ? null : +micro, pipeline: pipeline,
-        objective: objective, contiguity: contiguity, planner: planner, time_limit: number(limit) || 10,
-        devices_per_node: perNode === "auto" ? null : +perNode, max_replicas: replicas === "all" ? "all" : +replicas, recompute: recompute === true, in_sequence: inSequence === true,
+        model: model, training: phase === "true", dtype: chosen(dtype), devices: devices, device_kind: kinds, memory: cap,
+        cpus: number(cpus), links: chosen(links), bandwidth: number(bandwidth) ? bandwidth * 1e9 : null, transfers: chosen(transfers),
+        memory_model: memoryModel, mini_batch: number(mini), objective: objective, contiguity: contiguity,
+        planner: planner, time_limit: number(limit) || 10, seed: number(seed), devices_per_node: perNode === "auto" ? null : +perNode,
         theme: document.documentElement.dataset.mantineColorScheme || "light",
       };
+      if (single) Object.assign(next, { execution: chosen(execution) });
+      else {
+        Object.assign(next, {
+          micro_batches: micro === "auto" ? null : +micro, pipeline: pipeline, max_replicas: replicas === "all" ? "all" : +replicas,
+          recompute: recompute === true, in_sequence: inSequence === true,
+        });
+      }
       const text = JSON.stringify(next);
       const fresh = text !== JSON.stringify(session);
       session = next;
@@ -225,7 +277,8 @@
     setTimeout(function () {
       const tab = document.querySelector('[role="tab"][aria-selected="true"]');
       const name = tab ? tab.textContent.toLowerCase() : "";
-      if (name === "devices" || name === "compare" || name === "log") shown.push(name);
+      if (name === "devices" || name === "compare") shown.push(name);
+      if (name === "search") shown.push("log");
       ex.send({ type: "open", shown: shown });
     }, 0);
   };
@@ -235,6 +288,8 @@
       if (event.target.classList && event.target.classList.contains("twin")) ex.tellOpen();
     }, true);
     document.addEventListener("click", function (event) {
+      const named = event.target.closest && event.target.closest("[data-reveal]");
+      if (named) ex.gantt.reveal(+named.dataset.reveal, +named.dataset.from, +named.dataset.to);
       const button = event.target.closest && event.target.closest("[data-act]");
       if (!button) return;
       const argument = button.dataset.arg;
@@ -251,6 +306,7 @@
     ex.stages.listen();
     ex.graph.listen();
     ex.gantt.listen();
+    ex.search.listen();
     ex.connect();
   };
 })();

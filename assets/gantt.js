@@ -1,15 +1,25 @@
-/* The schedule: one Plotly.react per plan; highlights are a single overlay shape. */
+/* The schedule: one Plotly.react per plan; highlights are a single overlay shape. Of many operators, runs are
+   drawn, and those in sight are asked for again as one zooms in. */
 (function () {
   "use strict";
   const ex = (window.explorer = window.explorer || {});
   let bars = null;
-  let rows = { kind: "devices", stages: [], devices: [] };
+  let spans = null; /* what is highlighted: all bars, of which runs may be drawn */
+  let rows = { kind: "devices", stages: [], devices: [], middle: [], height: [], link: [] };
+  let detail = { merged: false, from: 0, to: 1 };
+  let operators = false; /* whether a bar is an operator, or a run of them */
+  let path = null;
+  let scale_s = 1; /* seconds in a unit of the time axis */
   let end = 1;
   let lanesBelow = [];
   let numbering = null;
   const MOST_NUMBERS = 1200;
   const SIZES = [11, 9]; /* pixels */
+  const MANY_RUNS = 120; /* of a critical path, beyond which its edges step back */
+  const ROW_PX = 22; /* lower rows scroll rather than shrink */
+  const BESIDE = 0.4; /* where a device's row has its transfers, if links have no rows: explorer/view/gantt_paint.py */
   let held = null; /* a clicked bar's stage or a clicked device stays highlighted */
+  let keep = null; /* what is bright now */
 
   const place = () => (window.Plotly ? document.getElementById("gantt") : null);
   const frame = () => { const plot = place(); return plot && plot._fullLayout ? plot : null; };
@@ -20,10 +30,15 @@
 
   function draw(message, done) {
     bars = message.bars;
+    spans = message.spans || message.bars;
     rows = message.rows;
+    detail = message.detail;
+    operators = message.by_operator;
+    path = message.path;
+    scale_s = message.scale_s;
     const range = message.figure.layout.xaxis.range;
     end = range[1];
-    held = null;
+    held = keep = null;
     lanesBelow = message.figure.layout.shapes;
     ex.whenReady(place, function (plot) {
       const margin = message.figure.layout.margin;
@@ -34,7 +49,10 @@
         trace.textfont.size = texts[i].size || SIZES[0];
       });
       delete message.figure.layout.uniformtext;
+      const grown = tall(plot);
+      message.figure.layout.shapes = lanesBelow.concat(overlays());
       window.Plotly.react(plot, message.figure.data, message.figure.layout, config).then(function () {
+        if (grown) window.Plotly.Plots.resize(plot);
         lanes(plot);
         if (ex.graph.selection()) ex.graph.clear();
         requestAnimationFrame(done);
@@ -42,44 +60,131 @@
     });
   }
 
+  /* Many rows of links: the plot is as tall as they need, and scrolls. Says whether that changed. */
+  function tall(plot) {
+    const need = Math.round(rows.height.reduce((sum, height) => sum + height, 0) * ROW_PX + 34) + "px";
+    if (plot.style.minHeight === need) return false;
+    plot.style.minHeight = need;
+    return true;
+  }
+
+  /* The bars of the part that is in sight now. */
+  function refine(message) {
+    const plot = frame();
+    if (!plot) return;
+    bars = message.bars;
+    detail = message.detail;
+    window.Plotly.react(plot, message.data, plot.layout, config).then(() => lanes(plot));
+  }
+
+  /* Runs come apart, or others come into sight: the server knows them. */
+  function ask() {
+    const plot = frame();
+    if (!plot || !bars || spans === bars) return;
+    const [from, to] = plot._fullLayout.xaxis.range;
+    const width = detail.to - detail.from;
+    const inside = from >= detail.from - width && to <= detail.to + width;
+    if (!inside || (detail.merged && to - from < 0.6 * width)) ex.send({ type: "window", from: from, to: to });
+  }
+
   /* A light veil over everything that is not kept: the complement of the kept bars, as one path. */
   function veil(keep) {
+    const kept = rows.devices.map(() => []);
+    for (let i = 0; i < spans.device.length; i++) {
+      const row = spans.row[i];
+      if (row >= 0 && (spans.to[i] < 0 || rows.link[row]) && keep(i)) kept[row].push([spans.start[i], spans.end[i]]);
+    }
+    return outside(kept);
+  }
+
+  /* Per row, what its intervals leave over, as rectangles in one path. */
+  function outside(kept) {
     const parts = [];
     const rect = (x0, x1, y0, y1) => {
       if (x1 > x0) parts.push("M" + x0 + "," + y0 + "L" + x1 + "," + y0 + "L" + x1 + "," + y1 + "L" + x0 + "," + y1 + "Z");
     };
-    for (let row = 0; row < rows.devices.length; row++) {
+    kept.forEach(function (intervals, row) {
       let from = 0;
-      for (let i = 0; i < bars.device.length; i++) {
-        if (bars.row[i] !== row || bars.to[i] >= 0 || !keep(i)) continue;
-        rect(from, bars.start[i], row - 0.5, row + 0.5);
-        from = Math.max(from, bars.end[i]);
+      const [top, bottom] = [rows.middle[row] - rows.height[row] / 2, rows.middle[row] + rows.height[row] / 2];
+      for (const [start, stop] of intervals.sort((a, b) => a[0] - b[0])) {
+        rect(from, start, top, bottom);
+        from = Math.max(from, stop);
       }
-      rect(from, end, row - 0.5, row + 0.5);
-    }
+      rect(from, end, top, bottom);
+    });
     return parts.join("");
   }
 
-  function show(keep) {
+  const paint = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  /* The critical path: lines through its bars, and edges from row to row where one waits for another. */
+  function lines() {
+    const found = { through: "", between: "" };
+    let before = null;
+    for (let i = 0; i < path.row.length; i++) {
+      const row = path.row[i];
+      if (row < 0) continue;
+      const y = (rows.middle[row] + (path.link[i] && !rows.link[row] ? BESIDE : 0)).toFixed(3);
+      found.through += "M" + path.start[i] + "," + y + "L" + path.end[i] + "," + y;
+      if (before) found.between += "M" + before + "L" + path.start[i] + "," + y;
+      before = path.end[i] + "," + y;
+    }
+    return found;
+  }
+
+  /* What is off the critical path: the complement of its bars. */
+  function offPath() {
+    const kept = rows.devices.map(() => []);
+    path.row.forEach(function (row, i) { if (row >= 0 && (!path.link[i] || rows.link[row])) kept[row].push([path.start[i], path.end[i]]); });
+    return outside(kept);
+  }
+
+  /* Everything above the bars: the veil over what is not bright, and the critical path. */
+  function overlays() {
+    const found = [];
+    const shade = (what, opacity) => ({ type: "path", path: what, fillcolor: paint("--card"), opacity: opacity, line: { width: 0 }, layer: "above" });
+    const drawn = rows.path && path && path.row.length;
+    if (keep) found.push(shade(veil(keep), 0.74));
+    else if (drawn) found.push({ ...shade(offPath(), 0.6), name: "off path" });
+    if (drawn) {
+      const told = lines();
+      const stroke = (what, colour, width, opacity) => ({
+        type: "path", path: what, layer: "above", opacity: opacity, line: { color: paint(colour), width: width }, name: "path" });
+      if (told.between) found.push(stroke(told.between, "--ink", 1, path.row.length > MANY_RUNS ? 0.25 : 0.55));
+      found.push(stroke(told.through, "--card", 4.5, 1), stroke(told.through, "--ink", 2.2, 1));
+    }
+    return found;
+  }
+
+  function show(wanted) {
     const plot = frame();
+    keep = wanted;
     if (!plot || !bars) return;
-    const paper = getComputedStyle(document.documentElement).getPropertyValue("--card").trim();
-    const shapes = keep
-      ? [{ type: "path", path: veil(keep), fillcolor: paper, opacity: 0.74, line: { width: 0 }, layer: "above" }]
-      : [];
-    window.Plotly.relayout(plot, { shapes: lanesBelow.concat(shapes) });
+    window.Plotly.relayout(plot, { shapes: lanesBelow.concat(overlays()) });
+  }
+
+  /* The critical path on or off. */
+  function showPath(on) {
+    rows.path = on;
+    show(keep);
   }
 
   const showStages = (stages) => {
     if (held && !stages) return;
-    show(stages ? (i) => stages.has(bars.stage[i]) : null);
+    show(stages ? (i) => stages.has(spans.stage[i]) : null);
+  };
+
+  const showKeys = (keys) => {
+    if (held && !keys) return;
+    show(keys ? (i) => keys.has(spans.key[i]) : null);
   };
 
   function holdDevice(device) {
     if (held === "device " + device) { release(); return; }
     held = "device " + device;
     ex.graph.highlight(ex.graph.byDevice(device), null);
-    show((i) => bars.row[i] >= 0 && (rows.kind === "devices" ? bars.device[i] === device : rows.devices[bars.row[i]].includes(device)));
+    show((i) => spans.row[i] >= 0 && (rows.kind === "devices" || rows.link[spans.row[i]]
+      ? spans.device[i] === device : rows.devices[spans.row[i]].includes(device)));
     for (const card of document.querySelectorAll("[data-device]")) {
       card.classList.toggle("held", +card.dataset.device === device);
     }
@@ -91,9 +196,39 @@
     held = "stage " + stage;
     ex.graph.showStage(stage, true);
     ex.stages.mark(stage);
-    show((i) => bars.stage[i] === stage);
+    show((i) => spans.stage[i] === stage);
     const kind = document.querySelector(".graph-card").dataset.graph === "stages" || rows.kind === "stages" ? "stage" : "device";
     ex.send({ type: "select", kind: kind, id: String(kind === "stage" ? stage : device) });
+  }
+
+  /* An operator with its gradients, wherever they run; centred in the graph. */
+  function holdOperator(key) {
+    ex.graph.select(null);
+    held = "operator " + key;
+    ex.graph.showKey(key, true);
+    ex.stages.mark(null);
+    show((i) => spans.key[i] === key);
+    ex.send({ type: "select", kind: "operator", id: String(key) });
+  }
+
+  /* A span that is named elsewhere: held, and large enough to be seen. */
+  function reveal(operator, from_s, to_s) {
+    const i = spans ? spans.operator.indexOf(operator) : -1;
+    const plot = frame();
+    if (i < 0 || !plot) return;
+    holdOperator(spans.key[i]);
+    const [from, to] = [from_s / scale_s, to_s / scale_s];
+    const shown = plot._fullLayout.xaxis.range;
+    if (from >= shown[0] && to <= shown[1] && to - from > 0.02 * (shown[1] - shown[0])) return;
+    const half = Math.min(end / 2, Math.max(12 * (to - from), end / 60));
+    const middle = Math.min(Math.max((from + to) / 2, half), end - half);
+    window.Plotly.relayout(plot, { "xaxis.range": [middle - half, middle + half] });
+  }
+
+  function holdRow(row) {
+    if (held === "row " + row) { release(); return; }
+    held = "row " + row;
+    show((i) => spans.row[i] === row);
   }
 
   function release() {
@@ -109,7 +244,8 @@
     plot.querySelectorAll(".ytick text").forEach(function (label, row) {
       label.style.pointerEvents = "all";
       label.style.cursor = "pointer";
-      label.onclick = () => (rows.kind === "stages" ? holdStage(rows.stages[row], rows.devices[row][0]) : holdDevice(row));
+      label.onclick = () => (rows.link[row] ? holdRow(row)
+        : rows.kind === "stages" ? holdStage(rows.stages[row], rows.devices[row][0]) : holdDevice(row));
     });
   }
 
@@ -170,8 +306,8 @@
       const index = (event) => event.points[0] && event.points[0].customdata;
       plot.on("plotly_hover", function (event) {
         const i = index(event);
-        if (held || ex.graph.selection() || i === undefined) return;
-        ex.graph.showStage(bars.stage[i], false);
+        if (held || ex.graph.selection() || i === undefined || bars.key[i] < 0) return;
+        ex.graph.showKey(bars.key[i], false);
         ex.stages.light(bars.stage[i]);
       });
       plot.on("plotly_unhover", function () {
@@ -182,12 +318,17 @@
       plot.on("plotly_click", function (event) {
         const i = index(event);
         if (i === undefined) return;
-        holdStage(bars.stage[i], bars.device[i]);
+        if (!operators) holdStage(bars.stage[i], bars.device[i]);
+        else if (bars.key[i] >= 0) holdOperator(bars.key[i]);
+        else { /* a run: large enough that its operators can be clicked */
+          const room = 0.15 * (bars.end[i] - bars.start[i]);
+          window.Plotly.relayout(plot, { "xaxis.range": [bars.start[i] - room, bars.end[i] + room] });
+        }
       });
       plot.on("plotly_relayout", function (event) {
         if (!Object.keys(event).some((key) => key.startsWith("xaxis"))) return;
         clearTimeout(numbering);
-        numbering = setTimeout(number, 140);
+        numbering = setTimeout(function () { number(); ask(); }, 140);
       });
     });
     const canvas = document.querySelector(".gantt-card .canvas");
@@ -207,5 +348,5 @@
     });
   }
 
-  ex.gantt = { draw, showStages, holdDevice, holdStage, release, fit, listen };
+  ex.gantt = { draw, refine, showStages, showKeys, showPath, holdDevice, holdStage, reveal, release, fit, listen };
 })();

@@ -2,7 +2,7 @@
 (function () {
   "use strict";
   const ex = (window.explorer = window.explorer || {});
-  const view = { nodes: {}, stages: {}, expandable: new Set(), overlay: null };
+  const view = { nodes: {}, stages: {}, keys: {}, expandable: new Set(), overlay: null };
   const registry = () => { const box = document.getElementById("graph"); return box && box._cyreg && box._cyreg.cy; };
   let selected = null;
 
@@ -47,6 +47,7 @@
     view.overlay = message;
     view.nodes = message.nodes;
     view.stages = message.stages;
+    view.keys = message.keys || message.stages;
     ex.whenReady(registry, function (cy) {
       cy.batch(function () {
         cy.nodes().forEach(function (node) {
@@ -99,10 +100,11 @@
   }
 
   const byDevice = (device) => new Set(Object.keys(view.nodes).filter((id) => view.nodes[id].includes(device)));
-  const byStage = (stage) => new Set(Object.keys(view.stages).filter((id) => view.stages[id].includes(stage)));
+  const having = (told, which) => new Set(Object.keys(told).filter((id) => told[id].includes(which)));
+  const showStage = (stage, centre) => bring(having(view.stages, stage), centre);
+  const showKey = (key, centre) => bring(having(view.keys, key), centre);
 
-  function showStage(stage, centre) {
-    const boxes = byStage(stage);
+  function bring(boxes, centre) {
     highlight(boxes, null);
     if (!centre || !boxes.size) return;
     ex.whenReady(registry, function (cy) {
@@ -124,13 +126,13 @@
   function hover(id) {
     const boxes = new Set([id]);
     highlight(boxes, id);
-    ex.gantt.showStages(new Set(view.stages[id] || []));
+    ex.gantt.showKeys(new Set(view.keys[id] || []));
   }
 
   function clear() {
     if (selected) { hover(selected); return; }
     highlight(null);
-    ex.gantt.showStages(null);
+    ex.gantt.showKeys(null);
   }
 
   /* Arrow keys: the nearest box in that direction. */
@@ -177,6 +179,6 @@
     });
   }
 
-  ex.graph = { draw, overlay, fit, highlight, byDevice, showStage, select, clear, listen,
+  ex.graph = { draw, overlay, fit, highlight, byDevice, showStage, showKey, select, clear, listen,
     selection: () => selected, repaint: () => { if (view.overlay) overlay(view.overlay); } };
 })();

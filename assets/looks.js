@@ -2,7 +2,9 @@
 (function () {
   "use strict";
   const ex = (window.explorer = window.explorer || {});
-  const KEYS = ["graph", "rows", "pair"];
+  const KEYS = ["graph", "rows", "pair", "link_rows", "path"];
+  let wanted = "operators";
+  let drawable = true; /* whether the plan's stages are few enough to draw */
   const card = () => document.querySelector(".graph-card");
 
   function press(group, value) {
@@ -12,22 +14,41 @@
   }
 
   function graph(kind) {
-    card().dataset.graph = kind;
-    press("graph-kind", kind);
+    wanted = kind;
+    const shown = drawable ? kind : "operators";
+    card().dataset.graph = shown;
+    press("graph-kind", shown);
     ex.stages.redraw();
   }
 
-  /* Which rows the server chose, and whether stages can be rows at all. */
+  /* A plan with a stage an operator has no picture of stages that says more than that of operators. */
+  function stages(can, note) {
+    const button = document.querySelector('#graph-kind [data-value="stages"]');
+    button.disabled = !can;
+    button.title = can ? "" : note + ": too many to draw; the operators show where they run";
+    if (drawable === can) return;
+    drawable = can;
+    graph(wanted);
+  }
+
+  /* Which rows the server chose, and whether stages and links can be rows at all. */
   function rows(told) {
     press("gantt-rows", told.kind);
-    document.querySelector('#gantt-rows [data-value="stages"]').disabled = !told.can;
+    const button = document.querySelector('#gantt-rows [data-value="stages"]');
+    button.disabled = !told.can;
+    button.title = told.can ? "" : "There are too many stages for a row each";
+    for (const part of [document.getElementById("gantt-rows"), document.querySelector(".rows-label")]) part.hidden = !told.can;
+    const links = document.getElementById("gantt-links");
+    links.disabled = !told.can_link;
+    links.setAttribute("aria-pressed", String(told.links));
+    document.getElementById("gantt-path").setAttribute("aria-pressed", String(told.path));
   }
 
   function tell() {
     const given = new URLSearchParams(location.search);
     const message = { type: "view" };
     for (const key of KEYS) if (given.get(key)) message[key] = given.get(key);
-    if (!message.graph) message.graph = card().dataset.graph;
+    if (!message.graph) message.graph = wanted;
     graph(message.graph === "stages" ? "stages" : "operators");
     ex.send(message);
   }
@@ -46,7 +67,18 @@
       press("gantt-rows", kind);
       ex.send({ type: "view", rows: kind });
     });
+    document.getElementById("gantt-links").addEventListener("click", function (event) {
+      const on = event.currentTarget.getAttribute("aria-pressed") !== "true";
+      event.currentTarget.setAttribute("aria-pressed", String(on));
+      ex.send({ type: "view", link_rows: on ? "on" : "off" });
+    });
+    document.getElementById("gantt-path").addEventListener("click", function (event) {
+      const on = event.currentTarget.getAttribute("aria-pressed") !== "true";
+      event.currentTarget.setAttribute("aria-pressed", String(on));
+      ex.gantt.showPath(on);
+      ex.send({ type: "view", path: on });
+    });
   }
 
-  ex.looks = { KEYS, rows, tell, listen };
+  ex.looks = { KEYS, rows, stages, tell, listen };
 })();

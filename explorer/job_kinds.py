@@ -83,6 +83,7 @@ def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]
         problem,
         request.planner,
         time_limit_s=request.time_limit_s,
+        seed=request.seed,
         should_stop=should_stop,
         on_progress=on_progress,
     )

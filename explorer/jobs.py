@@ -32,13 +32,15 @@ HEED_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SolveRequest:
-    """Plan ``model`` under ``settings``. known: hashes of skeletons that need not be sent again."""
+    """Plan ``model`` under ``settings``. known: hashes of skeletons that need not be sent again. seed: as for
+    `solvers.solve.solve`."""
 
     model: str
     settings: Settings
     planner: str = "auto"
     time_limit_s: float = 10.0
     known: frozenset[str] = frozenset()
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ EDGED = 40
 """With more bars than this in a lane, they have no edge: it would be all that is seen."""
 MARKS = 3
 """Colours beside a row's name; a stage on more devices shows those of the first."""
+EDGE = 0.6
 MARGIN = 80
 FOOT = 0.42
 """Rows of room for the words below the last row, when there are eight."""
@@ -34,13 +35,15 @@ def figure(
     until_s: float | None = None,
     mark: tuple[str, float] | None = None,
     hover: Callable[[Bars, int], str] | None = None,
+    edged_s: float | None = None,
 ) -> dict[str, Any]:
     """A plotly figure: one trace per row, device and kind, transfers thin below the row, or in the rows of
     links.
 
     customdata of a bar is its position in ``found``. rows: by default the devices, of which shown keeps
     some (a filter). until_s: where the time axis ends, if not at span_s. mark: (label, seconds) of a line
-    across all rows. hover: what a bar says, if not what `words` does.
+    across all rows. hover: what a bar says, if not what `words` does. edged_s: how
+    long a bar must be to have an edge, if that is not for the lane to say.
     """
     if rows is None:
         lanes = list(shown) if shown is not None else list(range(len(devices)))
@@ -59,7 +62,7 @@ def figure(
     middles = rows.middles()
     say = hover or (lambda bars, i: _hover(bars, i, devices))
     data = [
-        _trace(found, members, rows.rows[row], middles[row], device, kind, scale, devices, theme, most, say)
+        _trace(found, members, rows.rows[row], middles[row], device, kind, scale, devices, theme, most, say, edged_s)
         for (row, device, kind), members in sorted(groups.items())
     ]
     layout = _layout(rows, span_s / scale, (until_s or span_s) / scale, scale, unit, theme)
@@ -80,8 +83,12 @@ def _trace(
     theme: Theme,
     most: int,
     say: Callable[[Bars, int], str],
+    edged_s: float | None,
 ) -> dict[str, Any]:
     transfer = kind == TRANSFER
+    edges: float | list[float] = EDGE if most <= EDGED else 0.0
+    if edged_s is not None:
+        edges = [EDGE if found["end_s"][i] - found["start_s"][i] >= edged_s else 0.0 for i in members]
     thin = transfer and not row.links
     trace: dict[str, Any] = {
         "type": "bar",
@@ -94,7 +101,7 @@ def _trace(
         "customdata": members,
         "hovertext": [say(found, i) for i in members],
         "hoverinfo": "text",
-        "marker": marker(device, kind, theme, 0.6 if most <= EDGED else 0.0, transfer and len(row.devices) != 1),
+        "marker": marker(device, kind, theme, edges, transfer and len(row.devices) != 1),
     }
     if not transfer:
         numbers = [found["micro_batch"][i] for i in members] if most <= LABELLED and kind not in "RU" else []

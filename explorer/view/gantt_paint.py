@@ -13,7 +13,9 @@ HATCHES = {"B": "/", "I": "-", "W": "\\", "R": "x", "U": "."}
 """Plotly pattern of a kind; forwards are plain (devices from the ninth on have a pattern of their own)."""
 
 
-def marker(device: int, kind: str, theme: Theme, edge_width: float, of_sender: bool = False) -> dict[str, Any]:
+def marker(
+    device: int, kind: str, theme: Theme, edge_width: float | list[float], of_sender: bool = False
+) -> dict[str, Any]:
     """The marker of all bars of a kind on a device. of_sender: whether transfers are in its colour, where
     nothing else tells who sends."""
     paint, surface = swatch(device, theme), SURFACES[theme]

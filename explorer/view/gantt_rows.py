@@ -17,6 +17,8 @@ from explorer.view.stage_layout import stage_columns, stage_lanes
 RowKind = Literal["devices", "stages"]
 MAX_STAGE_ROWS = 64
 """With more stages, rows are devices: a row of a few pixels says nothing."""
+MOST_MIXED = 2
+"""Stages a device up to which the operators of one pass are shown in rows of stages."""
 HIDDEN = -1
 MAX_LINK_ROWS = 16
 """The busiest links have a row each; more could not be told apart."""
@@ -68,8 +70,9 @@ def usual_kind(plan: Mapping[str, Any]) -> RowKind:
 
 
 def can_stages(plan: Mapping[str, Any]) -> bool:
-    """Whether stages can be rows at all."""
-    return len(plan["stages"]) <= MAX_STAGE_ROWS
+    """Whether stages can be rows at all: not where an operator each is one."""
+    most = MOST_MIXED * len(plan["devices"]) if plan["by_operator"] else MAX_STAGE_ROWS
+    return len(plan["stages"]) <= most
 
 
 def shows_links(plan: Mapping[str, Any], wanted: str) -> bool:

@@ -33,9 +33,9 @@ def operator_bars(
     `bars`."""
     rows = []
     for span, (sender, reader) in zip(schedule.spans, senders, strict=True):
-        stage, kind, micro_batch = told(span)
+        stage, kind, _ = told(span)
         rows.append(
-            [span.device, span.start_s, span.end_s, kind, stage, micro_batch, span.to_device, span.nbytes, 1,
+            [span.device, span.start_s, span.end_s, kind, stage, -1, span.to_device, span.nbytes, 1,
              links.get(span.resource, -1), sender, reader if kind == TRANSFER else -1]
         )  # fmt: skip
     rows.sort(key=lambda row: (_lane(row), row[1]))

@@ -13,7 +13,7 @@ from explorer.view.lanes import lane_label
 from solvers.schedule import Schedule
 
 HEAVIEST = 3
-SHOWN = 4
+SHOWN = 3
 """Parts of a path named one by one; the rest is told as one."""
 
 
@@ -86,12 +86,11 @@ def part_words(part: Part, names: Sequence[str]) -> str:
     return f"transfer {lane_label(part.resource, names)}" if part.kind == "transfer" else "waiting"
 
 
-def heavy_words(heavy: Heavy, operators: Sequence[str], names: Sequence[str], limit: int = 48) -> str:
-    """ "encoder.0.mlp (forward) on GPU 0", "2 MiB of encoder.0.mlp to GPU 1"."""
-    name = text.short(operators[heavy.operator], limit) if heavy.operator >= 0 else "a stage"
+def heavy_words(heavy: Heavy, names: Sequence[str]) -> str:
+    """ "forward on GPU 0", "2 MiB to GPU 1": what a span does for its operator."""
     if heavy.to_device >= 0:
-        return f"{text.nbytes(heavy.nbytes)} of {name} to {names[heavy.to_device]}"
-    return f"{name} ({KIND_WORDS[heavy.kind]}) on {names[heavy.device]}"
+        return f"{text.nbytes(heavy.nbytes)} to {names[heavy.to_device]}"
+    return f"{KIND_WORDS[heavy.kind]} on {names[heavy.device]}"
 
 
 def sentence(parts: Sequence[Part], makespan_s: float, names: Sequence[str], shown: int = SHOWN) -> str:
@@ -99,16 +98,18 @@ def sentence(parts: Sequence[Part], makespan_s: float, names: Sequence[str], sho
     add up to 100, all after the first ``shown`` parts as one."""
     if not parts or makespan_s <= 0:
         return f"Step {text.seconds(makespan_s)}"
-    told = list(parts[:shown]) if len(parts) > shown + 1 else list(parts)
-    rest = parts[len(told) :]
-    shares = [part.seconds / makespan_s for part in told] + (
-        [sum(p.seconds for p in rest) / makespan_s] if rest else []
-    )
-    words = [part_words(part, names) for part in told] + ([f"{len(rest)} others"] if rest else [])
-    whole = text.percents(shares)
-    return f"Step {text.seconds(makespan_s)} = " + " + ".join(
-        f"{word} {percent} %" for word, percent in zip(words, whole, strict=False)
-    )
+    told = summed([(part_words(part, names), part.seconds / makespan_s) for part in parts], shown)
+    return f"Step {text.seconds(makespan_s)} = " + " + ".join(f"{word} {percent} %" for word, percent in told)
+
+
+def summed(parts: Sequence[tuple[str, float]], shown: int) -> list[tuple[str, int]]:
+    """(words, share) as whole percents of which any number of the first reads the same: those after ``shown``
+    are added up as "12 others"."""
+    whole = [int(percent) for percent in text.percents([share for _, share in parts])[:-1]]
+    kept = shown if len(parts) > shown + 1 else len(parts)
+    told = [(words, percent) for (words, _), percent in zip(parts[:kept], whole, strict=False)]
+    rest = len(parts) - kept
+    return [*told, (f"{rest} others", sum(whole[kept:]))] if rest else told
 
 
 def path_view(
@@ -117,7 +118,7 @@ def path_view(
 ) -> dict[str, Any]:  # fmt: skip
     """The path as JSON. Columns, one entry a run of spans that follow on one lane: device, link (position in
     the links, -1 for compute), start_s, end_s; steps: spans on it; parts [{kind, device, words, share}];
-    heaviest [{operator, words, seconds, share}]; sentence."""
+    heaviest [{operator, name, device, words, start_s, seconds, share}]; sentence."""
     columns: dict[str, list[Any]] = {"device": [], "link": [], "start_s": [], "end_s": []}
     for position in schedule.critical:
         span = schedule.spans[position]
@@ -135,12 +136,28 @@ def path_view(
         **columns,
         "steps": len(schedule.critical),
         "sentence": sentence(parts, schedule.makespan_s, names),
-        "parts": [
-            {"kind": p.kind, "device": p.device, "words": part_words(p, names), "share": p.seconds / span_s,
-             "spans": p.spans} for p in parts
-        ],
-        "heaviest": [
-            {"operator": h.operator, "words": heavy_words(h, operators, names), "seconds": h.seconds,
-             "share": h.seconds / span_s, "device": h.device} for h in heaviest(schedule, senders)
-        ],
-    }  # fmt: skip
+        "parts": [_part_object(part, span_s, names) for part in parts],
+        "heaviest": [_heavy_object(heavy, schedule, operators, names) for heavy in heaviest(schedule, senders)],
+    }
+
+
+def _part_object(part: Part, span_s: float, names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "kind": part.kind,
+        "device": part.device,
+        "words": part_words(part, names),
+        "share": part.seconds / span_s,
+        "spans": part.spans,
+    }
+
+
+def _heavy_object(heavy: Heavy, schedule: Schedule, operators: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "operator": heavy.operator,
+        "device": heavy.device,
+        "name": operators[heavy.operator] if heavy.operator >= 0 else "",
+        "words": heavy_words(heavy, names),
+        "start_s": schedule.spans[heavy.span].start_s,
+        "seconds": heavy.seconds,
+        "share": heavy.seconds / (schedule.makespan_s or 1.0),
+    }

@@ -23,6 +23,7 @@ MIN_BANDWIDTH, MAX_BANDWIDTH = 1e3, 1e15
 MAX_LATENCY_S = 10.0
 MAX_TIME_LIMIT_S = 600.0
 MAX_NAME = 200
+MAX_SEED = 2**31 - 1
 MAX_MIX = 30 * MAX_DEVICES
 """Characters of a kind for each accelerator."""
 DTYPES = ("fp32", "bf16", "fp16")
@@ -61,6 +62,7 @@ class Session:
     time_limit_s: float = 10.0
     theme: Theme = "light"
     look: Look = field(default_factory=Look)
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         time_limit_s=_number(raw, "time_limit", 0.1, MAX_TIME_LIMIT_S) or 10.0,
         theme="dark" if theme == "dark" else "light",
         look=parse_look(raw, choices),
+        seed=_integer(raw, "seed", 0, MAX_SEED) or 0,
     )
 
 
@@ -169,6 +172,7 @@ def to_dict(session: Session) -> dict[str, Any]:
         "in_sequence": settings.in_sequence or None,
         "planner": session.planner if session.planner != "auto" else None,
         "time_limit": session.time_limit_s if session.time_limit_s != 10.0 else None,
+        "seed": session.seed or None,
         "theme": session.theme if session.theme != "light" else None,
         "graph": session.look.graph if session.look.graph != "operators" else None,
         "rows": session.look.rows if session.look.rows != "auto" else None,

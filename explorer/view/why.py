@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from explorer.view import text
+from explorer.view.path import summed
 
 TIGHT = 0.97
 """A device whose peak reaches this share of its cap has no room to take more work."""
@@ -47,17 +48,18 @@ def breakdown(spans: Sequence[tuple[int, int, float, float]], device: int, span_
 
 
 def explain(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """The why panel: headline, parts [{key, device, name, share, text}], binding, heaviest [{operator, words,
-    text}], proof, and the gauge's numbers. Where operators are scheduled one by one, the parts are those of
-    the critical path and heaviest the longest spans on it; else the parts are those of the bottleneck."""
+    """The why panel: headline, parts [{key, device, name, share, text}], binding, heaviest [{operator, start_s,
+    end_s, name, text}], proof, and the gauge's numbers. Where operators are scheduled one by one, the parts
+    are those of the critical path and heaviest the longest spans on it; else they are the bottleneck's."""
     on_path = plan["by_operator"]
     return {
         "headline": f"{plan['path']['sentence']}." if on_path else _headline(plan),
         "parts": path_parts(plan["path"]["parts"]) if on_path else _parts(plan),
         "binding": _binding_path(plan) if on_path else _binding(plan),
         "heaviest": [
-            {"operator": heavy["operator"], "device": heavy["device"], "words": heavy["words"],
-             "text": f"{text.seconds(heavy['seconds'])} · {text.percent(heavy['share'])}"}
+            {"operator": heavy["operator"], "start_s": heavy["start_s"], "end_s": heavy["start_s"] + heavy["seconds"],
+             "name": heavy["name"],
+             "text": f"{heavy['words']} · {text.seconds(heavy['seconds'])}"}
             for heavy in (plan["path"]["heaviest"] if on_path else [])
         ],
         "proof": _proof(plan),
@@ -124,16 +126,13 @@ def _parts(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
 def path_parts(parts: Sequence[Mapping[str, Any]], shown: int = SHOWN_PARTS) -> list[dict[str, Any]]:
     """The parts of a critical path for the panel: the largest ones, the others as one; whole percents that
     add up."""
-    told = list(parts[:shown]) if len(parts) > shown + 1 else list(parts)
-    rest = parts[len(told) :]
-    rows = [
-        {"key": part["kind"], "device": part["device"], "name": part["words"], "share": part["share"]} for part in told
+    told = summed([(part["words"], part["share"]) for part in parts], shown)
+    rest = {"kind": "others", "device": -1, "share": sum(part["share"] for part in parts[len(told) - 1 :])}
+    of = list(parts) if len(told) == len(parts) else [*parts[: len(told) - 1], rest]
+    return [
+        {"key": part["kind"], "device": part["device"], "name": words, "share": part["share"], "text": f"{percent} %"}
+        for part, (words, percent) in zip(of, told, strict=True)
     ]
-    if rest:
-        share = sum(part["share"] for part in rest)
-        rows.append({"key": "others", "device": -1, "name": f"{len(rest)} others", "share": share})
-    whole = text.percents([row["share"] for row in rows])
-    return [row | {"text": f"{percent} %"} for row, percent in zip(rows, whole, strict=False)]
 
 
 def _binding_path(plan: Mapping[str, Any]) -> str:
@@ -149,10 +148,7 @@ def _binding_path(plan: Mapping[str, Any]) -> str:
     if busiest >= TIGHT:
         name = plan["devices"][plan["busy_s"].index(max(used))]["name"]
         return f"Work on {name} binds: it is busy {text.percent(busiest)} of the step." + room
-    return (
-        f"Dependencies bind: the busiest device works {text.percent(busiest)} of the step, and the critical path"
-        f" spends {text.percent(moving)} on links." + room
-    )
+    return f"Dependencies bind: no device is busy more than {text.percent(busiest)} of the step." + room
 
 
 def _memory(plan: Mapping[str, Any]) -> tuple[str, str]:

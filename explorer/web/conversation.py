@@ -93,7 +93,12 @@ class Conversation(PairTalk):
         self.send(drawing.search_message([], True, 0.0))
         self._status("solving", session.planner, "…", query=to_query(session), elapsed_s=0.0)
         request = SolveRequest(
-            session.model, session.settings, session.planner, session.time_limit_s, frozenset(self.skeletons)
+            session.model,
+            session.settings,
+            session.planner,
+            session.time_limit_s,
+            frozenset(self.skeletons),
+            session.seed,
         )
         self.job = self.backend.start(request, lambda event: self.deliver(turn, event))
         if session.look.pair:
@@ -189,6 +194,7 @@ class Conversation(PairTalk):
         for control in (ids.PHASE, ids.DTYPE, ids.KIND):  # what a file that brings its own times has settled
             props[control] = {"disabled": skeleton["stated"]}
         self.send({"type": "props", "props": props})
+        self.send({"type": "model", "objective": skeleton["objective"]})
 
     def _progress(self, event: Event) -> None:
         self.steps = search.evenly([*self.steps, *event["steps"]])

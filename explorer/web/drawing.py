@@ -20,6 +20,9 @@ from explorer.view.skeleton import Skeleton
 from explorer.web import ids, panels, stage_panel
 
 Message = dict[str, Any]
+SPAN_COLUMNS = ("row", "device", "stage", "key", "operator", "to", "start", "end")
+EDGED_SHARE = 0.006
+"""Of the part of a schedule in sight: what an operator must take for its bar to have an edge."""
 SAME_END = 0.002
 """Two schedules whose ends differ by less, relatively, end together to people."""
 
@@ -73,7 +76,7 @@ def plan_message(
     stages = stage_boxes.stage_boxes(plan)
     return {
         "type": "plan",
-        "figure": _figure(plan, shown, skeleton, lanes, theme, until_s, mark),
+        "figure": _figure(plan, shown, skeleton, lanes, theme, until_s, mark, until_s),
         "bars": _columns(plan, shown, lanes.of_bar, skeleton, scale),
         "spans": _spans(plan, look, skeleton, scale) if merged else None,
         "detail": {"merged": merged, "from": 0.0, "to": until_s / scale},
@@ -90,6 +93,7 @@ def plan_message(
             "path": look.path,
         },
         "path": _path(plan, lanes, scale),
+        "scale_s": scale,
         "by_operator": plan["by_operator"],
         "can_draw_stages": not stages["too_many"],
         "devices": [d["name"] for d in plan["devices"]],
@@ -117,7 +121,7 @@ def window_message(
     lanes = gantt_rows.rows_of(plan, look.rows, look.links, shown)
     return {
         "type": "bars",
-        "data": _figure(plan, shown, skeleton, lanes, theme, until_s, None)["data"],
+        "data": _figure(plan, shown, skeleton, lanes, theme, until_s, None, (window[1] - window[0]) * scale)["data"],
         "bars": _columns(plan, shown, lanes.of_bar, skeleton, scale),
         "detail": {"merged": merged, "from": window[0], "to": window[1]},
     }
@@ -167,12 +171,15 @@ def _figure(
     theme: Theme,
     until_s: float,
     mark: tuple[str, float] | None,
+    width_s: float,
 ) -> dict[str, Any]:
+    """width_s: of the part of the schedule that is in sight."""
     names = [d["name"] for d in plan["devices"]]
-    hover = None
+    hover = edged_s = None
     if plan["by_operator"]:
+        edged_s = EDGED_SHARE * width_s
         hover = OperatorWords(plan["bars"], skeleton["names"], names, plan["links"]).hover
-    return gantt.figure(shown, names, plan["span_s"], theme, None, lanes, until_s, mark, hover)
+    return gantt.figure(shown, names, plan["span_s"], theme, None, lanes, until_s, mark, hover, edged_s)
 
 
 def _columns(
@@ -199,7 +206,7 @@ def _spans(plan: Mapping[str, Any], look: Look, skeleton: Skeleton, scale: float
     """All bars of a schedule, for what is highlighted where runs are drawn."""
     found = plan["bars"]
     told = _columns(plan, found, gantt_rows.rows_of(plan, look.rows, look.links).of_bar, skeleton, scale)
-    return {name: told[name] for name in ("row", "device", "stage", "key", "to", "start", "end")}
+    return {name: told[name] for name in SPAN_COLUMNS}
 
 
 def _path(plan: Mapping[str, Any], lanes: Rows, scale: float) -> dict[str, Any]:

@@ -169,7 +169,8 @@ class PairTalk(Picture):
     def _strip(self) -> list[Any]:
         session = self.session
         if session is None or not session.look.pair:
-            return pair_panel.offer(self.choices.planners) if self.plan is not None else []
+            pipelines = self.plan is not None and self.plan["objective"] != "makespan"
+            return pair_panel.offer(self.choices.planners) if pipelines else []
         answers = self.pairing.answers(session)
         return pair_panel.strip(session.look.pair, answers, self._of_pair(), self.pairing.job is not None)
 

@@ -52,13 +52,12 @@ def _one_pass(plan: Mapping[str, Any]) -> list[Component]:
     span = plan["span_s"]
     used = [busy for busy in plan["busy_s"] if busy > 0]
     idle = 1 - sum(used) / (span * len(used)) if span and used else 0.0
-    moved = sum(use["nbytes"] for use in plan["links"])
     on = text.plural(len(used), "device")
     return [
         _kpi(
             "Throughput", text.rate(plan["mini_batch"] / span if span else None), f"{plan['mini_batch']:,} in one pass"
         ),
-        _kpi("Idle", text.percent(max(0.0, idle)), f"of {on}, {text.nbytes(moved)} sent" if moved else f"of {on}"),
+        _kpi("Idle", text.percent(max(0.0, idle)), f"of {on}"),
     ]
 
 
@@ -140,10 +139,10 @@ def _heaviest(rows: Sequence[Mapping[str, Any]]) -> list[Component]:
         return []
     items = [
         html.Button(
-            [html.Span(row["words"]), html.B(row["text"])],
+            [html.Span(row["name"]), html.B(row["text"])],
             className="heavy",
-            title="Show it in the schedule and in the graph",
-            **{"data-reveal": str(row["operator"])},
+            title=f"{row['name']}: show it in the schedule and in the graph",
+            **{"data-reveal": str(row["operator"]), "data-from": str(row["start_s"]), "data-to": str(row["end_s"])},
         )
         for row in rows
     ]

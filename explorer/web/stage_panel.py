@@ -63,4 +63,6 @@ def _worth(plan: Mapping[str, Any]) -> set[str]:
     found = plan["bars"]
     for kind, start, end in zip(found["kind"], found["start_s"], found["end_s"], strict=True):
         seen[kind] = max(seen[kind], end - start)
+    if plan["by_operator"]:  # hundreds of them, each of them short
+        return set(seen)
     return {kind for kind, longest in seen.items() if kind == TRANSFER or longest > plan["span_s"] * VISIBLE}

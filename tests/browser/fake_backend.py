@@ -22,12 +22,14 @@ from explorer.view.events import Event
 from explorer.view.session import IN_SEQUENCE, PAIR
 from explorer.web.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, SolveRequest
 from solvers.assemble import assemble
+from solvers.cluster import Wires
 from solvers.evaluate import evaluate
 from solvers.formats.workload import Workload
 from solvers.plan import Plan
 from solvers.problem import Contiguity, Problem
 from solvers.result import Progress, Result, Status, StopReason
 from solvers.simulate import simulate
+from tests.view.lattice import lattice_problem, lattice_workload, operator_plan
 from tests.view.small import (
     GIB,
     branches_problem,
@@ -38,6 +40,8 @@ from tests.view.small import (
     pair_plans,
 )
 
+LATTICES = {"lattice": (4, 3, 4), "lattice-large": (20, 6, 6)}
+"""Blocks, branches and their length."""
 BUSY_S = 20.0
 """How long the planner "slow" pretends to search."""
 
@@ -54,6 +58,8 @@ class FakeBackend:
             (
                 ModelEntry("chain", "8 blocks of 12 operators"),
                 ModelEntry("branches", "three branches and a join"),
+                ModelEntry("lattice", "blocks of branches, planned operator by operator"),
+                ModelEntry("lattice-large", "the same with 2,280 operators"),
                 ModelEntry("broken", "does not load"),
             ),
             (
@@ -162,10 +168,14 @@ class FakeBackend:
 
     @staticmethod
     def _workload(request: SolveRequest | CompareRequest) -> Workload:
+        if request.model in LATTICES:
+            return lattice_workload(*LATTICES[request.model])
         return branches_workload() if request.model == "branches" else chain_workload()
 
     @staticmethod
     def _plan(request: SolveRequest | CompareRequest, problem: Problem) -> Plan:
+        if request.model in LATTICES:
+            return operator_plan(problem)
         if request.model != "branches":
             return even_plan(problem)
         return pair_plans(problem)[request.settings.in_sequence]
@@ -173,6 +183,8 @@ class FakeBackend:
     @staticmethod
     def _problem(request: SolveRequest | CompareRequest) -> Problem:
         asked = request.settings
+        if request.model in LATTICES:
+            return lattice_problem(asked.devices or 4, *LATTICES[request.model], asked.links is Wires.SHARED)
         if request.model == "branches":
             return branches_problem(7, asked.micro_batches or 8, asked.pipeline, 2 if asked.devices_per_node else 1)
         devices = asked.devices or 4

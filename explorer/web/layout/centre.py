@@ -129,6 +129,10 @@ def _gantt(session: Session) -> Component:
                         session.look.rows,
                         (("devices", "Devices"), ("stages", "Stages")),
                     ),
+                    _toggle("Links", ids.GANTT_LINKS, "A row for every link that carries transfers"),
+                    _toggle(
+                        "Critical path", ids.GANTT_PATH, "The chain of operators and transfers that decides the end"
+                    ),
                     _tool("Fit", ids.GANTT_FIT, "Show the whole schedule"),
                 ],
                 className="card-head",
@@ -143,8 +147,9 @@ def _gantt(session: Session) -> Component:
                 tabIndex=0,
                 role="img",
                 **{
-                    "aria-label": "Schedule: a row a device or a stage, a bar a stage and micro-batch. Plus and minus "
-                    "zoom, arrow keys move, 0 shows all. The same as a table is below."
+                    "aria-label": "Schedule: a row a device, a stage or a link, a bar a stage and micro-batch, an "
+                    "operator or a transfer. Plus and minus zoom, arrow keys move, 0 shows all. The same as a table "
+                    "is below."
                 },
             ),
             _twin("Schedule as a table", ids.GANTT_TABLE),
@@ -162,13 +167,13 @@ def _tabs() -> Component:
                         dmc.TabsTab("Memory", value="memory"),
                         dmc.TabsTab("Devices", value="devices"),
                         dmc.TabsTab("Compare", value="compare"),
-                        dmc.TabsTab("Log", value="log"),
+                        dmc.TabsTab("Search", value="search"),
                     ]
                 ),
                 dmc.TabsPanel(html.Div(id=ids.MEMORY_CARDS, className="memory"), value="memory"),
                 dmc.TabsPanel(html.Div(id=ids.DEVICE_TABLE, className="table-wrap"), value="devices"),
                 dmc.TabsPanel(_compare(), value="compare"),
-                dmc.TabsPanel(html.Ol(id=ids.LOG, className="log"), value="log"),
+                dmc.TabsPanel(_search(), value="search"),
             ],
             id=ids.TABS,
             value="memory",
@@ -176,6 +181,23 @@ def _tabs() -> Component:
         ),
         className="card tabs-card",
         **{"aria-label": "Details"},
+    )
+
+
+def _search() -> Component:
+    """The objective and the bound over time, beside the steps of the search."""
+    return html.Div(
+        [
+            html.Div(
+                [
+                    html.P([html.Span(className="search-words"), html.Span(id=ids.SEARCH_MORE, className="quiet")]),
+                    html.Div(id=ids.SEARCH_PLOT, className="plot"),
+                ],
+                className="search-left",
+            ),
+            html.Ol(id=ids.LOG, className="log"),
+        ],
+        className="search",
     )
 
 
@@ -208,6 +230,10 @@ def _choice(id_: str, what: str, value: str, choices: tuple[tuple[str, str], ...
 
 def _tool(label: str, id_: str, what: str) -> Component:
     return html.Button(label, id=id_, className="tool", n_clicks=0, title=what, **{"aria-label": what})
+
+
+def _toggle(label: str, id_: str, what: str) -> Component:
+    return html.Button(label, id=id_, className="tool", title=what, **{"aria-pressed": "false"})
 
 
 def _twin(title: str, id_: str, when: str = "") -> Component:

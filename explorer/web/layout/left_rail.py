@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 import dash_mantine_components as dmc
@@ -11,6 +12,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from explorer.accelerators import kinds_text
+from explorer.settings import MemoryModel, Settings
 from explorer.view.session import DTYPES, Session
 from explorer.view.text import GIB
 from explorer.web import ids
@@ -20,13 +22,30 @@ from solvers.problem import Pipeline
 MICRO_BATCHES = ("auto", "1", "2", "4", "8", "16", "32")
 SLIDER_DEVICES = 16
 DEFAULT_DEVICES = 4
+AUTO, NONE = "auto", "none"
 PIPELINES = {
-    Pipeline.ONE_F_ONE_B: "1F1B",
-    Pipeline.GPIPE: "GPipe",
-    Pipeline.INTERLEAVED: "Interleaved 1F1B",
-    Pipeline.ZERO_BUBBLE: "Zero-bubble",
-    Pipeline.PLANNER: "Planner's own",
+    Pipeline.ONE_F_ONE_B.value: "1F1B",
+    Pipeline.GPIPE.value: "GPipe",
+    Pipeline.INTERLEAVED.value: "Interleaved 1F1B",
+    Pipeline.ZERO_BUBBLE.value: "Zero-bubble",
+    Pipeline.PLANNER.value: "Planner's own",
 }
+OBJECTIVES = {
+    AUTO: "Default objective",
+    "iteration": "Iteration time",
+    "max-load": "Max-load (steady state)",
+    "makespan": "Makespan (one pass)",
+}
+EXECUTIONS = {AUTO: "auto", "operator": "operator", "call": "stage"}
+WIRES = {AUTO: "auto", "dedicated": "one a pair", "shared": "shared wire"}
+TRANSFERS = {
+    AUTO: "auto",
+    "links": "on links",
+    "lane": "one channel a GPU",
+    "duplex": "a channel each way",
+    "blocking": "blocking",
+}
+MEMORY_MODELS = {"peak": "peak over time", "static": "sum of all kept"}
 PER_NODE = {"auto": "1 node", "2": "2/node", "4": "4/node", "8": "8/node"}
 REPLICAS = {"1": "off", "2": "2", "4": "4", "8": "8", "all": "all"}
 
@@ -38,7 +57,7 @@ def left_rail(catalogue: Catalogue, session: Session) -> Component:
                 [
                     _model(catalogue, session),
                     _cluster(catalogue, session),
-                    _pipeline(session),
+                    _objective(session),
                     _planner(catalogue, session),
                 ],
                 className="rail-scroll",
@@ -106,11 +125,9 @@ def _model(catalogue: Catalogue, session: Session) -> Component:
 
 def _cluster(catalogue: Catalogue, session: Session) -> Component:
     settings = session.settings
-    kind = settings.device_kind or catalogue.kinds[0].name
-    devices = len(kind) if isinstance(kind, tuple) else settings.devices or DEFAULT_DEVICES
     kinds = [k.name for k in catalogue.kinds]
-    if isinstance(kind, tuple):  # a mix that a link names
-        kind = kinds_text(kind)
+    kind, second, devices = _mix(settings.device_kind, settings.devices or DEFAULT_DEVICES, kinds[0])
+    if kind not in kinds:  # a mix of more than two that a link names
         kinds.append(kind)
     own = next((k.memory_bytes for k in catalogue.kinds if k.name == kind), 16 * GIB)
     top = math.log2(own / GIB)
@@ -140,81 +157,121 @@ def _cluster(catalogue: Catalogue, session: Session) -> Component:
             ),
             html.Div(
                 [
-                    dmc.Select(
-                        id=ids.KIND,
-                        data=kinds,
-                        value=kind,
-                        allowDeselect=False,
-                        size="xs",
-                        checkIconPosition="right",
-                        **{"aria-label": "Device kind"},
-                    ),
+                    _select(ids.KIND, kind, {name: name for name in kinds}, "Device kind"),
                     _short_select(ids.PER_NODE, str(settings.devices_per_node or "auto"), PER_NODE, "GPUs per node"),
                 ],
                 className="pairing",
             ),
+            _more_cluster(settings, kinds, second),
         ],
     )
 
 
-def _pipeline(session: Session) -> Component:
+def _mix(kinds: str | tuple[str, ...] | None, devices: int, usual: str) -> tuple[str, tuple[str, int], int]:
+    """(first kind, (second kind or "none", how many of it), devices). A mix of more is one kind by its text."""
+    if not isinstance(kinds, tuple):
+        return kinds or usual, (NONE, 0), devices
+    runs = [(kind, len(list(run))) for kind, run in groupby(kinds)]
+    if len(runs) == 2:
+        return runs[0][0], runs[1], len(kinds)
+    return (runs[0][0] if len(runs) == 1 else kinds_text(kinds)), (NONE, 0), len(kinds)
+
+
+def _more_cluster(settings: Settings, kinds: list[str], second: tuple[str, int]) -> Component:
+    """What most clusters leave as it is: a second kind, CPUs, what carries transfers, and what a cap is for."""
+    static = settings.memory_model is MemoryModel.STATIC
+    bandwidth = settings.bandwidth_bytes_per_s
+    unusual = (settings.links, settings.transfers, settings.cpus, bandwidth) != (None,) * 4 or static
+    return html.Details(
+        [
+            html.Summary("Links, CPUs, memory model"),
+            _row("Links", _select(ids.LINKS, settings.links.value if settings.links else AUTO, WIRES, "Links", 118)),
+            _row("Bandwidth", _number(ids.BANDWIDTH, "GB/s", bandwidth and bandwidth / 1e9, 118, suffix=" GB/s")),
+            _row(
+                "Transfers",
+                _select(
+                    ids.TRANSFERS, settings.transfers.value if settings.transfers else AUTO, TRANSFERS, "Transfers", 118
+                ),
+            ),
+            _row(
+                "Cap applies to",
+                _select(ids.MEMORY_MODEL, settings.memory_model.value, MEMORY_MODELS, "What a cap applies to", 118),
+            ),
+            _row("CPUs", _number(ids.CPUS, "CPUs", settings.cpus, 118, whole=True)),
+            _row(
+                "Mixed with",
+                _select(ids.KIND_TWO, second[0], {NONE: "none", **{k: k for k in kinds if "," not in k}},
+                        "Second device kind", 118),
+            ),
+            _row(
+                "of which",
+                _number(ids.KIND_TWO_COUNT, "GPUs of the second kind", second[1] or None, 118, whole=True,
+                        placeholder="half"),
+            ),
+        ],
+        className="more",
+        open=unusual or second[0] != NONE,
+    )  # fmt: skip
+
+
+def _objective(session: Session) -> Component:
+    """What is minimised, and how the mini-batch runs: as a pipeline, or in one pass."""
     settings = session.settings
     micro = str(settings.micro_batches or "auto")
     return _section(
-        "Pipeline",
+        "Objective",
         [
-            _row(
-                "Mini-batch",
-                dmc.NumberInput(
-                    id=ids.MINI_BATCH,
-                    value=settings.mini_batch or "",
-                    min=1,
-                    max=65536,
-                    allowDecimal=False,
-                    allowNegative=False,
-                    placeholder="auto",
-                    size="xs",
-                    w=84,
-                    hideControls=True,
-                    debounce=350,
-                    **{"aria-label": "Mini-batch, samples"},
-                ),
+            _select(ids.OBJECTIVE, settings.objective.value if settings.objective else AUTO, OBJECTIVES, "Objective"),
+            html.Div(
+                [
+                    html.Div("What runs as a unit", className="label"),
+                    dmc.SegmentedControl(
+                        id=ids.EXECUTION,
+                        data=[{"value": key, "label": label} for key, label in EXECUTIONS.items()],
+                        value=settings.execution.value if settings.execution else AUTO,
+                        size="xs",
+                        fullWidth=True,
+                        className="dense",
+                    ),
+                    html.P(
+                        "One pass, unsplit: no micro-batches, pipelines or replicas.",
+                        className="hint tall",
+                    ),
+                ],
+                className="set of-one-pass",
             ),
-            html.Div("Micro-batches", className="label"),
-            dmc.SegmentedControl(
-                id=ids.MICRO_BATCHES,
-                data=list(MICRO_BATCHES if micro in MICRO_BATCHES else (*MICRO_BATCHES, micro)),
-                value=micro,
-                size="xs",
-                fullWidth=True,
-                className="dense",
+            _row("Mini-batch", _number(ids.MINI_BATCH, "Mini-batch, samples", settings.mini_batch, 84, whole=True)),
+            html.Div(
+                [
+                    html.Div("Micro-batches", className="label"),
+                    dmc.SegmentedControl(
+                        id=ids.MICRO_BATCHES,
+                        data=list(MICRO_BATCHES if micro in MICRO_BATCHES else (*MICRO_BATCHES, micro)),
+                        value=micro,
+                        size="xs",
+                        fullWidth=True,
+                        className="dense",
+                    ),
+                    _select(ids.PIPELINE, settings.pipeline.value, PIPELINES, "Pipeline"),
+                    _row(
+                        "Replicate stages",
+                        _short_select(
+                            ids.REPLICAS,
+                            "all" if settings.max_replicas == 0 else str(settings.max_replicas),
+                            REPLICAS,
+                            "Replicate stages, on how many GPUs at most",
+                        ),
+                    ),
+                    _switch(ids.RECOMPUTE, "Recompute activations", settings.recompute),
+                    _switch(ids.IN_SEQUENCE, "Stages in sequence", settings.in_sequence),
+                ],
+                className="set of-pipelines",
             ),
-            dmc.Select(
-                id=ids.PIPELINE,
-                data=[{"value": kind.value, "label": label} for kind, label in PIPELINES.items()],
-                value=settings.pipeline.value,
-                allowDeselect=False,
-                size="xs",
-                checkIconPosition="right",
-                **{"aria-label": "Pipeline"},
-            ),
-            _row(
-                "Replicate stages",
-                _short_select(
-                    ids.REPLICAS,
-                    "all" if settings.max_replicas == 0 else str(settings.max_replicas),
-                    REPLICAS,
-                    "Replicate stages, on how many GPUs at most",
-                ),
-            ),
-            _switch(ids.RECOMPUTE, "Recompute activations", settings.recompute),
-            _switch(ids.IN_SEQUENCE, "Stages in sequence", settings.in_sequence),
         ],
     )
 
 
 def _planner(catalogue: Catalogue, session: Session) -> Component:
-    objective = session.settings.objective
     return _section(
         "Planner",
         [
@@ -230,20 +287,6 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
                 **{"aria-label": "Planner"},
             ),
             html.Div(id=ids.GUARANTEE, className="hint"),
-            dmc.Select(
-                id=ids.OBJECTIVE,
-                data=[
-                    {"value": "auto", "label": "Default objective"},
-                    {"value": "iteration", "label": "Iteration time"},
-                    {"value": "max-load", "label": "Max-load (steady state)"},
-                    {"value": "makespan", "label": "Makespan (one pass)"},
-                ],
-                value=objective.value if objective else "auto",
-                allowDeselect=False,
-                size="xs",
-                checkIconPosition="right",
-                **{"aria-label": "Objective"},
-            ),
             html.Div("Contiguity", className="label"),
             dmc.SegmentedControl(
                 id=ids.CONTIGUITY,
@@ -253,7 +296,7 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
                     {"value": "convex", "label": "Convex"},
                     {"value": "none", "label": "None"},
                 ],
-                value=session.settings.contiguity.value if session.settings.contiguity else "auto",
+                value=session.settings.contiguity.value if session.settings.contiguity else AUTO,
                 size="xs",
                 fullWidth=True,
                 className="dense",
@@ -273,6 +316,7 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
                     **{"aria-label": "Time limit, seconds"},
                 ),
             ),
+            _row("Seed", _number(ids.SEED, "Seed", session.seed or None, 84, whole=True, placeholder="0")),
         ],
     )
 
@@ -287,6 +331,44 @@ def _row(label: str, control: Component) -> Component:
 
 def _switch(id_: str, label: str, checked: bool) -> Component:
     return dmc.Switch(id=id_, label=label, labelPosition="left", checked=checked, size="xs", className="spread")
+
+
+def _select(id_: str, value: str, labels: Mapping[str, str], what: str, width: int | None = None) -> Component:
+    return dmc.Select(
+        id=id_,
+        data=[{"value": key, "label": label} for key, label in labels.items()],
+        value=value,
+        allowDeselect=False,
+        size="xs",
+        checkIconPosition="right",
+        **({} if width is None else {"w": width, "withCheckIcon": False}),
+        **{"aria-label": what},
+    )
+
+
+def _number(
+    id_: str,
+    what: str,
+    value: float | None,
+    width: int,
+    whole: bool = False,
+    suffix: str = "",
+    placeholder: str = "auto",
+) -> Component:
+    return dmc.NumberInput(
+        id=id_,
+        value="" if value is None else value,
+        min=0 if id_ in (ids.CPUS, ids.SEED) else 1 if whole else 0.001,
+        allowDecimal=not whole,
+        allowNegative=False,
+        placeholder=placeholder,
+        suffix=suffix,
+        size="xs",
+        w=width,
+        hideControls=True,
+        debounce=350,
+        **{"aria-label": what},
+    )
 
 
 def _short_select(id_: str, value: str, labels: Mapping[str, str], what: str) -> Component:

@@ -12,6 +12,14 @@ def right_rail() -> Component:
     return html.Aside(
         [
             html.Div([html.H2("Why this plan"), html.P("There is no plan yet.", className="small quiet")], id=ids.WHY),
+            html.Div(
+                [
+                    html.H2("Search"),
+                    html.Div(className="plot"),
+                    html.P(className="small quiet search-words"),
+                ],
+                id=ids.SEARCH_MINI,
+            ),
             html.Div(id=ids.INSPECTOR),
         ],
         className="rail right",
