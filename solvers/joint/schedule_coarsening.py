@@ -1,0 +1,225 @@
+"""Fewer operators to schedule: clusters joined along edges so that the graph stays acyclic.
+
+Joining u and v is safe if the edge u -> v is the only path between them, as it is where v's level, the length
+of its longest path from a source, is one more than u's. Several such pairs are joined at once if no edge leads from
+the upper end of one to the lower end of another: in a circle of joined pairs every edge would lead one level
+up and every step inside a pair one down, so each edge would be such an edge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.graph import Phase
+from solvers.joint.clusters import Clusters, Ties, clustered
+from solvers.joint.model import Floats, PassModel
+
+TARGET = 200
+"""Clusters to stop at."""
+MOST_SHARE = 1 / 60
+"""Most of all work that joining may put in one cluster, if there are to be many; without a cap a few would get most
+of it."""
+MOST_MEANS = 2.0
+"""The same where there are to be few: times the mean work of a cluster."""
+ROUND_SHARE = 0.5
+"""Share of the clusters still to be joined that one round joins: weights change as clusters grow."""
+SPARE = 1.25
+"""What a unit may have, in multiples of its largest group: others may join one that fills it, where weights are
+shared by many operators, say."""
+NEAR = 1.25
+"""Times the target that are near enough."""
+LOOSER = 1.5
+"""By how much units may grow where joining ends far from the target: operators that take turns between units are
+never joined, and recurrent cells, which share weights over all steps, take many turns."""
+
+Edges = Mapping[tuple[int, int], float]
+"""(cluster, cluster after it) -> seconds of what the one sends the other."""
+
+
+def coarsened(model: PassModel, target: int = TARGET) -> Clusters:
+    """About ``target`` clusters of the model's operators, more where the caps allow no fewer.
+
+    Nobody is given more work than `cluster_cap_s`, nor a unit more than its share of work and of memory, nor are
+    groups tied that may not run on the same devices. Pairs that share a device already are joined first (so the
+    backward operators are joined as the forward ones were), then those with the most seconds of transfer /
+    sqrt(1 + work).
+    """
+    load = model.mean_s
+    cap_s = cluster_cap_s(float(load.sum()), target)
+    edges, group_of = edges_of(model), model.group_of.tolist()
+    share, largest_share = _unit_share(model, cap_s), 1 / model.devices
+    while True:
+        label = joined(edges, load.tolist(), group_of, _units(model, share), target, cap_s)
+        if len(set(label)) <= NEAR * target or share >= largest_share:
+            return clustered(model, label)
+        share = min(LOOSER * share, largest_share)
+
+
+def cluster_cap_s(total_s: float, target: int) -> float:
+    """Most seconds of work in a cluster of several operators."""
+    return total_s * max(MOST_SHARE, MOST_MEANS / max(1, target))
+
+
+def edges_of(model: PassModel) -> dict[tuple[int, int], float]:
+    """Edges between operators, and the mean seconds of what is sent along them."""
+    edges = {(u, v): 0.0 for u in model.order for v in model.successors[u]}
+    for message, seconds in zip(model.messages, model.mean_transfer_s.tolist(), strict=True):
+        for producer in message.producers:
+            for reader in message.readers:
+                edges[producer, reader] += seconds
+    return edges
+
+
+@dataclass(slots=True)
+class Units:
+    """What may be tied to one device: groups of one ``kind`` whose work and bytes stay below the caps, or, where
+    one group alone comes near, below `SPARE` times its own.
+
+    load, nbytes, kind: of every group; of what is tied, at the root. most: (work, bytes). largest: [groups] the
+    (work, bytes) of the largest group tied, at the root.
+    """
+
+    ties: Ties
+    load: list[float]
+    nbytes: list[float]
+    kind: list[int]
+    most: tuple[float, float]
+    largest: list[tuple[float, float]]
+
+    def may_tie(self, one: int, other: int) -> bool:
+        """Whether two roots may become one unit."""
+        if self.kind[one] != self.kind[other]:
+            return False
+        (load, nbytes), (most_load, most_bytes) = self._larger(one, other), self.most
+        return (
+            self.load[one] + self.load[other] <= max(most_load, SPARE * load)
+            and self.nbytes[one] + self.nbytes[other] <= max(most_bytes, SPARE * nbytes)
+        )  # fmt: skip
+
+    def tie(self, one: int, other: int) -> int:
+        """Make two roots one unit; its root."""
+        root = self.ties.tie(one, other)
+        away = other if root == one else one
+        self.largest[root] = self._larger(one, other)
+        self.load[root] += self.load[away]
+        self.nbytes[root] += self.nbytes[away]
+        return root
+
+    def _larger(self, one: int, other: int) -> tuple[float, float]:
+        (load, nbytes), (load_too, nbytes_too) = self.largest[one], self.largest[other]
+        return max(load, load_too), max(nbytes, nbytes_too)
+
+
+def units_of(load: list[float], nbytes: list[float], kind: list[int], most: tuple[float, float]) -> Units:
+    """Every group a unit of its own."""
+    return Units(Ties(len(load)), load, nbytes, kind, most, list(zip(load, nbytes, strict=True)))
+
+
+def _unit_share(model: PassModel, cap_s: float) -> float:
+    """Most of all work in a unit: it has a cluster in each phase, so as many caps as the largest phase has shares."""
+    phase = np.array([list(Phase).index(o.phase) for o in model.problem.graph.operators])
+    most_s = float(np.bincount(phase, model.mean_s).max(initial=0.0))
+    return cap_s / most_s if most_s > 0 else 1.0
+
+
+def _units(model: PassModel, share: float) -> Units:
+    """Every group a unit, to be tied up to a share of all work and of all memory."""
+    load = np.bincount(model.group_of, model.mean_s, len(model.groups))
+    saved = np.bincount(model.group_of, model.arrays.saved_bytes, len(model.groups))
+    held: Floats = model.static_bytes + saved
+    kinds: dict[bytes, int] = {}
+    kind = [kinds.setdefault(row.tobytes(), len(kinds)) for row in model.allowed]
+    return units_of(load.tolist(), held.tolist(), kind, (float(load.sum()) * share, float(held.sum()) * share))
+
+
+def joined(
+    edges: Edges, load: Sequence[float], group_of: Sequence[int], units: Units, target: int, cap_s: float
+) -> list[int]:
+    """A label for every node of an acyclic graph, the same for those that are joined; their quotient is acyclic.
+
+    load: seconds of every node. group_of: the group of every node, tied in ``units`` as nodes are joined.
+    Stops at ``target`` labels or when no pair may be joined.
+    """
+    count = len(load)
+    label = list(range(count))
+    load = list(load)
+    root = [units.ties.root(group) for group in group_of]
+    mean_s = sum(load) / max(1, target)
+    edges = dict(edges)
+    left = count
+    while left > target:
+        most = max(1, math.ceil((left - target) * ROUND_SHARE))
+        pairs = _pairs(edges, load, root, units, cap_s, mean_s, most)
+        if not pairs:
+            break
+        left -= len(pairs)
+        into = {v: u for u, v in pairs}
+        for u, v in pairs:
+            load[u] += load[v]
+        label = [into.get(name, name) for name in label]
+        root = [units.ties.root(r) for r in root]
+        merged: dict[tuple[int, int], float] = {}
+        for (u, v), seconds in edges.items():
+            ends = into.get(u, u), into.get(v, v)
+            if ends[0] != ends[1]:
+                merged[ends] = merged.get(ends, 0.0) + seconds
+        edges = merged
+    return label
+
+
+def _pairs(
+    edges: Edges, load: Sequence[float], root: Sequence[int], units: Units, cap_s: float, mean_s: float, most: int
+) -> list[tuple[int, int]]:
+    """Pairs of nodes that may be joined at once, the most worthwhile first; ties their units."""
+    after: dict[int, list[int]] = {}
+    before: dict[int, list[int]] = {}
+    for u, v in edges:
+        after.setdefault(u, []).append(v)
+        before.setdefault(v, []).append(u)
+    level = _levels(after, before)
+    worth = []
+    for (u, v), seconds in edges.items():
+        if level[v] == level[u] + 1 and load[u] + load[v] <= cap_s:
+            relative = (load[u] + load[v]) / mean_s if mean_s > 0 else 0.0
+            worth.append((root[u] != root[v], -seconds / math.sqrt(1 + relative), u, v))
+    worth.sort()
+    upper: set[int] = set()
+    lower: set[int] = set()
+    fresh: set[int] = set()  # roots tied in this round: once each, so that other phases can follow
+    pairs: list[tuple[int, int]] = []
+    for _, _, u, v in worth:
+        if u in upper or u in lower or v in upper or v in lower:
+            continue
+        if any(w in lower and level[w] == level[v] for w in after[u]):
+            continue
+        if any(w in upper and level[w] == level[u] for w in before[v]):
+            continue
+        one, other = units.ties.root(root[u]), units.ties.root(root[v])
+        if one != other:
+            if one in fresh or other in fresh or not units.may_tie(one, other):
+                continue
+            fresh.add(units.tie(one, other))
+        upper.add(u)
+        lower.add(v)
+        pairs.append((u, v))
+        if len(pairs) == most:
+            break
+    return pairs
+
+
+def _levels(after: Mapping[int, Sequence[int]], before: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    """Edges on the longest path from a source to every node with edges."""
+    waiting = {v: len(sources) for v, sources in before.items()}
+    level = {u: 0 for u in after if u not in before}
+    ready = list(level)
+    for u in ready:
+        for v in after.get(u, ()):
+            waiting[v] -= 1
+            level[v] = max(level.get(v, 0), level[u] + 1)
+            if waiting[v] == 0:
+                ready.append(v)
+    return level
