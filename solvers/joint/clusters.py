@@ -225,21 +225,24 @@ def _units(model: PassModel, members: Sequence[Sequence[int]]) -> tuple[Ints, In
 
 def _transfers(model: PassModel, cluster_of: Ints) -> tuple[Transfer, ...]:
     """Messages between clusters, those with the same ends as one."""
+    devices = range(model.devices)
     same: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
     for number, message in enumerate(model.messages):
         producers = tuple(sorted({int(cluster_of[p]) for p in message.producers}))
         readers = tuple(sorted({int(cluster_of[r]) for r in message.readers}))
         if len(producers) == 1:  # what stays inside travels nowhere
             readers = tuple(r for r in readers if r != producers[0])
-        if readers:
+        if readers and any(model.transfer_s(number, s, d) for s in devices for d in devices):
             same.setdefault((producers, readers), []).append(number)
-    devices = range(model.devices)
-    found = []
-    for (producers, readers), numbers in sorted(same.items()):
-        seconds = np.array([[sum(model.transfer_s(m, s, d) for m in numbers) for d in devices] for s in devices])
-        if seconds.any():
-            found.append(Transfer(producers, readers, seconds, tuple(numbers)))
-    return tuple(found)
+    return tuple(
+        Transfer(
+            producers,
+            readers,
+            np.array([[sum(model.transfer_s(m, s, d) for m in numbers) for d in devices] for s in devices]),
+            tuple(numbers),
+        )
+        for (producers, readers), numbers in sorted(same.items())
+    )
 
 
 def _resources(model: PassModel) -> Ints:
