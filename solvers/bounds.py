@@ -249,4 +249,10 @@ def proved_infeasible(problem: Problem) -> str | None:
     caps = [problem.cluster.devices[d].memory_bytes for d in problem.cluster.accelerators]
     if caps and need.nbytes > max(caps) * (1 + 1e-9):
         return f"every plan needs at least {need.nbytes:.0f} bytes on some device ({need.because})"
+    static = problem.static_bytes()
+    held = sum(
+        float(static[list(group)].sum()) for group in together(problem.graph) if not _cpu_can_run(problem, group)
+    )
+    if caps and held > sum(caps) * (1 + 1e-9):
+        return f"operators that no CPU can run hold {held:.0f} bytes, and all accelerators {sum(caps):.0f}"
     return None

@@ -148,8 +148,8 @@ class _Lowering:
         return messages_between_stages(self.problem.graph, self.plan.stages)
 
     def _order_inside_stages(self) -> None:
-        """Forward before backward before update, per micro-batch, gradients of inputs before those of
-        parameters; an operator before its mirror."""
+        """Forward before backward before update, per micro-batch; gradients of inputs before those of
+        parameters and before updates that need them; an operator before its mirror."""
         by_stage: dict[int, list[int]] = defaultdict(list)
         for index, unit in enumerate(self.units):
             by_stage[unit.stage].append(index)
@@ -163,7 +163,8 @@ class _Lowering:
             for earlier, later in ((forward, backward), (inputs, weights), (backward, update), (forward, update)):
                 for a in earlier:
                     for b in later:
-                        self._wait_locally(a, b)
+                        if self.units[a].kind != "I" or self._needs(a, b):
+                            self._wait_locally(a, b)
         operators = self.problem.graph.operators
         for index, unit in enumerate(self.units):
             if unit.operator >= 0:
@@ -171,6 +172,16 @@ class _Lowering:
                 for source in self.units_of.get(mirrored, ()) if mirrored is not None else ():
                     if self.units[source].devices == unit.devices:
                         self._wait_locally(source, index)
+
+    def _needs(self, inputs: int, later: int) -> bool:
+        """Whether a unit of the same stage needs one of gradients of inputs: those of a single operator may as
+        well come after the gradients of its parameters."""
+        unit, graph = self.units[inputs], self.problem.graph
+        readers = set(self.units[later].operators)
+        reads = any(
+            not readers.isdisjoint(graph.tensors[t].consumers) for o in unit.operators for t in graph.outputs[o]
+        )
+        return reads or bool(unit.again)
 
     def _route(
         self,

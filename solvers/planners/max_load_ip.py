@@ -63,7 +63,7 @@ class MaxLoadIP:
             if problem.pins:
                 return "operators pinned to a device, where devices form a chain; use local-search or auto"
             if len({(d.is_cpu, d.memory_bytes) for d in devices}) > len({d.is_cpu for d in devices}):
-                return "devices of unequal memory, where they form a chain; use downset-dp or auto"
+                return "devices of unequal memory, where they form a chain; use local-search or auto"
         return None
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:

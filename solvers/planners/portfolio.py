@@ -15,6 +15,7 @@ from solvers.planners.downset_dp import DownsetDP
 from solvers.planners.graph_pipeline import GraphPipeline
 from solvers.planners.interleaved import Interleaved
 from solvers.planners.latency import Latency
+from solvers.planners.local_search import LocalSearch
 from solvers.planners.max_load_ip import MaxLoadIP
 from solvers.planners.non_contiguous import NonContiguous
 from solvers.problem import Contiguity, Objective, Pipeline, Problem
@@ -62,6 +63,8 @@ class Auto:
                 return covered
         if monitor.best is None and LinearDP() not in members and LinearDP().unsupported(problem) is None:
             LinearDP()(problem, monitor)
+        if monitor.best is None and _unequal_caps(problem) and LocalSearch().unsupported(problem) is None:
+            LocalSearch()(problem, monitor)  # chains are planned for the smallest device
         if self.improve and monitor.best is not None:
             monitor.begin("moving operators across stage boundaries")
             improve(problem, monitor)
@@ -84,3 +87,8 @@ class Auto:
         if problem.pipeline is Pipeline.INTERLEAVED:
             return [*quick, Interleaved()]
         return quick
+
+
+def _unequal_caps(problem: Problem) -> bool:
+    devices = problem.cluster.devices
+    return len({(d.is_cpu, d.memory_bytes) for d in devices}) > len({d.is_cpu for d in devices})

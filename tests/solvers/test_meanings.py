@@ -327,8 +327,6 @@ def test_the_max_load_of_gpipe_adds_the_slowest_forward_and_the_slowest_backward
 
 
 def test_a_plan_may_not_have_more_replicas_or_subgraphs_than_allowed():
-    from dataclasses import replace
-
     p = problem(training_graph([], 1), [1, 1], 3, mini_batch=6, max_replicas=3, objective=Objective.MAX_LOAD)
     three = assemble(p, [(0, 1, 2)] * 2, 1)
     assert judge(p, three).feasible
@@ -390,4 +388,22 @@ def test_a_lane_carries_one_transfer_of_its_device_at_a_time_the_senders_part_fi
     for device in (0, 1):
         assert [(start, end) for _, start, end in spans_of(schedule, f"lane {device}")] == [(1, 3), (3, 5)]
     assert schedule.makespan_s == 6
+    assert verify(p, plan) == ()
+
+
+def test_gradients_of_one_operator_may_come_in_any_order_under_every_objective():
+    """a's parameters first (W), then its input (I): neither reads the other, whether a runs alone or as a stage."""
+    operators = (
+        Operator("a", param_bytes=1.0),
+        Operator("a.I", phase=Phase.BACKWARD_INPUT, forward_of=0),
+        Operator("a.W", phase=Phase.BACKWARD_WEIGHT, forward_of=0),
+        Operator("a.U", phase=Phase.UPDATE, forward_of=0),
+    )
+    g = OpGraph(operators, (Tensor(0, (1, 2)), Tensor(2, (3,))))
+    p = problem(g, [1, 2, 4, 8], 1, objective=Objective.MAKESPAN, contiguity=Contiguity.NONE)
+    plan = Plan((Stage((0, 1, 2, 3), (0,)),), (tuple(Action(0, kind) for kind in "FWUI"),))
+    for objective in (Objective.MAKESPAN, Objective.ITERATION):
+        starts = {span.action: span.start_s for span in simulate(p, plan, objective).spans}
+        assert starts == {"0F0": 0, "0W0": 1, "0U": 5, "0I0": 13}
+    assert evaluate(p, plan).iteration_s == 15
     assert verify(p, plan) == ()
