@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from explorer.cli.command import print_table
+from explorer.cli.pass_report import idle_share, is_pass_of_operators, print_pass
 from explorer.costs.roofline import stated_dtype
 from explorer.view import text
-from solvers.evaluate import Metrics, evaluate
+from solvers.evaluate import Metrics, evaluate, examine
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.result_json import options_json
 from solvers.infeasibility import Infeasibility
@@ -124,6 +125,9 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None, n
 
 
 def _print_plan(problem: Problem, plan: Plan) -> None:
+    if is_pass_of_operators(problem):
+        _print_pass(problem, plan)
+        return
     metrics = evaluate(problem, plan)
     print(
         f"metrics    iteration {text.seconds(metrics.iteration_s)}, makespan {text.seconds(metrics.makespan_s)},"
@@ -142,6 +146,23 @@ def _print_plan(problem: Problem, plan: Plan) -> None:
     for words in (_replica_words(problem, plan), _pass_words(problem, plan)):
         if words:
             print(f"\n{words}")
+    print()
+
+
+def _print_pass(problem: Problem, plan: Plan) -> None:
+    """Operators one by one: by device and by link, as there may be as many stages as operators."""
+    metrics, schedule = examine(problem, plan)
+    rate = problem.mini_batch / schedule.makespan_s if schedule.makespan_s > 0 else math.inf
+    moved = sum(span.nbytes for span in schedule.spans if span.is_transfer and span.to_device != span.device)
+    print(
+        f"metrics    makespan {text.seconds(metrics.makespan_s)}, max-load {text.seconds(metrics.max_load_s)},"
+        f" {text.digits(rate)} samples/s, idle {text.percent(idle_share(schedule))}, {text.nbytes(moved)} sent"
+    )
+    print(f"pass       {_batch_words(problem, plan)}, operator by operator")
+    print()
+    print_pass(problem, plan, schedule)
+    if words := _replica_words(problem, plan):
+        print(f"\n{words}")
     print()
 
 

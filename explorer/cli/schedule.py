@@ -143,9 +143,19 @@ def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
 
 
 def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
+    from explorer.cli.pass_report import is_pass_of_operators, print_pass
     from explorer.view import text
 
     problem = file.problem
+    if is_pass_of_operators(problem):
+        count = sum(span.is_transfer for span in schedule.spans)
+        print(
+            f"{file.reference or problem.graph.name}: {text.seconds(schedule.makespan_s)},"
+            f" {text.plural(len(schedule.spans) - count, 'operator')} and {text.plural(count, 'transfer')}"
+            " (--json lists them, --chrome-trace draws them)\n"
+        )
+        print_pass(problem, file.plan, schedule)
+        return
     scale, unit = text.time_unit(schedule.makespan_s)
     print(f"{file.reference or problem.graph.name}: {text.seconds(schedule.makespan_s)}; times in {unit}")
     print(

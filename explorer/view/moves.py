@@ -2,60 +2,37 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-
-from explorer.view.actions import parsed
+from solvers.kernels.list_schedule import list_schedule
+from solvers.lowering import TaskGraph, lower
+from solvers.plan import Plan
 from solvers.problem import Problem
-from solvers.schedule import Schedule, Span
+from solvers.schedule import Schedule
+from solvers.simulate import arrays_of
 
-UNKNOWN = (-1, -1)
-SAME_BYTES = 1e-9
-"""Relative difference up to which a tensor is what a transfer moves."""
+Ends = tuple[int, int]
+UNKNOWN: Ends = (-1, -1)
 
 
-def endpoints(problem: Problem, schedule: Schedule) -> list[tuple[int, int]]:
-    """Per span (sender, reader) as operators: of a transfer in a schedule of single operators, the one that
-    made what is sent and the first to run that reads it there; of an operator, itself twice.
+def endpoints(problem: Problem, plan: Plan, schedule: Schedule) -> list[Ends]:
+    """Per span of the schedule that `simulate` gives for the problem's objective (sender, reader), as
+    operators: of a transfer the one that made what is sent, and the first to run that reads it; of an
+    operator, itself twice.
 
     -1 where a span is no single operator, or nobody reads what is sent (the sender's half of a transfer).
     """
-    ran: dict[tuple[int, str], list[Span]] = defaultdict(list)
-    start: dict[int, float] = {}
-    for span in schedule.spans:
-        if span.operator >= 0:
-            ran[span.device, span.action].append(span)
-            start.setdefault(span.operator, span.start_s)
-    place = {span.operator: span.device for span in schedule.spans if span.operator >= 0}
-    found = []
-    for span in schedule.spans:
-        if span.operator >= 0:
-            found.append((span.operator, span.operator))
-        elif not span.is_transfer:
-            found.append(UNKNOWN)
-        else:
-            found.append(_of_transfer(problem, span, ran[span.device, span.action.partition(">")[0]], place, start))
-    return found
+    lowered = lower(problem, plan, problem.objective)
+    start, end, _, _ = list_schedule(*arrays_of(lowered))
+    starts, ends = start.tolist(), end.tolist()
+    order = sorted(range(len(starts)), key=lambda i: (starts[i], ends[i], i))  # as simulate orders spans
+    if len(order) != len(schedule.spans):
+        return [UNKNOWN] * len(schedule.spans)
+    return [_of_task(lowered, i, starts) for i in order]
 
 
-def _of_transfer(
-    problem: Problem, span: Span, senders: list[Span], place: dict[int, int], start: dict[int, float]
-) -> tuple[int, int]:
-    graph = problem.graph
-    slack = 1e-9 * max(1e-6, span.end_s)
-    best: tuple[bool, float, int, int] | None = None
-    for sender in senders:
-        if sender.end_s > span.start_s + slack:
-            continue
-        for t in graph.outputs[sender.operator]:
-            tensor = graph.tensors[t]
-            exact = math.isclose(tensor.nbytes.at(problem.mini_batch), span.nbytes, rel_tol=SAME_BYTES)
-            for reader in tensor.consumers:
-                if place.get(reader) != span.to_device or start[reader] < span.end_s - slack:
-                    continue
-                told = (not exact, start[reader], sender.operator, reader)
-                best = told if best is None or told < best else best
-    if best is not None:
-        return best[2], best[3]
-    last = max(senders, key=lambda s: s.end_s, default=None)
-    return (last.operator if last is not None and parsed(span.action)[0] >= 0 else -1), -1
+def _of_task(lowered: TaskGraph, i: int, starts: list[float]) -> Ends:
+    task = lowered.tasks[i]
+    if task.to_device < 0:
+        return task.operator, task.operator
+    sender = lowered.tasks[task.holds_from[-1]].operator if task.holds_from else -1
+    reader = min(task.feeds, key=lambda t: starts[t], default=-1)
+    return sender, lowered.tasks[reader].operator if reader >= 0 else -1
