@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import pytest
 
 import explorer
+from explorer.cluster_file import load_cluster
 from explorer.planner_choice import choose_planner
 from solvers.errors import InvalidProblem
 from solvers.monitor import Monitor
@@ -39,6 +40,20 @@ def test_trace_takes_a_module_and_example_inputs() -> None:
 def test_plan_takes_a_bare_graph() -> None:
     result = explorer.plan(forward_graph([(0, 1)], 2, nbytes=8), devices=1, planner="single")
     assert result.plan is not None
+
+
+def test_plan_takes_devices_that_differ(tmp_path) -> None:
+    graph = forward_graph([(0, 1)], 2, nbytes=8)
+    given = {"objective": "makespan", "planner": "single", "links": "shared", "memory_model": "static"}
+    mixed = explorer.plan(graph, device_kind=["L4-24GB", "H100-80GB"], memory=["1GiB", 2e9], **given).problem
+    assert [(d.kind, d.memory_bytes) for d in mixed.cluster.devices] == [("L4-24GB", 2.0**30), ("H100-80GB", 2e9)]
+    assert {link.resource for link in mixed.cluster.links} == {"host 0 root"}
+    assert mixed.stated_bytes == (0.0, 0.0)
+    assert mixed.contiguity == "none"
+    path = tmp_path / "cluster.json"
+    path.write_text('{"devices": [{"name": "a", "kind": "L4-24GB"}]}')
+    for cluster in (str(path), load_cluster(str(path))):
+        assert explorer.plan(graph, cluster=cluster, planner="single").problem.cluster == load_cluster(str(path))
 
 
 def test_other_names_are_not_there() -> None:
