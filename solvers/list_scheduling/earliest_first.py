@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,8 @@ from solvers.list_scheduling.jobs import Jobs
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-CHANNELS = {"device": CHANNEL, "link": LINKS, "free": FREE}
+Channel = Literal["device", "link", "free"]
+CHANNELS: dict[str, int] = {"device": CHANNEL, "link": LINKS, "free": FREE}
 """What transfers wait for while planning: their device's one channel, the problem's own links or lanes, nothing."""
 LOOKS = 200_000
 """Looks at a job on a device in one call of a kernel: some hundredths of a second."""
@@ -31,7 +33,7 @@ class Scheduled:
 
 
 def earliest_first(
-    jobs: Jobs, caps: Floats, channel: str, check: Callable[[], None], favourite: Ints | None = None
+    jobs: Jobs, caps: Floats, channel: Channel, check: Callable[[], None], favourite: Ints | None = None
 ) -> Scheduled | None:
     """Schedule the job and device with the earliest start, again and again; None where jobs no longer fit.
 

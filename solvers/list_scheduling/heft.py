@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.kernels.list_heft import COUNT, heft_state, schedule_ranked, upward_s
-from solvers.list_scheduling.earliest_first import CHANNELS, Scheduled
+from solvers.list_scheduling.earliest_first import CHANNELS, Channel, Scheduled
 from solvers.list_scheduling.jobs import Jobs
 
 Floats = NDArray[np.float64]
@@ -17,7 +17,7 @@ AT_ONCE = 200
 """Jobs scheduled in one call of the kernel."""
 
 
-def heft(jobs: Jobs, caps: Floats, channel: str, check: Callable[[], None]) -> Scheduled | None:
+def heft(jobs: Jobs, caps: Floats, channel: Channel, check: Callable[[], None]) -> Scheduled | None:
     """Topcuoglu et al. 2002, section 4, with units that share a device and memory; None where a job fits nowhere.
 
     The first job of a unit takes it to its device; a device is left out if the unit does not fit into ``caps``

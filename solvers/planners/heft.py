@@ -1,0 +1,53 @@
+"""HEFT: by falling upward rank, each operator where it ends first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from solvers.joint.model import pass_model
+from solvers.joint.simulator import Simulator
+from solvers.list_scheduling.earliest_first import Channel
+from solvers.list_scheduling.grouping import apart, heavy
+from solvers.list_scheduling.heft import heft
+from solvers.list_scheduling.jobs import jobs_of
+from solvers.list_scheduling.seeds import PARTS_PER_DEVICE
+from solvers.monitor import Monitor
+from solvers.planners.list_common import offer_scheduled, unsupported
+from solvers.problem import Problem
+
+
+@dataclass(frozen=True)
+class HEFT:
+    """Operators by falling mean time to the end of the pass, each on the device where it ends first.
+
+    Gaps are filled. Ours: groups that share a device go where their first operator ends first, if they fit there;
+    transfers fill gaps too, of what ``channel`` says that they wait for: the problem's own links or lanes ("link"),
+    one channel a device ("device"), or nothing ("free", as published). grouped: neighbours with heavy transfers are
+    joined first, to at most an eighth of a device's share of the work, and run as one where that closes no cycle.
+    The placement is offered in the order of the planned starts, and, unless ``own_order``,
+    list-scheduled by the longest path to the end as well.
+    """
+
+    name: ClassVar[str] = "heft"
+    source: ClassVar[str] = "Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002, section 4"
+    guarantee: ClassVar[str] = "heuristic"
+
+    channel: Channel = "link"
+    grouped: bool = False
+    own_order: bool = False
+
+    def unsupported(self, problem: Problem) -> str | None:
+        return unsupported(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        model = pass_model(problem)
+        monitor.check()
+        units = apart(model)
+        if self.grouped:
+            units = heavy(model, model.arrays.memory_bytes, PARTS_PER_DEVICE * model.devices)
+        jobs = jobs_of(model, units, contract=self.grouped)
+        scheduler = partial(heft, jobs, channel=self.channel, check=monitor.check)
+        offer_scheduled(monitor, Simulator(model), [scheduler], own_order=True, best_order=not self.own_order)
+        return False

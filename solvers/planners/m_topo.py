@@ -1,0 +1,48 @@
+"""m-TOPO: fill one device after the other in topological order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from solvers.joint.model import pass_model
+from solvers.joint.simulator import Simulator
+from solvers.list_scheduling.grouping import apart, co_placed
+from solvers.list_scheduling.jobs import jobs_of
+from solvers.list_scheduling.topological import m_topo
+from solvers.monitor import Monitor
+from solvers.planners.list_common import offer_scheduled, unsupported
+from solvers.problem import Problem
+
+
+@dataclass(frozen=True)
+class MTopo:
+    """Operators in topological order on the first device until that has its share of the memory, then the next.
+
+    A device takes the bytes of all operators over the number of devices, plus those of the largest group. co_placement:
+    an operator whose only consumer is another joins that one's group first; fusion: then what is joined inside a
+    group runs as one operator. Where co-placed operators find no place that fits, they are tried apart. The
+    placement is offered in its own topological order, and, unless ``own_order``, list-scheduled by the longest
+    path to the end as well: a placement is not to lose by an order that nobody would run.
+    """
+
+    name: ClassVar[str] = "m-topo"
+    source: ClassVar[str] = "Jeon et al. (Baechi), SoCC 2020, section 3 (m-TOPO)"
+    guarantee: ClassVar[str] = "heuristic"
+
+    co_placement: bool = True
+    fusion: bool = True
+    own_order: bool = False
+
+    def unsupported(self, problem: Problem) -> str | None:
+        return unsupported(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        model = pass_model(problem)
+        monitor.check()
+        joined = [co_placed(model, model.arrays.memory_bytes)] if self.co_placement else []
+        jobs = (jobs_of(model, units, contract=self.fusion) for units in (*joined, apart(model)))
+        schedulers = (partial(m_topo, each) for each in jobs)
+        offer_scheduled(monitor, Simulator(model), schedulers, own_order=True, best_order=not self.own_order)
+        return False
