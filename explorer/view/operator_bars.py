@@ -39,7 +39,7 @@ def operator_bars(
              links.get(span.resource, -1), sender, reader if kind == TRANSFER else -1]
         )  # fmt: skip
     rows.sort(key=lambda row: (_lane(row), row[1]))
-    shown = _thinned(rows, schedule.makespan_s / 1e5, most)
+    shown = rows if len(rows) <= most else _thinned(rows, schedule.makespan_s / 1e5, most)
     return _columns(shown), len(shown) == len(rows)
 
 

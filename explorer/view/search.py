@@ -47,8 +47,8 @@ def curve(steps: Sequence[Step], elapsed_s: float | None = None) -> dict[str, An
     bound_s = max((bound for _, bound in bounds), default=0.0)
     first_s = found[0][1] if found else None
     top = min(max(o for _, o in found), HIGHEST * best_s) if found and best_s else bound_s or 1.0
-    far = best_s is None or bound_s < FAR * best_s
-    bottom = (best_s - 0.6 * max(top - best_s, 0.05 * best_s) if best_s else 0.0) if far else bound_s
+    far = best_s is not None and bound_s < FAR * best_s
+    bottom = best_s - 0.6 * max(top - best_s, 0.05 * best_s) if far and best_s is not None else bound_s
     room = (top - bottom) or top or 1.0
     low_s, high_s = max(0.0, bottom - 0.06 * room), top + 0.08 * room
 
@@ -66,7 +66,7 @@ def curve(steps: Sequence[Step], elapsed_s: float | None = None) -> dict[str, An
         "low_s": low_s,
         "high_s": high_s,
         "end_s": end_s,
-        "bound_below": bool(bound_s) and far and best_s is not None,
+        "bound_below": bool(bound_s) and far,
         "plans": len(plans),
         "first_s": first_s,
         "best_s": best_s,

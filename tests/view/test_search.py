@@ -1,0 +1,64 @@
+"""The course of a search: every plan counts, and the picture keeps its scale."""
+
+import json
+import math
+
+from explorer.view.search import FAR, curve, evenly, thinned
+from explorer.web.drawing import search_message
+from solvers.result import Progress
+
+INF = math.inf
+TRACE = (
+    Progress(0.0, INF, 4.0, "bound"),
+    Progress(0.1, 10.0, 4.0),
+    Progress(0.5, 8.0, 4.0),
+    Progress(0.7, 8.0, 6.0),
+    Progress(2.0, 7.0, 6.0),
+)
+
+
+def test_a_curve_has_a_mark_a_plan_and_goes_down_in_stairs():
+    told = curve(thinned(TRACE), 4.0)
+    assert [x for x, _ in told["marks"]] == [0.025, 0.125, 0.5]
+    heights = [y for _, y in told["objective"]]
+    assert heights == sorted(heights, reverse=True)
+    assert told["objective"][-1][0] == 1.0
+    bound = [y for _, y in told["bound"]]
+    assert bound == sorted(bound)
+    assert bound[-1] < heights[-1]
+    assert (told["plans"], told["first_s"], told["best_s"], told["bound_s"]) == (3, 10.0, 7.0, 6.0)
+
+
+def test_a_bound_far_below_is_told_and_not_drawn():
+    told = curve(thinned((Progress(0.1, 10.0, 10.0 * FAR / 2), Progress(0.2, 9.0, 1.0))))
+    assert told["bound"] == []
+    assert told["bound_below"]
+    assert min(y for _, y in told["objective"]) > 0
+
+
+def test_first_plans_that_are_far_off_do_not_flatten_the_rest():
+    told = curve(thinned((Progress(0.1, 1000.0, 9.0), Progress(0.2, 12.0, 9.0), Progress(0.3, 10.0, 9.0))))
+    assert told["high_s"] < 30
+    heights = [y for _, y in told["marks"]]
+    assert heights[0] == max(heights) <= 1.0
+    assert heights[1] - heights[2] > 0.1
+
+
+def test_nothing_found_yet_is_a_curve_too():
+    assert curve([])["marks"] == []
+    assert curve(thinned((Progress(0.1, INF, 3.0),)))["bound"][-1][0] == 1.0
+    assert search_message([], True, 0.0)["curve"]["words"] == "No plan yet."
+
+
+def test_long_traces_are_thinned_from_first_to_last():
+    steps = thinned([Progress(float(i), 1000.0 - i, 0.0) for i in range(5000)], 100)
+    assert len(steps) == 100
+    assert (steps[0][0], steps[-1][0]) == (0.0, 4999.0)
+    assert evenly(steps, 100) == steps
+
+
+def test_the_message_says_how_much_was_won():
+    told = search_message(thinned(TRACE), False, 4.0)
+    json.dumps(told, allow_nan=False)
+    assert told["curve"]["words"] == "3 plans in 4 s: 10 s to 7 s, −30 %"
+    assert told["curve"]["gap"] == "14.3 %"
