@@ -14,6 +14,7 @@ from solvers.planners.gpipe import GPipe
 from solvers.planners.graph_pipeline import GraphPipeline
 from solvers.planners.greedy_latency import GreedyLatency
 from solvers.planners.interleaved import Interleaved
+from solvers.planners.joint import Joint
 from solvers.planners.joint_exact import JointCP
 from solvers.planners.latency import Latency
 from solvers.planners.latency_cp import LatencyCP
@@ -49,6 +50,7 @@ PLANNERS: dict[str, type[Planner]] = {
         LatencyCP,
         LatencyIP,
         GreedyLatency,
+        Joint,
         JointCP,
         PipeDream,
         PipeDreamIteration,

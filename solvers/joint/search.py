@@ -1,0 +1,204 @@
+"""Multilevel annealing of placement and order, driven in short slices of kernel time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.joint.model import PassModel
+from solvers.joint.placement_coarsening import GroupEdges, coarsenings, group_edges
+from solvers.joint.simulator import Sequences, Simulator
+from solvers.kernels.operator_anneal import (
+    BEST,
+    BEST_EXCESS,
+    COOLING,
+    COST,
+    TEMPERATURE,
+    Level,
+    Walker,
+    anneal,
+    begin,
+)
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+SLICE_S = 0.05
+"""Seconds of kernel time between two looks at the clock."""
+
+FIRST_ROUND = 2_000
+"""Evaluations of the first round."""
+
+MOST_WORK, OVERHEAD = 60_000_000, 500
+"""Operators timed in a whole search, and how many of them an evaluation costs besides its own."""
+
+HEAT = 0.015
+"""First temperature of a level, as a share of the makespan."""
+
+COLD = 0.01
+"""Last temperature as a share of the first."""
+
+RANK_HEAT = 0.001
+"""First temperature while priorities change, as a share of the makespan."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A placement with sequences: seconds in exactly that order, and the memory beyond all caps as a share."""
+
+    seconds: float
+    excess: float
+    place: Ints
+    sequences: Sequences
+
+    def beats(self, other: Found | None) -> bool:
+        return other is None or (self.excess, self.seconds) < (other.excess, other.seconds)
+
+
+def default_evaluations(model: PassModel) -> int:
+    """So many that a few seconds suffice for a thousand operators, and a second for a few."""
+    return max(MOST_WORK // (OVERHEAD + model.operators), 20_000)
+
+
+def rounds(evaluations: int) -> Iterator[int]:
+    """The evaluations of consecutive rounds, twice as many in each but the last."""
+    size = FIRST_ROUND
+    while evaluations > 0:
+        now = evaluations if evaluations < 2 * size else size
+        yield now
+        evaluations -= now
+        size *= 2
+
+
+class Search:
+    """Annealing on one model; all that chance decides follows from ``seed`` and the number of evaluations.
+
+    between: called every `SLICE_S` or so.
+    """
+
+    def __init__(self, model: PassModel, seed: int, between: Callable[[], None]) -> None:
+        self.model, self.between = model, between
+        self.simulator = Simulator(model)
+        edges = group_edges(model)
+        held = held_bytes(model)
+        self.levels = [level_of(model, of, edges, held) for of in coarsenings(model, edges)]
+        self.random = np.array([seed], np.uint64)
+        self.best: Found | None = None
+        self._place = np.zeros(len(model.groups), np.int64)
+        self._rank = np.zeros(model.operators)
+        self._cost = self._excess = math.inf
+        self._slice = 50
+
+    def start(self, place: Ints, rank: Floats | None = None) -> Found | None:
+        """Take a placement, with priorities or with those of its paths, as the one to improve if it is the best;
+        returns it if so."""
+        level = self.levels[-1]
+        self._run(self._walker(level, place, self._rank if rank is None else rank), level, 0, rank is not None)
+        return self._improved()
+
+    def take_up(self, place: Ints, sequences: Sequences) -> None:
+        """Start from a plan: its own order until something beats it."""
+        seconds = self.simulator.in_order_s(place, sequences)
+        if math.isfinite(seconds):
+            self.best = Found(seconds, 0.0 if self.simulator.fits() else 1.0, place, sequences)
+            self.start(place, self.simulator.state.start_s[: self.model.operators].copy())
+
+    def _improved(self) -> Found | None:
+        found = self.exact(self._place, self._rank)
+        if found is None or not found.beats(self.best):
+            return None
+        self.best = found
+        return found
+
+    def round(self, evaluations: int) -> Iterator[Found]:
+        """Anneal all levels from the coarsest to single groups, then priorities, from the best so far; yields what
+        is better than all before, exactly timed."""
+        shares = [1.0] * len(self.levels) + [len(self.levels) / 3]
+        for number, share in enumerate(shares):
+            ranked = number == len(self.levels)
+            level = self.levels[min(number, len(self.levels) - 1)]
+            count = max(1, round(evaluations * share / sum(shares)))
+            walker = self._walker(level, self._place, self._rank)
+            self._run(walker, level, count, ranked)
+            found = self._improved()
+            if found is not None:
+                yield found
+
+    def exact(self, place: Ints, rank: Floats) -> Found | None:
+        """The sequences that a list schedule gives, timed as a plan would be."""
+        if math.isinf(self.simulator.by_rank_s(place, rank)):
+            return None
+        sequences = self.simulator.sequences()
+        seconds = self.simulator.in_order_s(place, sequences)
+        if math.isinf(seconds):
+            return None
+        excess = 0.0 if self.simulator.fits() else 1.0
+        return Found(seconds, excess, place.copy(), sequences)
+
+    def _run(self, walker: Walker, level: Level, count: int, ranked: bool) -> None:
+        arrays, state, order = self.model.arrays, self.simulator.state, self.simulator.order
+        begin(arrays, state, order, level, walker, ranked)
+        figures = walker.figures
+        scale = min(figures[BEST], figures[COST])
+        figures[TEMPERATURE] = (RANK_HEAT if ranked else HEAT) * (scale if math.isfinite(scale) else 0.0)
+        figures[COOLING] = COLD ** (1 / max(1, count))
+        while count > 0:
+            now = min(count, self._slice)
+            before = time.perf_counter()
+            anneal(arrays, state, order, level, walker, ranked, now)
+            took = time.perf_counter() - before
+            count -= now
+            # How long a slice is decides nothing: the next goes on where this one ends.
+            self._slice = max(1, min(4 * self._slice, int(self._slice * SLICE_S / max(took, 1e-6))))
+            self.between()
+        self._place, self._rank = walker.best_place.copy(), walker.best_rank.copy()
+        self._cost, self._excess = float(figures[BEST]), float(figures[BEST_EXCESS])
+
+    def _walker(self, level: Level, place: Ints, rank: Floats) -> Walker:
+        """At a placement, in which each unit goes where most of it is."""
+        model = self.model
+        figures = np.full(6, math.inf)
+        figures[BEST], figures[BEST_EXCESS] = self._cost, self._excess
+        return Walker(
+            place=gathered(model, level, place), unit_place=np.zeros(len(level.held), np.int64), rank=rank.copy(),
+            held=np.zeros(model.devices), best_place=self._place.copy(), best_rank=self._rank.copy(),
+            figures=figures, random=self.random, tail=np.zeros(model.operators),
+            follow=np.full(model.operators, -1, np.int64), nothing=np.zeros(0),
+        )  # fmt: skip
+
+
+def gathered(model: PassModel, level: Level, place: Ints) -> Ints:
+    """A placement in which every unit is whole: on the device, of those it may use, where most of its work is."""
+    work = np.array([model.mean_s[list(group)].sum() for group in model.groups])
+    units = len(level.held)
+    there = np.zeros((units, model.devices))
+    np.add.at(there, (level.unit_of, place), work + 1e-12 * work.sum() + 1e-300)
+    there[~level.allowed] = -1.0
+    best: Ints = there.argmax(axis=1)
+    return best[level.unit_of]
+
+
+def held_bytes(model: PassModel) -> Floats:
+    """What every group holds at most at the end of the forward pass, [groups]."""
+    a = model.arrays
+    return np.array([a.static_bytes[list(g)].sum() + a.saved_bytes[list(g)].sum() for g in model.groups])
+
+
+def level_of(model: PassModel, of: Ints, edges: GroupEdges, held: Floats) -> Level:
+    units = int(of.max()) + 1
+    allowed = np.ones((units, model.devices), bool)
+    np.logical_and.at(allowed, of, model.allowed)
+    low, high = of[edges.ends[:, 0]], of[edges.ends[:, 1]]
+    across = low != high
+    start = np.zeros(units + 1, np.int64)
+    np.cumsum(np.bincount(of, minlength=units), out=start[1:])
+    return Level(
+        unit_of=of, member_start=start, member=np.argsort(of, kind="stable"), allowed=allowed,
+        held=np.bincount(of, held, units).astype(np.float64), room=model.arrays.memory_bytes.copy(), edge_low=low[across],
+        edge_high=high[across], edge_until=np.cumsum(edges.seconds[across]),
+    )  # fmt: skip

@@ -1,0 +1,247 @@
+"""Simulated annealing over placements of one pass of operators, each timed by the simulator in full."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from solvers.kernels.operator_memory import least_room_bytes, peak_bytes
+from solvers.kernels.operator_pass import NONE, PassArrays, PassState, run_pass
+from solvers.kernels.operator_ranks import tails_s
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Words = NDArray[np.uint64]
+
+PULL = 0.6
+"""Share of moves that take one end of a cut edge to the other; the rest go anywhere."""
+SWAP = 0.15
+"""Share of moves that send something back in exchange, besides those into a full device."""
+TRIES = 20
+"""How often a random edge or partner that will not do is drawn anew."""
+SLACK = 1e-9
+"""Relative excess over a cap that is rounding, as in `solvers.evaluate`."""
+PENALTY = 20.0
+"""Makespans that all memory of the cluster in excess is worth."""
+
+COST, BEST, EXCESS, BEST_EXCESS, TEMPERATURE, COOLING = range(6)
+"""Places in the figures of a `Walker`: cost of where it stands and of the best, each in seconds with what its
+excess of memory adds; the excess itself as a share of all memory; seconds; factor per evaluation."""
+
+
+class Level(NamedTuple):
+    """Units that move as one. CSR rows are ``x[x_start[i] : x_start[i + 1]]``.
+
+    unit_of: [groups]. member: groups of every unit. allowed: [units, devices]. held: bytes that a unit is
+    expected to hold at the peak, [units]. room: [devices]. edge_low, edge_high: units at the ends of edges;
+    edge_until: running sums of their seconds.
+    """
+
+    unit_of: Ints
+    member_start: Ints
+    member: Ints
+    allowed: Flags
+    held: Floats
+    room: Floats
+    edge_low: Ints
+    edge_high: Ints
+    edge_until: Floats
+
+
+class Walker(NamedTuple):
+    """Where a search stands: place, best_place: [groups]; unit_place: [units]; rank, best_rank, tail:
+    [operators]; held: [devices] by `Level.held`; figures as above; random: the state of the generator.
+    follow: all NONE. nothing: of no size."""
+
+    place: Ints
+    unit_place: Ints
+    rank: Floats
+    held: Floats
+    best_place: Ints
+    best_rank: Floats
+    figures: Floats
+    random: Words
+    tail: Floats
+    follow: Ints
+    nothing: Floats
+
+
+@njit(cache=True)
+def uniform(random: Words) -> float:
+    """The next number in [0, 1) of the SplitMix64 generator (Steele et al. 2014)."""
+    random[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = random[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@njit(cache=True)
+def below(random: Words, count: int) -> int:
+    """A random number of 0 .. count - 1."""
+    return min(count - 1, int(uniform(random) * count))
+
+
+@njit(cache=True)
+def excess_share(a: PassArrays, s: PassState) -> float:
+    """Memory held beyond the caps at the peaks of the pass in ``s``, as a share of all memory; 0 if it fits."""
+    if least_room_bytes(a, s) >= 0:
+        return 0.0
+    peak = peak_bytes(a, s)
+    over, total = 0.0, 0.0
+    for d in range(len(peak)):
+        memory = a.memory_bytes[d]
+        if peak[d] > memory * (1 + SLACK):
+            over += peak[d] - memory
+        if memory < np.inf:
+            total += memory
+    return over / total if over > 0 else 0.0
+
+
+@njit(cache=True)
+def timed(a: PassArrays, s: PassState, order: Ints, w: Walker, ranked: bool, limit: float) -> float:
+    """Seconds of where the walker stands, inf beyond the limit; by the path to the end unless ``ranked``."""
+    place, rank, tail, follow, nothing = w.place, w.rank, w.tail, w.follow, w.nothing
+    tails_s(a, order, nothing, nothing, place, True, tail)
+    if not ranked:
+        for i in range(len(rank)):
+            rank[i] = -tail[i]
+    return run_pass(a, s, place, rank, follow, tail, limit)
+
+
+@njit(cache=True)
+def begin(a: PassArrays, s: PassState, order: Ints, level: Level, w: Walker, ranked: bool) -> None:
+    """Fill in all that follows from ``place`` and, if ``ranked``, ``rank``; the best becomes where it stands if
+    that is better."""
+    w.held[:] = 0.0
+    for unit in range(len(w.unit_place)):
+        w.unit_place[unit] = w.place[level.member[level.member_start[unit]]]
+        w.held[w.unit_place[unit]] += level.held[unit]
+    seconds = timed(a, s, order, w, ranked, np.inf)
+    w.figures[EXCESS] = excess_share(a, s) if seconds < np.inf else np.inf
+    w.figures[COST] = seconds * (1 + PENALTY * w.figures[EXCESS]) if seconds < np.inf else np.inf
+    _keep(w)
+
+
+@njit(cache=True)
+def _keep(w: Walker) -> None:
+    figures = w.figures
+    better = figures[EXCESS] < figures[BEST_EXCESS]
+    if figures[EXCESS] == figures[BEST_EXCESS]:
+        better = figures[COST] < figures[BEST]
+    if better:
+        figures[BEST], figures[BEST_EXCESS] = figures[COST], figures[EXCESS]
+        w.best_place[:] = w.place
+        w.best_rank[:] = w.rank
+
+
+@njit(cache=True)
+def _put(level: Level, w: Walker, unit: int, device: int) -> None:
+    w.held[w.unit_place[unit]] -= level.held[unit]
+    w.held[device] += level.held[unit]
+    w.unit_place[unit] = device
+    for e in range(level.member_start[unit], level.member_start[unit + 1]):
+        w.place[level.member[e]] = device
+
+
+@njit(cache=True)
+def _cut_edge(level: Level, w: Walker) -> int:
+    """A random edge whose ends are on two devices, heavy ones more often; NONE if none was found."""
+    edges = len(level.edge_until)
+    if edges == 0:
+        return NONE
+    for _ in range(TRIES):
+        e = int(np.searchsorted(level.edge_until, uniform(w.random) * level.edge_until[edges - 1]))
+        if w.unit_place[level.edge_low[e]] != w.unit_place[level.edge_high[e]]:
+            return e
+    return NONE
+
+
+@njit(cache=True)
+def _partner(level: Level, w: Walker, unit: int, target: int) -> int:
+    """A random unit of the target device that may and has room to go where ``unit`` is; NONE if none was found."""
+    source = w.unit_place[unit]
+    for _ in range(TRIES):
+        other = below(w.random, len(w.unit_place))
+        if w.unit_place[other] != target or not level.allowed[other, source]:
+            continue
+        change = level.held[unit] - level.held[other]
+        if w.held[target] + change <= max(level.room[target], w.held[target]):
+            return other
+    return NONE
+
+
+@njit(cache=True)
+def _drawn(level: Level, w: Walker) -> tuple[int, int]:
+    """(unit, device to go to) of a random move, a unit NONE if it leads nowhere."""
+    unit, target = NONE, NONE
+    if uniform(w.random) < PULL:
+        e = _cut_edge(level, w)
+        if e != NONE:
+            unit, towards = level.edge_low[e], level.edge_high[e]
+            if uniform(w.random) < 0.5:
+                unit, towards = towards, unit
+            target = w.unit_place[towards]
+    if unit == NONE:
+        unit = below(w.random, len(w.unit_place))
+        target = below(w.random, len(w.held))
+    if target == w.unit_place[unit] or not level.allowed[unit, target]:
+        return NONE, NONE
+    return unit, target
+
+
+@njit(cache=True)
+def anneal(a: PassArrays, s: PassState, order: Ints, level: Level, w: Walker, ranked: bool, evaluations: int) -> None:
+    """Try so many moves; what is left in ``w`` goes on with the next call as if it were one.
+
+    A move takes a unit to another device, mostly along an edge that is cut, or swaps two. ranked: priorities
+    stay as they are instead of following the placement, and most moves change one of them.
+    """
+    figures, random, unit_place = w.figures, w.random, w.unit_place
+    for _ in range(evaluations):
+        figures[TEMPERATURE] *= figures[COOLING]
+        limit = figures[COST] - figures[TEMPERATURE] * np.log(1.0 - uniform(random))
+        if ranked and uniform(random) < 0.85:
+            i = below(random, len(w.rank))
+            before = w.rank[i]
+            w.rank[i] += (uniform(random) - 0.5) * 0.1 * figures[COST]
+            if not _accepted(a, s, order, w, ranked, limit):
+                w.rank[i] = before
+            continue
+        unit, target = _drawn(level, w)
+        if unit == NONE:
+            continue
+        other = NONE
+        source = unit_place[unit]
+        full = w.held[target] + level.held[unit] > level.room[target]
+        if full or uniform(random) < SWAP:
+            other = _partner(level, w, unit, target)
+            if other == NONE and full:
+                continue
+        _put(level, w, unit, target)
+        if other != NONE:
+            _put(level, w, other, source)
+        if not _accepted(a, s, order, w, ranked, limit):
+            _put(level, w, unit, source)
+            if other != NONE:
+                _put(level, w, other, target)
+
+
+@njit(cache=True)
+def _accepted(a: PassArrays, s: PassState, order: Ints, w: Walker, ranked: bool, limit: float) -> bool:
+    """Time where the walker stands now and stay there if its cost is at most ``limit``."""
+    seconds = timed(a, s, order, w, ranked, limit)
+    if not seconds <= limit or seconds == np.inf:
+        return False
+    excess = excess_share(a, s)
+    cost = seconds * (1 + PENALTY * excess)
+    if excess > 0 and (w.figures[EXCESS] == 0 or cost > limit):
+        return False
+    w.figures[COST], w.figures[EXCESS] = cost, excess
+    _keep(w)
+    return True

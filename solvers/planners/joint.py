@@ -1,0 +1,55 @@
+"""Joint placement and scheduling by multilevel annealing: the default for one pass of operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from solvers.joint.model import pass_model
+from solvers.joint.plans import plan_of, taken_apart
+from solvers.joint.search import Search, default_evaluations, rounds
+from solvers.list_scheduling.seeds import seeds
+from solvers.monitor import Monitor
+from solvers.problem import Contiguity, Execution, Objective, Problem
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Annealing on ever finer sets of operators, every placement timed in full, from the best of many seeds.
+
+    Seeds: the start plan, single devices, splits of layers, m-TOPO, m-ETF and HEFT, on single operators and on
+    grouped ones. evaluations: how many placements and priorities are timed after them; 0 chooses by the size of
+    the graph. A seed and a number of evaluations give the same plan wherever time suffices.
+    """
+
+    name: ClassVar[str] = "joint"
+    source: ClassVar[str] = "multilevel annealing, for the problem of Pesto (Middleware 2021, section 3)"
+    guarantee: ClassVar[str] = "heuristic"
+
+    evaluations: int = 0
+
+    def unsupported(self, problem: Problem) -> str | None:
+        if problem.objective is not Objective.MAKESPAN or problem.execution is not Execution.OPERATOR:
+            return "places single operators for one pass: objective makespan, execution operator"
+        if problem.contiguity is not Contiguity.NONE:
+            return f"places operators anywhere: contiguity none, found {problem.contiguity.value}"
+        return None
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        monitor.check()
+        model = pass_model(problem)
+        search = Search(model, monitor.rng.getrandbits(63), monitor.check)
+        if monitor.best is not None and (apart := taken_apart(model, monitor.best)) is not None:
+            search.take_up(*apart)
+        for _, place, rank in seeds(model, monitor.check):
+            monitor.check()
+            found = search.start(place, rank)
+            if found is not None:
+                monitor.offer(plan_of(model, found.place, found.sequences))
+        for evaluations in rounds(self.evaluations or default_evaluations(model)):
+            monitor.begin(f"annealing placements, {evaluations:,} of them")
+            for found in search.round(evaluations):
+                monitor.offer(plan_of(model, found.place, found.sequences))
+            if monitor.is_proved():
+                break
+        return False
