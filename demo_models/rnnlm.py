@@ -35,6 +35,18 @@ SIZES = {
 }
 
 
+class Layer(nn.Module):
+    """A cell of which the input is dropped in part, and the state is not (section 3.2 of the paper)."""
+
+    def __init__(self, size: RNNLMSize) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(size.dropout)
+        self.cell = LSTMCell(size.width, size.width)
+
+    def forward(self, x: Tensor, state: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        return self.cell(self.dropout(x), state, memory)
+
+
 class RNNLM(nn.Module):
     """(words, following), both int64 [batch, steps] -> mean cross-entropy of the following words."""
 
@@ -42,7 +54,7 @@ class RNNLM(nn.Module):
         super().__init__()
         self.width = size.width
         self.words = nn.Embedding(size.vocabulary, size.width)
-        self.layers = nn.ModuleList(LSTMCell(size.width, size.width) for _ in range(size.layers))
+        self.layers = nn.ModuleList(Layer(size) for _ in range(size.layers))
         self.dropout = nn.Dropout(size.dropout)
         self.head = nn.Linear(size.width, size.vocabulary)
 
@@ -50,10 +62,9 @@ class RNNLM(nn.Module):
         start = torch.zeros(words.shape[0], self.width, dtype=self.words.weight.dtype, device=words.device)
         states = [(start, start) for _ in self.layers]
         outputs = []
-        for x in self.dropout(self.words(words)).unbind(1):
+        for x in self.words(words).unbind(1):
             for position, layer in enumerate(self.layers):
-                # The words' own dropout is drawn for the whole sequence at once.
-                states[position] = layer(x if position == 0 else self.dropout(x), *states[position])
+                states[position] = layer(x, *states[position])
                 x = states[position][0]
             outputs.append(x)
         logits = self.head(self.dropout(torch.stack(outputs, 1)))
