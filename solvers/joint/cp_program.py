@@ -44,6 +44,9 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = payload["workers"]
     solver.parameters.random_seed = payload["seed"]
+    # In 9.15 the presolve of at-most-ones that share literals with sums may cut the optimum off
+    # (https://github.com/google/or-tools/issues/5293); at 0 it is left out.
+    solver.parameters.presolve_inclusion_work_limit = 0
     if payload["work"] is not None:
         solver.parameters.max_deterministic_time = payload["work"]
     for name, value in payload.get("parameters", {}).items():

@@ -45,7 +45,8 @@ def in_turn(clusters: Clusters, payload: Message, place: Ints, order: Sequence[i
     """
     free = [0] * payload["resources"]
     device = [int(place[unit]) for unit in clusters.unit_of.tolist()]
-    task, end = [0] * len(device), [0] * len(device)
+    task: list[int] = [0] * len(device)
+    end: list[int] = [0] * len(device)
     there: dict[tuple[int, int, int], int] = {}
     gone: dict[tuple[int, int], int] = {}
     send: list[tuple[int, int, int, int]] = []
@@ -58,9 +59,9 @@ def in_turn(clusters: Clusters, payload: Message, place: Ints, order: Sequence[i
         away, into = payload["leave"][src], payload["arrive"][src][dst]
         if away >= 0:
             if (message, src) not in gone:
-                begin, lasts = max(ready, free[away]), _longest(payload, message, src, place)
-                gone[message, src] = free[away] = begin + lasts
-                leave.append((message, src, begin, lasts))
+                off, lasts = max(ready, free[away]), _longest(payload, message, src, place)
+                gone[message, src] = free[away] = off + lasts
+                leave.append((message, src, off, lasts))
             ready = gone[message, src]
         if away < 0 and into < 0:
             return ready

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from solvers.joint.model import PassModel, pass_model
 from solvers.joint.plans import plan_of, taken_apart
 from solvers.joint.schedule_coarsening import coarsened
 from solvers.joint.simulator import Simulator
+from solvers.list_scheduling.seeds import seeds
 from solvers.monitor import Monitor
 from solvers.optional import lacking
 from solvers.problem import Contiguity, Execution, Objective, Problem
@@ -82,14 +83,9 @@ class Offers:
         self.model, self.monitor, self.simulator = model, monitor, Simulator(model)
 
     def begin(self) -> None:
-        """Something to begin with: everything on one device, and in order of the work over all."""
-        if self.monitor.best is not None:
-            return
-        rank = self.simulator.upward_rank()
-        for place in (*self._single(), self._split()):
-            self.monitor.check()
-            if place is not None:
-                self.ranked(place, rank)
+        """Something to begin with: what quick list schedulers say."""
+        for _, place, rank in seeds(self.model, self.monitor.check):
+            self.ranked(place, rank)
 
     def ranked(self, place: Ints, rank: NDArray[np.float64]) -> float:
         """Offer a placement list-scheduled by a rank; its seconds, inf if that is no better."""
@@ -108,25 +104,6 @@ class Offers:
             return self.monitor.offer(plan_of(self.model, place, self.simulator.sequences()))
         except InvalidPlan:  # mirrors of one kind that cannot run together
             return math.inf
-
-    def _single(self) -> Iterator[Ints]:
-        for d in range(self.model.devices):
-            if self.model.allowed[:, d].all():
-                yield np.full(len(self.model.groups), d, np.int64)
-
-    def _split(self) -> Ints | None:
-        """Groups in topological order, devices in turn by equal shares of the work."""
-        model = self.model
-        work = np.array([model.mean_s[list(group)].sum() for group in model.groups])
-        share = np.cumsum(work) - work / 2
-        turn = np.minimum(share / max(work.sum(), 1e-300) * model.devices, model.devices - 1).astype(np.int64)
-        place = np.empty(len(work), np.int64)
-        for g, wanted in enumerate(turn.tolist()):
-            able = np.flatnonzero(model.allowed[g])
-            if len(able) == 0:
-                return None
-            place[g] = able[np.argmin(np.abs(able - wanted))]
-        return place
 
 
 class PassSearch:
