@@ -40,13 +40,13 @@ def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[Seed]:
     simulator = Simulator(model)
     none = True
     for name, scheduler in _schedulers(model, check):
-        check()
-        attempts = list(within_memory(simulator, scheduler, own_order=True))
-        if attempts:
+        found = within_memory(simulator, scheduler, "rank", check)
+        own = within_memory(simulator, scheduler, "own", check)
+        if own is not None and (found is None or (not own.fits, own.makespan_s) < (not found.fits, found.makespan_s)):
+            found, name = own, f"{name}, own order"
+        if found is not None:
             none = False
-            best = attempts[-1][0]
-            own = "" if best.sequences is None else ", own order"
-            yield f"{name}{own}", best.place, best.rank
+            yield name, found.place, found.rank
     if none:
         place = layer_split(model, np.full(model.devices, np.inf), range(model.devices), transfers=False)
         if place is not None:

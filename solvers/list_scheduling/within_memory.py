@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ Floats = NDArray[np.float64]
 TRIES = 12
 """How often a scheduler is asked again with less memory, or with more where it found no room."""
 
+Order = Literal["own", "rank"]
+"""The scheduler's own order per device, or the list schedule by the longest path to the end of the placement."""
+
 Scheduler = Callable[[Floats], "Scheduled | Ints | None"]
 """From bytes that each device may hold, [devices], to a placement of groups with or without its own order."""
 
@@ -26,14 +30,14 @@ Scheduler = Callable[[Floats], "Scheduled | Ints | None"]
 class Timed:
     """A placement, simulated in one order.
 
-    place: the device of every group, [groups]. rank: of every operator, the lowest first; or sequences: the
-    scheduler's own order, operators per device. makespan_s: as simulated. excess_bytes: by how much the peak
-    exceeds the memory of every device, [devices].
+    place: the device of every group, [groups]. rank: of every operator, the lowest first. sequences: operators
+    per device as simulated. makespan_s: of that. excess_bytes: by how much the peak exceeds the memory of every
+    device, [devices].
     """
 
     place: Ints
     rank: Floats
-    sequences: list[list[int]] | None
+    sequences: list[list[int]]
     makespan_s: float
     excess_bytes: Floats
 
@@ -43,57 +47,52 @@ class Timed:
 
 
 def within_memory(
-    simulator: Simulator, scheduler: Scheduler, *, own_order: bool, by_rank: bool = True, tries: int = TRIES
-) -> Iterator[list[Timed]]:
-    """What a scheduler finds, simulated, the fastest that fits first; the last is the first with one that fits.
+    simulator: Simulator, scheduler: Scheduler, order: Order, check: Callable[[], None], tries: int = TRIES
+) -> Timed | None:
+    """The first of what a scheduler finds that fits when simulated in this order, else the last; None without any.
 
     It plans with what operators keep all the time (`held_bytes`); buffers, gradients of activations and
     workspace come on top. So where a peak exceeds a device's memory, it is asked again with that much
-    less; where it finds no place then, with half the reduction. Orders are the scheduler's own, if it has one
-    (``own_order``), and by the longest path to the end (``by_rank``).
+    less; where it finds no place then, with half the reduction. Raises what ``check`` raises.
     """
     model = simulator.model
     held = held_bytes(model)
     caps = model.arrays.memory_bytes.copy()
     wide: Floats | None = None
+    last: Timed | None = None
     for _ in range(tries):
+        check()
         found = scheduler(caps)
         if found is None:
             if wide is None:
-                return
+                return None
             caps = (wide + caps) / 2
             continue
-        timed = _timed(simulator, found, own_order, by_rank)
-        if timed:
-            yield timed
-            if timed[0].fits:
-                return
-        least = min((t.excess_bytes for t in timed), key=lambda excess: float(excess.sum()), default=None)
-        if least is None:  # no link
-            return
+        timed = _timed(simulator, found, order)
+        if timed is None:  # no link
+            return last
+        last = timed
+        if timed.fits:
+            break
         planned = np.zeros(model.devices)
-        np.add.at(planned, timed[0].place, held)
-        wide = np.where(least > 0, np.minimum(caps, planned), caps)
-        caps = np.maximum(wide - least, 0.0)
+        np.add.at(planned, timed.place, held)
+        wide = np.where(timed.excess_bytes > 0, np.minimum(caps, planned), caps)
+        caps = np.maximum(wide - timed.excess_bytes, 0.0)
+    return last
 
 
-def _timed(simulator: Simulator, found: Scheduled | Ints, own_order: bool, by_rank: bool) -> list[Timed]:
-    model = simulator.model
-    place = found.place if isinstance(found, Scheduled) else found
-    timed = []
-    if own_order and isinstance(found, Scheduled):
-        seconds = simulator.in_order_s(place, found.sequences)
-        if seconds < np.inf:
-            rank = np.zeros(model.operators)
-            for sequence in found.sequences:
-                rank[sequence] = np.arange(len(sequence))
-            timed.append(Timed(place, rank, found.sequences, seconds, _excess(simulator)))
-    if by_rank or not timed:
+def _timed(simulator: Simulator, found: Scheduled | Ints, order: Order) -> Timed | None:
+    if isinstance(found, Scheduled) and order == "own":
+        seconds = simulator.in_order_s(found.place, found.sequences)
+        rank = np.zeros(simulator.model.operators)
+        for sequence in found.sequences:
+            rank[sequence] = np.arange(len(sequence))
+        place = found.place
+    else:
+        place = found.place if isinstance(found, Scheduled) else found
         rank = simulator.placed_rank(place)
         seconds = simulator.by_rank_s(place, rank)
-        if seconds < np.inf:
-            timed.append(Timed(place, rank, None, seconds, _excess(simulator)))
-    return sorted(timed, key=lambda t: (not t.fits, t.makespan_s))
+    return Timed(place, rank, simulator.sequences(), seconds, _excess(simulator)) if seconds < np.inf else None
 
 
 def _excess(simulator: Simulator) -> Floats:

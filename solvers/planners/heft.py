@@ -14,7 +14,7 @@ from solvers.list_scheduling.heft import heft
 from solvers.list_scheduling.jobs import jobs_of
 from solvers.list_scheduling.seeds import PARTS_PER_DEVICE
 from solvers.monitor import Monitor
-from solvers.planners.list_common import offer_scheduled, unsupported
+from solvers.planners.list_common import offer_scheduled, orders_of, unsupported
 from solvers.problem import Problem
 
 
@@ -49,5 +49,5 @@ class HEFT:
             units = heavy(model, model.arrays.memory_bytes, PARTS_PER_DEVICE * model.devices)
         jobs = jobs_of(model, units, contract=self.grouped)
         scheduler = partial(heft, jobs, channel=self.channel, check=monitor.check)
-        offer_scheduled(monitor, Simulator(model), [scheduler], own_order=True, best_order=not self.own_order)
+        offer_scheduled(monitor, Simulator(model), [scheduler], orders_of(self.own_order))
         return False

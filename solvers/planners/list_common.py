@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from solvers.joint.plans import plan_of
 from solvers.joint.simulator import Simulator
-from solvers.list_scheduling.within_memory import Scheduler, Timed, within_memory
+from solvers.list_scheduling.within_memory import Order, Scheduler, within_memory
 from solvers.monitor import Monitor
 from solvers.problem import Contiguity, Execution, Objective, Problem
 
@@ -22,32 +22,25 @@ def unsupported(problem: Problem) -> str | None:
 
 
 def offer_scheduled(
-    monitor: Monitor, simulator: Simulator, schedulers: Iterable[Scheduler], *, own_order: bool, best_order: bool = True
-) -> bool:
-    """Offer what the first of these schedulers finds that fits; whether one did.
+    monitor: Monitor, simulator: Simulator, schedulers: Iterable[Scheduler], orders: Sequence[Order] = ("own", "rank")
+) -> None:
+    """Offer what each of these schedulers finds, until one is found that fits, in all these orders.
 
-    own_order: in the scheduler's own order per device. best_order: and list-scheduled by the longest path to
-    the end of its placement, which is often faster: the judge keeps the better. Where a peak does not
-    fit, the scheduler is asked again with less memory (`within_memory`).
+    "own" is the scheduler's own order per device, "rank" the list schedule by the longest path to the end of its
+    placement, which is often faster: the judge keeps the better. Where a peak does not fit, the
+    scheduler is asked again with less memory, for each order by itself (`within_memory`).
     """
     for scheduler in schedulers:
-        for attempt in within_memory(simulator, scheduler, own_order=own_order, by_rank=best_order):
-            monitor.check()
-            if _offer(monitor, simulator, attempt):
-                return True
-    return False
+        offered = math.inf
+        for order in orders:
+            timed = within_memory(simulator, scheduler, order, monitor.check)
+            if timed is not None and timed.fits:
+                monitor.check()
+                offered = min(offered, monitor.offer(plan_of(simulator.model, timed.place, timed.sequences)))
+        if offered < math.inf:
+            return
 
 
-def _offer(monitor: Monitor, simulator: Simulator, attempt: list[Timed]) -> bool:
-    offered = False
-    for timed in attempt:
-        if not timed.fits:
-            continue
-        monitor.check()
-        model = simulator.model
-        sequences = timed.sequences
-        if sequences is None:
-            simulator.by_rank_s(timed.place, timed.rank)
-            sequences = simulator.sequences()
-        offered |= monitor.offer(plan_of(model, timed.place, sequences)) < math.inf
-    return offered
+def orders_of(own_order: bool) -> tuple[Order, ...]:
+    """The orders to offer a placement in."""
+    return ("own",) if own_order else ("own", "rank")

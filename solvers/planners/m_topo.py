@@ -12,7 +12,7 @@ from solvers.list_scheduling.grouping import apart, co_placed
 from solvers.list_scheduling.jobs import jobs_of
 from solvers.list_scheduling.topological import m_topo
 from solvers.monitor import Monitor
-from solvers.planners.list_common import offer_scheduled, unsupported
+from solvers.planners.list_common import offer_scheduled, orders_of, unsupported
 from solvers.problem import Problem
 
 
@@ -44,5 +44,5 @@ class MTopo:
         joined = [co_placed(model, model.arrays.memory_bytes)] if self.co_placement else []
         jobs = (jobs_of(model, units, contract=self.fusion) for units in (*joined, apart(model)))
         schedulers = (partial(m_topo, each) for each in jobs)
-        offer_scheduled(monitor, Simulator(model), schedulers, own_order=True, best_order=not self.own_order)
+        offer_scheduled(monitor, Simulator(model), schedulers, orders_of(self.own_order))
         return False
