@@ -16,6 +16,7 @@ from solvers.planners.greedy_latency import GreedyLatency
 from solvers.planners.interleaved import Interleaved
 from solvers.planners.joint import Joint
 from solvers.planners.joint_exact import JointCP
+from solvers.planners.joint_program import PestoProgram
 from solvers.planners.latency import Latency
 from solvers.planners.latency_cp import LatencyCP
 from solvers.planners.latency_dp import LatencyDP
@@ -52,6 +53,7 @@ PLANNERS: dict[str, type[Planner]] = {
         GreedyLatency,
         Joint,
         JointCP,
+        PestoProgram,
         PipeDream,
         PipeDreamIteration,
         GPipe,

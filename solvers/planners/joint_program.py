@@ -1,0 +1,198 @@
+"""Least time of one pass by the integer program of Pesto: place and start of every cluster of operators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.joint.cluster_schedule import Timed, in_order_of, projected, sequences, simulated, timed
+from solvers.joint.clusters import Clusters, uncoarsened
+from solvers.joint.model import pass_model
+from solvers.joint.plans import taken_apart
+from solvers.joint.program import PassProgram, renamed
+from solvers.joint.schedule_coarsening import coarsened
+from solvers.list_scheduling.seeds import seeds
+from solvers.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
+from solvers.monitor import Monitor
+from solvers.optional import lacking
+from solvers.planners.joint_exact import Offers, no_pass, one_by_one_s, proves_for
+from solvers.problem import Problem, Transfers
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PestoProgram:
+    """Pesto's integer program on clusters of operators, by ``solver``, from the best of quick list schedules.
+
+    operators: the most that are taken one by one, and then bounds are proved; more are joined to about
+    ``clusters``, every answer is taken apart and judged by its operators, and nothing is claimed. "Optimal" is up to
+    1e-6, what a solver's tolerances leave. Memory is known to the program as what is held throughout, and
+    of clusters also as what is saved for the backward pass.
+    """
+
+    name: ClassVar[str] = "pesto"
+    source: ClassVar[str] = "Hafeez et al., Middleware 2021 (Pesto), section 3"
+    guarantee: ClassVar[str] = "exact"
+
+    operators: int = 16
+    clusters: int = 40
+    solver: Solver = "highs"
+
+    def unsupported(self, problem: Problem) -> str | None:
+        if missing := lacking("pulp"):
+            return missing
+        if self.solver not in SOLVERS:
+            return f"there is no solver {self.solver!r}; there are: {', '.join(SOLVERS)}"
+        if problem.transfers is not Transfers.LINKS:
+            return f"its transfers occupy links, and the transfer model is {problem.transfers}; use joint-cp"
+        return no_pass(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        model = pass_model(problem)
+        offers = Offers(model, monitor)
+        known = []
+        for name, place, rank in seeds(model, monitor.check):
+            monitor.begin(f"list schedules: {name}")
+            offers.ranked(place, rank)
+            known.append((place, rank))
+        if model.operators <= self.operators:
+            fine = uncoarsened(model)
+            done = self._search(fine, fine.static_bytes, offers, known, claim=proves_for(fine))
+            if done or monitor.best is not None:
+                return done
+            # Nothing fits that the program takes to fit: what is saved for the backward pass is held, too.
+            self._search(fine, fine.held_bytes, offers, known, claim=False)
+            return False
+        joined = coarsened(model, self.clusters)
+        self._search(joined, joined.held_bytes, offers, known, claim=False)
+        return False
+
+    def _search(
+        self, clusters: Clusters, nbytes: Floats, offers: Offers, known: Sequence[tuple[Ints, Floats]], *, claim: bool
+    ) -> bool:
+        """Solve the program with so many bytes in every unit, [units]; whether all plans are covered.
+
+        claim: every plan is a solution. Then a bound of the program is a bound of the problem: in a simulated
+        plan every operator starts after what it reads has been made and moved, a message leaves a device once
+        for every other one that reads it, once all that make it there are done, and devices that run
+        one operator at a time and links never do two things at once. So the simulated times satisfy all
+        rows, whichever order links serve; static bytes never exceed a cap if the peak does not; and no better
+        plan is cut off by ``most_s``, the length of a known plan (or of doing one thing after the other), nor
+        by naming interchangeable devices. A solver's bound is lowered by TOLERANCE, and its tolerances
+        on rows and integers relax the program, so they only lower it.
+        """
+        monitor = offers.monitor
+        monitor.check()
+        if monitor.is_proved():
+            return False
+        start = self._start(clusters, nbytes, offers, known)
+        most_s = one_by_one_s(clusters.model) if start is None else start.makespan_s
+        if most_s == 0.0:
+            return claim and monitor.best is not None
+        monitor.begin(f"integer program of {len(clusters)} clusters")
+        program = PassProgram(clusters, nbytes, most_s * (1 + TOLERANCE), monitor.check)
+        if start is not None:
+            values = program.values_of(start)
+            if program.model.violation(values) <= TOLERANCE:
+                program.model.start = values
+        if claim:
+            program.at_least(monitor.bound_s * (1 - TOLERANCE))
+
+        def on_incumbent(values: Sequence[float]) -> None:
+            place, start_s = program.answer(values)
+            offer(clusters, offers, place, start_s)
+
+        def on_bound(bound: float) -> None:
+            if claim:
+                monitor.raise_bound(bound * program.unit_s)
+
+        outcome = solve_model(program.model, monitor, on_incumbent, on_bound, solver=self.solver)
+        if not claim:
+            return False
+        if outcome.infeasible:
+            return monitor.best is None
+        return monitor.objective_s <= outcome.bound * program.unit_s * (1 + 3 * TOLERANCE)
+
+    def _start(
+        self, clusters: Clusters, nbytes: Floats, offers: Offers, known: Sequence[tuple[Ints, Floats]]
+    ) -> Timed | None:
+        """The shortest schedule of clusters that follows one of the placements known and fits; None if none does."""
+        cap = clusters.model.arrays.memory_bytes * (1 + TOLERANCE)
+        best: Timed | None = None
+        for place, priority in _followed(clusters, offers, known):
+            offers.monitor.check()
+            held = np.bincount(place, nbytes, clusters.devices)
+            if (held > cap).any() or not clusters.allowed[np.arange(clusters.units), place].all():
+                continue
+            named = renamed(clusters, place.tolist())
+            schedule = timed(clusters, named, in_order_of(clusters, priority))
+            if best is None or schedule.makespan_s < best.makespan_s:
+                best = schedule
+        exact = self._simulated_best(clusters, offers)
+        if exact is not None and (best is None or exact.makespan_s <= best.makespan_s):
+            return exact
+        return best if best is not None and math.isfinite(best.makespan_s) else None
+
+    def _simulated_best(self, clusters: Clusters, offers: Offers) -> Timed | None:
+        """The best plan known as it is simulated; None if operators are joined or a stage has replicas."""
+        best, simulator = offers.monitor.best, offers.simulator
+        apart = None if best is None or not clusters.is_fine else taken_apart(clusters.model, best)
+        if apart is None or math.isinf(simulator.in_order_s(*apart)):
+            return None
+        place = clusters.place_of_units(apart[0])
+        assert place is not None  # a unit is a group
+        named = renamed(clusters, place.tolist())
+        new_of = dict(zip(place.tolist(), named, strict=True))
+        old = simulated(clusters, simulator, named)
+        sent = {(number, new_of[s], new_of[d]): start for (number, s, d), start in old.sent_s.items()}
+        return Timed(old.place, old.start_s, old.end_s, sent)
+
+
+def _followed(
+    clusters: Clusters, offers: Offers, known: Sequence[tuple[Ints, Floats]]
+) -> Iterator[tuple[Ints, Floats]]:
+    """(device of every unit, priority of every cluster, the lowest first) as in placements known, and the best plan:
+    by when operators start in a simulation, and by the longest path to the end."""
+    model, simulator = clusters.model, offers.simulator
+    size = np.bincount(clusters.cluster_of)
+
+    def both(place: Ints) -> Iterator[tuple[Ints, Floats]]:
+        began = np.bincount(clusters.cluster_of, simulator.state.start_s[: model.operators]) / size
+        yield projected(clusters, place), began
+        yield projected(clusters, place), _tails(clusters)
+
+    for place, rank in known:
+        if math.isfinite(simulator.by_rank_s(place, rank)):
+            yield from both(place)
+    apart = None if offers.monitor.best is None else taken_apart(model, offers.monitor.best)
+    if apart is not None and math.isfinite(simulator.in_order_s(*apart)):
+        yield from both(apart[0])
+
+
+def _tails(clusters: Clusters) -> Floats:
+    """The longest path from every cluster to the end at mean times, negated."""
+    mean = np.array([clusters.model.mean_s[list(operators)].sum() for operators in clusters.members])
+    tail = np.zeros(len(clusters))
+    for cluster in range(len(clusters) - 1, -1, -1):
+        tail[cluster] = mean[cluster] + max((tail[v] for v in clusters.successors[cluster]), default=0.0)
+    return -tail
+
+
+def offer(clusters: Clusters, offers: Offers, place: Sequence[int], start_s: Sequence[float]) -> None:
+    """Take clusters apart and offer the plan with operators in the clusters' order, list-scheduled by when
+    the clusters start, and list-scheduled by the longest path to the end."""
+    groups = clusters.place_of_groups(place)
+    began = np.asarray(start_s, np.float64)
+    order = in_order_of(clusters, began)
+    turn = np.empty(len(clusters))
+    turn[order] = np.arange(len(clusters))
+    offers.ordered(groups, sequences(clusters, place, order))
+    offers.ranked(groups, turn[clusters.cluster_of])
+    offers.ranked(groups, offers.simulator.placed_rank(groups))
