@@ -43,7 +43,7 @@ def in_turn(clusters: Clusters, payload: Message, place: Ints, order: Sequence[i
 
     place: the device of every unit.
     """
-    free = [0] * payload["resources"]
+    free: list[int] = [0] * payload["resources"]
     device = [int(place[unit]) for unit in clusters.unit_of.tolist()]
     task: list[int] = [0] * len(device)
     end: list[int] = [0] * len(device)
@@ -69,8 +69,9 @@ def in_turn(clusters: Clusters, payload: Message, place: Ints, order: Sequence[i
         send.append((message, src, dst, begin))
         if into < 0:
             return begin
-        free[into] = begin + int(times[src][dst])
-        return free[into]
+        arrived: int = begin + times[src][dst]
+        free[into] = arrived
+        return arrived
 
     for t in order:
         here = device[t]
