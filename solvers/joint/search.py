@@ -199,6 +199,6 @@ def level_of(model: PassModel, of: Ints, edges: GroupEdges, held: Floats) -> Lev
     np.cumsum(np.bincount(of, minlength=units), out=start[1:])
     return Level(
         unit_of=of, member_start=start, member=np.argsort(of, kind="stable"), allowed=allowed,
-        held=np.bincount(of, held, units).astype(np.float64), room=model.arrays.memory_bytes.copy(), edge_low=low[across],
-        edge_high=high[across], edge_until=np.cumsum(edges.seconds[across]),
+        held=np.bincount(of, held, units).astype(np.float64), room=model.arrays.memory_bytes.copy(),
+        edge_low=low[across], edge_high=high[across], edge_until=np.cumsum(edges.seconds[across]),
     )  # fmt: skip

@@ -17,9 +17,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-Heap = tuple[Floats, Ints, Ints, Ints, Ints]
-"""priority, code, child, sibling, pairs of a `PassState`."""
-
 NONE = -1
 ARRIVAL, OPERATOR, DEPARTURE = 0, 1, 2
 """Kinds of tasks; of equally urgent ones the lower kind goes first."""
@@ -91,16 +88,18 @@ class PassState(NamedTuple):
     resource: Ints
     waiting: Ints
     missing: Ints
-    root: Ints
-    child: Ints
-    sibling: Ints
-    running: Ints
+    waits_for: Ints
+    is_busy: Flags
+    keys: Floats
+    queued: Ints
     events: Ints
     ready: Ints
     dirty: Ints
     is_dirty: Flags
-    pairs: Ints
     half: Ints
+    towards: Ints
+    urgent: Floats
+    load_s: Floats
 
 
 def state_for(arrays: PassArrays) -> PassState:
@@ -117,9 +116,10 @@ def state_for(arrays: PassArrays) -> PassState:
         device=ints(tasks), start_s=np.zeros(tasks), end_s=np.zeros(tasks), message=np.full(tasks, NONE, np.int64),
         target=np.full(tasks, NONE, np.int64), sequence=ints(operators), counts=ints(1), priority=np.zeros(tasks),
         code=ints(tasks), resource=ints(tasks), waiting=ints(operators), missing=ints(messages * devices),
-        root=ints(resources), child=ints(tasks), sibling=ints(tasks), running=ints(resources), events=ints(tasks),
-        ready=ints(tasks), dirty=ints(resources), is_dirty=np.zeros(resources, np.bool_), pairs=ints(tasks),
-        half=ints(tasks),
+        waits_for=ints(resources), is_busy=np.zeros(resources, np.bool_), keys=np.empty(resources * tasks),
+        queued=np.empty(resources * tasks, np.int64), events=ints(tasks),
+        ready=ints(tasks), dirty=ints(resources), is_dirty=np.zeros(resources, np.bool_),
+        half=ints(tasks), towards=ints(devices), urgent=np.zeros(devices), load_s=np.zeros(resources),
     )  # fmt: skip
 
 
@@ -134,51 +134,45 @@ def transfer_s(a: PassArrays, m: int, src: int, dst: int) -> float:
 
 
 @njit(cache=True)
-def _meld(heap: Heap, x: int, y: int) -> int:
-    """Join two pairing heaps (Fredman et al. 1986); either may be NONE."""
-    if x == NONE:
-        return y
-    if y == NONE:
-        return x
-    priority, code, child, sibling, _ = heap
-    if priority[y] < priority[x] or (priority[y] == priority[x] and code[y] < code[x]):
-        x, y = y, x
-    sibling[y] = child[x]
-    child[x] = y
-    return x
+def _push(base: int, size: int, task: int, priority: Floats, code: Ints, keys: Floats, queued: Ints) -> None:
+    """Put a task into the binary heap of ``size`` tasks that lies in ``keys`` and ``queued`` from ``base`` on."""
+    key = priority[task]
+    node = size
+    while node > 0:
+        parent = (node - 1) >> 1
+        above = keys[base + parent]
+        if key > above or (key == above and code[task] > code[queued[base + parent]]):
+            break
+        keys[base + node] = above
+        queued[base + node] = queued[base + parent]
+        node = parent
+    keys[base + node] = key
+    queued[base + node] = task
 
 
 @njit(cache=True)
-def _pop(heap: Heap, root: int) -> int:
-    """What remains of a pairing heap without its least task: children joined in pairs, then all."""
-    priority, code, child, sibling, pairs = heap
-    count = 0
-    node = child[root]
-    while node != NONE:
-        following = sibling[node]
-        sibling[node] = NONE
-        other = following
-        if other != NONE:
-            following = sibling[other]
-            sibling[other] = NONE
-            if priority[other] < priority[node] or (priority[other] == priority[node] and code[other] < code[node]):
-                node, other = other, node
-            sibling[other] = child[node]
-            child[node] = other
-        pairs[count] = node
-        count += 1
-        node = following
-    rest = NONE
-    for i in range(count - 1, -1, -1):
-        other = pairs[i]
-        if rest != NONE:
-            if priority[other] < priority[rest] or (priority[other] == priority[rest] and code[other] < code[rest]):
-                rest, other = other, rest
-            sibling[other] = child[rest]
-            child[rest] = other
-        else:
-            rest = other
-    return rest
+def _pop(base: int, size: int, code: Ints, keys: Floats, queued: Ints) -> None:
+    """Take the first task out of a heap of ``size`` tasks."""
+    size -= 1
+    key, task = keys[base + size], queued[base + size]
+    node = 0
+    while True:
+        child = 2 * node + 1
+        if child >= size:
+            break
+        below = keys[base + child]
+        if child + 1 < size:
+            other = keys[base + child + 1]
+            if other < below or (other == below and code[queued[base + child + 1]] < code[queued[base + child]]):
+                child += 1
+                below = other
+        if key < below or (key == below and code[task] < code[queued[base + child]]):
+            break
+        keys[base + node] = below
+        queued[base + node] = queued[base + child]
+        node = child
+    keys[base + node] = key
+    queued[base + node] = task
 
 
 @njit(cache=True)
@@ -215,82 +209,15 @@ def _pop_event(events: Ints, size: int, end_s: Floats) -> int:
 
 
 @njit(cache=True)
-def _new_transfer(a: PassArrays, s: PassState, m: int, src: int, dst: int, kind: int, urgency: float) -> int:
-    devices = len(a.one_by_one)
-    task = int(s.counts[0])
-    s.counts[0] += 1
-    s.device[task] = src
-    s.message[task] = m
-    s.target[task] = dst
-    s.priority[task] = urgency
-    s.code[task] = kind * (np.int64(1) << 48) + (m * devices + src) * devices + dst
-    s.child[task] = NONE
-    s.sibling[task] = NONE
-    s.half[task] = NONE
-    return task
-
-
-@njit(cache=True)
-def _send(a: PassArrays, s: PassState, m: int, src: int, rank: Floats, ready: int) -> int:
-    """Make the transfers of a message that is complete on ``src``; the new number of ready tasks."""
-    device, waking, resource, half, end_s, reader = s.device, s.ready, s.resource, s.half, s.end_s, a.reader
-    low, high = a.reader_start[m], a.reader_start[m + 1]
-    leave = a.leave[src]
-    departure = NONE
-    slowest = 0.0
-    for e in range(low, high):
-        dst = device[reader[e]]
-        first = dst != src
-        for f in range(low, e):
-            if device[reader[f]] == dst:
-                first = False
-                break
-        if not first:
-            continue
-        arrive = a.arrive[src, dst]
-        if a.message_tensors[m] == 0:  # an order constraint, or nothing to move
-            ready = _deliver(a, s, m, src, dst, ready)
-            continue
-        seconds = transfer_s(a, m, src, dst)
-        slowest = max(slowest, seconds)
-        if arrive == NONE and leave == NONE:  # between CPUs, where nothing is paid
-            ready = _deliver(a, s, m, src, dst, ready)
-            continue
-        urgency = np.inf
-        for f in range(e, high):
-            if device[reader[f]] == dst:
-                urgency = min(urgency, rank[reader[f]])
-        task = _new_transfer(a, s, m, src, dst, ARRIVAL, urgency)
-        end_s[task] = seconds  # its duration, until it starts
-        resource[task] = arrive
-        if leave == NONE:
-            waking[ready] = task
-            ready += 1
-        else:
-            half[task] = departure  # a chain of the arrivals that wait for one departure
-            departure = task
-    if departure != NONE:
-        latest = -np.inf
-        for e in range(a.producer_start[m], a.producer_start[m + 1]):
-            if device[a.producer[e]] == src:
-                latest = max(latest, rank[a.producer[e]])
-        task = _new_transfer(a, s, m, src, src, DEPARTURE, latest)
-        end_s[task] = slowest
-        resource[task] = leave
-        half[task] = departure
-        waking[ready] = task
-        ready += 1
-    return ready
-
-
-@njit(cache=True)
-def _deliver(a: PassArrays, s: PassState, m: int, src: int, dst: int, ready: int) -> int:
+def _deliver(
+    m: int, src: int, dst: int, ready: int, device: Ints, waiting: Ints, waking: Ints, reader_start: Ints, reader: Ints,
+    producer_start: Ints, producer: Ints,
+) -> int:  # fmt: skip
     """A message from ``src`` is on ``dst``; the new number of ready tasks."""
-    device, waiting, waking, reader, producer = s.device, s.waiting, s.ready, a.reader, a.producer
     carried = 0
-    for e in range(a.producer_start[m], a.producer_start[m + 1]):
+    for e in range(producer_start[m], producer_start[m + 1]):
         carried += device[producer[e]] == src
-    for e in range(a.reader_start[m], a.reader_start[m + 1]):
+    for e in range(reader_start[m], reader_start[m + 1]):
         target = reader[e]
         if device[target] == dst:
             waiting[target] -= carried
@@ -301,63 +228,46 @@ def _deliver(a: PassArrays, s: PassState, m: int, src: int, dst: int, ready: int
 
 
 @njit(cache=True)
-def _arrived(a: PassArrays, s: PassState, task: int, ready: int) -> int:
-    """What the end of a transfer sets free; the new number of ready tasks."""
-    m, src, dst = s.message[task], s.device[task], s.target[task]
-    if dst != src:
-        return _deliver(a, s, m, src, dst, ready)
-    arrival = s.half[task]
-    while arrival != NONE:
-        following = s.half[arrival]
-        if s.resource[arrival] == NONE:  # a CPU receives for nothing
-            s.start_s[arrival] = s.end_s[task]
-            s.end_s[arrival] = s.end_s[task]
-            ready = _deliver(a, s, m, src, s.target[arrival], ready)
-        else:
-            s.ready[ready] = arrival
-            ready += 1
-        arrival = following
-    return ready
-
-
-@njit(cache=True)
 def _begin(a: PassArrays, s: PassState, place: Ints, rank: Floats, follow: Ints) -> int:
     """Reset the state for a placement; the number of tasks that are ready."""
     operators, devices = a.seconds.shape
-    device, waiting, priority, code, child, sibling = s.device, s.waiting, s.priority, s.code, s.child, s.sibling
+    device, waiting, priority, code = s.device, s.waiting, s.priority, s.code
     start_s, end_s, resource, missing, waking = s.start_s, s.end_s, s.resource, s.missing, s.ready
+    waits_for, is_busy, is_dirty, load_s = s.waits_for, s.is_busy, s.is_dirty, s.load_s
     group_of, waits, seconds, one_by_one = a.group_of, a.waits, a.seconds, a.one_by_one
     producer_start, producer = a.producer_start, a.producer
-    s.counts[0] = operators
-    for r in range(a.resources):
-        s.root[r] = NONE
-        s.running[r] = NONE
-        s.is_dirty[r] = False
+    for r in range(len(load_s)):
+        waits_for[r] = 0
+        is_busy[r] = False
+        is_dirty[r] = False
+        load_s[r] = 0.0
     for i in range(operators):
         d = place[group_of[i]]
         device[i] = d
         waiting[i] = waits[i]
         priority[i] = rank[i]
         code[i] = OPERATOR * (np.int64(1) << 48) + i
-        child[i] = NONE
-        sibling[i] = NONE
         end_s[i] = seconds[i, d]  # its duration, until it starts
         start_s[i] = np.inf
-        resource[i] = d if one_by_one[d] else NONE
+        if one_by_one[d]:
+            resource[i] = d
+            load_s[d] += seconds[i, d]
+        else:
+            resource[i] = NONE
     for i in range(operators):
-        if follow[i] != NONE and one_by_one[device[i]]:
+        if follow[i] != NONE and resource[i] != NONE:
             waiting[follow[i]] += 1
+    ready = 0
+    for i in range(operators):
+        if waiting[i] == 0:
+            waking[ready] = i
+            ready += 1
     for m in range(len(producer_start) - 1):
         if producer_start[m + 1] - producer_start[m] > 1:
             for d in range(devices):
                 missing[m * devices + d] = 0
             for e in range(producer_start[m], producer_start[m + 1]):
                 missing[m * devices + device[producer[e]]] += 1
-    ready = 0
-    for i in range(operators):
-        if waiting[i] == 0:
-            waking[ready] = i
-            ready += 1
     return ready
 
 
@@ -375,18 +285,26 @@ def run_pass(
     """
     ready = _begin(a, s, place, rank, follow)
     operators, devices = a.seconds.shape
-    heap = (s.priority, s.code, s.child, s.sibling, s.pairs)
-    root, running, resource, start_s, end_s = s.root, s.running, s.resource, s.start_s, s.end_s
+    # Taken out of the tuples once: each access would count references.
+    waits_for, is_busy, resource, start_s, end_s = s.waits_for, s.is_busy, s.resource, s.start_s, s.end_s
     waking, queue, is_dirty, touched, sequence = s.ready, s.events, s.is_dirty, s.dirty, s.sequence
-    device, waiting, missing, begun = s.device, s.waiting, s.missing, 0
-    # Taken out of the tuple once: each access would count references.
+    device, waiting, missing, load_s, half = s.device, s.waiting, s.missing, s.load_s, s.half
+    priority, code, keys, queued = s.priority, s.code, s.keys, s.queued
+    most = len(keys) // len(load_s)
+    message, destination, towards, urgent_of = s.message, s.target, s.towards, s.urgent
     made_start, made, mirror_start, mirror = a.made_start, a.made, a.mirror_start, a.mirror
-    reader_start, reader, producer_start = a.reader_start, a.reader, a.producer_start
-    now = 0.0
-    last = 0.0
-    events = 0
-    done = 0
-    dirty = 0
+    reader_start, reader, producer_start, producer = a.reader_start, a.reader, a.producer_start, a.producer
+    nbytes, tensors, stated_s = a.message_bytes, a.message_tensors, a.message_stated_s
+    latency_s, per_byte_s, leaves, arrives = a.latency_s, a.per_byte_s, a.leave, a.arrive
+    slack = limit_s * (1 + 1e-12)  # sums of times in another order may differ in their last digits
+    for r in range(len(load_s)):
+        if load_s[r] > slack:
+            return np.inf
+    for d in range(devices):
+        urgent_of[d] = np.inf
+    now, last = 0.0, 0.0
+    events, done, dirty, begun = 0, 0, 0, 0
+    tasks = operators
     while True:
         for i in range(ready):
             task = waking[i]
@@ -394,7 +312,7 @@ def run_pass(
             if r == NONE:
                 start_s[task] = now
                 end_s[task] += now
-                if not end_s[task] <= limit_s or (task < operators and now + tail_s[task] > limit_s):
+                if not end_s[task] <= limit_s or (task < operators and now + tail_s[task] > slack):
                     return np.inf
                 if task < operators:
                     sequence[task] = begun
@@ -402,7 +320,8 @@ def run_pass(
                 _push_event(queue, events, task, end_s)
                 events += 1
             else:
-                root[r] = _meld(heap, root[r], task)
+                _push(r * most, waits_for[r], task, priority, code, keys, queued)
+                waits_for[r] += 1
                 if not is_dirty[r]:
                     is_dirty[r] = True
                     touched[dirty] = r
@@ -411,16 +330,20 @@ def run_pass(
         for i in range(dirty):
             r = touched[i]
             is_dirty[r] = False
-            if running[r] == NONE and root[r] != NONE:
-                task = root[r]
-                root[r] = _pop(heap, task)
-                heap[2][task] = NONE
-                running[r] = task
+            if not is_busy[r] and waits_for[r] > 0:
+                task = queued[r * most]
+                _pop(r * most, waits_for[r], code, keys, queued)
+                waits_for[r] -= 1
+                is_busy[r] = True
+                seconds = end_s[task]
                 start_s[task] = now
-                end_s[task] += now
-                if not end_s[task] <= limit_s or (task < operators and now + tail_s[task] > limit_s):
+                end_s[task] = now + seconds
+                if not end_s[task] <= limit_s:
                     return np.inf
                 if task < operators:
+                    if now + tail_s[task] > slack or now + load_s[r] > slack:
+                        return np.inf
+                    load_s[r] -= seconds
                     sequence[task] = begun
                     begun += 1
                 _push_event(queue, events, task, end_s)
@@ -432,19 +355,39 @@ def run_pass(
         while events > 0 and end_s[queue[0]] == now:
             task = _pop_event(queue, events, end_s)
             events -= 1
-            done += task < operators
             last = now
             r = resource[task]
             if r != NONE:
-                running[r] = NONE
+                is_busy[r] = False
                 if not is_dirty[r]:
                     is_dirty[r] = True
                     touched[dirty] = r
                     dirty += 1
-            if task >= operators:
-                ready = _arrived(a, s, task, ready)
-                continue
             here = device[task]
+            if task >= operators:
+                m = message[task]
+                if destination[task] != here:
+                    ready = _deliver(
+                        m, here, destination[task], ready, device, waiting, waking, reader_start, reader,
+                        producer_start, producer,
+                    )  # fmt: skip
+                    continue
+                arrival = half[task]
+                while arrival != NONE:
+                    following = half[arrival]
+                    if resource[arrival] == NONE:  # a CPU receives for nothing
+                        start_s[arrival] = now
+                        end_s[arrival] = now
+                        ready = _deliver(
+                            m, here, destination[arrival], ready, device, waiting, waking, reader_start, reader,
+                            producer_start, producer,
+                        )  # fmt: skip
+                    else:
+                        waking[ready] = arrival
+                        ready += 1
+                    arrival = following
+                continue
+            done += 1
             following = follow[task]
             if following != NONE and r != NONE:
                 waiting[following] -= 1
@@ -459,20 +402,75 @@ def run_pass(
                     ready += 1
             for e in range(made_start[task], made_start[task + 1]):
                 m = made[e]
-                away = False
+                away = 0
                 for f in range(reader_start[m], reader_start[m + 1]):
                     target = reader[f]
-                    if device[target] == here:
+                    dst = device[target]
+                    if dst == here:
                         waiting[target] -= 1
                         if waiting[target] == 0:
                             waking[ready] = target
                             ready += 1
                     else:
-                        away = True
-                if away:
-                    if producer_start[m + 1] - producer_start[m] > 1:
-                        missing[m * devices + here] -= 1
-                        if missing[m * devices + here] > 0:
-                            continue
-                    ready = _send(a, s, m, here, rank, ready)
+                        if urgent_of[dst] == np.inf:
+                            towards[away] = dst
+                            away += 1
+                        urgent_of[dst] = min(urgent_of[dst], rank[target])
+                if away == 0:
+                    continue
+                complete = True
+                if producer_start[m + 1] - producer_start[m] > 1:
+                    missing[m * devices + here] -= 1
+                    complete = missing[m * devices + here] == 0
+                departure = NONE
+                slowest = 0.0
+                for f in range(away):
+                    dst = towards[f]
+                    urgency = urgent_of[dst]
+                    urgent_of[dst] = np.inf
+                    if not complete:
+                        continue
+                    # An order constraint has nothing to move; between CPUs nothing is paid.
+                    seconds = 0.0
+                    if tensors[m] != 0:
+                        seconds = tensors[m] * latency_s[here, dst] + nbytes[m] * per_byte_s[here, dst] + stated_s[m]
+                        slowest = max(slowest, seconds)
+                    if tensors[m] == 0 or (arrives[here, dst] == NONE and leaves[here] == NONE):
+                        ready = _deliver(
+                            m, here, dst, ready, device, waiting, waking, reader_start, reader, producer_start,
+                            producer,
+                        )  # fmt: skip
+                        continue
+                    device[tasks] = here
+                    message[tasks] = m
+                    destination[tasks] = dst
+                    priority[tasks] = urgency
+                    code[tasks] = ARRIVAL * (np.int64(1) << 48) + (m * devices + here) * devices + dst
+                    end_s[tasks] = seconds  # its duration, until it starts
+                    resource[tasks] = arrives[here, dst]
+                    if leaves[here] == NONE:
+                        half[tasks] = NONE
+                        waking[ready] = tasks
+                        ready += 1
+                    else:
+                        half[tasks] = departure  # a chain of the arrivals that wait for one departure
+                        departure = tasks
+                    tasks += 1
+                if departure != NONE:
+                    latest = -np.inf
+                    for f in range(producer_start[m], producer_start[m + 1]):
+                        if device[producer[f]] == here:
+                            latest = max(latest, rank[producer[f]])
+                    device[tasks] = here
+                    message[tasks] = m
+                    destination[tasks] = here
+                    priority[tasks] = latest
+                    code[tasks] = DEPARTURE * (np.int64(1) << 48) + (m * devices + here) * devices + here
+                    end_s[tasks] = slowest
+                    resource[tasks] = leaves[here]
+                    half[tasks] = departure
+                    waking[ready] = tasks
+                    ready += 1
+                    tasks += 1
+    s.counts[0] = tasks
     return last if done == operators else np.inf
