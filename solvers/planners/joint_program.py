@@ -71,7 +71,10 @@ class PestoProgram:
             self._search(fine, fine.held_bytes, offers, known, claim=False)
             return False
         joined = coarsened(model, self.clusters)
-        self._search(joined, joined.held_bytes, offers, known, claim=False)
+        for nbytes in (joined.held_bytes, joined.static_bytes):
+            self._search(joined, nbytes, offers, known, claim=False)
+            if monitor.best is not None:
+                break
         return False
 
     def _search(
