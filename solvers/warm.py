@@ -38,6 +38,9 @@ def warm() -> None:
     solve(replace(chain, transfers=Transfers.DUPLEX), DownsetDP())
     solve(replace(chain, contiguity=Contiguity.NONE), NonContiguous(prove=False))
     latency = replace(_tiny(Objective.MAKESPAN), execution=Execution.CALL, transfers=Transfers.BLOCKING)
+    operators = replace(_tiny(Objective.MAKESPAN), contiguity=Contiguity.NONE)
+    for name in ("m-etf", "heft", "layer-split"):
+        solve(operators, name)
     for name in ("latency-dp", "latency-search"):
         solve(latency, name)
     solve(replace(latency, subgraphs_per_device=1), "latency-search")

@@ -17,7 +17,7 @@ def balanced_cuts(
     """Where the part of every device ends, [devices]; all -1 if there is no such cut.
 
     Without a limit the largest part's seconds are least; with one no part exceeds it and the sum of squares is
-    least. total_s: seconds of the first so many on each device, [devices, count + 1]; total_bytes: [count + 1];
+    least. total_s, total_bytes: seconds and bytes of the first so many on each device, [devices, count + 1];
     besides_s: what each device does besides; a part holds at most ``caps`` bytes. cut_s: seconds that a cut
     before each adds to both parts, [count + 1]. Parts may be empty. Exact, by a dynamic programme over
     (device, end).
@@ -34,7 +34,7 @@ def balanced_cuts(
                 if seconds > limit_s or least >= best[d + 1, end]:  # and longer parts are no better
                     break
                 if end > start:
-                    if total_bytes[end] - total_bytes[start] > caps[d]:
+                    if total_bytes[d, end] - total_bytes[d, start] > caps[d]:
                         break
                     seconds += cut_s[start] + cut_s[end]
                     if seconds > limit_s:

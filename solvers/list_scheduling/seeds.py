@@ -48,7 +48,7 @@ def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[Seed]:
             none = False
             yield name, found.place, found.rank
     if none:
-        place = layer_split(model, np.full(model.devices, np.inf), range(model.devices), transfers=False)
+        place = layer_split(model, model.groups, np.full(model.devices, np.inf), range(model.devices), transfers=False)
         if place is not None:
             yield "layer split beyond memory", place, simulator.placed_rank(place)
 
@@ -59,8 +59,8 @@ def _schedulers(model: PassModel, check: Callable[[], None]) -> Iterator[tuple[s
         place = np.full(len(model.groups), device)
         yield "single device", lambda _, place=place: place  # type: ignore[misc]
     spread = model.problem.cluster.accelerators or tuple(range(model.devices))
-    yield "layer split", lambda caps: layer_split(model, caps, spread, transfers=False)
-    yield "layer split with transfers", lambda caps: layer_split(model, caps, spread, transfers=True)
+    yield "layer split", lambda caps: layer_split(model, model.groups, caps, spread, transfers=False)
+    yield "layer split with transfers", lambda caps: layer_split(model, model.groups, caps, spread, transfers=True)
     units = {
         "": apart(model),
         " of co-placed operators": co_placed(model, caps),

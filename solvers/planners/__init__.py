@@ -13,6 +13,7 @@ from solvers.planners.expert import Expert
 from solvers.planners.gpipe import GPipe
 from solvers.planners.graph_pipeline import GraphPipeline
 from solvers.planners.greedy_latency import GreedyLatency
+from solvers.planners.heft import HEFT
 from solvers.planners.interleaved import Interleaved
 from solvers.planners.joint import Joint
 from solvers.planners.joint_exact import JointCP
@@ -22,7 +23,11 @@ from solvers.planners.latency_cp import LatencyCP
 from solvers.planners.latency_dp import LatencyDP
 from solvers.planners.latency_ip import LatencyIP
 from solvers.planners.latency_search import LatencySearch
+from solvers.planners.layer_split import LayerSplit
 from solvers.planners.local_search import LocalSearch
+from solvers.planners.m_etf import METF
+from solvers.planners.m_sct import MSCT
+from solvers.planners.m_topo import MTopo
 from solvers.planners.max_load_cp import MaxLoadCP
 from solvers.planners.max_load_ip import MaxLoadIP
 from solvers.planners.non_contiguous import NonContiguous
@@ -54,6 +59,11 @@ PLANNERS: dict[str, type[Planner]] = {
         Joint,
         JointCP,
         PestoProgram,
+        MTopo,
+        METF,
+        MSCT,
+        HEFT,
+        LayerSplit,
         PipeDream,
         PipeDreamIteration,
         GPipe,
