@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -12,6 +14,25 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.uint8]
 
+
+class Wires(NamedTuple):
+    """Messages, and what carries those that leave the anchor's device or reach it.
+
+    producer, reader: of every message, CSR; operators that may be copied are left out. seconds: the least that
+    one transfer takes. leaving, reaching: 0 or 1, a wire or lane (the same one if they are equal); DEVICE, the
+    anchor's device itself; or NOTHING where no single resource carries all of them.
+    """
+
+    producer_start: Ints
+    producer: Ints
+    reader_start: Ints
+    reader: Ints
+    seconds: Floats
+    leaving: int
+    reaching: int
+
+
+DEVICE, NOTHING = 2, -1
 FREE, WITH, WITHOUT = 0, 1, 2
 """What is known of a cluster: nothing; that it is on the anchor's device; that it is not."""
 
@@ -73,15 +94,18 @@ def around(
     back_start: Ints,
     back_from: Ints,
     back_delay: Floats,
+    wires: Wires,
     base_head: Floats,
     base_tail: Floats,
     known: Ints,
     head: Floats,
     tail: Floats,
+    longest: Floats,
 ) -> int:
     """Find out what must be with the cluster ``anchor`` if the makespan is at most ``limit``.
 
-    known: [clusters], raised in place. head, tail: [operators, 2], room for `two_ways`. back_*: arcs by
+    known: [clusters], raised in place. head, tail: [operators, 2], room for `two_ways`; longest: [clusters, 2],
+    set to the longest way through an operator of each cluster if it is with the anchor and if not. back_*: arcs by
     target of the reversed pass; base_tail as it numbers operators. held: [clusters], bytes; cap: the largest of any
     device. others: how many devices there are beside the anchor's. Returns the rounds it took, as a negative
     number if no plan is that short.
@@ -92,7 +116,6 @@ def around(
     """
     count, clusters = len(seconds), len(loose)
     jobs = np.empty(count, np.int64)
-    longest = np.empty((clusters, 2))
     earliest, latest = np.empty((clusters, 2)), np.empty((clusters, 2))
     load = np.zeros(clusters)
     for x in range(count):
@@ -166,7 +189,59 @@ def around(
                     changed = True
         if changed:
             continue
+        if not _wires_have_time(limit, seconds, cluster, known, wires, head, tail):
+            return -rounds
         return rounds if _there_is_time(limit, others, clusters, known, loose, load, earliest, latest) else -rounds
+
+
+@njit(cache=True)
+def _wires_have_time(
+    limit: float, seconds: Floats, cluster: Ints, known: Ints, wires: Wires, head: Floats, tail: Floats
+) -> bool:
+    """Whether what carries messages from the anchor's device and to it can carry those that must cross.
+
+    A message crosses at least once for producers on the one side and readers on the other; it starts after
+    these producers, and something follows it: all of them where they share a device, else one at least.
+    """
+    if wires.leaving == NOTHING:
+        return True
+    count, messages = len(seconds), len(wires.seconds)
+    compute = wires.leaving == DEVICE
+    size = 2 * messages + (count if compute else 0)
+    ready, takes, after = np.empty(size), np.empty(size), np.empty(size)
+    on = np.empty(size, np.int64)
+    jobs = 0
+    for m in range(messages):
+        for where in range(2):  # of the producers
+            ends, follows = -1.0, -1.0
+            for k in range(wires.producer_start[m], wires.producer_start[m + 1]):
+                x = wires.producer[k]
+                if known[cluster[x]] == WITH + where:
+                    ends = max(ends, head[x, where] + seconds[x])
+            if ends < 0.0:
+                continue
+            for k in range(wires.reader_start[m], wires.reader_start[m + 1]):
+                x = wires.reader[k]
+                if known[cluster[x]] == WITHOUT - where:
+                    follows = max(follows, seconds[x] + tail[count - 1 - x, 1 - where])
+            if follows < 0.0:
+                continue
+            ready[jobs], takes[jobs], after[jobs] = ends, wires.seconds[m], follows
+            on[jobs] = wires.leaving if where == 0 else wires.reaching
+            jobs += 1
+    if jobs == 0:
+        return True
+    if compute:
+        for x in range(count):
+            if known[cluster[x]] == WITH:
+                ready[jobs], takes[jobs], after[jobs] = head[x, 0], seconds[x], tail[count - 1 - x, 0]
+                on[jobs] = DEVICE
+                jobs += 1
+    for wire in (0, 1, DEVICE):
+        mine = np.flatnonzero(on[:jobs] == wire)
+        if len(mine) > 0 and preemptive_span(mine, len(mine), ready, takes, after) > limit:
+            return False
+    return True
 
 
 @njit(cache=True)

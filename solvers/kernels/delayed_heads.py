@@ -47,7 +47,7 @@ def delayed_heads(
     reached = np.zeros(count, np.uint8)
     if_near, if_far = np.full(clusters, -np.inf), np.full(clusters, -np.inf)
     touched = np.empty(count, np.int64)
-    by_head = np.empty(count, np.int64)
+    by_head, jobs = np.empty(count, np.int64), np.empty(count, np.int64)
     visited = 0
     for v in range(count):
         own = cluster[v]
@@ -110,7 +110,18 @@ def delayed_heads(
                 start = max(start, min(if_near[touched[i]], if_far[touched[i]]))
             if one_by_one and met > 0:
                 start = _with_time_for_all(
-                    start, v, lowest, head, seconds, cluster, loose, reached, near, if_far, touched[:met], by_head
+                    start,
+                    v,
+                    head,
+                    seconds,
+                    cluster,
+                    loose,
+                    reached,
+                    near,
+                    if_far,
+                    touched[:met],
+                    by_head,
+                    jobs,
                 )
             for i in range(met):
                 if_near[touched[i]] = -np.inf
@@ -127,14 +138,12 @@ def delayed_heads(
 
 @njit(cache=True)
 def _busy(
-    t: float, v: int, head: Floats, seconds: Floats, cluster: Ints, loose: Flags, reached: Flags, near: Floats,
-    if_far: Floats, by_head: Ints,
+    t: float, jobs: Ints, head: Floats, seconds: Floats, cluster: Ints, near: Floats, if_far: Floats
 ) -> float:  # fmt: skip
-    """When v can start if all clusters that cannot be elsewhere for a start at ``t`` run before it."""
+    """When the target can start if all clusters that cannot be elsewhere for a start at ``t`` run before it."""
     taken, least, span = 0.0, np.inf, 0.0
-    for place in range(v - 1, -1, -1):
-        u = by_head[place]
-        if reached[u] and not loose[cluster[u]] and if_far[cluster[u]] > t:
+    for u in jobs:
+        if if_far[cluster[u]] > t:
             taken += seconds[u]
             least = min(least, near[u])
             if least < np.inf:
@@ -144,11 +153,18 @@ def _busy(
 
 @njit(cache=True)
 def _with_time_for_all(
-    start: float, v: int, lowest: int, head: Floats, seconds: Floats, cluster: Ints, loose: Flags, reached: Flags,
-    near: Floats, if_far: Floats, touched: Ints, by_head: Ints,
+    start: float, v: int, head: Floats, seconds: Floats, cluster: Ints, loose: Flags, reached: Flags, near: Floats,
+    if_far: Floats, touched: Ints, by_head: Ints, jobs: Ints,
 ) -> float:  # fmt: skip
     """The earliest t >= start for which the clusters that must be with v have the time before t."""
-    span = _busy(start, v, head, seconds, cluster, loose, reached, near, if_far, by_head)
+    count = 0
+    for place in range(v - 1, -1, -1):
+        u = by_head[place]
+        if reached[u] and not loose[cluster[u]] and if_far[cluster[u]] > start:
+            jobs[count] = u
+            count += 1
+    jobs = jobs[:count]
+    span = _busy(start, jobs, head, seconds, cluster, near, if_far)
     if span <= start:
         return start
     limits = np.empty(len(touched))
@@ -163,10 +179,9 @@ def _with_time_for_all(
     low, high = -1, count  # limits[low] leaves too little time (-1: start), limits[high] enough
     while high - low > 1:
         middle = (low + high) // 2
-        if _busy(limits[middle], v, head, seconds, cluster, loose, reached, near, if_far, by_head) <= limits[middle]:
+        if _busy(limits[middle], jobs, head, seconds, cluster, near, if_far) <= limits[middle]:
             high = middle
         else:
             low = middle
-    at = start if low < 0 else limits[low]
-    span = _busy(at, v, head, seconds, cluster, loose, reached, near, if_far, by_head)
+    span = _busy(start if low < 0 else limits[low], jobs, head, seconds, cluster, near, if_far)
     return span if high == count else min(span, limits[high])

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from solvers.kernels.delayed_heads import delayed_heads
 from solvers.kernels.one_machine import longest_span, shared_span
+from solvers.makespan_bounds.beliefs import beliefs
 from solvers.makespan_bounds.shape import Arcs, PassShape
 from solvers.makespan_bounds.shared_load import prices
 
@@ -70,16 +71,14 @@ def quick_bound_s(shape: PassShape) -> float:
     (`delayed_heads`); one device's time for each group (`preemptive_span`); work shared out over the devices
     (`prices`), and that between thresholds: what starts no earlier than a and is followed by b seconds takes all
     devices' time between a and T - b (the "energetic" argument; Erschler, Lopez and Thuriot, 1991)."""
-    found = ends(shape, shape.group, shape.loose, np.zeros((shape.groups, shape.groups), np.uint8), WINDOW)
-    return span_s(shape, shape.group, shape.loose, found)
-
-
-def span_s(shape: PassShape, cluster: Ints, loose: Flags, found: Ends) -> float:
-    """`quick_bound_s` with the heads and tails given."""
+    known = beliefs(shape)
+    found = ends(shape, known.cluster, known.loose, known.apart, WINDOW)
     price = prices(shape)
     with np.errstate(invalid="ignore"):
         each = np.where(shape.allowed[shape.group], shape.seconds * price.per_second, np.inf).min(axis=1)
     path = float((found.head + shape.least_s + found.tail).max())
     shared = float(shared_span(found.head, each, found.tail, THRESHOLDS))
-    serial = longest_span(cluster, loose, found.head, shape.least_s, found.tail) if shape.one_by_one else 0.0
+    serial = 0.0
+    if shape.one_by_one:
+        serial = longest_span(known.cluster, known.loose, found.head, shape.least_s, found.tail)
     return max(path, price.bound_s, shared, float(serial))

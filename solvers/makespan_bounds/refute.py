@@ -10,23 +10,25 @@ from numpy.typing import NDArray
 
 from solvers.kernels.anchored_paths import FREE, WITH, around
 from solvers.kernels.one_machine import longest_span, shared_span
+from solvers.makespan_bounds.beliefs import Beliefs, Contradiction
 from solvers.makespan_bounds.quick import ends
 from solvers.makespan_bounds.shape import ROUNDING, PassShape
 from solvers.makespan_bounds.shared_load import prices
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Flags = NDArray[np.uint8]
 
 THRESHOLDS = 200
+NEWS = 8
+"""How much must be learnt before heads and tails are computed anew, below the root."""
+DEEPEST = 100
+"""How many cases may be nested; each keeps what it knows, a byte for every two groups."""
+RISE = 1e-3
+"""Of the makespan, how much all heads and tails together must rise to be worth drawing conclusions anew."""
 
 
 class Spent(Exception):
     """The effort allowed is used up."""
-
-
-class Contradiction(Exception):
-    """No plan is as short as assumed."""
 
 
 @dataclass
@@ -45,80 +47,15 @@ class Effort:
 
 
 @dataclass
-class Beliefs:
-    """What is known of plans no longer than some makespan.
-
-    cluster: [operators], the cluster of each, named by one of its groups. loose: [groups], also 1 for names
-    that are no longer used. apart: [groups, groups], 1 for clusters that never share a device. held, load:
-    [groups], bytes and least seconds of clusters. head, tail: [operators].
-    """
-
-    cluster: Ints
-    loose: Flags
-    apart: Flags
-    held: Floats
-    load: Floats
-    head: Floats
-    tail: Floats
-
-    def copy(self) -> Beliefs:
-        """One that can be changed by itself."""
-        return Beliefs(
-            self.cluster.copy(), self.loose.copy(), self.apart.copy(), self.held.copy(), self.load.copy(),
-            self.head.copy(), self.tail.copy(),
-        )  # fmt: skip
-
-    def join(self, a: int, b: int) -> None:
-        """Clusters a and b share a device: b becomes part of a. Raises Contradiction if they cannot."""
-        if self.apart[a, b]:
-            raise Contradiction
-        self.cluster[self.cluster == b] = a
-        self.apart[a] |= self.apart[b]
-        self.apart[:, a] |= self.apart[:, b]
-        self.apart[b] = 0
-        self.apart[:, b] = 0
-        self.loose[b] = 1
-        self.held[a] += self.held[b]
-        self.load[a] += self.load[b]
-        self.held[b] = self.load[b] = 0.0
-
-    def part(self, a: int, b: int) -> None:
-        """Clusters a and b do not share a device. Raises Contradiction if they are the same."""
-        if a == b:
-            raise Contradiction
-        self.apart[a, b] = self.apart[b, a] = 1
-
-    def clusters(self) -> Ints:
-        """The clusters that have a device, the longest first."""
-        alive = np.flatnonzero(self.loose == 0)
-        return alive[np.argsort(-self.load[alive], kind="stable")]
-
-
-def beliefs(shape: PassShape) -> Beliefs:
-    """What holds of every plan."""
-    load = np.zeros(shape.groups)
-    np.add.at(load, shape.group, shape.least_s)
-    none = np.zeros(shape.operators)
-    apart = np.zeros((shape.groups, shape.groups), np.uint8)
-    rows, kind = np.unique(shape.allowed, axis=0, return_inverse=True)
-    kind = kind.reshape(-1)
-    meet = (rows.astype(np.int64) @ rows.T.astype(np.int64)) > 0
-    if not meet.all():
-        apart[:] = ~meet[kind][:, kind]
-        apart[shape.loose > 0] = 0
-        apart[:, shape.loose > 0] = 0
-    return Beliefs(shape.group.copy(), shape.loose.copy(), apart, shape.held.copy(), load, none, none.copy())
-
-
-@dataclass
 class Refuter:
     """Rules out makespans of one pass. window: as in `delayed_heads`; anchors: clusters looked around at every
-    node below the root."""
+    node below the root. cases: whether to tell cases apart where conclusions end."""
 
     shape: PassShape
     effort: Effort
-    window: int = 1024
+    window: int = 256
     anchors: int = 4
+    cases: bool = True
     nodes: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -129,22 +66,22 @@ class Refuter:
             )
         self.cap = float(shape.caps.max()) * (1 + ROUNDING)
         self.devices = shape.seconds.shape[1]
-        self.room = np.empty((shape.operators, 2)), np.empty((shape.operators, 2))
+        self.room = np.empty((shape.operators, 2)), np.empty((shape.operators, 2)), np.empty((shape.groups, 2))
 
     def refutes(self, limit_s: float, start: Beliefs) -> bool:
         """Whether no plan as short as ``limit_s`` exists; False may also mean that effort is spent."""
         try:
-            return self._refutes(limit_s, start.copy(), None)
+            return self._refutes(limit_s, start.copy(), 0)
         except Spent:
             return False
 
-    def _refutes(self, limit: float, known: Beliefs, anchors: int | None) -> bool:
+    def _refutes(self, limit: float, known: Beliefs, depth: int) -> bool:
         self.nodes += 1
         try:
-            self.propagate(limit, known, anchors)
+            self.propagate(limit, known, self.anchors if depth else None)
         except Contradiction:
             return True
-        pair = self._branch(known)
+        pair = self._branch(known) if self.cases and depth < DEEPEST else None
         if pair is None:
             return False
         a, b = pair
@@ -157,7 +94,7 @@ class Refuter:
                     child.part(a, b)
             except Contradiction:
                 continue
-            if not self._refutes(limit, child, self.anchors):
+            if not self._refutes(limit, child, depth + 1):
                 return False
         return True
 
@@ -174,13 +111,18 @@ class Refuter:
         """Draw conclusions until there are no more. Raises Contradiction, and Spent."""
         shape = self.shape
         while True:
-            found = ends(shape, known.cluster, known.loose, known.apart, self.window, known.head, known.tail)
-            known.head, known.tail = found.head, found.tail
-            self.effort.spend(found.visited)
-            self._test(limit, known)
-            if not shape.one_by_one:
+            if shape.one_by_one:
+                while self._look_around(limit, known, anchors):
+                    pass
+            if anchors is not None and known.news < NEWS and self._branch(known) is not None:
                 return
-            if not self._look_around(limit, known, anchors):
+            known.news = 0
+            found = ends(shape, known.cluster, known.loose, known.apart, self.window, known.head, known.tail)
+            self.effort.spend(2.0 * found.visited)
+            risen = float((found.head - known.head + found.tail - known.tail).sum())
+            known.head, known.tail = found.head, found.tail
+            self._test(limit, known)
+            if risen <= RISE * limit or not shape.one_by_one:
                 return
 
     def _test(self, limit: float, known: Beliefs) -> None:
@@ -198,7 +140,7 @@ class Refuter:
 
     def _look_around(self, limit: float, known: Beliefs, anchors: int | None) -> bool:
         """Whether something was learnt from what must be with each cluster."""
-        shape, (head, tail) = self.shape, self.room
+        shape, (head, tail, longest) = self.shape, self.room
         forth, back = shape.forth, shape.back
         learnt = False
         for anchor in known.clusters()[:anchors].tolist():
@@ -208,11 +150,13 @@ class Refuter:
             rounds = around(
                 limit, anchor, shape.least_s, known.cluster, known.loose, known.apart, known.held, self.cap,
                 self.devices - 1, forth.in_start, forth.in_from, forth.in_delay, back.in_start, back.in_from,
-                back.in_delay, known.head, known.tail[::-1].copy(), where, head, tail,
+                back.in_delay, shape.wires, known.head, known.tail[::-1].copy(), where, head, tail, longest,
             )  # fmt: skip
             self.effort.spend(4.0 * abs(rounds) * forth.count)
             if rounds < 0:
                 raise Contradiction
+            np.maximum(known.head, head.min(axis=1), out=known.head)
+            np.maximum(known.tail, tail[::-1].min(axis=1), out=known.tail)
             for other in np.flatnonzero(where != FREE).tolist():
                 if other == anchor or known.loose[other]:
                     continue

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from solvers.graph import BACKWARD_PHASES, OpGraph, Phase, per_graph, topological_order
 from solvers.groups import group_of, together
+from solvers.kernels.anchored_paths import DEVICE, NOTHING, Wires
 from solvers.problem import Problem, Transfers
 
 Ints = NDArray[np.int64]
@@ -57,6 +58,7 @@ class PassShape:
     held: Floats
     caps: Floats
     serial: Bools
+    wires: Wires
 
     @property
     def operators(self) -> int:
@@ -108,12 +110,13 @@ def pass_shape(problem: Problem) -> PassShape | None:
         return None
     loose = np.array([all(graph.operators[o].replicable for o in members) for members in groups], np.uint8)
     least = np.where(allowed[group], seconds, np.inf).min(axis=1)
-    src, dst, delay = _delays(problem, ways, allowed, group, loose)
+    src, dst, delay, message_s = _delays(problem, ways, allowed, group, loose)
     held = static + _saved_at_once(problem, rank, least, src, dst, group, len(groups))
     last = len(graph) - 1
     return PassShape(
         least, group, loose, _arcs(len(graph), src, dst, delay), _arcs(len(graph), last - dst, last - src, delay),
         seconds, allowed, held, caps, np.array([d.concurrency is not None for d in devices]),
+        _wires(problem, ways, loose[group] > 0, message_s),
     )  # fmt: skip
 
 
@@ -152,8 +155,9 @@ def _ways(graph: OpGraph) -> _Ways:
 
 def _delays(
     problem: Problem, ways: _Ways, allowed: Bools, group: Ints, loose: NDArray[np.uint8]
-) -> tuple[Ints, Ints, Floats]:
-    """(sources, targets, least seconds of a transfer) of all arcs, each pair of operators once.
+) -> tuple[Ints, Ints, Floats, Floats]:
+    """(sources, targets, least seconds to wait for a transfer) of all arcs, each pair of operators once, and
+    the least seconds of one transfer of every message.
 
     Messages from one operator to another cross the same link one after the other; under the other transfer
     models they are sent and received in turn, which may overlap, so there only the longest counts. A CPU pays
@@ -188,11 +192,46 @@ def _delays(
         options = [fixed + nbytes[messages] * per_byte for fixed, per_byte in sorted(speeds)]
         cheapest = np.min(options, axis=0) if options else np.full(len(messages), np.inf)
         delay[here] = np.where(sent[messages], cheapest, 0.0)
+    message_s = np.full(len(nbytes), np.inf)
+    np.minimum.at(message_s, ways.message[counts], delay[counts] if serial else delay[counts] / 2)
     delay[(loose[group[ways.src]] | loose[group[ways.dst]]) > 0] = 0.0
     pair, position = np.unique(ways.src * len(group) + ways.dst, return_inverse=True)
     joined = np.zeros(len(pair))
     (np.add if serial else np.maximum).at(joined, position.reshape(-1), delay)
-    return pair // len(group), pair % len(group), joined
+    return pair // len(group), pair % len(group), joined, message_s
+
+
+def _wires(problem: Problem, ways: _Ways, copied: Bools, message_s: Floats) -> Wires:
+    """Messages that take time, with what carries them: see `Wires`."""
+    kept = np.flatnonzero((message_s > 0) & np.isfinite(message_s))
+    rows: tuple[list[list[int]], list[list[int]]] = [], []
+    ends: list[tuple[set[int], set[int]]] = [(set(), set()) for _ in message_s]
+    for src, dst, message in zip(ways.src.tolist(), ways.dst.tolist(), ways.message.tolist(), strict=True):
+        if message >= 0:
+            ends[message][0].add(src)
+            ends[message][1].add(dst)
+    for message in kept.tolist():
+        for row, some in zip(rows, ends[message], strict=True):
+            row.append(sorted(operator for operator in some if not copied[operator]))
+    leaving, reaching = _carriers(problem)
+    starts = [np.concatenate([[0], np.cumsum([len(some) for some in row])]).astype(np.int64) for row in rows]
+    flat = [np.array([operator for some in row for operator in some], np.int64) for row in rows]
+    return Wires(starts[0], flat[0], starts[1], flat[1], message_s[kept], leaving, reaching)
+
+
+def _carriers(problem: Problem) -> tuple[int, int]:
+    """(what carries all messages that leave a device, and what those that reach it), as in `Wires`."""
+    cluster = problem.cluster
+    if problem.transfers is Transfers.LINKS:
+        pairs = [(src, dst) for src in range(len(cluster)) for dst in range(len(cluster)) if src != dst]
+        links = [(f"{src}->{dst}", cluster.link(src, dst)) for src, dst in pairs]
+        stated = problem.transfer_s is not None  # then it needs no link
+        if len({link.resource if link and link.resource else pair for pair, link in links if link or stated}) == 1:
+            return 0, 0
+        return (0, 1) if len(cluster) == 2 else (NOTHING, NOTHING)
+    if cluster.cpus:  # which pay nothing
+        return NOTHING, NOTHING
+    return {Transfers.LANE: (0, 0), Transfers.DUPLEX: (0, 1), Transfers.BLOCKING: (DEVICE, DEVICE)}[problem.transfers]
 
 
 def _arcs(count: int, src: Ints, dst: Ints, delay: Floats) -> Arcs:
