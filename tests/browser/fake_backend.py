@@ -42,6 +42,8 @@ from tests.view.small import (
 
 LATTICES = {"lattice": (4, 3, 4), "lattice-large": (20, 6, 6)}
 """Blocks, branches and their length."""
+IMPROVES_S = 0.6
+"""When "slow" finds a lattice's better plan."""
 BUSY_S = 20.0
 """How long the planner "slow" pretends to search."""
 
@@ -115,18 +117,25 @@ class FakeBackend:
             tell(events.result(none, max(schedule.peak_bytes()) * 1.01, max(schedule.peak_bytes()) * 0.6))
             return
         status, reason, bound = Status.OPTIMAL, StopReason.FINISHED, objective
+        trace = [Progress(0.0, math.inf, bound, "bound")]
         if request.planner == "slow":
             status, reason, bound = Status.FEASIBLE, StopReason.TIME_LIMIT, objective * 0.8
+            first = operator_plan(problem, alone=True) if request.model in LATTICES else plan
+            first_s = simulate(problem, first).makespan_s
             while not stop.wait(0.1):
                 elapsed = time.perf_counter() - started
-                tell(events.progress(problem, "slow", Progress(elapsed, objective, bound), plan))
+                late = elapsed > IMPROVES_S
+                step = Progress(elapsed, objective if late else first_s, bound)
+                trace.append(step)
+                tell(events.progress(problem, "slow", step, plan if late else first))
                 if elapsed > min(BUSY_S, request.time_limit_s):
                     break
             if stop.is_set():
                 reason = StopReason.CANCELLED
         took = time.perf_counter() - started
-        trace = (Progress(0.0, math.inf, bound, "bound"), Progress(took, objective, bound))
-        tell(events.result(Result(problem, plan, status, reason, objective, bound, took, request.planner, trace=trace)))
+        trace.append(Progress(took, objective, bound))
+        done = Result(problem, plan, status, reason, objective, bound, took, request.planner, trace=tuple(trace))
+        tell(events.result(done))
 
     def _compare(self, request: CompareRequest, tell: Callable[[Event], None], stop: threading.Event) -> None:
         problem = self._problem(request)

@@ -57,7 +57,9 @@ def result():
 
 
 def kinds(talk):
-    return [m["type"] if m["type"] != "status" else m["state"] for m in talk.sent if m["type"] not in ("search", "model")]
+    return [
+        m["type"] if m["type"] != "status" else m["state"] for m in talk.sent if m["type"] not in ("search", "model")
+    ]
 
 
 def test_a_question_is_answered_by_graph_and_plan(talk):

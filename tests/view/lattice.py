@@ -100,10 +100,10 @@ def lattice_problem(
     )
 
 
-def operator_plan(problem: Problem, turn: int = 0) -> Plan:
+def operator_plan(problem: Problem, alone: bool = False) -> Plan:
     """A branch a device in turn; one stage per forward operator with its mirrors, devices in topological order.
 
-    turn: shifts the devices, for another plan of the same problem."""
+    alone: all on the first device, which takes longer."""
     graph, count = problem.graph, len(problem.cluster)
     home: dict[int, int] = {}
     members: dict[int, list[int]] = {}
@@ -111,7 +111,7 @@ def operator_plan(problem: Problem, turn: int = 0) -> Plan:
         own = i if operator.forward_of is None else operator.forward_of
         members.setdefault(own, []).append(i)
         parts = graph.operators[own].module_path.split(".")
-        home[i] = (turn + (int(parts[4]) if "heads" in parts else int(parts[2]) // 2)) % count
+        home[i] = 0 if alone else (int(parts[4]) if "heads" in parts else int(parts[2]) // 2) % count
     stage_of = {o: s for s, own in enumerate(members) for o in members[own]}
     stages = tuple(Stage(tuple(ops), (home[own],), problem.mini_batch) for own, ops in members.items())
     order: list[list[Action]] = [[] for _ in range(count)]

@@ -131,7 +131,9 @@ def _gantt(session: Session) -> Component:
                     ),
                     _toggle("Links", ids.GANTT_LINKS, "A row for every link that carries transfers"),
                     _toggle(
-                        "Critical path", ids.GANTT_PATH, "The chain of operators and transfers that decides the end"
+                        [html.Span("Critical path", className="long"), html.Span("Path", className="brief")],
+                        ids.GANTT_PATH,
+                        "Critical path: the chain of operators and transfers that decides the end",
                     ),
                     _tool("Fit", ids.GANTT_FIT, "Show the whole schedule"),
                 ],
@@ -232,7 +234,7 @@ def _tool(label: str, id_: str, what: str) -> Component:
     return html.Button(label, id=id_, className="tool", n_clicks=0, title=what, **{"aria-label": what})
 
 
-def _toggle(label: str, id_: str, what: str) -> Component:
+def _toggle(label: str | list[Component], id_: str, what: str) -> Component:
     return html.Button(label, id=id_, className="tool", title=what, **{"aria-pressed": "false"})
 
 
