@@ -9,6 +9,7 @@
   let detail = { merged: false, from: 0, to: 1 };
   let operators = false; /* whether a bar is an operator, or a run of them */
   let path = null;
+  let turn = null; /* the search that the drawn plan is of */
   let scale_s = 1; /* seconds in a unit of the time axis */
   let end = 1;
   let lanesBelow = [];
@@ -29,6 +30,7 @@
   };
 
   function draw(message, done) {
+    const kept = zoomed(message);
     bars = message.bars;
     spans = message.spans || message.bars;
     rows = message.rows;
@@ -37,7 +39,9 @@
     path = message.path;
     scale_s = message.scale_s;
     const range = message.figure.layout.xaxis.range;
+    turn = message.turn;
     end = range[1];
+    if (kept) message.figure.layout.xaxis.range = kept;
     held = keep = null;
     lanesBelow = message.figure.layout.shapes;
     ex.whenReady(place, function (plot) {
@@ -54,10 +58,19 @@
       window.Plotly.react(plot, message.figure.data, message.figure.layout, config).then(function () {
         if (grown) window.Plotly.Plots.resize(plot);
         lanes(plot);
+        if (kept) ask();
         if (ex.graph.selection()) ex.graph.clear();
         requestAnimationFrame(done);
       });
     });
+  }
+
+  /* A better plan of the same search comes while somebody looks closely: they go on looking there. */
+  function zoomed(message) {
+    const plot = frame();
+    if (!plot || message.turn !== turn || message.scale_s !== scale_s || message.reason === "pair") return null;
+    const [from, to] = plot._fullLayout.xaxis.range;
+    return to - from < 0.97 * end && to < message.figure.layout.xaxis.range[1] ? [from, to] : null;
   }
 
   /* Many rows of links: the plot is as tall as they need, and scrolls. Says whether that changed. */

@@ -136,7 +136,7 @@ def search_message(steps: list[search.Step], running: bool, elapsed_s: float | N
     if told["best_s"] is not None:
         better = 1 - told["best_s"] / told["first_s"]
         found = text.plural(told["plans"], "plan")
-        words = f"{found} in {text.seconds(told['end_s'])}" + (
+        words = (found if running else f"{found} in {text.seconds(told['end_s'])}") + (
             f": {text.seconds(told['first_s'])} to {text.seconds(told['best_s'])}, −{text.percent(better)}"
             if told["plans"] > 1 else f": {text.seconds(told['best_s'])}"
         )  # fmt: skip

@@ -96,7 +96,7 @@ def why_panel(plan: Mapping[str, Any]) -> list[Component]:
     bound = told["bound_share"]
     return [
         html.H2("Why this plan"),
-        html.P(told["headline"]),
+        html.P(told["headline"].replace(" %", "\u00a0%")),
         html.Div(
             [html.I(className=_part(p), style={"flexGrow": p["share"]}) for p in told["parts"] if p["share"]],
             className="stack",
@@ -243,8 +243,11 @@ def failure(message: str) -> list[Component]:
 
 def log_lines(plan: Mapping[str, Any]) -> list[Component]:
     """The steps of the search, newest first."""
+    steps = list(reversed(plan["trace"]))
+    plans = text.seconds_alike([step[1] for step in steps], 4)
+    bounds = text.seconds_alike([step[2] or None for step in steps], 4)
     lines = []
-    for elapsed, objective, bound, note in reversed(plan["trace"]):
-        words = note or f"plan {text.seconds(objective)}, bound {text.seconds(bound) if bound else text.NOTHING}"
+    for (elapsed, _, _, note), objective, bound in zip(steps, plans, bounds, strict=True):
+        words = note or f"plan {objective}, bound {bound}"
         lines.append(html.Li([html.B(text.seconds(elapsed)), words]))
     return lines
