@@ -30,11 +30,17 @@ ROUND_SHARE = 0.5
 SPARE = 1.25
 """What a unit may have, in multiples of its largest group: others may join one that fills it, where weights are
 shared by many operators, say."""
+HARMLESS = 0.02
+"""How much longer a path may get, in mean works of a cluster, without counting as longer."""
 NEAR = 1.25
 """Times the target that are near enough."""
-LOOSER = 1.5
-"""By how much units may grow where joining ends far from the target: operators that take turns between units are
-never joined, and recurrent cells, which share weights over all steps, take many turns."""
+LONGER = 1.1
+"""How much longer than the operators' own (or than an equal share of all work) paths through clusters may get,
+each looked at by itself: a cluster starts when all its inputs are there, so joining can put
+one after the other what could run at once."""
+LOOSER = 1.3
+"""By how much units and paths may grow where joining ends far from the target: operators that take turns between
+units are never joined, and recurrent cells, which share weights over all steps, take many turns."""
 
 Edges = Mapping[tuple[int, int], float]
 """(cluster, cluster after it) -> seconds of what the one sends the other."""
@@ -43,20 +49,30 @@ Edges = Mapping[tuple[int, int], float]
 def coarsened(model: PassModel, target: int = TARGET) -> Clusters:
     """About ``target`` clusters of the model's operators, more where the caps allow no fewer.
 
-    Nobody is given more work than `cluster_cap_s`, nor a unit more than its share of work and of memory, nor are
-    groups tied that may not run on the same devices. Pairs that share a device already are joined first (so the
-    backward operators are joined as the forward ones were), then those with the most seconds of transfer /
-    sqrt(1 + work).
+    No cluster of several operators has more work than `cluster_cap_s`, no unit more than its share of
+    work and of memory, and no groups are tied that may not run on the same devices. Pairs come first that make no path longer, of these those
+    that share a device already (so the backward operators are joined as the forward ones were), then those with
+    the most seconds of transfer, less what they lengthen paths, / sqrt(1 + work).
     """
     load = model.mean_s
     cap_s = cluster_cap_s(float(load.sum()), target)
     edges, group_of = edges_of(model), model.group_of.tolist()
     share, largest_share = _unit_share(model, cap_s), 1 / model.devices
+    total_s = float(load.sum())
+    path_s = LONGER * max(total_s / model.devices, _critical_s(model, load))
     while True:
-        label = joined(edges, load.tolist(), group_of, _units(model, share), target, cap_s)
-        if len(set(label)) <= NEAR * target or share >= largest_share:
+        label = joined(edges, load.tolist(), group_of, _units(model, share), target, cap_s, path_s)
+        if len(set(label)) <= NEAR * target or (share >= largest_share and path_s >= total_s):
             return clustered(model, label)
-        share = min(LOOSER * share, largest_share)
+        share, path_s = min(LOOSER * share, largest_share), LOOSER * path_s
+
+
+def _critical_s(model: PassModel, load: Floats) -> float:
+    """Seconds of the longest path, without transfers."""
+    tail = np.zeros(model.operators)
+    for operator in reversed(model.order):
+        tail[operator] = load[operator] + max((tail[t] for t in model.successors[operator]), default=0.0)
+    return float(tail.max(initial=0.0))
 
 
 def cluster_cap_s(total_s: float, target: int) -> float:
@@ -137,13 +153,20 @@ def _units(model: PassModel, share: float) -> Units:
 
 
 def joined(
-    edges: Edges, load: Sequence[float], group_of: Sequence[int], units: Units, target: int, cap_s: float
+    edges: Edges,
+    load: Sequence[float],
+    group_of: Sequence[int],
+    units: Units,
+    target: int,
+    cap_s: float,
+    path_s: float = math.inf,
 ) -> list[int]:
     """A label for every node of an acyclic graph, the same for those that are joined; their quotient is acyclic.
 
     load: seconds of every node. group_of: the group of every node, tied in ``units`` as nodes are joined.
-    Stops at ``target`` labels or when no pair may be joined.
-    """
+    path_s: longest path through a pair that is joined, which waits for all that either waits for. Stops at
+    ``target`` labels or when no pair may be joined.
+    """  # fmt: skip
     count = len(load)
     label = list(range(count))
     load = list(load)
@@ -153,7 +176,7 @@ def joined(
     left = count
     while left > target:
         most = max(1, math.ceil((left - target) * ROUND_SHARE))
-        pairs = _pairs(edges, load, root, units, cap_s, mean_s, most)
+        pairs = _pairs(edges, load, root, units, (cap_s, path_s), mean_s, most)
         if not pairs:
             break
         left -= len(pairs)
@@ -172,26 +195,49 @@ def joined(
 
 
 def _pairs(
-    edges: Edges, load: Sequence[float], root: Sequence[int], units: Units, cap_s: float, mean_s: float, most: int
+    edges: Edges,
+    load: Sequence[float],
+    root: Sequence[int],
+    units: Units,
+    caps: tuple[float, float],
+    mean_s: float,
+    most: int,
 ) -> list[tuple[int, int]]:
-    """Pairs of nodes that may be joined at once, the most worthwhile first; ties their units."""
+    """Pairs of nodes that may be joined at once, the most worthwhile first; ties their units. caps: seconds
+    of work, and of the longest path."""  # fmt: skip
     after: dict[int, list[int]] = {}
     before: dict[int, list[int]] = {}
     for u, v in edges:
         after.setdefault(u, []).append(v)
         before.setdefault(v, []).append(u)
-    level = _levels(after, before)
+    order, level = _levels(after, before)
+    begins = dict.fromkeys(order, 0.0)  # at the earliest, seconds
+    for u in order:
+        for v in after.get(u, ()):
+            begins[v] = max(begins[v], begins[u] + load[u])
+    rest = dict.fromkeys(order, 0.0)  # at least, from its end on
+    for v in reversed(order):
+        for u in before.get(v, ()):
+            rest[u] = max(rest[u], rest[v] + load[v])
     worth = []
+    cap_s, path_s = caps
     for (u, v), seconds in edges.items():
-        if level[v] == level[u] + 1 and load[u] + load[v] <= cap_s:
-            relative = (load[u] + load[v]) / mean_s if mean_s > 0 else 0.0
-            worth.append((root[u] != root[v], -seconds / math.sqrt(1 + relative), u, v))
+        both_s = load[u] + load[v]
+        if level[v] == level[u] + 1 and both_s <= cap_s:
+            needed = max((begins[w] + load[w] for w in before[v] if w != u), default=0.0)
+            follows = max((load[w] + rest[w] for w in after[u] if w != v), default=0.0)
+            path = max(begins[u], needed) + both_s + max(rest[v], follows)
+            if path <= path_s:
+                relative = both_s / mean_s if mean_s > 0 else 0.0
+                longer = path - max(begins[u] + load[u] + rest[u], begins[v] + load[v] + rest[v])
+                gain = (seconds - longer) / math.sqrt(1 + relative)
+                worth.append((longer > HARMLESS * mean_s, root[u] != root[v], -gain, u, v))
     worth.sort()
     upper: set[int] = set()
     lower: set[int] = set()
     fresh: set[int] = set()  # roots tied in this round: once each, so that other phases can follow
     pairs: list[tuple[int, int]] = []
-    for _, _, u, v in worth:
+    for *_, u, v in worth:
         if u in upper or u in lower or v in upper or v in lower:
             continue
         if any(w in lower and level[w] == level[v] for w in after[u]):
@@ -211,15 +257,17 @@ def _pairs(
     return pairs
 
 
-def _levels(after: Mapping[int, Sequence[int]], before: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """Edges on the longest path from a source to every node with edges."""
+def _levels(
+    after: Mapping[int, Sequence[int]], before: Mapping[int, Sequence[int]]
+) -> tuple[list[int], dict[int, int]]:
+    """(nodes with edges in a topological order, edges on the longest path from a source to each)."""
     waiting = {v: len(sources) for v, sources in before.items()}
-    level = {u: 0 for u in after if u not in before}
-    ready = list(level)
-    for u in ready:
+    order = [u for u in after if u not in before]
+    level = dict.fromkeys(order, 0)
+    for u in order:
         for v in after.get(u, ()):
             waiting[v] -= 1
             level[v] = max(level.get(v, 0), level[u] + 1)
             if waiting[v] == 0:
-                ready.append(v)
-    return level
+                order.append(v)
+    return order, level

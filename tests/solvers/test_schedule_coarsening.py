@@ -26,9 +26,9 @@ PASS = {
 
 
 def random_dag(seed):
-    """(edges, load, group of every node): 2 to 14 nodes, in a random topological numbering."""
+    """(edges, load, group of every node): 2 to 12 nodes, in a random topological numbering."""
     rng = random.Random(seed)
-    count = rng.randint(2, 14)
+    count = rng.randint(2, 12)
     name = list(range(count))
     rng.shuffle(name)
     edges = {}
@@ -63,7 +63,8 @@ def test_clusters_of_ten_thousand_random_graphs_are_acyclic_and_keep_to_the_caps
         edges, load, group_of = random_dag(seed)
         cap = sum(load) * (0.2 + 0.8 * (seed % 5) / 4)
         units = free_units(load, group_of, 2 * cap if seed % 3 else math.inf)
-        label = joined(edges, load, group_of, units, 1 + seed % 3, cap)
+        path_s = sum(load) * 0.8 if seed % 2 else math.inf
+        label = joined(edges, load, group_of, units, 1 + seed % 3, cap, path_s)
         after = quotient(edges, label)
         assert len(topological_order(after)) == len(after), f"seed {seed}"
         held = {}
@@ -71,7 +72,7 @@ def test_clusters_of_ten_thousand_random_graphs_are_acyclic_and_keep_to_the_caps
             held.setdefault(name, []).append(seconds)
         assert all(sum(each) <= cap * (1 + 1e-9) or len(each) == 1 for each in held.values()), f"seed {seed}"
         joins += len(load) - len(held)
-    assert joins > 3 * GRAPHS, "hardly anything was joined"
+    assert joins > 2 * GRAPHS, "hardly anything was joined"
 
 
 def test_the_only_path_is_joined_and_another_path_forbids_it():
@@ -95,6 +96,21 @@ def test_the_largest_transfer_for_its_work_is_joined_first():
     load = [1.0, 1.0, 1.0, 1.0, 9.0, 9.0]
     label = joined(edges, load, range(6), free_units(load, range(6), math.inf), 5, math.inf)
     assert label == [0, 1, 2, 2, 4, 5]
+
+
+def test_what_could_run_at_once_is_not_put_one_after_the_other():
+    """a feeds c and d, b of 10 s feeds c. Joining a and c would have d, of 9 s, wait for b."""
+    edges = {(0, 2): 1.0, (1, 2): 1.0, (0, 3): 0.5}
+    load = [1.0, 10.0, 1.0, 9.0]
+    label = joined(edges, load, range(4), free_units(load, range(4), math.inf), 3, math.inf)
+    assert label == [0, 1, 1, 3]
+
+
+def test_no_pair_is_joined_through_which_a_path_gets_too_long():
+    edges = {(0, 2): 1.0, (1, 2): 1.0, (0, 3): 0.5}
+    load = [1.0, 10.0, 1.0, 9.0]
+    label = joined(edges, load, range(4), free_units(load, range(4), math.inf), 1, math.inf, 11.5)
+    assert label == [0, 1, 2, 0]
 
 
 def test_units_that_a_group_fills_take_little_more():
