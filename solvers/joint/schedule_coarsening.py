@@ -49,10 +49,10 @@ Edges = Mapping[tuple[int, int], float]
 def coarsened(model: PassModel, target: int = TARGET) -> Clusters:
     """About ``target`` clusters of the model's operators, more where the caps allow no fewer.
 
-    No cluster of several operators has more work than `cluster_cap_s`, no unit more than its share of
-    work and of memory, and no groups are tied that may not run on the same devices. Pairs come first that make no path longer, of these those
-    that share a device already (so the backward operators are joined as the forward ones were), then those with
-    the most seconds of transfer, less what they lengthen paths, / sqrt(1 + work).
+    No cluster of several operators has more work than `cluster_cap_s`, no unit more than its share of work and
+    of memory, and no groups are tied that may not run on the same devices. Pairs come first that make no path
+    longer, of these those that share a device already (so the backward operators are joined as the forward ones
+    were), then those with the most seconds of transfer, less what they lengthen paths, / sqrt(1 + work).
     """
     load = model.mean_s
     cap_s = cluster_cap_s(float(load.sum()), target)
