@@ -15,6 +15,7 @@ from solvers.cover.pricing import Pricing
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.graph import Operator, OpGraph, Tensor
 from solvers.joint.model import pass_model
+from solvers.joint.search import Search
 from solvers.joint.simulator import Simulator
 from solvers.pipedream_optimizer import optimise, profile_of
 from solvers.pipelines.estimate import Estimator
@@ -73,6 +74,9 @@ def _pass() -> None:
     simulator.by_rank_s(place, simulator.placed_rank(place))
     simulator.fits()
     simulator.peak_bytes()
+    search = Search(simulator.model, 0, lambda: None)
+    search.start(place)
+    list(search.run(20))
 
 
 def _map() -> None:

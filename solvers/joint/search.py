@@ -31,8 +31,11 @@ Floats = NDArray[np.float64]
 SLICE_S = 0.05
 """Seconds of kernel time between two looks at the clock."""
 
-FIRST_ROUND = 2_000
-"""Evaluations of the first round."""
+FIRST_ROUND = 1_000
+"""Evaluations of the first rounds."""
+
+LANES = 8
+"""Most placements that the first rounds start from."""
 
 MOST_WORK, OVERHEAD = 60_000_000, 500
 """Operators timed in a whole search, and how many of them an evaluation costs besides its own."""
@@ -62,17 +65,17 @@ class Found:
 
 def default_evaluations(model: PassModel) -> int:
     """So many that a few seconds suffice for a thousand operators, and a second for a few."""
-    return max(MOST_WORK // (OVERHEAD + model.operators), 20_000)
+    return MOST_WORK // (OVERHEAD + model.operators)
 
 
-def rounds(evaluations: int) -> Iterator[int]:
-    """The evaluations of consecutive rounds, twice as many in each but the last."""
-    size = FIRST_ROUND
-    while evaluations > 0:
-        now = evaluations if evaluations < 2 * size else size
-        yield now
-        evaluations -= now
-        size *= 2
+@dataclass
+class Lane:
+    """A placement with priorities that the search improves: cost in seconds, with what its excess adds."""
+
+    place: Ints
+    rank: Floats
+    cost: float
+    excess: float
 
 
 class Search:
@@ -89,45 +92,60 @@ class Search:
         self.levels = [level_of(model, of, edges, held) for of in coarsenings(model, edges)]
         self.random = np.array([seed], np.uint64)
         self.best: Found | None = None
-        self._place = np.zeros(len(model.groups), np.int64)
-        self._rank = np.zeros(model.operators)
-        self._cost = self._excess = math.inf
+        self.lanes: list[Lane] = []
         self._slice = 50
 
     def start(self, place: Ints, rank: Floats | None = None) -> Found | None:
-        """Take a placement, with priorities or with those of its paths, as the one to improve if it is the best;
-        returns it if so."""
+        """Add a placement, with its priorities or by its paths, to those to improve; returns it if it is the best."""
         level = self.levels[-1]
-        self._run(self._walker(level, place, self._rank if rank is None else rank), level, 0, rank is not None)
-        return self._improved()
+        lane = Lane(place, np.zeros(self.model.operators) if rank is None else rank, math.inf, math.inf)
+        self._run(lane, level, 0, rank is not None)
+        if math.isinf(lane.cost) or any(np.array_equal(lane.place, other.place) for other in self.lanes):
+            return None
+        self.lanes.append(lane)
+        return self._improved(lane)
 
     def take_up(self, place: Ints, sequences: Sequences) -> None:
         """Start from a plan: its own order until something beats it."""
         seconds = self.simulator.in_order_s(place, sequences)
         if math.isfinite(seconds):
+            rank = self.simulator.state.start_s[: self.model.operators].copy()
             self.best = Found(seconds, 0.0 if self.simulator.fits() else 1.0, place, sequences)
-            self.start(place, self.simulator.state.start_s[: self.model.operators].copy())
+            self.start(place, rank)
 
-    def _improved(self) -> Found | None:
-        found = self.exact(self._place, self._rank)
+    def run(self, evaluations: int) -> Iterator[Found]:
+        """Anneal the best lanes, then the better half of them for twice as long, and so on; the last one, in ever
+        longer rounds, until so many placements are timed. Yields what is better than all before."""
+        lanes = sorted(self.lanes, key=lambda lane: (lane.excess, lane.cost))[:LANES]
+        size = FIRST_ROUND
+        while evaluations > 0 and lanes:
+            for lane in lanes:
+                now = min(size, evaluations)
+                if len(lanes) == 1 and evaluations < 3 * size:
+                    now = evaluations
+                yield from self._round(lane, now)
+                evaluations -= now
+            lanes = sorted(lanes, key=lambda lane: (lane.excess, lane.cost))[: max(1, len(lanes) // 2)]
+            size *= 2
+
+    def _round(self, lane: Lane, evaluations: int) -> Iterator[Found]:
+        """Anneal all levels from the coarsest to single groups, then priorities, each from the lane's best."""
+        shares = [1.0] * len(self.levels) + [len(self.levels) / 3]
+        for number, share in enumerate(shares):
+            level = self.levels[min(number, len(self.levels) - 1)]
+            count = round(evaluations * share / sum(shares))
+            if count > 0:
+                self._run(lane, level, count, number == len(self.levels))
+                found = self._improved(lane)
+                if found is not None:
+                    yield found
+
+    def _improved(self, lane: Lane) -> Found | None:
+        found = self.exact(lane.place, lane.rank)
         if found is None or not found.beats(self.best):
             return None
         self.best = found
         return found
-
-    def round(self, evaluations: int) -> Iterator[Found]:
-        """Anneal all levels from the coarsest to single groups, then priorities, from the best so far; yields what
-        is better than all before, exactly timed."""
-        shares = [1.0] * len(self.levels) + [len(self.levels) / 3]
-        for number, share in enumerate(shares):
-            ranked = number == len(self.levels)
-            level = self.levels[min(number, len(self.levels) - 1)]
-            count = max(1, round(evaluations * share / sum(shares)))
-            walker = self._walker(level, self._place, self._rank)
-            self._run(walker, level, count, ranked)
-            found = self._improved()
-            if found is not None:
-                yield found
 
     def exact(self, place: Ints, rank: Floats) -> Found | None:
         """The sequences that a list schedule gives, timed as a plan would be."""
@@ -140,8 +158,9 @@ class Search:
         excess = 0.0 if self.simulator.fits() else 1.0
         return Found(seconds, excess, place.copy(), sequences)
 
-    def _run(self, walker: Walker, level: Level, count: int, ranked: bool) -> None:
+    def _run(self, lane: Lane, level: Level, count: int, ranked: bool) -> None:
         arrays, state, order = self.model.arrays, self.simulator.state, self.simulator.order
+        walker = self._walker(level, lane)
         begin(arrays, state, order, level, walker, ranked)
         figures = walker.figures
         scale = min(figures[BEST], figures[COST])
@@ -156,18 +175,18 @@ class Search:
             # How long a slice is decides nothing: the next goes on where this one ends.
             self._slice = max(1, min(4 * self._slice, int(self._slice * SLICE_S / max(took, 1e-6))))
             self.between()
-        self._place, self._rank = walker.best_place.copy(), walker.best_rank.copy()
-        self._cost, self._excess = float(figures[BEST]), float(figures[BEST_EXCESS])
+        lane.place, lane.rank = walker.best_place, walker.best_rank
+        lane.cost, lane.excess = float(figures[BEST]), float(figures[BEST_EXCESS])
 
-    def _walker(self, level: Level, place: Ints, rank: Floats) -> Walker:
-        """At a placement, in which each unit goes where most of it is."""
+    def _walker(self, level: Level, lane: Lane) -> Walker:
+        """At a lane's placement, in which each unit goes where most of it is."""
         model = self.model
         figures = np.full(6, math.inf)
-        figures[BEST], figures[BEST_EXCESS] = self._cost, self._excess
+        figures[BEST], figures[BEST_EXCESS] = lane.cost, lane.excess
         return Walker(
-            place=gathered(model, level, place), unit_place=np.zeros(len(level.held), np.int64), rank=rank.copy(),
-            held=np.zeros(model.devices), best_place=self._place.copy(), best_rank=self._rank.copy(),
-            figures=figures, random=self.random, tail=np.zeros(model.operators),
+            place=gathered(model, level, lane.place), unit_place=np.zeros(len(level.held), np.int64),
+            rank=lane.rank.copy(), held=np.zeros(model.devices), best_place=lane.place.copy(),
+            best_rank=lane.rank.copy(), figures=figures, random=self.random, tail=np.zeros(model.operators),
             follow=np.full(model.operators, -1, np.int64), nothing=np.zeros(0),
         )  # fmt: skip
 

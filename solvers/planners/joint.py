@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from solvers.joint.model import pass_model
 from solvers.joint.plans import plan_of, taken_apart
-from solvers.joint.search import Search, default_evaluations, rounds
+from solvers.joint.search import Search, default_evaluations
 from solvers.list_scheduling.seeds import seeds
 from solvers.monitor import Monitor
 from solvers.problem import Contiguity, Execution, Objective, Problem
@@ -46,10 +46,12 @@ class Joint:
             found = search.start(place, rank)
             if found is not None:
                 monitor.offer(plan_of(model, found.place, found.sequences))
-        for evaluations in rounds(self.evaluations or default_evaluations(model)):
-            monitor.begin(f"annealing placements, {evaluations:,} of them")
-            for found in search.round(evaluations):
-                monitor.offer(plan_of(model, found.place, found.sequences))
+        if monitor.is_proved():
+            return False
+        evaluations = self.evaluations or default_evaluations(model)
+        monitor.begin(f"annealing placements, {evaluations:,} of them")
+        for found in search.run(evaluations):
+            monitor.offer(plan_of(model, found.place, found.sequences))
             if monitor.is_proved():
                 break
         return False

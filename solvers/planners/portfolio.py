@@ -14,6 +14,7 @@ from solvers.planners.chain_dp import LinearDP
 from solvers.planners.downset_dp import DownsetDP
 from solvers.planners.graph_pipeline import GraphPipeline
 from solvers.planners.interleaved import Interleaved
+from solvers.planners.joint import Joint
 from solvers.planners.latency import Latency
 from solvers.planners.local_search import LocalSearch
 from solvers.planners.max_load_ip import MaxLoadIP
@@ -28,7 +29,8 @@ class Auto:
 
     MAX_LOAD: the exact downset DP, unless its downsets exceed downset_budget; without contiguity the
     portfolio `NonContiguous`; for convex sets annealing and the integer program too. The latency of
-    one sample (MAKESPAN with calls): the portfolio `Latency`. ITERATION: linearised DP if stages are not
+    one sample (MAKESPAN with calls): the portfolio `Latency`. One pass of single operators placed anywhere
+    (MAKESPAN): `Joint`, without improve only its seeds. ITERATION: linearised DP if stages are not
     replicated, one device, the equal split and `GraphPipeline`, if it supports the problem. Other
     objectives, and all if nothing was found: linearised DP, judged by the objective asked for. Then moves of
     operators across stage boundaries until none helps.
@@ -50,6 +52,11 @@ class Auto:
             covered = Latency()(problem, monitor)
             if covered or monitor.best is not None:
                 return covered
+        joint = Joint() if self.improve else Joint(evaluations=1)
+        if joint.unsupported(problem) is None:
+            joint(problem, monitor)
+            if monitor.best is not None:
+                return False
         members = self._members(problem)
         for planner in members:
             if planner.unsupported(problem):
