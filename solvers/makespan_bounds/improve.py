@@ -12,7 +12,7 @@ from solvers.makespan_bounds.shape import PassShape
 NEAR = 1e-3
 """Of the makespan of the best plan: how near to it, or to what could not be ruled out, is near enough."""
 JUST_BELOW = 1e-6
-ROOT_SHARE, TRY_SHARE = 0.05, 0.3
+ROOT_SHARE, TRY_SHARE = 0.2, 0.3
 """Of the effort left, what one try may take: without cases, and with them."""
 
 
@@ -22,33 +22,74 @@ def improved_s(shape: PassShape, low_s: float, upper_s: float, check: Callable[[
     "Destructive improvement" (Klein and Scholl, EJOR 1999): a makespan T is assumed, and conclusions are drawn
     until they contradict each other; then every plan is longer than T. First without telling cases apart, then
     with a search over what shares a device (`Refuter`), each time for a T halfway to the least that could not
-    be ruled out, and at last for one just below ``upper_s``. Deterministic in ``effort``, the arcs looked at;
-    check may raise to stop.
+    be ruled out, and at last for one just below ``upper_s``. What holds of all plans up to one T holds of those
+    up to any lesser one, so conclusions are kept. Deterministic in ``effort``, the arcs looked at; check may
+    raise to stop.
     """
     if not math.isfinite(upper_s) or low_s >= upper_s:
         return min(low_s, upper_s)
-    start = beliefs(shape)
-    left = effort
-    for share, cases in ((ROOT_SHARE, False), (TRY_SHARE, True)):
-        high = upper_s
-        while high - low_s > NEAR * upper_s and left > effort / 50:
-            ruled_out, spent = _try(shape, (low_s + high) / 2, start, Effort(share * left, check), cases)
-            left -= spent
-            if ruled_out:
-                low_s = (low_s + high) / 2
+    search = _Search(shape, low_s, upper_s, check, effort)
+    search.without_cases()
+    search.with_cases()
+    return min(search.low_s, upper_s)
+
+
+class _Search:
+    """Makespans tried; ``known``: what holds up to each of some makespans, the least last."""
+
+    def __init__(
+        self, shape: PassShape, low_s: float, upper_s: float, check: Callable[[], None], effort: float
+    ) -> None:
+        self.shape, self.low_s, self.upper_s, self.check = shape, low_s, upper_s, check
+        self.effort = self.left = effort
+        self.known: list[tuple[float, Beliefs]] = [(math.inf, beliefs(shape))]
+
+    def without_cases(self) -> None:
+        """Rule out what needs no cases."""
+        high = self.upper_s
+        self._conclude(high)
+        while self._goes_on(high):
+            middle = (self.low_s + high) / 2
+            if self._conclude(middle):
+                self.low_s = middle
             else:
-                high = (low_s + high) / 2
-        last = upper_s * (1 - JUST_BELOW)
-        if high == upper_s and low_s < last and left > 0:
-            ruled_out, spent = _try(shape, last, start, Effort(left, check), cases)
-            left -= spent
-            low_s = last if ruled_out else low_s
-    return min(low_s, upper_s)
+                high = middle
 
+    def with_cases(self) -> None:
+        """Rule out more by telling cases apart."""
+        high = self.upper_s
+        while self._goes_on(high):
+            middle = (self.low_s + high) / 2
+            if self._refutes(middle, TRY_SHARE):
+                self.low_s = middle
+            else:
+                high = middle
+        last = self.upper_s * (1 - JUST_BELOW)
+        if high == self.upper_s and self.low_s < last and self.left > 0 and self._refutes(last, 1.0):
+            self.low_s = last
 
-def _try(shape: PassShape, limit_s: float, start: Beliefs, effort: Effort, cases: bool) -> tuple[bool, float]:
-    """(whether ``limit_s`` is ruled out, the arcs looked at)."""
-    effort.spend(0.0)
-    before = effort.arcs
-    ruled_out = Refuter(shape, effort, cases=cases).refutes(limit_s, start)
-    return ruled_out, before - max(0.0, effort.arcs)
+    def _goes_on(self, high: float) -> bool:
+        return high - self.low_s > NEAR * self.upper_s and self.left > self.effort / 50
+
+    def _refuter(self, share: float) -> Refuter:
+        effort = Effort(share * self.left, self.check)
+        effort.spend(0.0)
+        return Refuter(self.shape, effort)
+
+    def _conclude(self, limit: float) -> bool:
+        """Whether ``limit`` is ruled out; else what was learnt is kept."""
+        refuter = self._refuter(ROOT_SHARE)
+        before, known = refuter.effort.arcs, self.known[-1][1].copy()
+        ruled_out = refuter.contradicts(limit, known)
+        self.left -= before - max(0.0, refuter.effort.arcs)
+        if not ruled_out:
+            self.known.append((limit, known))
+        return ruled_out
+
+    def _refutes(self, limit: float, share: float) -> bool:
+        refuter = self._refuter(share)
+        before = refuter.effort.arcs
+        start = next(known for up_to, known in reversed(self.known) if up_to >= limit)
+        ruled_out = refuter.refutes(limit, start)
+        self.left -= before - max(0.0, refuter.effort.arcs)
+        return ruled_out

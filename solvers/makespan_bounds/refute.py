@@ -49,13 +49,12 @@ class Effort:
 @dataclass
 class Refuter:
     """Rules out makespans of one pass. window: as in `delayed_heads`; anchors: clusters looked around at every
-    node below the root. cases: whether to tell cases apart where conclusions end."""
+    node below the root."""
 
     shape: PassShape
     effort: Effort
     window: int = 256
     anchors: int = 4
-    cases: bool = True
     nodes: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -75,13 +74,23 @@ class Refuter:
         except Spent:
             return False
 
+    def contradicts(self, limit_s: float, known: Beliefs) -> bool:
+        """The same without telling cases apart; what is learnt on the way is kept in ``known``."""
+        try:
+            self.propagate(limit_s, known, None)
+        except Contradiction:
+            return True
+        except Spent:
+            pass
+        return False
+
     def _refutes(self, limit: float, known: Beliefs, depth: int) -> bool:
         self.nodes += 1
         try:
             self.propagate(limit, known, self.anchors if depth else None)
         except Contradiction:
             return True
-        pair = self._branch(known) if self.cases and depth < DEEPEST else None
+        pair = self._branch(known) if depth < DEEPEST else None
         if pair is None:
             return False
         a, b = pair
