@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from explorer.comparison import Entry, compare, entries
@@ -13,6 +13,7 @@ from explorer.jobs import CompareRequest, SolveRequest
 from explorer.loading import load
 from explorer.problems import make_problem
 from explorer.settings import Settings
+from explorer.telling import REDRAW_S, Telling
 from explorer.view import events
 from explorer.worker import Emit, Work
 from solvers.formats.workload import Workload
@@ -21,12 +22,6 @@ from solvers.plan import Plan
 from solvers.result import Progress, Status
 from solvers.solve import solve
 
-REDRAW_S = 0.25
-"""Incumbents are drawn at most this often; the last one always arrives with the result."""
-DRAWING = 0.1
-"""Share of the search's time that may go into its pictures: a large plan is drawn more rarely."""
-SOON_S = 0.2
-"""Before this, what a planner turns to next is likely over before its incumbent is drawn."""
 KEPT = 8
 """Traced models a worker keeps."""
 
@@ -61,31 +56,23 @@ def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]
     workload = workload_of(request.model, request.settings.training is not False, request.settings.dtype, emit)
     problem = make_problem(workload, applicable(request.settings, workload))
     emit(events.model(workload, request.known))
-    again_at = time.perf_counter() + REDRAW_S
-    pending: list[Progress] = []
-    shown: Plan | None = None
 
-    def on_progress(step: Progress, plan: Plan | None) -> None:
-        nonlocal again_at, shown
-        began = time.perf_counter()
-        if began < again_at and not (step.note and step.elapsed_s >= SOON_S):
-            pending.append(step)
-            return
-        fresh = plan if plan is not shown and began >= again_at else None
-        emit(events.progress(problem, request.planner, step, fresh, pending))
-        pending.clear()
-        if fresh is not None:
-            shown = fresh
-            done = time.perf_counter()
-            again_at = done + max(REDRAW_S, (done - began) / DRAWING)
+    def tell(step: Progress, plan: Plan | None, since: Sequence[Progress]) -> None:
+        emit(events.progress(problem, request.planner, step, plan, since))
+
+    telling = Telling(tell)
+
+    def stops() -> bool:
+        telling.beat()
+        return should_stop()
 
     outcome = solve(
         problem,
         request.planner,
         time_limit_s=request.time_limit_s,
         seed=request.seed,
-        should_stop=should_stop,
-        on_progress=on_progress,
+        should_stop=stops,
+        on_progress=telling.step,
     )
     fits = bound = None
     if outcome.plan is None and not should_stop() and outcome.status is not Status.OPTIMAL:

@@ -41,11 +41,11 @@ WIRES = {AUTO: "auto", "dedicated": "one a pair", "shared": "shared wire"}
 TRANSFERS = {
     AUTO: "auto",
     "links": "on links",
-    "lane": "one channel a GPU",
-    "duplex": "a channel each way",
+    "lane": "one channel",
+    "duplex": "each way",
     "blocking": "blocking",
 }
-MEMORY_MODELS = {"peak": "peak over time", "static": "sum of all kept"}
+MEMORY_MODELS = {"peak": "at the peak", "static": "to the sum"}
 PER_NODE = {"auto": "1 node", "2": "2/node", "4": "4/node", "8": "8/node"}
 REPLICAS = {"1": "off", "2": "2", "4": "4", "8": "8", "all": "all"}
 
@@ -184,7 +184,7 @@ def _more_cluster(settings: Settings, kinds: list[str], second: tuple[str, int])
     unusual = (settings.links, settings.transfers, settings.cpus, bandwidth) != (None,) * 4 or static
     return html.Details(
         [
-            html.Summary("Links, CPUs, memory model"),
+            html.Summary("Links, CPUs, memory"),
             _row("Links", _select(ids.LINKS, settings.links.value if settings.links else AUTO, WIRES, "Links", 118)),
             _row("Bandwidth", _number(ids.BANDWIDTH, "GB/s", bandwidth and bandwidth / 1e9, 118, suffix=" GB/s")),
             _row(
@@ -194,7 +194,7 @@ def _more_cluster(settings: Settings, kinds: list[str], second: tuple[str, int])
                 ),
             ),
             _row(
-                "Cap applies to",
+                "Cap applies",
                 _select(ids.MEMORY_MODEL, settings.memory_model.value, MEMORY_MODELS, "What a cap applies to", 118),
             ),
             _row("CPUs", _number(ids.CPUS, "CPUs", settings.cpus, 118, whole=True)),
