@@ -15,11 +15,12 @@ from solvers.assemble import assemble
 from solvers.coarsen import Condensed
 from solvers.errors import InvalidPlan
 from solvers.joint.model import pass_model
+from solvers.joint.plans import plan_of
 from solvers.joint.simulator import Simulator
 from solvers.list_scheduling.layers import layer_split
+from solvers.list_scheduling.within_memory import Timed, within_memory
 from solvers.monitor import Monitor
 from solvers.planners.chain_dp import memory_shares, micro_batch_choices
-from solvers.planners.list_common import offer_scheduled
 from solvers.problem import Contiguity, Execution, Objective, Pipeline, Problem
 from solvers.segments import Place
 
@@ -58,13 +59,18 @@ class LayerSplit:
         model = pass_model(problem)
         simulator = Simulator(model)
         devices = problem.cluster.accelerators
+        found: list[Timed] = []
         for count in range(len(devices), 0 if self.fewer else len(devices) - 1, -1):
+            chosen = _fastest(model.seconds, devices, count)
             for transfers in (False, True) if count > 1 else (False,):
-                split = partial(
-                    layer_split, model, model.groups, devices=_fastest(model.seconds, devices, count),
-                    transfers=transfers,
-                )  # fmt: skip
-                offer_scheduled(monitor, simulator, [split], ("rank",))
+                split = partial(layer_split, model, model.groups, devices=chosen, transfers=transfers)
+                timed = within_memory(simulator, split, "rank", monitor.check)
+                if timed is not None and timed.fits:
+                    found.append(timed)
+        for timed in sorted(found, key=lambda t: t.makespan_s):  # simulated as they are judged: the first is the best
+            monitor.check()
+            if monitor.offer(plan_of(model, timed.place, timed.sequences)) < math.inf:
+                break
 
     def _offer_stages(self, problem: Problem, monitor: Monitor) -> None:
         members = Condensed(problem, ordered=True).at(problem.mini_batch, merge_trivial=False).shape.members
