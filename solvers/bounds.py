@@ -43,8 +43,8 @@ def improved_bound_s(
     """`lower_bound_s`, raised with more effort for one pass of single operators (`makespan_bounds.improve`).
 
     upper_s: the makespan of a plan, in seconds (inf: none is known, and nothing is raised). check is called
-    often and may raise to stop. budget: what may be spent, in arcs of the graph looked at (100 million are
-    about half a second); the same budget gives the same bound. At most ``upper_s``.
+    often and may raise to stop. budget: what may be spent, in arcs of the graph looked at (100 million take
+    about a second); the same budget gives the same bound. At most ``upper_s``.
     """
     bound = lower_bound_s(problem)
     if problem.objective is not Objective.MAKESPAN or problem.execution is not Execution.OPERATOR:
