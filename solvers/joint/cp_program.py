@@ -16,11 +16,12 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+from solvers.joint.cp_paths import between, heads_and_tails, heaviest
+
 Message = dict[str, Any]
 Pair = tuple[int, int]
-
-ROWS = 12
-"""Rows that state the work between a head and a tail, the strongest ones."""
+Ends = tuple[tuple[int, ...], int]
+"""Groups, and a device that some of them are on."""
 
 
 def run(payload: Message, send: Callable[[Message], None], receive: Callable[[], list[Message]]) -> None:
@@ -76,19 +77,22 @@ class Program:
         self.devices = len(given["one_by_one"])
         self.most: int = given["most"]
         self.on: list[list[Any]] = [[] for _ in range(given["resources"])]
+        self.carried: list[list[tuple[Any, int]]] = [[] for _ in self.on]
         self.makespan = self.model.new_int_var(given["least"], self.most, "")
         self._place()
         self._tasks()
         self._room()
-        self.sent: dict[tuple[int, int, int], tuple[Any, Any]] = {}
+        self.sent: dict[tuple[int, int, int], Any] = {}
         self.left: dict[Pair, tuple[Any, Any, Any]] = {}
-        self.some: list[tuple[Any, list[int], int]] = []
+        self.some: dict[tuple[tuple[int, ...], int], Any] = {}
+        self.both: dict[tuple[Ends, Ends], Any] = {}
         for number in range(len(given["messages"])):
             self._message(number)
         for intervals in self.on:
             if len(intervals) > 1:
                 self.model.add_no_overlap(intervals)
         self._shares()
+        self._wires()
         self.model.minimize(self.makespan)
 
     def found(self, value: Callable[[Any], int]) -> Message:
@@ -139,46 +143,53 @@ class Program:
                 if cap is not None and terms:
                     self.model.add(sum(terms) <= cap)
 
-    def _any(self, tasks: list[int], d: int) -> Any:
-        """A literal that is true if one of ``tasks`` is on device d, or None if none can be."""
-        groups = sorted({self.given["group_of"][i] for i in tasks})
+    def _any(self, groups: tuple[int, ...], d: int) -> Any:
+        """A literal that is true if one of ``groups`` is on device d, or None if none can be."""
         here = [self.at[g][d] for g in groups if d in self.at[g]]
         if len(here) <= 1:
             return here[0] if here else None
-        literal = self.model.new_bool_var("")
-        self.model.add_max_equality(literal, here)
-        self.some.append((literal, groups, d))
-        return literal
+        if (groups, d) not in self.some:
+            self.some[groups, d] = self.model.new_bool_var("")
+            self.model.add_max_equality(self.some[groups, d], here)
+        return self.some[groups, d]
+
+    def _sends(self, here: Ends, there: Ends) -> Any:
+        """A literal that is true if some groups are on one device and some on another: the same for a tensor and
+        for its gradient on the way back."""
+        key = (here, there) if here < there else (there, here)
+        if key not in self.both:
+            self.both[key] = sends = self.model.new_bool_var("")
+            a, b = self._any(*here), self._any(*there)
+            self.model.add_bool_or(a.negated(), b.negated(), sends)
+            self.model.add_implication(sends, a)
+            self.model.add_implication(sends, b)
+        return self.both[key]
 
     def _message(self, number: int) -> None:
-        model, given = self.model, self.given
-        producers, readers, times = given["messages"][number]
-        here = [self._any(producers, d) for d in range(self.devices)]
-        there = [self._any(readers, d) for d in range(self.devices)]
+        producers, readers, times = self.given["messages"][number]
+        of = self.given["group_of"]
+        makers = tuple(sorted({of[i] for i in producers}))
+        users = tuple(sorted({of[i] for i in readers}))
         for src in range(self.devices):
-            if here[src] is None:
-                continue
             for dst in range(self.devices):
-                if dst == src or there[dst] is None:
+                here, there = self._any(makers, src), self._any(users, dst)
+                if dst == src or here is None or there is None:
                     continue
                 if times[src][dst] is None:
-                    model.add_bool_or(here[src].negated(), there[dst].negated())
-                    continue
-                self._transfer(number, src, dst, here[src], there[dst])
+                    self.model.add_bool_or(here.negated(), there.negated())
+                else:
+                    self._transfer(number, src, dst, (makers, src), (users, dst))
 
-    def _transfer(self, number: int, src: int, dst: int, here: Any, there: Any) -> None:
+    def _transfer(self, number: int, src: int, dst: int, here: Ends, there: Ends) -> None:
         model, given = self.model, self.given
         producers, readers, times = given["messages"][number]
         lasts = times[src][dst]
         leave, arrive = given["leave"][src], given["arrive"][src][dst]
         if leave < 0 and arrive < 0:
             return
-        sends = model.new_bool_var("")
-        model.add_bool_or(here.negated(), there.negated(), sends)
-        model.add_implication(sends, here)
-        model.add_implication(sends, there)
+        sends = self._sends(here, there)
         start = model.new_int_var(0, self.most, "")
-        self.sent[number, src, dst] = (sends, start)
+        self.sent[number, src, dst] = start
         group_of = given["group_of"]
         if leave < 0:
             for p in producers:
@@ -193,6 +204,7 @@ class Program:
             model.add(start >= begin + size).only_enforce_if(sends)
         if arrive >= 0:
             self.on[arrive].append(model.new_optional_fixed_size_interval_var(start, lasts, sends, ""))
+            self.carried[arrive].append((lasts * sends, number))
         else:
             lasts = 0
         for r in readers:
@@ -229,6 +241,19 @@ class Program:
                         for i in tasks if d in self.at[given["group_of"][i]]]  # fmt: skip
                 model.add(sum(work) + head + tail <= self.makespan)
 
+    def _wires(self) -> None:
+        """What follows, too: all that a link carries comes after what makes the first of it, and before what
+        reads the last."""
+        given = self.given
+        head, tail = heads_and_tails(self.least, given["edges"])
+        for carried in self.carried[self.devices :]:
+            if len(carried) > 1:
+                makers = {p for _, number in carried for p in given["messages"][number][0]}
+                users = {r for _, number in carried for r in given["messages"][number][1]}
+                first = min(head[p] + self.least[p] for p in makers)
+                last = min(tail[r] + self.least[r] for r in users)
+                self.model.add(sum(units for units, _ in carried) + first + last <= self.makespan)
+
     def hint(self, start: Message) -> None:
         """Begin from a schedule; every variable is told, as a solver does little with a part."""
         model, place = self.model, start["place"]
@@ -237,63 +262,16 @@ class Program:
                 model.add_hint(here, d == device)
         for var, begin in zip(self.start, start["task"], strict=True):
             model.add_hint(var, begin)
-        for literal, groups, d in self.some:
+        for (groups, d), literal in self.some.items():
             model.add_hint(literal, any(place[g] == d for g in groups))
+        for ends, literal in self.both.items():
+            model.add_hint(literal, all(any(place[g] == d for g in groups) for groups, d in ends))
         sent = {(m, src, dst): begin for m, src, dst, begin in start["send"]}
-        for key, (sends, var) in self.sent.items():
-            model.add_hint(sends, key in sent)
-            model.add_hint(var, sent.get(key, 0))
+        for key, begin in self.sent.items():
+            model.add_hint(begin, sent.get(key, 0))
         left = {(m, src): (begin, lasts) for m, src, begin, lasts in start["leave"]}
         for pair, (away, begin, size) in self.left.items():
             model.add_hint(away, pair in left)
             model.add_hint(begin, left.get(pair, (0, 0))[0])
             model.add_hint(size, left.get(pair, (0, 0))[1])
         model.add_hint(self.makespan, max(self.given["least"], start["makespan"]))
-
-
-def heaviest(given: Message) -> list[int]:
-    """Groups, those with most work first."""
-    work = [0] * len(given["allowed"])
-    for i, row in enumerate(given["seconds"]):
-        work[given["group_of"][i]] += min(t for t in row if t is not None)
-    return sorted(range(len(work)), key=lambda g: -work[g])
-
-
-def between(least: list[int], edges: list[Pair], devices: int) -> list[tuple[int, int, list[int]]]:
-    """(head, tail, tasks that must run between them), the ones that say most about the makespan first."""
-    count = len(least)
-    after: list[list[int]] = [[] for _ in range(count)]
-    before: list[list[int]] = [[] for _ in range(count)]
-    for u, v in edges:
-        after[u].append(v)
-        before[v].append(u)
-    head, tail = _longest(before, after, least), _longest(after, before, least)
-    found: dict[tuple[int, ...], tuple[float, int, int]] = {}
-    for a in sorted(set(head)):
-        late = sorted((i for i in range(count) if head[i] >= a), key=lambda i: -tail[i])
-        work = 0
-        for k, i in enumerate(late):
-            work += least[i]
-            if k + 1 < len(late) and tail[late[k + 1]] == tail[i]:
-                continue
-            key = tuple(sorted(late[: k + 1]))
-            value = a + work / devices + tail[i]
-            if value > found.get(key, (0.0, 0, 0))[0]:
-                found[key] = (value, a, tail[i])
-    best = sorted(found, key=lambda key: -found[key][0])[:ROWS]
-    return [(found[key][1], found[key][2], list(key)) for key in best]
-
-
-def _longest(before: list[list[int]], after: list[list[int]], least: list[int]) -> list[int]:
-    """Longest path that ends just before every task."""
-    waiting = [len(sources) for sources in before]
-    ready = [i for i, n in enumerate(waiting) if n == 0]
-    longest = [0] * len(least)
-    while ready:
-        i = ready.pop()
-        for j in after[i]:
-            longest[j] = max(longest[j], longest[i] + least[i])
-            waiting[j] -= 1
-            if waiting[j] == 0:
-                ready.append(j)
-    return longest

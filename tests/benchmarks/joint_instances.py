@@ -201,7 +201,7 @@ def instances() -> tuple[Instance, ...]:
     some in inference; each size with a seed of its own."""
     found = []
     for number, family in enumerate(FAMILIES):
-        for k, size in enumerate((8, 10, 12, 14)):
+        for k, size in enumerate((8, 12, 16, 20)):
             for j, (devices, links, capped) in enumerate(SETTINGS):
                 seed = 100 * number + 10 * k + j
                 found.append(Instance(family, size, True, devices, links, capped, seed))
