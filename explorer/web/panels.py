@@ -106,7 +106,7 @@ def why_panel(plan: Mapping[str, Any]) -> list[Component]:
             [html.Li([html.I(className=_part(p)), p["name"], html.B(p["text"])]) for p in told["parts"]],
             className="parts",
         ),
-        html.Div(told["binding"], className="bind"),
+        html.Div(told["binding"].replace(" %", "\u00a0%"), className="bind"),
         *_heaviest(told["heaviest"]),
         html.H2("Proved"),
         html.Div(

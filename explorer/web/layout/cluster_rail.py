@@ -1,0 +1,116 @@
+"""The cluster in the left rail: how many devices of which kind, and what carries their transfers."""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+
+from dash import html
+from dash.development.base_component import Component
+
+from explorer.accelerators import kinds_text
+from explorer.settings import MemoryModel, Settings
+from explorer.view.session import Session
+from explorer.view.text import GIB
+from explorer.web import ids
+from explorer.web.backend import Catalogue
+from explorer.web.layout.rail import AUTO, number, row, section, select, short_select, slider
+
+NONE = "none"
+SLIDER_DEVICES = 16
+DEFAULT_DEVICES = 4
+WIDTH = 118
+"""Pixels of the rarer controls."""
+PER_NODE = {"auto": "1 node", "2": "2/node", "4": "4/node", "8": "8/node"}
+WIRES = {AUTO: "auto", "dedicated": "one a pair", "shared": "shared wire"}
+TRANSFERS = {
+    AUTO: "auto",
+    "links": "on links",
+    "lane": "one channel",
+    "duplex": "each way",
+    "blocking": "blocking",
+}
+MEMORY_MODELS = {"peak": "at the peak", "static": "to the sum"}
+
+
+def cluster(catalogue: Catalogue, session: Session) -> Component:
+    settings = session.settings
+    kinds = [k.name for k in catalogue.kinds]
+    kind, second, devices = _mix(settings.device_kind, settings.devices or DEFAULT_DEVICES, kinds[0])
+    if kind not in kinds:  # a mix of more than two that a link names
+        kinds.append(kind)
+    own = next((k.memory_bytes for k in catalogue.kinds if k.name == kind), 16 * GIB)
+    top = math.log2(own / GIB)
+    cap = min(top, math.log2(settings.memory_bytes / GIB)) if isinstance(settings.memory_bytes, float) else top
+    return section(
+        "Cluster",
+        [
+            slider(
+                "GPUs",
+                ids.DEVICES_VALUE,
+                str(devices),
+                id=ids.DEVICES,
+                min=1,
+                max=max(SLIDER_DEVICES, devices),
+                step=1,
+                value=devices,
+            ),
+            slider(
+                "Memory per GPU",
+                ids.MEMORY_VALUE,
+                "",
+                id=ids.MEMORY,
+                min=min(0.0, math.floor(cap)),
+                max=top,
+                step=0.0625,
+                value=cap,
+            ),
+            html.Div(
+                [
+                    select(ids.KIND, kind, {name: name for name in kinds}, "Device kind"),
+                    short_select(ids.PER_NODE, str(settings.devices_per_node or "auto"), PER_NODE, "GPUs per node"),
+                ],
+                className="pairing",
+            ),
+            _more_cluster(settings, kinds, second),
+        ],
+    )
+
+
+def _mix(kinds: str | tuple[str, ...] | None, devices: int, usual: str) -> tuple[str, tuple[str, int], int]:
+    """(first kind, (second kind or "none", how many of it), devices). A mix of more is one kind by its text."""
+    if not isinstance(kinds, tuple):
+        return kinds or usual, (NONE, 0), devices
+    runs = [(kind, len(list(run))) for kind, run in groupby(kinds)]
+    if len(runs) == 2:
+        return runs[0][0], runs[1], len(kinds)
+    return (runs[0][0] if len(runs) == 1 else kinds_text(kinds)), (NONE, 0), len(kinds)
+
+
+def _more_cluster(settings: Settings, kinds: list[str], second: tuple[str, int]) -> Component:
+    """What most clusters leave as it is: a second kind, CPUs, what carries transfers, and what a cap is for."""
+    static = settings.memory_model is MemoryModel.STATIC
+    bandwidth = settings.bandwidth_bytes_per_s
+    unusual = (settings.links, settings.transfers, settings.cpus, bandwidth) != (None,) * 4 or static
+    links = settings.links.value if settings.links else AUTO
+    transfers = settings.transfers.value if settings.transfers else AUTO
+    others = {NONE: "none", **{kind: kind for kind in kinds if "," not in kind}}
+    per_s = None if bandwidth is None else bandwidth / 1e9
+    rows = [
+        row("Links", select(ids.LINKS, links, WIRES, "Links", WIDTH)),
+        row("Bandwidth", number(ids.BANDWIDTH, "Bandwidth, GB/s", per_s, WIDTH, suffix=" GB/s", least=0.001)),
+        row("Transfers", select(ids.TRANSFERS, transfers, TRANSFERS, "Transfers", WIDTH)),
+        row(
+            "Cap applies",
+            select(ids.MEMORY_MODEL, settings.memory_model.value, MEMORY_MODELS, "What a cap applies to", WIDTH),
+        ),
+        row("CPUs", number(ids.CPUS, "CPUs", settings.cpus, WIDTH, whole=True, least=0)),
+        row("Mixed with", select(ids.KIND_TWO, second[0], others, "Second device kind", WIDTH)),
+        row(
+            "of which",
+            number(ids.KIND_TWO_COUNT, "GPUs of the second kind", second[1] or None, WIDTH, True, placeholder="half"),
+        ),
+    ]
+    return html.Details(
+        [html.Summary("Links, CPUs, memory"), *rows], className="more", open=unusual or second[0] != NONE
+    )
