@@ -39,10 +39,10 @@ class Send:
 def take_turns(program: PassProgram, sends: Sequence[Send]) -> None:
     """Of two transfers on one link, one after the other, unless the graph tells their order."""
     for one, other in itertools.combinations(sends, 2):
+        program.check()
         shared = sorted(set(one.uses) & set(other.uses))
         if not shared or _ordered(program, one, other) or _ordered(program, other, one):
             continue
-        program.check()
         order: int | None = None
         for link in shared:
             if never_both(one, other, link):
@@ -50,7 +50,8 @@ def take_turns(program: PassProgram, sends: Sequence[Send]) -> None:
             # 1 where both use the link, 0 or -1 elsewhere
             both = [(v, 1.0) for v in (*one.uses[link], *other.uses[link])], -1.0
             big = program.most - other.head, program.most - one.head
-            order = program.first((one.start, (one.delay, 0.0)), (other.start, (other.delay, 0.0)), both, big, order)
+            first, second = ((send.start, (send.moves[link], 0.0)) for send in (one, other))
+            order = program.first(first, second, both, big, order)
         if order is not None:
 
             def fill(

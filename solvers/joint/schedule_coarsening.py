@@ -9,7 +9,7 @@ up and every step inside a pair one down, so each edge would be such an edge.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,22 +46,26 @@ Edges = Mapping[tuple[int, int], float]
 """(cluster, cluster after it) -> seconds of what the one sends the other."""
 
 
-def coarsened(model: PassModel, target: int = TARGET) -> Clusters:
+def coarsened(model: PassModel, target: int = TARGET, check: Callable[[], None] = lambda: None) -> Clusters:
     """About ``target`` clusters of the model's operators, more where the caps allow no fewer.
 
     No cluster of several operators has more work than `cluster_cap_s`, no unit more than its share of work and
     of memory, and no groups are tied that may not run on the same devices. Pairs come first that make no path
     longer, of these those that share a device already (so the backward operators are joined as the forward ones
     were), then those with the most seconds of transfer, less what they lengthen paths, / sqrt(1 + work).
+    ``check`` is called often.
     """
     load = model.mean_s
     cap_s = cluster_cap_s(float(load.sum()), target)
     edges, group_of = edges_of(model), model.group_of.tolist()
-    share, largest_share = _unit_share(model, cap_s), 1 / model.devices
     total_s = float(load.sum())
+    of_groups = np.bincount(model.group_of, load)
+    largest_share = max(1 / model.devices, float(of_groups.max()) / total_s) if total_s > 0 else 1.0
+    share = _unit_share(model, cap_s)
     path_s = LONGER * max(total_s / model.devices, _critical_s(model, load))
     while True:
-        label = joined(edges, load.tolist(), group_of, _units(model, share), target, cap_s, path_s)
+        units = _units(model, share)
+        label = joined(edges, load.tolist(), group_of, units, target, cap_s, path_s, check)
         if len(set(label)) <= NEAR * target or (share >= largest_share and path_s >= total_s):
             return clustered(model, label)
         share, path_s = min(LOOSER * share, largest_share), LOOSER * path_s
@@ -160,6 +164,7 @@ def joined(
     target: int,
     cap_s: float,
     path_s: float = math.inf,
+    check: Callable[[], None] = lambda: None,
 ) -> list[int]:
     """A label for every node of an acyclic graph, the same for those that are joined; their quotient is acyclic.
 
@@ -175,6 +180,7 @@ def joined(
     edges = dict(edges)
     left = count
     while left > target:
+        check()
         most = max(1, math.ceil((left - target) * ROUND_SHARE))
         pairs = _pairs(edges, load, root, units, (cap_s, path_s), mean_s, most)
         if not pairs:

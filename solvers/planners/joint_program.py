@@ -70,7 +70,7 @@ class PestoProgram:
             # Nothing fits that the program takes to fit: what is saved for the backward pass is held, too.
             self._search(fine, fine.held_bytes, offers, known, claim=False)
             return False
-        joined = coarsened(model, self.clusters)
+        joined = coarsened(model, self.clusters, monitor.check)
         for nbytes in (joined.held_bytes, joined.static_bytes):
             self._search(joined, nbytes, offers, known, claim=False)
             if monitor.best is not None:
@@ -196,6 +196,9 @@ def offer(clusters: Clusters, offers: Offers, place: Sequence[int], start_s: Seq
     order = in_order_of(clusters, began)
     turn = np.empty(len(clusters))
     turn[order] = np.arange(len(clusters))
+    offers.monitor.check()
     offers.ordered(groups, sequences(clusters, place, order))
+    offers.monitor.check()
     offers.ranked(groups, turn[clusters.cluster_of])
+    offers.monitor.check()
     offers.ranked(groups, offers.simulator.placed_rank(groups))
