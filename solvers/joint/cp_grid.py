@@ -114,8 +114,13 @@ def _rows(clusters: Clusters) -> list[tuple[list[int], list[int | None]]]:
         return []
     unit = float(finite.max()) / MEMORY_SCALE
     caps = [math.floor(c / unit) if math.isfinite(c) else None for c in cap.tolist()]
-    held = [model.static_bytes + extra for extra in (np.zeros(len(model.groups)), *_moments(model))]
-    shares = [np.floor(np.bincount(clusters.unit_of_group, h, clusters.units) / unit) for h in held]
+    held = [clusters.held_bytes]  # clusters bound nothing, so the estimate may be too high
+    if clusters.is_fine:
+        held = [clusters.static_bytes]
+        held += [
+            clusters.static_bytes + np.bincount(clusters.unit_of_group, m, clusters.units) for m in _moments(model)
+        ]
+    shares = [np.floor(nbytes / unit) for nbytes in held]
     return [(share.astype(np.int64).tolist(), caps) for share in shares]
 
 

@@ -21,9 +21,10 @@ from solvers.joint.model import pass_model
 from solvers.joint.schedule_coarsening import coarsened
 from solvers.joint.simulator import Simulator
 from solvers.planners.joint_exact import JointCP, one_by_one_s
-from solvers.problem import ComputeTable, Contiguity, Execution, Objective
+from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Optimizer
 from solvers.result import Status
 from solvers.solve import solve
+from tests.benchmarks.joint_instances import Instance, make
 from tests.instances import devices, forward_graph, problem, training_graph
 from tests.solvers.pass_oracle import best_makespan_s, pass_problem
 from tests.solvers.test_operator_pass import random_pass
@@ -210,6 +211,20 @@ def test_clusters_claim_nothing_but_find_a_plan():
     payload = payload_of(clusters, least_s=0.0, most_s=100.0)
     start = in_turn(clusters, payload, np.zeros(clusters.units, np.int64), range(len(clusters)))
     assert start["makespan"] * payload["unit_s"] == pytest.approx(16.0)
+
+
+def test_clusters_are_placed_by_an_estimate_of_the_peak():
+    graph = training_graph([(i, i + 1) for i in range(5)], 6, nbytes=1.0, param_bytes=2.0, saved=3.0)
+    p = problem(graph, [1.0] * 12, 2, memory=50.0, training=True, optimizer=Optimizer.SGD, **PASS)
+    clusters = coarsened(pass_model(p), 4)
+    ((share, caps),) = payload_of(clusters, least_s=0.0, most_s=1.0)["rows"]
+    assert sum(share) / caps[0] * 50 == pytest.approx(6 * (2 * 2 + 3), rel=1e-6)
+
+
+def test_the_same_seed_and_work_give_the_same_plan():
+    p = make(Instance("layered", 6, True, 2, "PCIe", False, 3))
+    one, other = (solve(p, JointCP(work=0.3), time_limit_s=120, seed=1) for _ in range(2))
+    assert (one.plan, one.objective_s, one.bound_s) == (other.plan, other.objective_s, other.bound_s)
 
 
 def test_devices_are_alike_where_exchanging_them_changes_nothing():
