@@ -83,16 +83,19 @@ def within_memory(
 
 def _timed(simulator: Simulator, found: Scheduled | Ints, order: Order) -> Timed | None:
     if isinstance(found, Scheduled) and order == "own":
-        seconds = simulator.in_order_s(found.place, found.sequences)
+        place, sequences = found.place, found.sequences
         rank = np.zeros(simulator.model.operators)
-        for sequence in found.sequences:
+        for sequence in sequences:
             rank[sequence] = np.arange(len(sequence))
-        place = found.place
     else:
         place = found.place if isinstance(found, Scheduled) else found
         rank = simulator.placed_rank(place)
-        seconds = simulator.by_rank_s(place, rank)
-    return Timed(place, rank, simulator.sequences(), seconds, _excess(simulator)) if seconds < np.inf else None
+        if not simulator.by_rank_s(place, rank) < np.inf:
+            return None
+        sequences = simulator.sequences()
+    # A plan says no more than orders: where transfers share a wire, they may go otherwise than by rank.
+    seconds = simulator.in_order_s(place, sequences)
+    return Timed(place, rank, sequences, seconds, _excess(simulator)) if seconds < np.inf else None
 
 
 def _excess(simulator: Simulator) -> Floats:

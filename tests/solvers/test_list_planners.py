@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from solvers.cluster import Device, uniform_cluster
 from solvers.favourites import FavouriteProgram
 from solvers.graph import Amount
 from solvers.joint.model import pass_model
@@ -21,7 +22,7 @@ from solvers.planners.layer_split import LayerSplit
 from solvers.planners.m_etf import METF
 from solvers.planners.m_sct import MSCT
 from solvers.planners.m_topo import MTopo
-from solvers.problem import Contiguity, Execution, Objective, Transfers
+from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
 from solvers.solve import solve
 from solvers.verify import verify
 from tests.instances import forward_graph, problem, training_graph
@@ -152,6 +153,17 @@ def test_layers_that_hold_much_are_spread_by_memory():
     result = solve(p, LayerSplit())
     assert result.plan is not None
     assert [result.plan.placement()[o] for o in range(4)] == [(0,), (0,), (1,), (1,)]
+
+
+def test_a_device_that_is_twice_as_fast_gets_twice_the_layers():
+    graph = forward_graph([(i, i + 1) for i in range(5)], 6)
+    cluster = uniform_cluster((Device("slow", "slow"), Device("fast", "fast")), 1.0)
+    seconds = {"slow": np.full((6, 1), 2.0), "fast": np.full((6, 1), 1.0)}
+    p = Problem(graph, cluster, ComputeTable((1,), seconds), training=False, **PASS)
+    result = solve(p, LayerSplit(fewer=False))
+    assert result.plan is not None
+    assert [result.plan.placement()[o] for o in range(6)] == [(0,), (0,), (1,), (1,), (1,), (1,)]
+    assert solve(p, HEFT()).objective_s == 6  # a chain gains nothing from the slow one
 
 
 def test_without_a_link_they_find_one_device_or_nothing():

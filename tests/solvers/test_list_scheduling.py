@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from solvers.balanced_cut import balanced_cut
-from solvers.cluster import Device, uniform_cluster
+from solvers.cluster import Device, Wires, uniform_cluster
+from solvers.evaluate import judge
 from solvers.graph import Amount, Operator, OpGraph, Tensor
 from solvers.joint.model import pass_model
+from solvers.joint.plans import plan_of
 from solvers.joint.simulator import Simulator
 from solvers.kernels.list_etf import DONE, etf_state, schedule
 from solvers.kernels.list_heft import heft_state, schedule_ranked, upward_s
@@ -25,7 +28,9 @@ from solvers.list_scheduling.jobs import held_bytes, jobs_of
 from solvers.list_scheduling.layers import layer_split
 from solvers.list_scheduling.seeds import seeds
 from solvers.list_scheduling.topological import m_topo
-from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Problem
+from solvers.list_scheduling.within_memory import within_memory
+from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
+from solvers.simulate import simulate
 from tests.instances import forward_graph, problem
 from tests.random_problems import random_problem
 from tests.solvers.test_operator_pass import random_pass
@@ -334,6 +339,28 @@ def test_every_schedule_keeps_groups_together_where_they_are_allowed_and_is_no_d
                 assert (np.bincount(answer.place, held, model.devices) <= caps * (1 + 1e-9)).all()
                 assert simulator.in_order_s(answer.place, answer.sequences) < np.inf
     assert scheduled > 2000
+
+
+def test_what_is_timed_is_what_the_plan_is_judged_by():
+    """On a wire that all share, a plan's transfers go by their readers' places in the orders, not by ranks."""
+    by_rank_differs = 0
+    for seed in range(40):
+        p = random_problem(seed, 12, max_replicas=1, training=True, **PASS)
+        if seed % 2:
+            wire = uniform_cluster(p.cluster.devices, 1.0, 0.0, Wires.SHARED)
+            p = replace(p, cluster=wire, transfers=Transfers.LINKS)
+        model = pass_model(p)
+        simulator = Simulator(model)
+        jobs = jobs_of(model, apart(model), contract=False)
+        split = partial(layer_split, model, model.groups, devices=range(model.devices), transfers=False)
+        for scheduler, order in ((partial(heft, jobs, channel="free", check=never), "own"), (split, "rank")):
+            timed = within_memory(simulator, scheduler, order, never)
+            if timed is not None:
+                plan = plan_of(model, timed.place, timed.sequences)
+                assert timed.makespan_s == pytest.approx(simulate(p, plan).makespan_s, rel=1e-12)
+                assert timed.fits == (judge(p, plan).violation == "")
+                by_rank_differs += order == "rank" and simulator.by_rank_s(timed.place, timed.rank) != timed.makespan_s
+    assert by_rank_differs, "no instance told them apart"
 
 
 def test_seeds_are_placements_that_run_and_fit_where_memory_is_plenty():
