@@ -18,6 +18,9 @@ from solvers.kernels.operator_anneal import (
     BEST_EXCESS,
     COOLING,
     COST,
+    ORDER,
+    PATHS,
+    RANKS,
     TEMPERATURE,
     Level,
     Walker,
@@ -50,6 +53,13 @@ RANK_HEAT = 0.001
 """First temperature while priorities change, as a share of the makespan."""
 
 
+ORDER_HEAT = 0.01
+"""First temperature while orders change, as a share of the makespan."""
+
+FEW_GROUPS = 60
+"""With at most so many groups most of the effort goes into orders."""
+
+
 @dataclass(frozen=True)
 class Found:
     """A placement with sequences: seconds in exactly that order, and the memory beyond all caps as a share."""
@@ -70,12 +80,22 @@ def default_evaluations(model: PassModel) -> int:
 
 @dataclass
 class Lane:
-    """A placement with priorities that the search improves: cost in seconds, with what its excess adds."""
+    """A placement with priorities that the search improves: cost in seconds, with what its excess adds.
+
+    ordered: the best known with a fixed order instead, which the annealing of orders goes on from.
+    """
 
     place: Ints
     rank: Floats
-    cost: float
-    excess: float
+    line: Ints
+    cost: float = math.inf
+    excess: float = math.inf
+    ordered: Lane | None = None
+
+    @property
+    def worth(self) -> tuple[float, float]:
+        own = self.excess, self.cost
+        return own if self.ordered is None else min(own, self.ordered.worth)
 
 
 class Search:
@@ -98,8 +118,8 @@ class Search:
     def start(self, place: Ints, rank: Floats | None = None) -> Found | None:
         """Add a placement, with its priorities or by its paths, to those to improve; returns it if it is the best."""
         level = self.levels[-1]
-        lane = Lane(place, np.zeros(self.model.operators) if rank is None else rank, math.inf, math.inf)
-        self._run(lane, level, 0, rank is not None)
+        lane = Lane(place, np.zeros(self.model.operators) if rank is None else rank, self.simulator.order.copy())
+        self._run(lane, level, 0, PATHS if rank is None else RANKS)
         if math.isinf(lane.cost) or any(np.array_equal(lane.place, other.place) for other in self.lanes):
             return None
         self.lanes.append(lane)
@@ -116,7 +136,7 @@ class Search:
     def run(self, evaluations: int) -> Iterator[Found]:
         """Anneal the best lanes, then the better half of them for twice as long, and so on; the last one, in ever
         longer rounds, until so many placements are timed. Yields what is better than all before."""
-        lanes = sorted(self.lanes, key=lambda lane: (lane.excess, lane.cost))[:LANES]
+        lanes = sorted(self.lanes, key=lambda lane: lane.worth)[:LANES]
         size = FIRST_ROUND
         while evaluations > 0 and lanes:
             for lane in lanes:
@@ -125,20 +145,49 @@ class Search:
                     now = evaluations
                 yield from self._round(lane, now)
                 evaluations -= now
-            lanes = sorted(lanes, key=lambda lane: (lane.excess, lane.cost))[: max(1, len(lanes) // 2)]
+            lanes = sorted(lanes, key=lambda lane: lane.worth)[: max(1, len(lanes) // 2)]
             size *= 2
 
     def _round(self, lane: Lane, evaluations: int) -> Iterator[Found]:
-        """Anneal all levels from the coarsest to single groups, then priorities, each from the lane's best."""
-        shares = [1.0] * len(self.levels) + [len(self.levels) / 3]
+        """Anneal all levels from the coarsest to single groups, then priorities, then orders, each from the lane's
+        best."""
+        few = len(self.model.groups) <= FEW_GROUPS
+        count = len(self.levels)
+        shares = [1.0] * count + [count / 6, 2.0 * count if few else count / 6]
         for number, share in enumerate(shares):
-            level = self.levels[min(number, len(self.levels) - 1)]
-            count = round(evaluations * share / sum(shares))
-            if count > 0:
-                self._run(lane, level, count, number == len(self.levels))
+            level = self.levels[min(number, count - 1)]
+            tries = round(evaluations * share / sum(shares))
+            if tries == 0:
+                continue
+            if number <= count:
+                self._run(lane, level, tries, PATHS if number < count else RANKS)
                 found = self._improved(lane)
-                if found is not None:
-                    yield found
+            else:
+                found = self._in_order(lane, level, tries)
+            if found is not None:
+                yield found
+
+    def _in_order(self, lane: Lane, level: Level, tries: int) -> Found | None:
+        """Anneal orders, from the lane's best order or its best list schedule."""
+        simulator = self.simulator
+        own = self.exact(lane.place, lane.rank)
+        simulator.by_rank_s(lane.place, lane.rank)
+        line = np.argsort(simulator.state.sequence, kind="stable")
+        ordered = lane.ordered
+        if ordered is None or (own is not None and (own.excess, own.seconds) < (ordered.excess, ordered.cost)):
+            ordered = Lane(lane.place.copy(), lane.rank.copy(), line)
+        self._run(ordered, level, tries, ORDER)
+        if math.isinf(ordered.cost):
+            return None
+        lane.ordered = ordered
+        place = ordered.place[self.model.group_of]
+        sequences = [[o for o in ordered.line.tolist() if place[o] == d] for d in range(self.model.devices)]
+        seconds = simulator.in_order_s(ordered.place, sequences)
+        found = Found(seconds, 0.0 if simulator.fits() else 1.0, ordered.place.copy(), sequences)
+        if math.isinf(seconds) or not found.beats(self.best):
+            return None
+        self.best = found
+        return found
 
     def _improved(self, lane: Lane) -> Found | None:
         found = self.exact(lane.place, lane.rank)
@@ -158,24 +207,26 @@ class Search:
         excess = 0.0 if self.simulator.fits() else 1.0
         return Found(seconds, excess, place.copy(), sequences)
 
-    def _run(self, lane: Lane, level: Level, count: int, ranked: bool) -> None:
+    def _run(self, lane: Lane, level: Level, count: int, mode: int) -> None:
         arrays, state, order = self.model.arrays, self.simulator.state, self.simulator.order
         walker = self._walker(level, lane)
-        begin(arrays, state, order, level, walker, ranked)
+        begin(arrays, state, order, level, walker, mode)
         figures = walker.figures
         scale = min(figures[BEST], figures[COST])
-        figures[TEMPERATURE] = (RANK_HEAT if ranked else HEAT) * (scale if math.isfinite(scale) else 0.0)
+        figures[TEMPERATURE] = (RANK_HEAT if mode == RANKS else ORDER_HEAT if mode == ORDER else HEAT) * (
+            scale if math.isfinite(scale) else 0.0
+        )
         figures[COOLING] = COLD ** (1 / max(1, count))
         while count > 0:
             now = min(count, self._slice)
             before = time.perf_counter()
-            anneal(arrays, state, order, level, walker, ranked, now)
+            anneal(arrays, state, order, level, walker, mode, now)
             took = time.perf_counter() - before
             count -= now
             # How long a slice is decides nothing: the next goes on where this one ends.
             self._slice = max(1, min(4 * self._slice, int(self._slice * SLICE_S / max(took, 1e-6))))
             self.between()
-        lane.place, lane.rank = walker.best_place, walker.best_rank
+        lane.place, lane.rank, lane.line = walker.best_place, walker.best_rank, walker.best_line
         lane.cost, lane.excess = float(figures[BEST]), float(figures[BEST_EXCESS])
 
     def _walker(self, level: Level, lane: Lane) -> Walker:
@@ -188,6 +239,7 @@ class Search:
             rank=lane.rank.copy(), held=np.zeros(model.devices), best_place=lane.place.copy(),
             best_rank=lane.rank.copy(), figures=figures, random=self.random, tail=np.zeros(model.operators),
             follow=np.full(model.operators, -1, np.int64), nothing=np.zeros(0),
+            line=lane.line.copy(), best_line=lane.line.copy(),
         )  # fmt: skip
 
 

@@ -23,10 +23,16 @@ SWAP = 0.15
 """Share of moves that send something back in exchange, besides those into a full device."""
 TRIES = 20
 """How often a random edge or partner that will not do is drawn anew."""
+REACH = 0.25
+"""How far along the line an operator moves at most, as a share of it."""
 SLACK = 1e-9
 """Relative excess over a cap that is rounding, as in `solvers.evaluate`."""
 PENALTY = 20.0
 """Makespans that all memory of the cluster in excess is worth."""
+
+PATHS, RANKS, ORDER = range(3)
+"""Who goes first: by the longest path to the end, by ranks that the search changes, or a fixed order per device,
+in which a device may wait for what is worth it."""
 
 COST, BEST, EXCESS, BEST_EXCESS, TEMPERATURE, COOLING = range(6)
 """Places in the figures of a `Walker`: cost of where it stands and of the best, each in seconds with what its
@@ -55,7 +61,8 @@ class Level(NamedTuple):
 class Walker(NamedTuple):
     """Where a search stands: place, best_place: [groups]; unit_place: [units]; rank, best_rank, tail:
     [operators]; held: [devices] by `Level.held`; figures as above; random: the state of the generator.
-    follow: all NONE. nothing: of no size."""
+    line, best_line: all operators in the order that fixes those of the devices, [operators]. follow: NONE
+    everywhere, but with a fixed order. nothing: of no size."""
 
     place: Ints
     unit_place: Ints
@@ -68,6 +75,8 @@ class Walker(NamedTuple):
     tail: Floats
     follow: Ints
     nothing: Floats
+    line: Ints
+    best_line: Ints
 
 
 @njit(cache=True)
@@ -104,25 +113,43 @@ def excess_share(a: PassArrays, s: PassState) -> float:
 
 
 @njit(cache=True)
-def timed(a: PassArrays, s: PassState, order: Ints, w: Walker, ranked: bool, limit: float) -> float:
-    """Seconds of where the walker stands, inf beyond the limit; by the path to the end unless ``ranked``."""
+def _lined_up(a: PassArrays, w: Walker) -> None:
+    """Write the sequence of every device that ``line`` gives into ``rank`` and ``follow``."""
+    line, place, rank, follow, group_of = w.line, w.place, w.rank, w.follow, a.group_of
+    last = np.full(len(w.held), NONE)
+    count = np.zeros(len(w.held))
+    for i in line:
+        d = place[group_of[i]]
+        rank[i] = count[d]
+        count[d] += 1
+        if last[d] != NONE:
+            follow[last[d]] = i
+        follow[i] = NONE
+        last[d] = i
+
+
+@njit(cache=True)
+def timed(a: PassArrays, s: PassState, order: Ints, w: Walker, mode: int, limit: float) -> float:
+    """Seconds of where the walker stands, inf beyond the limit."""
     place, rank, tail, follow, nothing = w.place, w.rank, w.tail, w.follow, w.nothing
     tails_s(a, order, nothing, nothing, place, True, tail)
-    if not ranked:
+    if mode == PATHS:
         for i in range(len(rank)):
             rank[i] = -tail[i]
+    elif mode == ORDER:
+        _lined_up(a, w)
     return run_pass(a, s, place, rank, follow, tail, limit)
 
 
 @njit(cache=True)
-def begin(a: PassArrays, s: PassState, order: Ints, level: Level, w: Walker, ranked: bool) -> None:
-    """Fill in all that follows from ``place`` and, if ``ranked``, ``rank``; the best becomes where it stands if
-    that is better."""
+def begin(a: PassArrays, s: PassState, order: Ints, level: Level, w: Walker, mode: int) -> None:
+    """Fill in all that follows from ``place`` and, by ``mode``, ``rank`` or ``line``; the best becomes where it
+    stands if that is better."""
     w.held[:] = 0.0
     for unit in range(len(w.unit_place)):
         w.unit_place[unit] = w.place[level.member[level.member_start[unit]]]
         w.held[w.unit_place[unit]] += level.held[unit]
-    seconds = timed(a, s, order, w, ranked, np.inf)
+    seconds = timed(a, s, order, w, mode, np.inf)
     w.figures[EXCESS] = excess_share(a, s) if seconds < np.inf else np.inf
     w.figures[COST] = seconds * (1 + PENALTY * w.figures[EXCESS]) if seconds < np.inf else np.inf
     _keep(w)
@@ -138,6 +165,7 @@ def _keep(w: Walker) -> None:
         figures[BEST], figures[BEST_EXCESS] = figures[COST], figures[EXCESS]
         w.best_place[:] = w.place
         w.best_rank[:] = w.rank
+        w.best_line[:] = w.line
 
 
 @njit(cache=True)
@@ -196,22 +224,52 @@ def _drawn(level: Level, w: Walker) -> tuple[int, int]:
 
 
 @njit(cache=True)
-def anneal(a: PassArrays, s: PassState, order: Ints, level: Level, w: Walker, ranked: bool, evaluations: int) -> None:
+def _turn(line: Ints, start: int, stop: int) -> None:
+    """Take what is at ``start`` to ``stop``; what lies between moves up."""
+    moved = line[start]
+    step = 1 if stop > start else -1
+    for k in range(start, stop, step):
+        line[k] = line[k + step]
+    line[stop] = moved
+
+
+@njit(cache=True)
+def _reordered(a: PassArrays, s: PassState, order: Ints, w: Walker, mode: int, limit: float) -> None:
+    """Change the rank of an operator, or its place in the line, and keep that if it costs at most ``limit``."""
+    i = below(w.random, len(w.rank))
+    if mode == RANKS:
+        before = w.rank[i]
+        w.rank[i] += (uniform(w.random) - 0.5) * 0.1 * w.figures[COST]
+        if not _accepted(a, s, order, w, mode, limit):
+            w.rank[i] = before
+        return
+    far = 1 + int(uniform(w.random) ** 3 * REACH * len(w.line))
+    to = min(len(w.line) - 1, max(0, i + far if uniform(w.random) < 0.5 else i - far))
+    if to == i:
+        return
+    _turn(w.line, i, to)
+    if not _accepted(a, s, order, w, mode, limit):
+        _turn(w.line, to, i)
+
+
+@njit(cache=True)
+def anneal(a: PassArrays, s: PassState, order: Ints, level: Level, w: Walker, mode: int, evaluations: int) -> None:
     """Try so many moves; what is left in ``w`` goes on with the next call as if it were one.
 
-    A move takes a unit to another device, mostly along an edge that is cut, or swaps two. ranked: priorities
-    stay as they are instead of following the placement, and most moves change one of them.
+    A move takes a unit to another device, mostly along an edge that is cut, or swaps two; unless priorities
+    follow the placement, more moves change them.
     """
     figures, random, unit_place = w.figures, w.random, w.unit_place
+    reorders = 0.0
+    if mode == RANKS:
+        reorders = 0.85
+    elif mode == ORDER:
+        reorders = 0.65
     for _ in range(evaluations):
         figures[TEMPERATURE] *= figures[COOLING]
         limit = figures[COST] - figures[TEMPERATURE] * np.log(1.0 - uniform(random))
-        if ranked and uniform(random) < 0.85:
-            i = below(random, len(w.rank))
-            before = w.rank[i]
-            w.rank[i] += (uniform(random) - 0.5) * 0.1 * figures[COST]
-            if not _accepted(a, s, order, w, ranked, limit):
-                w.rank[i] = before
+        if mode != PATHS and uniform(random) < reorders:
+            _reordered(a, s, order, w, mode, limit)
             continue
         unit, target = _drawn(level, w)
         if unit == NONE:
@@ -226,16 +284,16 @@ def anneal(a: PassArrays, s: PassState, order: Ints, level: Level, w: Walker, ra
         _put(level, w, unit, target)
         if other != NONE:
             _put(level, w, other, source)
-        if not _accepted(a, s, order, w, ranked, limit):
+        if not _accepted(a, s, order, w, mode, limit):
             _put(level, w, unit, source)
             if other != NONE:
                 _put(level, w, other, target)
 
 
 @njit(cache=True)
-def _accepted(a: PassArrays, s: PassState, order: Ints, w: Walker, ranked: bool, limit: float) -> bool:
+def _accepted(a: PassArrays, s: PassState, order: Ints, w: Walker, mode: int, limit: float) -> bool:
     """Time where the walker stands now and stay there if its cost is at most ``limit``."""
-    seconds = timed(a, s, order, w, ranked, limit)
+    seconds = timed(a, s, order, w, mode, limit)
     if not seconds <= limit or seconds == np.inf:
         return False
     excess = excess_share(a, s)
