@@ -62,6 +62,16 @@ def test_planners_are_compared_and_the_plan_of_any_can_be_shown(real):
     assert lanes(real) == {"GPU 0", "GPU 1"}
 
 
+def test_single_operators_are_placed_while_the_curve_of_the_search_grows(real):
+    real.open("model=rnnlm-small&objective=makespan&planner=joint&devices=2&time_limit=3")
+    assert real.state in ("optimal", "feasible")
+    assert "Step " in real.text("why")
+    assert "plan" in real.text("search-mini")
+    real.click("#gantt-path")
+    path = "return document.getElementById('gantt').layout.shapes.some((s) => s.name === 'path')"
+    real.until(lambda: real.js(path))
+
+
 def test_the_web_process_does_not_import_torch():
     import subprocess
     import sys
