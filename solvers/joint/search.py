@@ -40,7 +40,7 @@ FIRST_ROUND = 1_000
 LANES = 8
 """Most placements that the first rounds start from."""
 
-MOST_WORK, OVERHEAD = 60_000_000, 500
+MOST_WORK, OVERHEAD = 120_000_000, 1000
 """Operators timed in a whole search, and how many of them an evaluation costs besides its own."""
 
 HEAT = 0.015
