@@ -15,6 +15,7 @@ from solvers.list_scheduling.grouping import apart, co_placed, heavy
 from solvers.list_scheduling.heft import heft
 from solvers.list_scheduling.jobs import held_bytes, jobs_of
 from solvers.list_scheduling.layers import ROUNDING, layer_split
+from solvers.list_scheduling.modules import split_by_modules
 from solvers.list_scheduling.topological import m_topo
 from solvers.list_scheduling.within_memory import Scheduler, within_memory
 
@@ -30,10 +31,11 @@ PARTS_PER_DEVICE = 8
 def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[Seed]:
     """(name, device of every group, rank of every operator) of each quick planner, the lowest rank first.
 
-    Single devices; splits of layers, by work and with transfers; m-TOPO; m-ETF and HEFT on single operators,
-    on co-placed and contracted ones, and on heavy groups. Of each the first whose simulated pass fits (see
-    `within_memory`); if none does, the last one, for a search to repair. The rank is by the longest path to
-    the end of the placement, or, marked "own order", the scheduler's own order, where that is faster.
+    Single devices; splits of layers, in topological order and module by module, by work and with transfers;
+    m-TOPO; m-ETF and HEFT on single operators, on co-placed and contracted ones, and on heavy groups. Of each
+    the first whose simulated pass fits (see `within_memory`); if none does, the last one, for a search to
+    repair. The rank is by the longest path to the end of the placement, or, marked "own order", the
+    scheduler's own order, where that is faster.
     Yields none that need a link that is not there; if nothing else is left, a split that disregards memory.
     Raises what ``check`` raises.
     """
@@ -61,6 +63,8 @@ def _schedulers(model: PassModel, check: Callable[[], None]) -> Iterator[tuple[s
     spread = model.problem.cluster.accelerators or tuple(range(model.devices))
     yield "layer split", lambda caps: layer_split(model, model.groups, caps, spread, transfers=False)
     yield "layer split with transfers", lambda caps: layer_split(model, model.groups, caps, spread, transfers=True)
+    yield "layer split by modules", lambda caps: split_by_modules(model, caps, spread, transfers=False)
+    yield "layer split by modules with transfers", lambda caps: split_by_modules(model, caps, spread, transfers=True)
     units = {
         "": apart(model),
         " of co-placed operators": co_placed(model, caps),

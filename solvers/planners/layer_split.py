@@ -18,6 +18,7 @@ from solvers.joint.model import pass_model
 from solvers.joint.plans import plan_of
 from solvers.joint.simulator import Simulator
 from solvers.list_scheduling.layers import layer_split
+from solvers.list_scheduling.modules import split_by_modules
 from solvers.list_scheduling.within_memory import Timed, within_memory
 from solvers.monitor import Monitor
 from solvers.planners.chain_dp import memory_shares, micro_batch_choices
@@ -32,7 +33,8 @@ class LayerSplit:
     Mirrors and co-located operators follow. The busiest part has the least work, in two readings: without
     transfers, and with those that cross its ends; the judge keeps the better. Memory is counted as what
     operators keep, for as many micro-batches as are in flight, and less of it is planned for where peaks break a
-    cap. A single pass of operators is list-scheduled by the longest path to the end, and, with ``fewer``, fewer
+    cap. A single pass of operators is list-scheduled by the longest path to the end; there the layers are also
+    taken module by module, since those of an unrolled model run side by side; and, with ``fewer``, fewer
     accelerators are tried too, as an expert would where a pass gains nothing from all of them.
     """
 
@@ -63,10 +65,12 @@ class LayerSplit:
         for count in range(len(devices), 0 if self.fewer else len(devices) - 1, -1):
             chosen = _fastest(model.seconds, devices, count)
             for transfers in (False, True) if count > 1 else (False,):
-                split = partial(layer_split, model, model.groups, devices=chosen, transfers=transfers)
-                timed = within_memory(simulator, split, "rank", monitor.check)
-                if timed is not None and timed.fits:
-                    found.append(timed)
+                in_time = partial(layer_split, model, model.groups, devices=chosen, transfers=transfers)
+                by_module = partial(split_by_modules, model, devices=chosen, transfers=transfers)
+                for split in (in_time, by_module) if count > 1 else (in_time,):
+                    timed = within_memory(simulator, split, "rank", monitor.check)
+                    if timed is not None and timed.fits:
+                        found.append(timed)
         for timed in sorted(found, key=lambda t: t.makespan_s):  # simulated as they are judged: the first is the best
             monitor.check()
             if monitor.offer(plan_of(model, timed.place, timed.sequences)) < math.inf:
