@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from solvers.cp_solver import cp_solver
+
 Message = dict[str, Any]
 
 SCALE = 1_000_000_000
@@ -48,9 +50,8 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
     slice_s = FIRST_SLICE_S
     while True:
         for nearby, limit_s in ((False, slice_s), (True, NEARBY * slice_s)):
-            solver = cp_model.CpSolver()
-            solver.parameters.num_workers = payload["workers"]
-            solver.parameters.random_seed = payload["seed"] = (payload["seed"] + 1) % 2**31
+            payload["seed"] = (payload["seed"] + 1) % 2**31
+            solver = cp_solver(payload["workers"], payload["seed"])
             solver.parameters.max_time_in_seconds = limit_s
             solver.parameters.use_lns_only = nearby
             if _solve(cp_model, solver, program, send):
@@ -105,8 +106,7 @@ def whole_bound(cp_model: Any, program: Packing) -> int:
     for cpu, terms in busy.items():
         model.add(sum(terms) <= count[cpu] * peak)
     model.minimize(peak)
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = given["workers"]
+    solver = cp_solver(given["workers"], 0)
     solver.parameters.max_time_in_seconds = FIRST_SLICE_S
     if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return 0

@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
      "solvers.stage_actions", "solvers.zero_bubble", "solvers.interleaving", "solvers.flight_room",
      "solvers.arrange", "solvers.own_order", "solvers.even_cuts",
      "solvers.eager_order", "solvers.drafts", "solvers.mapping", "solvers.effort", "solvers.pipelines", "solvers.piper",
-     "solvers.joint", "solvers.list_scheduling", "solvers.integer_program",
+     "solvers.joint", "solvers.list_scheduling", "solvers.integer_program", "solvers.cp_solver",
      "solvers.lowering",
      "solvers.memory", "solvers.load", "solvers.contiguity", "solvers.assemble",
      "solvers.simulate", "solvers.evaluate", "solvers.latency.model", "solvers.latency.plans", "solvers.bounds",

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+from solvers.cp_solver import cp_solver
 from solvers.joint.cp_paths import between, heads_and_tails, heaviest
 
 Message = dict[str, Any]
@@ -42,12 +43,7 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
     program = Program(cp_model, payload)
     if payload["start"] is not None:
         program.hint(payload["start"])
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = payload["workers"]
-    solver.parameters.random_seed = payload["seed"]
-    # In 9.15 the presolve of at-most-ones that share literals with sums may cut the optimum off
-    # (https://github.com/google/or-tools/issues/5293); at 0 it is left out.
-    solver.parameters.presolve_inclusion_work_limit = 0
+    solver = cp_solver(payload["workers"], payload["seed"])
     if payload["work"] is not None:
         solver.parameters.max_deterministic_time = payload["work"]
     for name, value in payload.get("parameters", {}).items():

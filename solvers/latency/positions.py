@@ -13,6 +13,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from solvers.cp_solver import cp_solver
+
 Message = dict[str, Any]
 
 SCALE = 1_000_000
@@ -37,9 +39,7 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
     program = Positions(cp_model, payload)
     if payload["start"] is not None:
         program.hint(payload["start"], payload["seed"])
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = payload["workers"]
-    solver.parameters.random_seed = payload["seed"]
+    solver = cp_solver(payload["workers"], payload["seed"])
     solver.parameters.linearization_level = 2
 
     class Told(cp_model.CpSolverSolutionCallback):
@@ -191,10 +191,8 @@ class Positions:
         for u, row in enumerate(self.at):
             for j, literal in enumerate(row):
                 self.model.add_hint(literal, int(position[u] == j))
-        first = self.cp.CpSolver()
+        first = cp_solver(1, seed)
         first.parameters.fix_variables_to_their_hinted_value = True
-        first.parameters.num_workers = 1
-        first.parameters.random_seed = seed
         first.parameters.max_time_in_seconds = 20.0
         if first.solve(self.model) in (self.cp.OPTIMAL, self.cp.FEASIBLE):
             values = list(first.response_proto.solution)
