@@ -77,6 +77,8 @@ def training(forward: Forward) -> Mirrored:
             dense = Amount(fixed=nbytes)
             gradient = _amount(forward, group, "sparse_gradient_bytes") if _is_sparse(forward, group) else dense
             tensors.append(Tensor(weight_gradient[group], (update[owner],), gradient))
+            if group in input_gradient:  # it reads the parameter, which the update overwrites
+                tensors.append(Tensor(input_gradient[group], (update[owner],)))
     return Mirrored(tuple(operators), tuple(tensors))
 
 

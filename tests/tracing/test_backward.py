@@ -43,8 +43,30 @@ def test_every_owner_of_parameters_has_one_update_and_receives_its_gradient(name
         # DLRM's bags have sparse gradients: the rows of the samples.
         sparse = graph.operators[owner].op_type == "aten.embedding_bag"
         assert sum(t.nbytes.fixed for t in mine) == (0 if sparse else graph.operators[owner].param_bytes)
-        assert mine
-        assert all(t.nbytes.at(1) > 0 for t in mine)
+        gradients = [t for t in received if graph.operators[t.producer].phase is Phase.BACKWARD_WEIGHT]
+        assert any(t in gradients for t in mine)
+        assert all(t.nbytes.at(1) > 0 for t in gradients)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_an_update_waits_for_every_gradient_that_reads_what_it_overwrites(name: str) -> None:
+    graph = demo(name).graph
+    waits = [
+        (i, graph.operators[reader].forward_of)
+        for i, o in enumerate(graph.operators)
+        if o.phase is Phase.BACKWARD_WEIGHT
+        for reader in graph.successors[i]
+    ]
+    inputs = {o.forward_of: i for i, o in enumerate(graph.operators) if o.phase is Phase.BACKWARD_INPUT}
+    updates = {o.forward_of: i for i, o in enumerate(graph.operators) if o.phase is Phase.UPDATE}
+    checked = 0
+    for weight, owner in waits:
+        home = graph.operators[weight].forward_of
+        if home in inputs:
+            between = [t for t in graph.outputs[inputs[home]] if updates[owner] in graph.tensors[t].consumers]
+            assert [graph.tensors[t].nbytes.at(8) for t in between] == [0]
+            checked += 1
+    assert checked
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -55,7 +77,8 @@ def test_gradients_mirror_forward_tensors(name: str) -> None:
     for tensor in graph.tensors:
         source = graph.operators[tensor.producer]
         if source.phase is Phase.BACKWARD_INPUT and tensor.consumers:
-            to = {graph.operators[c].forward_of for c in tensor.consumers}
+            readers = [graph.operators[c] for c in tensor.consumers]
+            to = {reader.forward_of for reader in readers if reader.phase is not Phase.UPDATE}
             assert {(target, tensor.nbytes, source.forward_of) for target in to} <= forward
 
 
