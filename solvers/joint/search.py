@@ -191,6 +191,7 @@ class Search:
 
     def _improved(self, lane: Lane) -> Found | None:
         found = self.exact(lane.place, lane.rank)
+        self.between()
         if found is None or not found.beats(self.best):
             return None
         self.best = found

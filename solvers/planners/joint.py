@@ -49,15 +49,20 @@ class Joint:
             monitor.check()
             found = search.start(place, rank)
             if found is not None:
-                monitor.offer(plan_of(model, found.place, found.sequences))
+                plan = plan_of(model, found.place, found.sequences)
+                monitor.check()
+                monitor.offer(plan)
         if monitor.is_proved():
             return False
         evaluations = self.evaluations or default_evaluations(model)
         monitor.begin(f"annealing placements, {evaluations:,} of them")
         for found in search.run(evaluations):
-            monitor.offer(plan_of(model, found.place, found.sequences))
+            plan = plan_of(model, found.place, found.sequences)
+            monitor.check()
+            monitor.offer(plan)
             if monitor.is_proved():
                 return False
+            monitor.check()
         if monitor.best is not None:
             monitor.begin("ruling out shorter passes")
             effort = min(BOUND_EFFORT, EFFORT_PER_EVALUATION * evaluations)
