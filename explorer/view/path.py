@@ -95,10 +95,11 @@ def heavy_words(heavy: Heavy, names: Sequence[str]) -> str:
 
 def sentence(parts: Sequence[Part], makespan_s: float, names: Sequence[str], shown: int = SHOWN) -> str:
     """ "Step 8.2 ms = GPU 0 compute 61 % + transfer GPU 0 → 1 12 % + GPU 1 compute 27 %": whole percents that
-    add up to 100, all after the first ``shown`` parts as one."""
+    add up to 100, all after the first ``shown`` parts as one, and none of 0."""
     if not parts or makespan_s <= 0:
         return f"Step {text.seconds(makespan_s)}"
     told = summed([(part_words(part, names), part.seconds / makespan_s) for part in parts], shown)
+    told = [(words, percent) for words, percent in told if percent > 0]
     return f"Step {text.seconds(makespan_s)} = " + " + ".join(f"{word} {percent} %" for word, percent in told)
 
 

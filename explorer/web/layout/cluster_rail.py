@@ -30,7 +30,7 @@ TRANSFERS = {
     "duplex": "each way",
     "blocking": "blocking",
 }
-MEMORY_MODELS = {"peak": "at the peak", "static": "to the sum"}
+MEMORY_MODELS = {"peak": "to peak", "static": "to sum"}
 
 
 def cluster(catalogue: Catalogue, session: Session) -> Component:
