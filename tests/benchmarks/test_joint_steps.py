@@ -24,6 +24,7 @@ from solvers.joint.simulator import Simulator
 from solvers.planners import PLANNERS
 from solvers.problem import Objective, Problem
 from solvers.solve import solve
+from solvers.warm import warm
 from tests.benchmarks.table import show
 from tests.solvers.msr_instances import SHARED
 
@@ -100,6 +101,7 @@ def step_s(problem: Problem, planner: str) -> tuple[float, float, float]:
 
 def test_step_time_of_every_planner():
     """Least step times are marked; "below" is (rival - joint) / rival, over the rivals that have a plan."""
+    warm()  # nobody waits for compilation twice
     rows, below = [], {}
     for model, devices, links, capped in cells():
         problem = asked(model, devices, links)
