@@ -200,7 +200,12 @@ def _between_operators(problem: Problem, lowered: TaskGraph, end_s: Sequence[flo
             continue
         unit = lowered.units[lowered.tasks[index].unit]
         samples = unit.micro_batch_size / len(unit.devices)
+        summed: set[int | None] = set()
         for t in graph.outputs[operator]:
+            group = graph.tensors[t].sum_group
+            if group is not None and group in summed:
+                continue  # added to another of the same sum as it was made
+            summed.add(group)
             readers = graph.tensors[t].consumers
             ends = [
                 end_s[task_of[reader, device]]

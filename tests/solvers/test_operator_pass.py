@@ -7,12 +7,14 @@ import random
 import numpy as np
 import pytest
 
+from solvers.graph import Amount, Operator, OpGraph, Tensor
 from solvers.joint.model import pass_model
 from solvers.joint.plans import plan_of, taken_apart
 from solvers.joint.simulator import Simulator
 from solvers.problem import Contiguity, Execution, Objective, Transfers
 from solvers.simulate import simulate
 from solvers.verify import verify
+from tests.instances import problem
 from tests.random_problems import random_problem
 
 
@@ -84,3 +86,16 @@ def test_an_order_that_waits_for_itself_is_told_apart():
     simulator.by_rank_s(np.zeros_like(place), rank)
     backwards = [sequence[::-1] for sequence in simulator.sequences()]
     assert np.isinf(simulator.in_order_s(np.zeros_like(place), backwards))
+
+
+def test_partial_gradients_that_one_operator_makes_are_held_as_their_sum():
+    partial = Tensor(0, (1,), Amount(10.0), sum_group=0)
+    graph = OpGraph((Operator("a"), Operator("b", workspace_bytes=Amount(100.0))), (partial, partial))
+    p = problem(
+        graph, [1, 1], 1, objective=Objective.MAKESPAN, execution=Execution.OPERATOR, contiguity=Contiguity.NONE,
+        training=False,
+    )  # fmt: skip
+    simulator = Simulator(pass_model(p))
+    plan = simulator.plan(np.zeros(2, np.int64), np.zeros(2))
+    assert simulator.peak_bytes().tolist() == [110.0]
+    assert list(simulate(p, plan).peak_bytes()) == [110.0]
