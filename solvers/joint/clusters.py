@@ -83,14 +83,6 @@ class Clusters:
         return len(self.members) == self.model.operators and self.units == len(self.model.groups)
 
     @cached_property
-    def members_of_unit(self) -> tuple[tuple[int, ...], ...]:
-        """Clusters of every unit, ascending."""
-        members: list[list[int]] = [[] for _ in range(self.units)]
-        for cluster, unit in enumerate(self.unit_of.tolist()):
-            members[unit].append(cluster)
-        return tuple(tuple(clusters) for clusters in members)
-
-    @cached_property
     def cluster_of(self) -> Ints:
         """The cluster of every operator, [operators]."""
         result = np.empty(self.model.operators, np.int64)

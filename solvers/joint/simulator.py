@@ -39,15 +39,6 @@ class Simulator:
             model.arrays, self.order, model.seconds.min(axis=1), nothing, self._free, False, self.least_tail_s
         )  # fmt: skip
 
-    def upward_rank(self) -> Floats:
-        """HEFT's priorities by mean times (Topcuoglu et al. 2002, section 4), negated: the lowest goes first."""
-        tail = np.zeros(self.model.operators)
-        model = self.model
-        share = (model.devices - 1) / model.devices if model.devices > 1 else 0.0
-        between = model.mean_transfer_s * share
-        tails_s(model.arrays, self.order, model.mean_s, between, self._free, False, tail)
-        return -tail
-
     def placed_rank(self, place: Ints) -> Floats:
         """Priorities by the longest path to the end with this placement's own times, negated."""
         tail = np.zeros(self.model.operators)

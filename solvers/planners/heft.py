@@ -14,7 +14,8 @@ from solvers.list_scheduling.heft import heft
 from solvers.list_scheduling.jobs import jobs_of
 from solvers.list_scheduling.seeds import PARTS_PER_DEVICE
 from solvers.monitor import Monitor
-from solvers.planners.list_common import offer_scheduled, orders_of, unsupported
+from solvers.planners.list_common import offer_scheduled, orders_of
+from solvers.planners.pass_common import no_pass
 from solvers.problem import Problem
 
 
@@ -39,7 +40,7 @@ class HEFT:
     own_order: bool = False
 
     def unsupported(self, problem: Problem) -> str | None:
-        return unsupported(problem)
+        return no_pass(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         model = pass_model(problem)

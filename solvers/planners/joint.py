@@ -11,7 +11,8 @@ from solvers.joint.plans import plan_of, taken_apart
 from solvers.joint.search import Search, default_evaluations
 from solvers.list_scheduling.seeds import seeds
 from solvers.monitor import Monitor
-from solvers.problem import Contiguity, Execution, Objective, Problem
+from solvers.planners.pass_common import no_pass
+from solvers.problem import Problem
 
 BOUND_EFFORT, EFFORT_PER_EVALUATION = 2e8, 2e3
 """Arcs looked at, at most, to raise the bound after the search: about two seconds, and less after a short one."""
@@ -33,11 +34,7 @@ class Joint:
     evaluations: int = 0
 
     def unsupported(self, problem: Problem) -> str | None:
-        if problem.objective is not Objective.MAKESPAN or problem.execution is not Execution.OPERATOR:
-            return "places single operators for one pass: objective makespan, execution operator"
-        if problem.contiguity is not Contiguity.NONE:
-            return f"places operators anywhere: contiguity none, found {problem.contiguity.value}"
-        return None
+        return no_pass(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         monitor.check()

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.background import Background
-from solvers.errors import InvalidPlan
 from solvers.joint.clusters import Clusters, uncoarsened
 from solvers.joint.cp_grid import payload_of
 from solvers.joint.cp_start import in_turn, simulated
-from solvers.joint.model import PassModel, pass_model
-from solvers.joint.plans import plan_of, taken_apart
+from solvers.joint.model import pass_model
+from solvers.joint.plans import taken_apart
 from solvers.joint.schedule_coarsening import coarsened
-from solvers.joint.simulator import Simulator
 from solvers.monitor import Monitor
 from solvers.optional import lacking
 from solvers.planners.joint import Joint
-from solvers.problem import Contiguity, Execution, Objective, Problem
-
-Ints = NDArray[np.int64]
+from solvers.planners.pass_common import Offers, no_pass, one_by_one_s, proves_for
+from solvers.problem import Problem
 
 START_EVALUATIONS = 20_000
 """Placements that the local search for a start tries, if there is none."""
@@ -73,42 +68,6 @@ class JointCP:
         if not search.infeasible and not monitor.is_proved():
             Joint(evaluations=END_EVALUATIONS)(problem, monitor)
         return search.infeasible or monitor.is_proved()
-
-
-def no_pass(problem: Problem) -> str | None:
-    """Why a problem is not one unsplit pass of freely placed operators, or None."""
-    if problem.objective is not Objective.MAKESPAN:
-        return f"it minimises the makespan, and the objective is {problem.objective}; use auto"
-    if problem.execution is not Execution.OPERATOR:
-        return "it times operators one by one, and calls of whole stages are asked for; use latency"
-    if problem.contiguity is not Contiguity.NONE:
-        return f"its placements are not contiguous, and {problem.contiguity} is asked for; use auto"
-    return None
-
-
-class Offers:
-    """Plans of one pass on their way to the monitor: simulated first, judged only if they are better."""
-
-    def __init__(self, model: PassModel, monitor: Monitor) -> None:
-        self.model, self.monitor, self.simulator = model, monitor, Simulator(model)
-
-    def ranked(self, place: Ints, rank: NDArray[np.float64]) -> float:
-        """Offer a placement list-scheduled by a rank; its seconds, inf if that is no better."""
-        seconds = self.simulator.by_rank_s(place, rank, self.monitor.objective_s)
-        return self._offer(place, seconds)
-
-    def ordered(self, place: Ints, sequences: Sequence[Sequence[int]]) -> float:
-        """Offer a placement with operators in these sequences; its seconds, inf if that is no better."""
-        seconds = self.simulator.in_order_s(place, sequences, self.monitor.objective_s)
-        return self._offer(place, seconds)
-
-    def _offer(self, place: Ints, seconds: float) -> float:
-        if seconds >= self.monitor.objective_s or not self.simulator.fits():
-            return math.inf
-        try:
-            return self.monitor.offer(plan_of(self.model, place, self.simulator.sequences()))
-        except InvalidPlan:  # mirrors of one kind that cannot run together
-            return math.inf
 
 
 class PassSearch:
@@ -181,20 +140,3 @@ class PassSearch:
         if clusters.is_fine:
             return simulated(clusters, self.payload, simulator, place)
         return in_turn(clusters, self.payload, place, range(len(clusters)))
-
-
-def proves_for(clusters: Clusters) -> bool:
-    """Whether every plan of the problem is one of the program: no clusters, and no operator on two devices."""
-    problem = clusters.model.problem
-    copies = problem.max_replicas > 1 or any(o.replicable for o in problem.graph.operators)
-    return clusters.is_fine and (not copies or len(problem.cluster) == 1)
-
-
-def one_by_one_s(model: PassModel) -> float:
-    """Seconds that no plan exceeds: every operator where it is slowest, every message from and to everywhere."""
-    seconds = np.where(np.isfinite(model.seconds), model.seconds, 0.0).max(axis=1).sum()
-    pairs = [(a, b) for a in range(model.devices) for b in range(model.devices) if a != b]
-    for number in range(len(model.messages)):
-        times = [model.transfer_s(number, a, b) for a, b in pairs]
-        seconds += 2 * sum(t for t in times if math.isfinite(t))
-    return float(seconds)

@@ -20,7 +20,7 @@ from solvers.list_scheduling.seeds import seeds
 from solvers.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
 from solvers.monitor import Monitor
 from solvers.optional import lacking
-from solvers.planners.joint_exact import Offers, no_pass, one_by_one_s, proves_for
+from solvers.planners.pass_common import Offers, no_pass, one_by_one_s, proves_for
 from solvers.problem import Problem, Transfers
 
 Ints = NDArray[np.int64]

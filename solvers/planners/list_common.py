@@ -1,4 +1,4 @@
-"""What all list schedulers of one pass of operators share: what they can represent, and how plans are offered."""
+"""How list schedulers of one pass of operators offer their plans."""
 
 from __future__ import annotations
 
@@ -9,16 +9,6 @@ from solvers.joint.plans import plan_of
 from solvers.joint.simulator import Simulator
 from solvers.list_scheduling.within_memory import Order, Scheduler, within_memory
 from solvers.monitor import Monitor
-from solvers.problem import Contiguity, Execution, Objective, Problem
-
-
-def unsupported(problem: Problem) -> str | None:
-    """What no list scheduler of single operators can represent, or None."""
-    if problem.objective is not Objective.MAKESPAN or problem.execution is not Execution.OPERATOR:
-        return "it schedules one pass of single operators (objective makespan, execution operator)"
-    if problem.contiguity is not Contiguity.NONE:
-        return "it places single operators anywhere; contiguity must be none"
-    return None
 
 
 def offer_scheduled(

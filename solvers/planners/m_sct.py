@@ -20,7 +20,8 @@ from solvers.list_scheduling.within_memory import Scheduler
 from solvers.mip_search import SOLVERS, Solver, solve_model
 from solvers.monitor import Monitor
 from solvers.optional import lacking
-from solvers.planners.list_common import offer_scheduled, orders_of, unsupported
+from solvers.planners.list_common import offer_scheduled, orders_of
+from solvers.planners.pass_common import no_pass
 from solvers.problem import Problem
 
 Ints = NDArray[np.int64]
@@ -56,7 +57,7 @@ class MSCT:
             return missing
         if self.solver not in SOLVERS:
             return f"there is no solver {self.solver!r}; there are: {', '.join(SOLVERS)}"
-        return unsupported(problem)
+        return no_pass(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         model = pass_model(problem)

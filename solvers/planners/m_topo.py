@@ -12,7 +12,8 @@ from solvers.list_scheduling.grouping import apart, co_placed
 from solvers.list_scheduling.jobs import jobs_of
 from solvers.list_scheduling.topological import m_topo
 from solvers.monitor import Monitor
-from solvers.planners.list_common import offer_scheduled, orders_of, unsupported
+from solvers.planners.list_common import offer_scheduled, orders_of
+from solvers.planners.pass_common import no_pass
 from solvers.problem import Problem
 
 
@@ -36,7 +37,7 @@ class MTopo:
     own_order: bool = False
 
     def unsupported(self, problem: Problem) -> str | None:
-        return unsupported(problem)
+        return no_pass(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         model = pass_model(problem)

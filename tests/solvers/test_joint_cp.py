@@ -20,7 +20,8 @@ from solvers.joint.cp_start import in_turn, simulated
 from solvers.joint.model import pass_model
 from solvers.joint.schedule_coarsening import coarsened
 from solvers.joint.simulator import Simulator
-from solvers.planners.joint_exact import JointCP, one_by_one_s
+from solvers.planners.joint_exact import JointCP
+from solvers.planners.pass_common import one_by_one_s
 from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Optimizer
 from solvers.result import Status
 from solvers.solve import solve

@@ -1,0 +1,72 @@
+"""What the planners of one pass of single operators share: what they can represent, offers, and what is proved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.errors import InvalidPlan
+from solvers.joint.clusters import Clusters
+from solvers.joint.model import PassModel
+from solvers.joint.plans import plan_of
+from solvers.joint.simulator import Simulator
+from solvers.monitor import Monitor
+from solvers.problem import Contiguity, Execution, Objective, Problem
+
+Ints = NDArray[np.int64]
+
+
+def no_pass(problem: Problem) -> str | None:
+    """Why a problem is not one unsplit pass of freely placed operators, or None."""
+    if problem.objective is not Objective.MAKESPAN:
+        return f"it minimises the makespan, and the objective is {problem.objective}; use auto"
+    if problem.execution is not Execution.OPERATOR:
+        return "it times operators one by one, and calls of whole stages are asked for; use latency"
+    if problem.contiguity is not Contiguity.NONE:
+        return f"its placements are not contiguous, and {problem.contiguity} is asked for; use auto"
+    return None
+
+
+class Offers:
+    """Plans of one pass on their way to the monitor: simulated first, judged only if they are better."""
+
+    def __init__(self, model: PassModel, monitor: Monitor) -> None:
+        self.model, self.monitor, self.simulator = model, monitor, Simulator(model)
+
+    def ranked(self, place: Ints, rank: NDArray[np.float64]) -> float:
+        """Offer a placement list-scheduled by a rank; its seconds, inf if that is no better."""
+        seconds = self.simulator.by_rank_s(place, rank, self.monitor.objective_s)
+        return self._offer(place, seconds)
+
+    def ordered(self, place: Ints, sequences: Sequence[Sequence[int]]) -> float:
+        """Offer a placement with operators in these sequences; its seconds, inf if that is no better."""
+        seconds = self.simulator.in_order_s(place, sequences, self.monitor.objective_s)
+        return self._offer(place, seconds)
+
+    def _offer(self, place: Ints, seconds: float) -> float:
+        if seconds >= self.monitor.objective_s or not self.simulator.fits():
+            return math.inf
+        try:
+            return self.monitor.offer(plan_of(self.model, place, self.simulator.sequences()))
+        except InvalidPlan:  # mirrors of one kind that cannot run together
+            return math.inf
+
+
+def proves_for(clusters: Clusters) -> bool:
+    """Whether every plan of the problem is one of the program: no clusters, and no operator on two devices."""
+    problem = clusters.model.problem
+    copies = problem.max_replicas > 1 or any(o.replicable for o in problem.graph.operators)
+    return clusters.is_fine and (not copies or len(problem.cluster) == 1)
+
+
+def one_by_one_s(model: PassModel) -> float:
+    """Seconds that no plan exceeds: every operator where it is slowest, every message from and to everywhere."""
+    seconds = np.where(np.isfinite(model.seconds), model.seconds, 0.0).max(axis=1).sum()
+    pairs = [(a, b) for a in range(model.devices) for b in range(model.devices) if a != b]
+    for number in range(len(model.messages)):
+        times = [model.transfer_s(number, a, b) for a, b in pairs]
+        seconds += 2 * sum(t for t in times if math.isfinite(t))
+    return float(seconds)
