@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from solvers.background import Background
 from solvers.joint.clusters import Clusters, uncoarsened
 from solvers.joint.cp_grid import payload_of
 from solvers.joint.cp_start import in_turn, simulated
@@ -18,6 +16,7 @@ from solvers.joint.plans import taken_apart
 from solvers.joint.schedule_coarsening import coarsened
 from solvers.monitor import Monitor
 from solvers.optional import lacking
+from solvers.planners.cp_search import CPSearch
 from solvers.planners.joint import Joint
 from solvers.planners.pass_common import Offers, no_pass, one_by_one_s, proves_for
 from solvers.problem import Problem
@@ -27,9 +26,6 @@ START_EVALUATIONS = 20_000
 
 END_EVALUATIONS = 100_000
 """Those that the local search tries from the best answer of the program, where that keeps a gap."""
-
-LOOK_EVERY_S = 0.03
-"""How often the solver's messages are looked at."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +66,8 @@ class JointCP:
         return search.infeasible or monitor.is_proved()
 
 
-class PassSearch:
-    """CP-SAT at work in a child process; plans and bounds go to the monitor when looked for."""
+class PassSearch(CPSearch):
+    """CP-SAT at work on the problem, and what its messages mean."""
 
     def __init__(self, clusters: Clusters, offers: Offers, workers: int, work: float | None) -> None:
         self.clusters, self.offers, self.monitor = clusters, offers, offers.monitor
@@ -86,36 +82,15 @@ class PassSearch:
             whole_s = one_by_one_s(clusters.model)
             self.payload["most"] = start["makespan"] if start else math.ceil(whole_s / self.unit_s)
         self.payload |= {"workers": workers, "work": work, "seed": self.monitor.rng.randrange(2**31)}
-        self.child = Background("joint-pass", self.payload)
+        super().__init__("joint-pass", self.payload, self.monitor)
 
-    def __enter__(self) -> PassSearch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.child.error is not None:
-            self.monitor.note(f"the constraint program ended early: {self.child.error}")
-        self.child.close()
-
-    @property
-    def done(self) -> bool:
-        """Whether the child has ended and its messages are dealt with."""
-        return self.child.done
-
-    def look(self) -> None:
-        """Deal with what the child has told meanwhile; does not wait."""
-        for message in self.child.poll():
-            if "place" in message:
-                self._offer(message)
-            elif "bound" in message and self.claims:
-                self.monitor.raise_bound(message["bound"] * self.unit_s)
-            elif message.get("status") == "infeasible" and self.claims and self.monitor.best is None:
-                self.infeasible = True
-
-    def wait(self) -> None:
-        """Wait a moment, and look; raises Stop as ``monitor.check`` does."""
-        self.monitor.check()
-        time.sleep(LOOK_EVERY_S)
-        self.look()
+    def hear(self, message: dict[str, Any]) -> None:
+        if "place" in message:
+            self._offer(message)
+        elif "bound" in message and self.claims:
+            self.monitor.raise_bound(message["bound"] * self.unit_s)
+        elif message.get("status") == "infeasible" and self.claims and self.monitor.best is None:
+            self.infeasible = True
 
     def _offer(self, found: dict[str, Any]) -> None:
         place = self.clusters.place_of_groups(found["place"])

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
 
-from solvers.background import Background
 from solvers.graph import topological_order
 from solvers.kernels.latency import Ints
 from solvers.latency.bounds import paths
 from solvers.latency.model import LatencyModel, unsupported
 from solvers.monitor import Monitor
 from solvers.optional import lacking
+from solvers.planners.cp_search import CPSearch
 from solvers.planners.latency_common import (
     blocks_of,
     offer_places,
@@ -33,9 +32,6 @@ START_MOVES = 100_000
 
 PATHS = 3
 """Paths for redundant constraints."""
-
-LOOK_EVERY_S = 0.03
-"""How often the solver's messages are looked at."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +73,8 @@ def cannot_order(problem: Problem) -> str | None:
     return None
 
 
-class PositionSearch:
-    """CP-SAT at work in a child process; plans and bounds go to the monitor when looked for."""
+class PositionSearch(CPSearch):
+    """CP-SAT at work on the problem, and what its messages mean."""
 
     def __init__(self, problem: Problem, monitor: Monitor, workers: int) -> None:
         self.model, self.monitor = LatencyModel.of(problem), monitor
@@ -90,36 +86,15 @@ class PositionSearch:
         payload = payload_of(
             problem, most_s=self.most_s, least_s=least_s, start=self._start(), workers=workers, seed=seed
         )
-        self.child = Background("latency-positions", payload)
+        super().__init__("latency-positions", payload, monitor)
 
-    def __enter__(self) -> PositionSearch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.child.error is not None:
-            self.monitor.note(f"the constraint program ended early: {self.child.error}")
-        self.child.close()
-
-    @property
-    def done(self) -> bool:
-        """Whether the child has ended and its messages are dealt with."""
-        return self.child.done
-
-    def look(self) -> None:
-        """Deal with what the child has told meanwhile; does not wait."""
-        for message in self.child.poll():
-            if "position" in message:
-                offer_places(self.model, self.monitor, self._places(message["position"]))
-            elif "bound" in message and self.claims:
-                self.monitor.raise_bound(min(message["bound"], self.most_s))
-            elif message.get("status") == "infeasible" and self.claims:
-                self.monitor.raise_bound(self.most_s)
-
-    def wait(self) -> None:
-        """Wait a moment, and look; raises Stop as ``monitor.check`` does."""
-        self.monitor.check()
-        time.sleep(LOOK_EVERY_S)
-        self.look()
+    def hear(self, message: dict[str, Any]) -> None:
+        if "position" in message:
+            offer_places(self.model, self.monitor, self._places(message["position"]))
+        elif "bound" in message and self.claims:
+            self.monitor.raise_bound(min(message["bound"], self.most_s))
+        elif message.get("status") == "infeasible" and self.claims:
+            self.monitor.raise_bound(self.most_s)
 
     def _places(self, position: list[int]) -> Ints:
         place = on_cpus(self.model)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from solvers.background import Background
 from solvers.kernels.set_moves import LANE, Sets
 from solvers.max_load_program import renamed
 from solvers.monitor import Monitor
 from solvers.optional import lacking
 from solvers.planners.annealing import Annealing
 from solvers.planners.chain_dp import micro_batch_choices
+from solvers.planners.cp_search import CPSearch
 from solvers.planners.set_search import Ground, grounds
 from solvers.planners.set_search import unsupported as no_sets
 from solvers.problem import Contiguity, Objective, Pipeline, Problem, Transfers
@@ -25,8 +24,6 @@ START_ROUNDS = 3
 """Rounds without gain after which the annealing for a start ends."""
 PROVED = 1e-6
 """Relative difference between objective and bound that rounding to integers explains."""
-LOOK_EVERY_S = 0.03
-"""How often the solver's messages are looked at."""
 
 
 @dataclass(frozen=True)
@@ -77,46 +74,25 @@ class MaxLoadCP:
         return search.proved
 
 
-class PackingSearch:
-    """CP-SAT at work in a child process; plans and bounds go to the monitor when looked for."""
+class PackingSearch(CPSearch):
+    """CP-SAT at work on the problem, and what its messages mean."""
 
     def __init__(self, problem: Problem, monitor: Monitor, ground: Ground, workers: int) -> None:
         self.monitor, self.ground = monitor, ground
         self.claims = problem.max_replicas == 1
         self.most_s = monitor.objective_s
-        self.child = Background("max-load", payload_of(problem, monitor, ground, workers))
-
-    def __enter__(self) -> PackingSearch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.child.error is not None:
-            self.monitor.note(f"the constraint program ended early: {self.child.error}")
-        self.child.close()
-
-    @property
-    def done(self) -> bool:
-        """Whether the child has ended and its messages are dealt with."""
-        return self.child.done
+        super().__init__("max-load", payload_of(problem, monitor, ground, workers), monitor)
 
     @property
     def proved(self) -> bool:
         """Whether the best plan is known to be optimal."""
         return self.claims and self.monitor.bound_s >= self.monitor.objective_s * (1 - PROVED)
 
-    def look(self) -> None:
-        """Deal with what the child has told meanwhile; does not wait."""
-        for message in self.child.poll():
-            if "where" in message:
-                self.ground.offer(np.array(message["where"], np.int64))
-            elif "bound" in message and self.claims:
-                self.monitor.raise_bound(min(message["bound"], self.most_s))
-
-    def wait(self) -> None:
-        """Wait a moment, and look; raises Stop as ``monitor.check`` does."""
-        self.monitor.check()
-        time.sleep(LOOK_EVERY_S)
-        self.look()
+    def hear(self, message: dict[str, Any]) -> None:
+        if "where" in message:
+            self.ground.offer(np.array(message["where"], np.int64))
+        elif "bound" in message and self.claims:
+            self.monitor.raise_bound(min(message["bound"], self.most_s))
 
 
 def payload_of(problem: Problem, monitor: Monitor, ground: Ground, workers: int) -> dict[str, Any]:
