@@ -66,6 +66,17 @@ def co_placed(model: PassModel, caps: Floats) -> Ints:
     return units.labels()
 
 
+def in_touch(model: PassModel) -> Ints:
+    """The unit of every group after joining all that exchange what takes a link, where some device may take them."""
+    units = _Units(model, np.full(model.devices, np.inf))
+    for message in model.messages:
+        if message.tensors:
+            first, *others = sorted({int(model.group_of[o]) for o in (*message.producers, *message.readers)})
+            for other in others:
+                units.join(first, other)
+    return units.labels()
+
+
 def heavy(model: PassModel, caps: Floats, parts: int) -> Ints:
     """The unit of every group after joining, heaviest transfers first, what stays below 1/``parts`` of all work.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solvers.joint.model import PassModel
 from solvers.joint.simulator import Simulator
 from solvers.list_scheduling.earliest_first import earliest_first
-from solvers.list_scheduling.grouping import apart, co_placed, heavy
+from solvers.list_scheduling.grouping import apart, co_placed, heavy, in_touch
 from solvers.list_scheduling.heft import heft
 from solvers.list_scheduling.jobs import held_bytes, jobs_of
 from solvers.list_scheduling.layers import ROUNDING, layer_split
@@ -36,7 +36,8 @@ def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[Seed]:
     the first whose simulated pass fits (see `within_memory`); if none does, the last one, for a search to
     repair. The rank is by the longest path to the end of the placement, or, marked "own order", the
     scheduler's own order, where that is faster.
-    Yields none that need a link that is not there; if nothing else is left, a split that disregards memory.
+    Yields none that need a link that is not there; if nothing else is left, splits of what exchanges nothing,
+    and those that disregard memory, or links.
     Raises what ``check`` raises.
     """
     simulator = Simulator(model)
@@ -50,9 +51,17 @@ def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[Seed]:
             none = False
             yield name, found.place, found.rank
     if none:
-        place = layer_split(model, model.groups, np.full(model.devices, np.inf), range(model.devices), transfers=False)
-        if place is not None:
-            yield "layer split beyond memory", place, simulator.placed_rank(place)
+        beyond = np.full(model.devices, np.inf)
+        for name, unit_of, caps in (
+            ("split of what needs no link", in_touch(model), model.arrays.memory_bytes),
+            ("split of what needs no link, beyond memory", in_touch(model), beyond),
+            ("layer split beyond memory", apart(model), beyond),
+        ):
+            layers = [np.flatnonzero((unit_of == unit)[model.group_of]).tolist() for unit in range(unit_of.max() + 1)]
+            parts = layer_split(model, layers, caps, range(model.devices), transfers=False)
+            if parts is not None:
+                place = parts[unit_of]
+                yield name, place, simulator.placed_rank(place)
 
 
 def _schedulers(model: PassModel, check: Callable[[], None]) -> Iterator[tuple[str, Scheduler]]:

@@ -387,3 +387,16 @@ def test_seeds_come_even_without_room_and_again_the_same():
         for (_, place, rank), (_, other_place, other_rank) in zip(first, again, strict=True):
             assert (place == other_place).all()
             assert (rank == other_rank).all()
+
+
+def test_what_no_link_joins_is_kept_on_one_device():
+    """b and c are pinned apart, and a, which all list schedulers begin with on the first device, feeds b and d."""
+    p = problem(
+        forward_graph([(0, 1), (0, 3)], 4, 1.0), [10, 1, 1, 10], 2, objective=Objective.MAKESPAN,
+        execution=Execution.OPERATOR, contiguity=Contiguity.NONE, training=False, pins={1: 1, 2: 0},
+    )  # fmt: skip
+    p = replace(p, cluster=replace(p.cluster, links=()))
+    model = pass_model(p)
+    simulator = Simulator(model)
+    found = [simulator.by_rank_s(place, rank) for _, place, rank in seeds(model, never)]
+    assert min(found) == 21.0
