@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from solvers.kernels.delayed_heads import delayed_heads
 from solvers.kernels.one_machine import longest_span, shared_span
 from solvers.makespan_bounds.beliefs import beliefs
+from solvers.makespan_bounds.packing import packing_bound_s
 from solvers.makespan_bounds.shape import Arcs, PassShape
 from solvers.makespan_bounds.shared_load import prices
 
@@ -69,8 +70,9 @@ def _raise(
 def quick_bound_s(shape: PassShape) -> float:
     """The largest of: the longest way through any operator, where transfers delay what cannot be on one device
     (`delayed_heads`); one device's time for each group (`preemptive_span`); work shared out over the devices
-    (`prices`), and that between thresholds: what starts no earlier than a and is followed by b seconds takes all
-    devices' time between a and T - b (the "energetic" argument; Erschler, Lopez and Thuriot, 1991)."""
+    (`prices`), and whole groups of it (`packing_bound_s`); work between thresholds: what starts no earlier than a
+    and is followed by b seconds takes all devices' time between a and T - b (the "energetic" argument; Erschler,
+    Lopez and Thuriot, 1991)."""
     known = beliefs(shape)
     found = ends(shape, known.cluster, known.loose, known.apart, WINDOW)
     price = prices(shape)
@@ -81,4 +83,4 @@ def quick_bound_s(shape: PassShape) -> float:
     serial = 0.0
     if shape.one_by_one:
         serial = longest_span(known.cluster, known.loose, found.head, shape.least_s, found.tail)
-    return max(path, price.bound_s, shared, float(serial))
+    return max(path, price.bound_s, packing_bound_s(shape), shared, float(serial))

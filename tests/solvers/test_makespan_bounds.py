@@ -114,6 +114,13 @@ def test_a_full_device_leaves_work_to_the_slow_one() -> None:
     assert 27.0 <= lower_bound_s(p) <= 30.0
 
 
+def test_three_equal_groups_do_not_fit_side_by_side_on_two_devices() -> None:
+    """Three jobs of 4 s and two of 1 s: 14 s shared out are 7 s, yet two of 4 s share a device."""
+    options = {"objective": Objective.MAKESPAN, "contiguity": Contiguity.NONE, "training": False}
+    p = problem(forward_graph([], 5), [4, 4, 4, 1, 1], **options)
+    assert lower_bound_s(p) == pytest.approx(8) == best_makespan_s(p)
+
+
 def test_operators_that_share_a_device_wait_for_each_other() -> None:
     graph = OpGraph((*(Operator(f"o{i}", colocation="x") for i in range(3)), Operator("z")), (Tensor(2, (3,)),))
     p = one_pass(graph, [2.0, 2.0, 2.0, 1.0], 3)
