@@ -71,14 +71,13 @@ def asked(model: str, devices: int, links: str) -> Problem:
 
 
 def without_one(problem: Problem) -> Problem:
-    """With caps so low that one device has no room: each device has 1.2 of an equal share of what all operators
-    keep on one."""
+    """With caps so low that one device has no room: 0.6 of the peak that it would have."""
     model = pass_model(problem)
     simulator = Simulator(model)
     place = np.zeros(len(model.groups), np.int64)
     simulator.by_rank_s(place, simulator.placed_rank(place))
     held = float(simulator.peak_bytes()[0])
-    devices = tuple(replace(d, memory_bytes=1.2 * held / len(problem.cluster)) for d in problem.cluster.devices)
+    devices = tuple(replace(d, memory_bytes=0.6 * held) for d in problem.cluster.devices)
     return replace(problem, cluster=replace(problem.cluster, devices=devices))
 
 
