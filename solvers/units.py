@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 from solvers.errors import InvalidPlan
@@ -64,8 +65,12 @@ def unroll(problem: Problem, plan: Plan, objective: Objective) -> Pass:
     by_operator = single and problem.execution is Execution.OPERATOR
     units: list[Unit] = []
     unit_of: dict[tuple[int, str], tuple[int, ...]] = {}
+    kinds_at: dict[tuple[int, int], set[str]] = defaultdict(set)  # kinds of actions by device and stage
+    for device, actions in enumerate(plan.order):
+        for action in actions:
+            kinds_at[device, action.stage].add(action.kind)
     for index, stage in enumerate(plan.stages):
-        kinds = {a.kind for d in stage.devices for a in plan.order[d] if a.stage == index}
+        kinds = {kind for d in stage.devices for kind in kinds_at[d, index]}
         size = problem.mini_batch if single else stage.micro_batch_size
         if problem.mini_batch % size:
             raise InvalidPlan(

@@ -36,7 +36,7 @@ def pass_problem(seed: int, largest: int = 5) -> Problem:
     )
     seconds = np.array([float(rng.randint(0 if rng.random() < 0.2 else 1, 9)) for _ in range(len(graph))])
     table = {"a": seconds[:, None]}
-    for kind in set(kinds) - {"a"}:
+    for kind in sorted(set(kinds) - {"a"}):  # sorted: the same problem from a seed in every process
         times = seconds * [rng.choice([0.5, 1.0, 2.0, 5.0]) for _ in seconds]
         times[[rng.random() < 0.1 for _ in seconds]] = math.inf
         table[kind] = times[:, None]
