@@ -49,7 +49,9 @@ def improved_bound_s(
     bound = lower_bound_s(problem)
     if problem.objective is not Objective.MAKESPAN or problem.execution is not Execution.OPERATOR:
         return bound
+    check()
     shape = pass_shape(problem)
+    check()
     return bound if shape is None else improved_s(shape, bound, upper_s, check, budget)
 
 

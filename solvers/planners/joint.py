@@ -39,6 +39,7 @@ class Joint:
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         monitor.check()
         model = pass_model(problem)
+        monitor.check()
         search = Search(model, monitor.rng.getrandbits(63), monitor.check)
         if monitor.best is not None and (apart := taken_apart(model, monitor.best)) is not None:
             search.take_up(*apart)
