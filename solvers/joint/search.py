@@ -27,6 +27,7 @@ from solvers.kernels.operator_anneal import (
     anneal,
     begin,
 )
+from solvers.list_scheduling.jobs import held_bytes
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -253,12 +254,6 @@ def gathered(model: PassModel, level: Level, place: Ints) -> Ints:
     there[~level.allowed] = -1.0
     best: Ints = there.argmax(axis=1)
     return best[level.unit_of]
-
-
-def held_bytes(model: PassModel) -> Floats:
-    """What every group holds at most at the end of the forward pass, [groups]."""
-    a = model.arrays
-    return np.array([a.static_bytes[list(g)].sum() + a.saved_bytes[list(g)].sum() for g in model.groups])
 
 
 def level_of(model: PassModel, of: Ints, edges: GroupEdges, held: Floats) -> Level:
