@@ -126,13 +126,25 @@ class Search:
         self.lanes.append(lane)
         return self._improved(lane)
 
-    def take_up(self, place: Ints, sequences: Sequences) -> None:
-        """Start from a plan: its own order until something beats it."""
-        seconds = self.simulator.in_order_s(place, sequences)
-        if math.isfinite(seconds):
-            rank = self.simulator.state.start_s[: self.model.operators].copy()
-            self.best = Found(seconds, 0.0 if self.simulator.fits() else 1.0, place, sequences)
-            self.start(place, rank)
+    def take_up(self, place: Ints, sequences: Sequences, rank: Floats | None = None) -> Found | None:
+        """Add a plan, with its own order and as a placement to improve by this rank (by its starts, without one);
+        returns what is better than all before."""
+        simulator = self.simulator
+        seconds = simulator.in_order_s(place, sequences)
+        if math.isinf(seconds):
+            return None
+        rank = simulator.state.start_s[: self.model.operators].copy() if rank is None else rank
+        line = np.argsort(simulator.state.sequence, kind="stable")
+        own = Found(seconds, 0.0 if simulator.fits() else 1.0, place, sequences)
+        better = own if own.beats(self.best) else None
+        self.best = better or self.best
+        known = len(self.lanes)
+        listed = self.start(place, rank)
+        if len(self.lanes) > known and own.excess == 0:
+            lane = self.lanes[-1]
+            if (own.excess, own.seconds) < (lane.excess, lane.cost):
+                lane.ordered = Lane(place.copy(), rank.copy(), line, seconds, 0.0)
+        return listed or better
 
     def run(self, evaluations: int) -> Iterator[Found]:
         """Anneal the best lanes, then the better half of them for twice as long, and so on; the last one, in ever

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -22,20 +23,30 @@ from solvers.list_scheduling.within_memory import Scheduler, within_memory
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-Seed = tuple[str, Ints, Floats]
+
+@dataclass(frozen=True, eq=False)
+class Seed:
+    """What a quick planner says: the device of every group, [groups]; operators per device in the order that it
+    runs; the rank of every operator, [operators], the lowest first, by which a list schedule comes near."""
+
+    name: str
+    place: Ints
+    sequences: list[list[int]]
+    rank: Floats
+
 
 PARTS_PER_DEVICE = 8
 """Units of heavy groups per device: coarse enough to keep neighbours together, fine enough to balance."""
 
 
 def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[Seed]:
-    """(name, device of every group, rank of every operator) of each quick planner, the lowest rank first.
+    """A placement with its order from each quick planner.
 
     Single devices; splits of layers, in topological order and module by module, by work and with transfers;
     m-TOPO; m-ETF and HEFT on single operators, on co-placed and contracted ones, and on heavy groups. Of each
     the first whose simulated pass fits (see `within_memory`); if none does, the last one, for a search to
-    repair. The rank is by the longest path to the end of the placement, or, marked "own order", the
-    scheduler's own order, where that is faster.
+    repair. The order is the list schedule by the longest path to the end of the placement, or, marked "own
+    order", the scheduler's own, where that is faster.
     Yields none that need a link that is not there; if nothing else is left, splits of what exchanges nothing,
     and those that disregard memory, or links.
     Raises what ``check`` raises.
@@ -49,7 +60,7 @@ def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[Seed]:
             found, name = own, f"{name}, own order"
         if found is not None:
             none = False
-            yield name, found.place, found.rank
+            yield Seed(name, found.place, found.sequences, found.rank)
     if none:
         beyond = np.full(model.devices, np.inf)
         for name, unit_of, caps in (
@@ -61,7 +72,9 @@ def seeds(model: PassModel, check: Callable[[], None]) -> Iterator[Seed]:
             parts = layer_split(model, layers, caps, range(model.devices), transfers=False)
             if parts is not None:
                 place = parts[unit_of]
-                yield name, place, simulator.placed_rank(place)
+                rank = simulator.placed_rank(place)
+                if simulator.by_rank_s(place, rank) < np.inf:
+                    yield Seed(name, place, simulator.sequences(), rank)
 
 
 def _schedulers(model: PassModel, check: Callable[[], None]) -> Iterator[tuple[str, Scheduler]]:

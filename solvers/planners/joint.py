@@ -43,9 +43,9 @@ class Joint:
         search = Search(model, monitor.rng.getrandbits(63), monitor.check)
         if monitor.best is not None and (apart := taken_apart(model, monitor.best)) is not None:
             search.take_up(*apart)
-        for _, place, rank in seeds(model, monitor.check):
+        for seed in seeds(model, monitor.check):
             monitor.check()
-            found = search.start(place, rank)
+            found = search.take_up(seed.place, seed.sequences, seed.rank)
             if found is not None:
                 plan = plan_of(model, found.place, found.sequences)
                 monitor.check()

@@ -58,10 +58,10 @@ class PestoProgram:
         model = pass_model(problem)
         offers = Offers(model, monitor)
         known = []
-        for name, place, rank in seeds(model, monitor.check):
-            monitor.begin(f"list schedules: {name}")
-            offers.ranked(place, rank)
-            known.append((place, rank))
+        for seed in seeds(model, monitor.check):
+            monitor.begin(f"list schedules: {seed.name}")
+            offers.ranked(seed.place, seed.rank)
+            known.append((seed.place, seed.rank))
         if model.operators <= self.operators:
             fine = uncoarsened(model)
             done = self._search(fine, fine.static_bytes, offers, known, claim=proves_for(fine))

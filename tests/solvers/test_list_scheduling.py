@@ -369,10 +369,11 @@ def test_seeds_are_placements_that_run_and_fit_where_memory_is_plenty():
         p = random_problem(seed, 7, memory=float("inf"), max_replicas=1, **PASS)
         model = pass_model(p)
         simulator = Simulator(model)
-        for name, place, rank in seeds(model, never):
-            names.add(name.removesuffix(", own order"))
-            assert model.allowed[np.arange(len(place)), place].all()
-            assert simulator.by_rank_s(place, rank) < np.inf
+        for start in seeds(model, never):
+            names.add(start.name.removesuffix(", own order"))
+            assert model.allowed[np.arange(len(start.place)), start.place].all()
+            assert simulator.by_rank_s(start.place, start.rank) < np.inf
+            assert simulator.in_order_s(start.place, start.sequences) < np.inf
             assert simulator.fits()
     assert {"single device", "layer split", "m-topo", "m-etf", "heft", "heft of heavy groups"} <= names
 
@@ -383,10 +384,11 @@ def test_seeds_come_even_without_room_and_again_the_same():
         first = list(seeds(pass_model(p), never))
         again = list(seeds(pass_model(p), never))
         assert first, "even without room there is a placement to repair"
-        assert [name for name, _, _ in first] == [name for name, _, _ in again]
-        for (_, place, rank), (_, other_place, other_rank) in zip(first, again, strict=True):
-            assert (place == other_place).all()
-            assert (rank == other_rank).all()
+        assert [start.name for start in first] == [start.name for start in again]
+        for start, other in zip(first, again, strict=True):
+            assert (start.place == other.place).all()
+            assert (start.rank == other.rank).all()
+            assert start.sequences == other.sequences
 
 
 def test_what_no_link_joins_is_kept_on_one_device():
@@ -398,5 +400,5 @@ def test_what_no_link_joins_is_kept_on_one_device():
     p = replace(p, cluster=replace(p.cluster, links=()))
     model = pass_model(p)
     simulator = Simulator(model)
-    found = [simulator.by_rank_s(place, rank) for _, place, rank in seeds(model, never)]
+    found = [simulator.by_rank_s(start.place, start.rank) for start in seeds(model, never)]
     assert min(found) == 21.0
