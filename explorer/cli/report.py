@@ -115,7 +115,8 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None, n
     if why is not None:
         print_infeasibility(problem, why)
     if result.status is Status.NO_PLAN:
-        print("hint       another planner (auto), a longer --time-limit or a larger --memory may find one")
+        other = "" if result.planner == "auto" else "another planner (auto), "
+        print(f"hint       {other}a longer --time-limit or a larger --memory may find one")
     if (dtype := stated_dtype(graph)) is not None:
         others = [name for name in ("bf16", "fp16", "fp32") if name != dtype]
         print(f"dtype      {dtype}, as traced; another with --dtype {' or '.join(others)} when tracing")

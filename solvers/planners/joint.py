@@ -23,8 +23,9 @@ class Joint:
     """Annealing on ever finer sets of operators, every placement timed in full, from the best of many seeds.
 
     Seeds: the start plan, single devices, splits of layers, m-TOPO, m-ETF and HEFT, on single operators and on
-    grouped ones. evaluations: how many placements and priorities are timed after them; 0 chooses by the size of
-    the graph. A seed and a number of evaluations give the same plan wherever time suffices.
+    grouped ones. Nothing is replicated or recomputed. evaluations: how many placements and priorities are timed
+    after them; 0 chooses by the size of the graph. A seed and a number of evaluations give the same plan wherever
+    time suffices.
     """
 
     name: ClassVar[str] = "joint"
