@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from solvers.bounds import together
 from solvers.graph import Phase, topological_order
-from solvers.kernels.operator_pass import PassArrays
+from solvers.kernels.operator_arrays import PassArrays
 from solvers.memory import saved_bytes, workspace_bytes
 from solvers.problem import Problem, Transfers
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from solvers.joint.model import PassModel
 from solvers.joint.plans import fixed, plan_of, sequences_of
+from solvers.kernels.operator_arrays import state_for
 from solvers.kernels.operator_memory import least_room_bytes, peak_bytes
-from solvers.kernels.operator_pass import run_pass, state_for
+from solvers.kernels.operator_pass import run_pass
 from solvers.kernels.operator_ranks import tails_s
 from solvers.plan import Plan
 

@@ -8,8 +8,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solvers.kernels.operator_arrays import NONE, PassArrays, PassState
 from solvers.kernels.operator_memory import least_room_bytes, peak_bytes
-from solvers.kernels.operator_pass import NONE, PassArrays, PassState, run_pass
+from solvers.kernels.operator_pass import run_pass
 from solvers.kernels.operator_ranks import tails_s
 
 Ints = NDArray[np.int64]

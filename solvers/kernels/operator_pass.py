@@ -7,205 +7,11 @@ that reads it; links, lanes and devices take the most urgent ready task and neve
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-
-NONE = -1
-ARRIVAL, OPERATOR, DEPARTURE = 0, 1, 2
-"""Kinds of tasks; of equally urgent ones the lower kind goes first."""
-UPDATE = 3
-"""The number of the update among the phases."""
-
-
-class PassArrays(NamedTuple):
-    """What does not hang on the plan. Seconds and bytes; CSR rows are ``x[x_start[i] : x_start[i + 1]]``.
-
-    seconds: [operators, devices]. group_of: the group of every operator. waits: producers of the messages that
-    an operator reads, plus one for a mirror. made: messages of every operator. mirror: mirrors of every
-    operator. producer, reader: of every message. message_tensors: latencies of a message. latency_s,
-    per_byte_s: [devices, devices], inf without a link. leave: the resource that sending occupies, per device,
-    or NONE. arrive: [devices, devices] the resource that a transfer (its receiving half, if ``leave``)
-    occupies, or NONE. one_by_one: whether a device runs one operator at a time. resources: how many there
-    are, devices first. Memory: memory_bytes per device, static, saved and working bytes per operator,
-    tensor_bytes of every message while it lies on the device that made it. home: the forward operator of
-    every mirror, else itself. phase: its number. counts_buffers: whether transfers and what they hold count.
-    """
-
-    seconds: Floats
-    group_of: Ints
-    waits: Ints
-    made_start: Ints
-    made: Ints
-    mirror_start: Ints
-    mirror: Ints
-    producer_start: Ints
-    producer: Ints
-    reader_start: Ints
-    reader: Ints
-    message_bytes: Floats
-    message_tensors: Floats
-    message_stated_s: Floats
-    latency_s: Floats
-    per_byte_s: Floats
-    leave: Ints
-    arrive: Ints
-    one_by_one: Flags
-    resources: np.int64
-    memory_bytes: Floats
-    static_bytes: Floats
-    saved_bytes: Floats
-    working_bytes: Floats
-    tensor_bytes: Floats
-    home: Ints
-    phase: Ints
-    counts_buffers: np.bool_
-
-
-class PassState(NamedTuple):
-    """Working arrays of one simulation, and its outcome; tasks are operators first, then transfers.
-
-    device, start_s, end_s: of every task (of a transfer, the sender). message, target: of every transfer, NONE
-    for operators; target is the sender itself for a sending half. sequence: when an operator was begun, as a
-    count. counts: [0] how many tasks there are. The rest is scratch.
-    """
-
-    device: Ints
-    start_s: Floats
-    end_s: Floats
-    message: Ints
-    target: Ints
-    sequence: Ints
-    counts: Ints
-    priority: Floats
-    code: Ints
-    resource: Ints
-    waiting: Ints
-    missing: Ints
-    waits_for: Ints
-    is_busy: Flags
-    keys: Floats
-    queued: Ints
-    events: Ints
-    ready: Ints
-    dirty: Ints
-    is_dirty: Flags
-    half: Ints
-    towards: Ints
-    urgent: Floats
-    load_s: Floats
-
-
-def state_for(arrays: PassArrays) -> PassState:
-    """Fresh working arrays; one set serves any number of simulations, one after the other."""
-    operators, devices = arrays.seconds.shape
-    makers, readers = np.diff(arrays.producer_start), np.diff(arrays.reader_start)
-    most = int((makers * (1 + np.minimum(readers, devices - 1))).sum()) if devices > 1 else 0
-    tasks, messages, resources = operators + most, len(makers), int(arrays.resources)
-
-    def ints(size: int) -> Ints:
-        return np.zeros(size, np.int64)
-
-    return PassState(
-        device=ints(tasks), start_s=np.zeros(tasks), end_s=np.zeros(tasks), message=np.full(tasks, NONE, np.int64),
-        target=np.full(tasks, NONE, np.int64), sequence=ints(operators), counts=ints(1), priority=np.zeros(tasks),
-        code=ints(tasks), resource=ints(tasks), waiting=ints(operators), missing=ints(messages * devices),
-        waits_for=ints(resources), is_busy=np.zeros(resources, np.bool_), keys=np.empty(resources * tasks),
-        queued=np.empty(resources * tasks, np.int64), events=ints(tasks),
-        ready=ints(tasks), dirty=ints(resources), is_dirty=np.zeros(resources, np.bool_),
-        half=ints(tasks), towards=ints(devices), urgent=np.zeros(devices), load_s=np.zeros(resources),
-    )  # fmt: skip
-
-
-@njit(cache=True)
-def transfer_s(a: PassArrays, m: int, src: int, dst: int) -> float:
-    """Seconds of one transfer of message ``m`` between two devices."""
-    if a.message_tensors[m] == 0:
-        return 0.0
-    seconds: float = a.message_tensors[m] * a.latency_s[src, dst] + a.message_bytes[m] * a.per_byte_s[src, dst]
-    seconds += a.message_stated_s[m]
-    return seconds
-
-
-@njit(cache=True)
-def _push(base: int, size: int, task: int, priority: Floats, code: Ints, keys: Floats, queued: Ints) -> None:
-    """Put a task into the binary heap of ``size`` tasks that lies in ``keys`` and ``queued`` from ``base`` on."""
-    key = priority[task]
-    node = size
-    while node > 0:
-        parent = (node - 1) >> 1
-        above = keys[base + parent]
-        if key > above or (key == above and code[task] > code[queued[base + parent]]):
-            break
-        keys[base + node] = above
-        queued[base + node] = queued[base + parent]
-        node = parent
-    keys[base + node] = key
-    queued[base + node] = task
-
-
-@njit(cache=True)
-def _pop(base: int, size: int, code: Ints, keys: Floats, queued: Ints) -> None:
-    """Take the first task out of a heap of ``size`` tasks."""
-    size -= 1
-    key, task = keys[base + size], queued[base + size]
-    node = 0
-    while True:
-        child = 2 * node + 1
-        if child >= size:
-            break
-        below = keys[base + child]
-        if child + 1 < size:
-            other = keys[base + child + 1]
-            if other < below or (other == below and code[queued[base + child + 1]] < code[queued[base + child]]):
-                child += 1
-                below = other
-        if key < below or (key == below and code[task] < code[queued[base + child]]):
-            break
-        keys[base + node] = below
-        queued[base + node] = queued[base + child]
-        node = child
-    keys[base + node] = key
-    queued[base + node] = task
-
-
-@njit(cache=True)
-def _push_event(events: Ints, size: int, task: int, end_s: Floats) -> None:
-    child = size
-    events[child] = task
-    while child > 0:
-        parent = (child - 1) >> 1
-        if end_s[events[child]] < end_s[events[parent]]:
-            events[child], events[parent] = events[parent], events[child]
-            child = parent
-        else:
-            break
-
-
-@njit(cache=True)
-def _pop_event(events: Ints, size: int, end_s: Floats) -> int:
-    top = events[0]
-    size -= 1
-    events[0] = events[size]
-    node = 0
-    while True:
-        child = 2 * node + 1
-        if child >= size:
-            break
-        if child + 1 < size and end_s[events[child + 1]] < end_s[events[child]]:
-            child += 1
-        if end_s[events[child]] < end_s[events[node]]:
-            events[child], events[node] = events[node], events[child]
-            node = child
-        else:
-            break
-    return int(top)
+from solvers.kernels.operator_arrays import ARRIVAL, DEPARTURE, NONE, OPERATOR, Floats, Ints, PassArrays, PassState
+from solvers.kernels.operator_queues import pop, pop_event, push, push_event
 
 
 @njit(cache=True)
@@ -317,10 +123,10 @@ def run_pass(
                 if task < operators:
                     sequence[task] = begun
                     begun += 1
-                _push_event(queue, events, task, end_s)
+                push_event(queue, events, task, end_s)
                 events += 1
             else:
-                _push(r * most, waits_for[r], task, priority, code, keys, queued)
+                push(r * most, waits_for[r], task, priority, code, keys, queued)
                 waits_for[r] += 1
                 if not is_dirty[r]:
                     is_dirty[r] = True
@@ -332,7 +138,7 @@ def run_pass(
             is_dirty[r] = False
             if not is_busy[r] and waits_for[r] > 0:
                 task = queued[r * most]
-                _pop(r * most, waits_for[r], code, keys, queued)
+                pop(r * most, waits_for[r], code, keys, queued)
                 waits_for[r] -= 1
                 is_busy[r] = True
                 seconds = end_s[task]
@@ -346,14 +152,14 @@ def run_pass(
                     load_s[r] -= seconds
                     sequence[task] = begun
                     begun += 1
-                _push_event(queue, events, task, end_s)
+                push_event(queue, events, task, end_s)
                 events += 1
         dirty = 0
         if events == 0:
             break
         now = end_s[queue[0]]
         while events > 0 and end_s[queue[0]] == now:
-            task = _pop_event(queue, events, end_s)
+            task = pop_event(queue, events, end_s)
             events -= 1
             last = now
             r = resource[task]
