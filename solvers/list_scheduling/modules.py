@@ -33,9 +33,10 @@ def module_order(model: PassModel) -> Ints:
     return np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int64)
 
 
-def split_by_modules(model: PassModel, caps: Floats, devices: Sequence[int], *, transfers: bool) -> Ints | None:
-    """`layer_split` of the groups in `module_order`: the device of every group, [groups], or None."""
-    order = module_order(model)
+def split_by_modules(
+    model: PassModel, order: Ints, caps: Floats, devices: Sequence[int], *, transfers: bool
+) -> Ints | None:
+    """`layer_split` of the groups in the order of `module_order`: the device of every group, [groups], or None."""
     parts = layer_split(model, [model.groups[g] for g in order], caps, devices, transfers=transfers)
     if parts is None:
         return None

@@ -16,7 +16,7 @@ from solvers.list_scheduling.grouping import apart, co_placed, heavy, in_touch
 from solvers.list_scheduling.heft import heft
 from solvers.list_scheduling.jobs import held_bytes, jobs_of
 from solvers.list_scheduling.layers import ROUNDING, layer_split
-from solvers.list_scheduling.modules import split_by_modules
+from solvers.list_scheduling.modules import module_order, split_by_modules
 from solvers.list_scheduling.topological import m_topo
 from solvers.list_scheduling.within_memory import Scheduler, within_memory
 
@@ -85,8 +85,9 @@ def _schedulers(model: PassModel, check: Callable[[], None]) -> Iterator[tuple[s
     spread = model.problem.cluster.accelerators or tuple(range(model.devices))
     yield "layer split", lambda caps: layer_split(model, model.groups, caps, spread, transfers=False)
     yield "layer split with transfers", lambda caps: layer_split(model, model.groups, caps, spread, transfers=True)
-    yield "layer split by modules", lambda caps: split_by_modules(model, caps, spread, transfers=False)
-    yield "layer split by modules with transfers", lambda caps: split_by_modules(model, caps, spread, transfers=True)
+    by_module = partial(split_by_modules, model, module_order(model), devices=spread)
+    yield "layer split by modules", partial(by_module, transfers=False)
+    yield "layer split by modules with transfers", partial(by_module, transfers=True)
     units = {
         "": apart(model),
         " of co-placed operators": co_placed(model, caps),

@@ -18,7 +18,7 @@ from solvers.joint.model import pass_model
 from solvers.joint.plans import plan_of
 from solvers.joint.simulator import Simulator
 from solvers.list_scheduling.layers import layer_split
-from solvers.list_scheduling.modules import split_by_modules
+from solvers.list_scheduling.modules import module_order, split_by_modules
 from solvers.list_scheduling.within_memory import Timed, within_memory
 from solvers.monitor import Monitor
 from solvers.planners.chain_dp import memory_shares, micro_batch_choices
@@ -61,12 +61,13 @@ class LayerSplit:
         model = pass_model(problem)
         simulator = Simulator(model)
         devices = problem.cluster.accelerators
+        order = module_order(model)
         found: list[Timed] = []
         for count in range(len(devices), 0 if self.fewer else len(devices) - 1, -1):
             chosen = _fastest(model.seconds, devices, count)
             for transfers in (False, True) if count > 1 else (False,):
                 in_time = partial(layer_split, model, model.groups, devices=chosen, transfers=transfers)
-                by_module = partial(split_by_modules, model, devices=chosen, transfers=transfers)
+                by_module = partial(split_by_modules, model, order, devices=chosen, transfers=transfers)
                 for split in (in_time, by_module) if count > 1 else (in_time,):
                     timed = within_memory(simulator, split, "rank", monitor.check)
                     if timed is not None and timed.fits:

@@ -43,7 +43,7 @@ def test_a_layer_a_device_runs_as_a_wavefront():
     p = unrolled()
     model = pass_model(p)
     caps = np.full(2, np.inf)
-    place = split_by_modules(model, caps, (0, 1), transfers=False)
+    place = split_by_modules(model, module_order(model), caps, (0, 1), transfers=False)
     layer_of = [int(p.graph.operators[group[0]].name[0]) for group in model.groups]
     assert place.tolist() == layer_of
     assert layer_split(model, model.groups, caps, (0, 1), transfers=False).tolist() != layer_of
