@@ -1,0 +1,85 @@
+"""What is asked of a run: how many steps, with which optimizer, on what."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+from solvers.errors import InvalidProblem
+
+MAX_STEPS = 100_000
+
+
+class Backend(StrEnum):
+    """What the ranks compute on. AUTO: a GPU for each rank where there are enough of them, else the CPU."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """How a plan is to be run.
+
+    steps: measured iterations, after ``warmup`` unmeasured ones. optimizer: "sgd" or "adam" (None: the
+    plan's); learning_rate: its step size. seed: of parameters and samples. dtype: "float64" or "float32" to
+    run in another floating dtype than the plan's (None: the plan's). threads: of each rank on a CPU; pin:
+    whether each rank keeps to its own cores. verify: compare loss, gradients and parameters with the whole
+    model in one process, dropout off. allow_model: whether a reference "package.module:callable" may run.
+    time_limit_s: the whole run is ended after it. profile: also measure operators one by one.
+    """
+
+    steps: int = 5
+    warmup: int = 2
+    optimizer: str | None = None
+    learning_rate: float = 1e-3
+    seed: int = 0
+    dtype: str | None = None
+    backend: Backend = Backend.AUTO
+    threads: int = 1
+    pin: bool = True
+    verify: bool = False
+    allow_model: bool = False
+    profile: bool = False
+    time_limit_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        for what, low, high in (("steps", 1, MAX_STEPS), ("warmup", 0, MAX_STEPS), ("threads", 1, 4096)):
+            value = getattr(self, what)
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise InvalidProblem(f"{what}: expected a whole number from {low} to {high:,}, found {value!r}")
+        for what in ("learning_rate", "time_limit_s"):
+            value = getattr(self, what)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
+                raise InvalidProblem(f"{what}: expected a number above 0, found {value!r}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**31:
+            raise InvalidProblem(f"seed: expected a whole number from 0 to {2**31 - 1}, found {self.seed!r}")
+        if self.optimizer not in (None, "sgd", "adam"):
+            raise InvalidProblem(f"optimizer: expected sgd or adam, found {self.optimizer!r}")
+        if self.dtype not in (None, "float64", "float32"):
+            raise InvalidProblem(f"dtype: expected float64 or float32, found {self.dtype!r}")
+        for what in ("pin", "verify", "allow_model", "profile"):
+            if not isinstance(getattr(self, what), bool):
+                raise InvalidProblem(f"{what}: expected true or false, found {getattr(self, what)!r}")
+
+
+def request_json(request: RunRequest) -> dict[str, Any]:
+    return {**asdict(request), "backend": request.backend.value}
+
+
+def read_request(value: object) -> RunRequest:
+    """What `request_json` wrote. Raises InvalidProblem."""
+    if not isinstance(value, dict):
+        raise InvalidProblem(f"a run request must be an object, found {type(value).__name__}")
+    known = {field.name for field in fields(RunRequest)}
+    unknown = sorted(set(value) - known)
+    if unknown:
+        raise InvalidProblem(f"a run request has no field {unknown[0]!r}; there are: {', '.join(sorted(known))}")
+    given = dict(value)
+    try:
+        given["backend"] = Backend(given.get("backend", "auto"))
+    except ValueError:
+        raise InvalidProblem(f"backend: expected auto, cpu or cuda, found {given['backend']!r}") from None
+    return RunRequest(**given)
