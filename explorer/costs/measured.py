@@ -1,0 +1,133 @@
+"""Compute times, links and memory as a profile measured them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from explorer.runner.profile import LinkTimes, Profile
+from solvers.cluster import Cluster, Device, Link
+from solvers.errors import InvalidProblem
+from solvers.formats.op_graph_json import graph_hash
+from solvers.formats.workload import Workload
+from solvers.graph import OpGraph, Phase
+from solvers.problem import ComputeTable, Optimizer
+
+UPDATED_AS = {Optimizer.ADAM: "adam", Optimizer.SGD: "sgd", Optimizer.NONE: "sgd"}
+"""Whose step is taken: without an optimizer's states a step still adds the gradients."""
+
+
+def kind_of(profile: Profile) -> str:
+    """The kind of the devices measured, as no catalogue calls its own: "measured-intel-r-xeon-r-processor"."""
+    slug = re.sub(r"[^a-z0-9.]+", "-", profile.hardware[0].lower()).strip("-")
+    return f"measured-{slug[:60] or 'device'}"
+
+
+def label(profile: Profile) -> str:
+    """For `Problem.costs_from`: "measured on 2 x Intel Xeon, 2026-11-21, fp32, 1 thread"."""
+    threads = "" if profile.backend == "nccl" else f", {profile.threads} thread{'s' * (profile.threads > 1)} each"
+    names = sorted(set(profile.hardware))
+    on = " + ".join(f"{profile.hardware.count(name)} x {name}" for name in names)
+    return f"measured on {on}{threads}, {profile.dtype}, {profile.date[:10]}"
+
+
+def check_graph(graph: OpGraph, profile: Profile) -> None:
+    """Raises InvalidProblem unless the profile is of this very graph."""
+    found = graph_hash(graph)
+    if found != profile.graph_sha256:
+        phase = "training" if profile.training else "inference"
+        raise InvalidProblem(
+            f"the profile is of another graph: it measured {profile.reference} in {profile.dtype} for {phase}"
+            f" (sha256 {profile.graph_sha256[:12]}...), and this one is {graph.name} (sha256 {found[:12]}...);"
+            " measure this one with `placement-explorer calibrate`"
+        )
+    measured = {times.name for times in profile.operators}
+    for operator in graph.operators:
+        if operator.phase is not Phase.UPDATE and operator.name not in measured:
+            raise InvalidProblem(f"the profile has no times of operator {operator.name!r}; calibrate anew")
+
+
+def compute_table(graph: OpGraph, profile: Profile, optimizer: Optimizer) -> ComputeTable:
+    """Seconds of every operator at the sample counts measured, on a device of `kind_of`.
+
+    Beyond the counts a `ComputeTable` extends the line through the last two. Raises InvalidProblem if the
+    profile is of another graph, or has no times of the optimizer's steps.
+    """
+    check_graph(graph, profile)
+    measured = {times.name: times.seconds for times in profile.operators}
+    updates = profile.updates.get(UPDATED_AS[optimizer], {})
+    rows = []
+    for operator in graph.operators:
+        if operator.phase is not Phase.UPDATE:
+            rows.append(measured[operator.name])
+            continue
+        if operator.name not in updates:
+            raise InvalidProblem(f"the profile has no times of {UPDATED_AS[optimizer]} for {operator.name!r}")
+        rows.append((updates[operator.name],) * len(profile.samples))
+    return ComputeTable(profile.samples, {kind_of(profile): np.array(rows, dtype=np.float64)})
+
+
+def measured_cluster(profile: Profile) -> Cluster:
+    """The ranks as devices, with the memory that each could use and the links between them.
+
+    A pair that was not measured is taken to be like those that join the same host, or else two hosts, on
+    average; a cluster of one device has no link.
+    """
+    kind, hosts = kind_of(profile), list(dict.fromkeys(profile.hosts))
+    stem = "GPU" if profile.backend == "nccl" else "process"
+    devices = tuple(
+        Device(f"{stem} {rank}", kind, memory, node=hosts.index(profile.hosts[rank]))
+        for rank, memory in enumerate(profile.memory_bytes)
+    )
+    return Cluster(devices, links_between([device.node for device in devices], profile))
+
+
+def links_between(nodes: list[int], profile: Profile) -> tuple[Link, ...]:
+    """A link for every ordered pair of devices, the first of which are the ranks measured; nodes: the host
+    of each. Empty if no link was measured."""
+    if not profile.links:
+        return ()
+    measured = {(link.src, link.dst): link for link in profile.links}
+    inside = [link for link in profile.links if profile.hosts[link.src] == profile.hosts[link.dst]]
+    across = [link for link in profile.links if profile.hosts[link.src] != profile.hosts[link.dst]]
+    links = []
+    for src, node in enumerate(nodes):
+        for dst, other in enumerate(nodes):
+            if src == dst:
+                continue
+            known = measured.get((src, dst)) or measured.get((dst, src))
+            if known is not None:
+                bandwidth, latency = known.bandwidth_bytes_per_s, known.latency_s
+            else:
+                bandwidth, latency = _typical((inside if node == other else across) or list(profile.links))
+            links.append(Link(src, dst, bandwidth, latency))
+    return tuple(links)
+
+
+def measured_workload(workload: Workload, profile: Profile, optimizer: Optimizer) -> Workload:
+    """The same graph with what was measured in place of what is estimated. Raises InvalidProblem."""
+    if workload.compute is not None:
+        raise InvalidProblem(f"{workload.reference}: states its own compute times, so a profile cannot replace them")
+    return replace(
+        workload,
+        compute=compute_table(workload.graph, profile, optimizer),
+        cluster=measured_cluster(profile),
+        costs_from=label(profile),
+    )
+
+
+def extrapolation(profile: Profile) -> str:
+    """What people should know of batches beyond those measured."""
+    counts = profile.samples
+    return (
+        f"times were measured at {', '.join(map(str, counts))} samples; beyond {counts[-1]} they go on along the line"
+        f" through {counts[-2]} and {counts[-1]}"
+    )
+
+
+def _typical(links: list[LinkTimes]) -> tuple[float, float]:
+    """(bandwidth, latency): means of seconds per byte and of latency."""
+    per_byte = sum(1 / link.bandwidth_bytes_per_s for link in links) / len(links)
+    return 1 / per_byte, sum(link.latency_s for link in links) / len(links)
