@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from explorer.comparison import Entry, compare, entries
+from explorer.held_plans import hold
 from explorer.jobs import CompareRequest, SolveRequest
 from explorer.loading import load
 from explorer.problems import make_problem
@@ -79,7 +80,7 @@ def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]
         emit(events.loading("looking for the smallest memory cap that fits"))
         found = explain_infeasible(problem, should_stop=should_stop)
         fits, bound = found.smallest_cap_bytes, found.cap_lower_bound_bytes
-    emit(events.result(outcome, fits, bound))
+    emit(events.result(outcome, fits, bound, hold(outcome, workload.reference)))
 
 
 def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
@@ -111,7 +112,8 @@ def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], b
         on_progress=on_progress,
     ):
         done.append(compared.row)
-        emit(events.row(compared.row, problem.objective, compared.result))
+        held = "" if compared.result is None else hold(compared.result, workload.reference)
+        emit(events.row(compared.row, problem.objective, compared.result, held))
     emit(events.compared(done, len(family)))
 
 

@@ -28,6 +28,8 @@ MOST_TRIES = 2
 """How often a job that never began is given to a worker."""
 HEED_S = 2.0
 """A worker that has not ended a cancelled job after this long is killed."""
+ORDERLY_S = 20.0
+"""How long a worker that has processes of its own may take to end them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +78,11 @@ class Jobs:
     """One warm worker process and the jobs it was given.
 
     on_event is called from a thread of this object's. Every job ends with exactly one event of
-    `events.LAST`.
+    `events.LAST`. orderly: for jobs that start processes of their own: the worker warms no solvers, and is
+    given time to end those processes, after a cancel as well as at the end.
     """
 
+    orderly: bool = False
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _jobs: dict[str, _Job] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -103,7 +107,7 @@ class Jobs:
             job.cancelled = True
             with suppress(OSError):  # a worker that is gone: its reader sees to the job
                 job.sent_to.send(("cancel", identifier))
-            killer = threading.Timer(HEED_S, self._kill_if_running, (identifier, self._process))
+            killer = threading.Timer(self._heed_s, self._kill_if_running, (identifier, self._process))
             killer.daemon = True
             killer.start()
 
@@ -118,12 +122,20 @@ class Jobs:
             self._closed = True
             process, self._process = self._process, None
             connection, self._connection = self._connection, None
+        if process is not None and connection is not None and self.orderly:
+            with suppress(OSError):
+                connection.send(("close",))  # a read on it goes on elsewhere: closing alone would not be noticed
+            process.join(ORDERLY_S)
         if connection is not None:
             connection.close()
         if process is not None:
             process.terminate()
             process.join(5)
         self._fail_all("the server is shutting down")
+
+    @property
+    def _heed_s(self) -> float:
+        return ORDERLY_S if self.orderly else HEED_S
 
     def _dispatch(self, identifier: str) -> None:
         self._ensure_worker()
@@ -140,7 +152,8 @@ class Jobs:
             return
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        self._process = context.Process(target=worker.main, args=(theirs,), name="placement-worker", daemon=True)
+        arguments = (theirs, ORDERLY_S if self.orderly else 0.0)
+        self._process = context.Process(target=worker.main, args=arguments, name="placement-worker", daemon=True)
         self._process.start()
         theirs.close()
         self._connection = ours
@@ -186,8 +199,9 @@ class Jobs:
                     failed.append(self._jobs.pop(identifier))
                 else:
                     self._dispatch(identifier)
+        which = "running" if self.orderly else "solving"
         for job in failed:
-            self._fail(job, f"the solving process ended unexpectedly (exit code {code})")
+            self._fail(job, f"the {which} process ended unexpectedly (exit code {code})")
 
     def _fail_all(self, message: str) -> None:
         with self._lock:

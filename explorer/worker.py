@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import queue
+import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -16,31 +19,37 @@ Work = Callable[[Any, Emit, Callable[[], bool]], None]
 """A kind of job: (request, emit an event, asked to stop?)."""
 
 
-def main(connection: Connection) -> None:
-    """Serve jobs from ``connection`` until it closes.
+def main(connection: Connection, orderly_s: float = 0.0) -> None:
+    """Serve jobs from ``connection`` until it closes. orderly_s: how long what is running then may take to
+    stop; such a worker runs plans rather than solving, and warms no solvers.
 
-    In: ("start", id, kind, request) and ("cancel", id). Out: (id, event) for every event, and
+    In: ("start", id, kind, request), ("cancel", id) and ("close",). Out: (id, event) for every event, and
     (id, None) when the job is over. One job runs at a time, in the order of arrival; a job that is
     cancelled before it starts ends at once.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     waiting: queue.Queue[tuple[str, str, Any] | None] = queue.Queue()
     cancelled: set[str] = set()
-    threading.Thread(target=_listen, args=(connection, waiting, cancelled), daemon=True).start()
+    closed = threading.Event()
+    threading.Thread(target=_listen, args=(connection, waiting, cancelled, closed, orderly_s), daemon=True).start()
     from explorer.job_kinds import KINDS
     from solvers.warm import warm
 
-    warm()
+    if orderly_s:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to act on
+    else:
+        warm()
     gc.freeze()  # what lives as long as the process need not be looked through at every collection
     while (job := waiting.get()) is not None:
         identifier, kind, request = job
 
         def emit(event: dict[str, Any], to: str = identifier) -> None:
-            connection.send((to, event))
+            with suppress(OSError) if orderly_s else nullcontext():  # what is to be ended goes on until it is
+                connection.send((to, event))
 
         try:
             if identifier not in cancelled:
-                run(KINDS[kind], request, emit, lambda me=identifier: me in cancelled)
+                run(KINDS[kind], request, emit, lambda me=identifier: me in cancelled or closed.is_set())
             connection.send((identifier, None))
         except (BrokenPipeError, OSError):
             return
@@ -63,14 +72,25 @@ def run(work: Work, request: Any, emit: Emit, should_stop: Callable[[], bool]) -
         emit(events.failed(f"internal error ({type(error).__name__}: {error}); the log has the details"))
 
 
-def _listen(connection: Connection, waiting: queue.Queue[tuple[str, str, Any] | None], cancelled: set[str]) -> None:
+def _listen(
+    connection: Connection,
+    waiting: queue.Queue[tuple[str, str, Any] | None],
+    cancelled: set[str],
+    closed: threading.Event,
+    orderly_s: float,
+) -> None:
     try:
         while True:
             message = connection.recv()
+            if message[0] == "close":
+                raise EOFError
             if message[0] == "start":
                 waiting.put(message[1:])
             else:
                 cancelled.add(message[1])
     except (EOFError, OSError):
+        closed.set()
         waiting.put(None)
+        if orderly_s:
+            time.sleep(orderly_s)
         os._exit(0)  # the parent is gone: nobody waits for what is still running

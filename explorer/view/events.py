@@ -64,9 +64,15 @@ def progress(
     }
 
 
-def result(outcome: Result, fits_memory_bytes: float | None = None, bound_memory_bytes: float | None = None) -> Event:
+def result(
+    outcome: Result,
+    fits_memory_bytes: float | None = None,
+    bound_memory_bytes: float | None = None,
+    held: str = "",
+) -> Event:
     """The end of the search. fits_memory_bytes: the smallest cap a plan was found for, when none
-    fits the cap asked for; bound_memory_bytes: a proved lower bound on any such cap."""
+    fits the cap asked for; bound_memory_bytes: a proved lower bound on any such cap. held: the name under
+    which the worker holds the plan."""
     return {
         "kind": "result",
         "status": str(outcome.status),
@@ -75,11 +81,17 @@ def result(outcome: Result, fits_memory_bytes: float | None = None, bound_memory
         "runtime_s": outcome.runtime_s,
         "bound_s": finite(outcome.bound_s) or 0.0,
         "notes": list(outcome.notes),
-        "plan": result_view(outcome),
+        "plan": held_view(outcome, held),
         "infeasible": None
         if outcome.plan is not None
         else infeasible(outcome.problem, outcome.status, outcome.notes, fits_memory_bytes, bound_memory_bytes),
     }
+
+
+def held_view(outcome: Result, held: str) -> PlanView | None:
+    """The view of a result's plan with the name under which it is held, or None if there is no plan."""
+    view = result_view(outcome)
+    return None if view is None else {**view, "held": held}
 
 
 def comparing(position: int, runs: int, planner: str, step: Progress) -> Event:
@@ -94,10 +106,10 @@ def comparing(position: int, runs: int, planner: str, step: Progress) -> Event:
     }
 
 
-def row(told: Row, objective: Objective, outcome: Result | None) -> Event:
+def row(told: Row, objective: Objective, outcome: Result | None, held: str = "") -> Event:
     """A finished run of a comparison under ``objective``. plan: the view of its plan as `packed` leaves
-    it, or None; a page keeps many of them and looks at few."""
-    view = None if outcome is None else result_view(outcome)
+    it, or None; a page keeps many of them and looks at few. held: as in `result`."""
+    view = None if outcome is None else held_view(outcome, held)
     return {"kind": "row", "row": told, "objective": objective.value, "plan": None if view is None else packed(view)}
 
 

@@ -1,0 +1,52 @@
+"""The plans that a worker made last, whole: a page knows them by name only, and runs them by it."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections import OrderedDict
+from itertools import count
+
+from solvers.errors import InvalidProblem
+from solvers.formats.plan_json import write_plan
+from solvers.result import Result
+
+KEPT = 256
+"""Of a comparison every row can be shown, and run."""
+MAX_TEXT_BYTES = 512 * 2**20
+
+_numbers = count(1)
+_held: OrderedDict[str, tuple[Result, str]] = OrderedDict()
+
+
+def hold(result: Result, reference: str) -> str:
+    """Keep a result's plan; its name, or "" if it has none. reference: of the model."""
+    if result.plan is None:
+        return ""
+    name = f"plan-{os.getpid()}-{next(_numbers)}"
+    _held[name] = (result, reference)
+    while len(_held) > KEPT:
+        _held.popitem(last=False)
+    return name
+
+
+def text_of(name: str) -> bytes:
+    """The packed plan.json of a plan that is held. Raises InvalidProblem if it no longer is."""
+    found = _held.get(name)
+    if found is None or found[0].plan is None:
+        raise InvalidProblem("this plan is no longer held by the solver: solve again, then run it")
+    result, reference = found
+    return packed_text(write_plan(result.problem, found[0].plan, result, reference))
+
+
+def packed_text(text: str) -> bytes:
+    return zlib.compress(text.encode(), 1)
+
+
+def unpacked_text(data: bytes) -> str:
+    """Only for what `packed_text` made in this program. Raises InvalidProblem if it is too large."""
+    unpacking = zlib.decompressobj()
+    found = unpacking.decompress(data, MAX_TEXT_BYTES)
+    if unpacking.unconsumed_tail:
+        raise InvalidProblem(f"the plan's file has more than {MAX_TEXT_BYTES:,} bytes")
+    return found.decode()
