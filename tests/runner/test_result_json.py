@@ -1,0 +1,102 @@
+"""result.json comes back as it was, and nothing but a whole, limited one is read."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from explorer.runner import result_json
+from explorer.runner.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
+from explorer.runner.result_json import read_outcome, write_outcome
+from solvers.errors import InvalidProblem
+
+FULL = Outcome(
+    RunStatus.DONE,
+    environment=Environment(("a", "b"), ("cpu", "cpu"), "gloo", "2.13.0", "3.11.7", 1, "2026-11-21T16:00:00Z", True),
+    iterations_s=(0.5, 0.25),
+    actions=(MeasuredAction(0, 0, "0F0", 0.0, 0.125), MeasuredAction(1, 1, "1U", -0.001, 0.25, 0.0625)),
+    messages=(MeasuredMessage(0, 1, 0, 1, 0, "0SEND1", 4096, 0.125, 0.126, True),),
+    segments=((0,), (1, 2)),
+    rank_devices=(0, 3),
+    peak_bytes=(1024.0, 0.0),
+    losses=(2.5, 2.25),
+    noise=0.01,
+    agreement=Agreement(1e-12, 2e-12, 0.0, "head.weight", "float64"),
+    operators_s={"head": 0.001},
+    notes=("fewer cores than ranks",),
+)
+
+
+def changed(**changes: Any) -> str:
+    return json.dumps(json.loads(write_outcome(FULL)) | changes)
+
+
+def test_an_outcome_comes_back_as_it_was() -> None:
+    assert read_outcome(write_outcome(FULL)) == FULL
+    failed = Outcome(RunStatus.FAILED, "rank 1 was killed", 1)
+    assert read_outcome(write_outcome(failed)) == failed
+
+
+def test_a_loss_that_is_not_a_number_and_a_gradient_without_end_are_told_as_null() -> None:
+    agreement = Agreement(math.inf, 0.0, 0.0, "w", "float32")
+    text = write_outcome(Outcome(RunStatus.DONE, losses=(math.nan, 1.0), agreement=agreement))
+    assert "NaN" not in text
+    back = read_outcome(text)
+    assert math.isnan(back.losses[0])
+    assert back.losses[1] == 1.0
+    assert back.agreement == agreement
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "ends too early"),
+        (write_outcome(FULL)[:-20], "ends too early"),
+        (changed(format="placement-explorer/plan"), '"format": "placement-explorer/run"'),
+        (changed(version=2), "version 1"),
+        (changed(status="fine"), "result.json: status: expected one of done, failed"),
+        (changed(culprit=-2), "culprit"),
+        (changed(surprise=1), "surprise: unknown field"),
+        (changed(iterations_s=[0.5, -1]), "iterations_s[1]: expected a finite number >= 0"),
+        (changed(iterations_s=[True]), "iterations_s[0]"),
+        (write_outcome(FULL).replace("[0.5,0.25]", "[NaN]"), "NaN is not JSON"),
+        (changed(actions={"fields": ["rank"], "rows": []}), "actions.fields: expected the fields rank, iteration"),
+        (changed(segments=[[0], "1"]), "segments[1]: expected a list"),
+        (changed(noise=-1), "noise"),
+        (changed(operators_s={"head": "fast"}), "operators_s['head']"),
+        (changed(environment={"hosts": []}), "environment.devices: missing"),
+        (changed(notes=["x" * 20_000]), "notes[0]"),
+    ],
+)
+def test_what_is_not_a_result_is_refused_with_its_place(text: str, told: str) -> None:
+    with pytest.raises(InvalidProblem) as refusal:
+        read_outcome(text)
+    assert told in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ([0, 0, "0F0", 0.0, 0.1], "a list of 6"),
+        ([5000, 0, "0F0", 0.0, 0.1, 0.0], "rows[0][0]"),
+        ([0, 0, "F0", 0.0, 0.1, 0.0], "'F0' is not a step"),
+        ([0, 0, "0F0", 0.0, None, 0.0], "rows[0][4]"),
+    ],
+)
+def test_every_cell_of_a_row_is_looked_at(row: list[object], told: str) -> None:
+    actions = json.loads(write_outcome(FULL))["actions"] | {"rows": [row]}
+    with pytest.raises(InvalidProblem) as refusal:
+        read_outcome(changed(actions=actions))
+    assert told in str(refusal.value)
+
+
+def test_of_a_long_run_whole_iterations_are_kept_and_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_json, "MAX_ROWS", 5)
+    actions = tuple(MeasuredAction(rank, i, "0F0", 0.0, 1.0) for rank in (0, 1) for i in range(4))
+    back = read_outcome(write_outcome(Outcome(RunStatus.DONE, actions=actions)))
+    assert {action.iteration for action in back.actions} == {0, 1}
+    assert len(back.actions) == 4
+    assert back.notes == ("of 8 actions the times of the first 4 are kept",)
