@@ -1,0 +1,11 @@
+"""A run laid over its prediction: three errors apart, and every action, operator, link and device beside what
+was expected of it. Pure: a problem, a plan and an outcome in, a `Comparison` out; no torch."""
+
+from __future__ import annotations
+
+from explorer.measured.comparing import compare_run
+from explorer.measured.comparison import Comparison
+from explorer.measured.ranking import rank_agreement
+from explorer.measured.telling import comparison_object, rows
+
+__all__ = ["Comparison", "compare_run", "comparison_object", "rank_agreement", "rows"]

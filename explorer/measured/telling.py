@@ -1,0 +1,136 @@
+"""A comparison as rows for a terminal and as JSON for a page."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from explorer.measured.comparison import Comparison, MeasuredSpan
+from explorer.view import bars as view_bars
+from explorer.view import text
+from explorer.view.actions import KIND_WORDS
+from explorer.view.plan_view import finite
+
+SYNC = "S"
+PART_WORDS = {
+    "operators": "operator costs",
+    "links": "links",
+    "schedule": "schedule model",
+}
+"""The three errors, in the order in which they are told."""
+
+
+def rows(comparison: Comparison) -> list[list[str]]:
+    """What, seconds, and the share of the measured time, for a table in a terminal: the prediction, the three
+    errors, the measurement, and below them the simulator fed with measured times, bubbles and noise."""
+    told = [["predicted", text.seconds(comparison.predicted_s), ""]]
+    for key, seconds in errors_s(comparison).items():
+        told.append([PART_WORDS[key], signed_s(seconds), signed_share(comparison.share(seconds))])
+    count = text.plural(len(comparison.iterations_s), "iteration")
+    fastest = f"median of {count}, fastest {text.seconds(comparison.fastest_s)}"
+    told.append(["measured", text.seconds(comparison.measured_s), fastest])
+    told.append(["prediction off by", signed_s(-comparison.total_error_s), signed_share(comparison.error)])
+    told.append(["fed with measured times", text.seconds(comparison.fed_s), signed_share(comparison.fed_error)])
+    bubbles = text.percent(comparison.bubble_predicted), text.percent(comparison.bubble_measured)
+    told.append(["bubble", f"{bubbles[0]} predicted", f"{bubbles[1]} measured"])
+    noise = text.NOTHING if comparison.noise is None else text.percent(comparison.noise)
+    told.append(["machine", comparison.noise_word, noise if comparison.noise is not None else ""])
+    return told
+
+
+def errors_s(comparison: Comparison) -> dict[str, float]:
+    """Seconds of the three errors, by the keys of PART_WORDS; they add up to measured - predicted."""
+    return {
+        "operators": comparison.operators_error_s,
+        "links": comparison.links_error_s,
+        "schedule": comparison.schedule_error_s,
+    }
+
+
+def signed_s(seconds: float) -> str:
+    """ "+9 ms", "−1.2 ms"."""
+    return ("−" if seconds < 0 else "+") + text.seconds(abs(seconds))
+
+
+def signed_share(share: float) -> str:
+    """ "+8 %", "−0.4 %"."""
+    return ("−" if share < 0 else "+") + text.percent(abs(share))
+
+
+def comparison_object(comparison: Comparison) -> dict[str, Any]:
+    """A comparison as JSON, which the functions of `explorer.view.measured_gantt`, `measured_panel` and
+    `errors` read.
+
+    objective; predicted_s, operators_fed_s, fed_s, measured_s, fastest_s, iterations_s, drawn_s; errors: key of
+    PART_WORDS or "total" -> {s, share}; error and fed_error: shares; bubble: {predicted, measured}; segments,
+    links and devices: a list of the fields of `SegmentError`, `LinkError` and `DeviceError`, the first with
+    ratio; operators: by position {predicted_s, measured_s, runs, profiled, ratio}, or None; bars:
+    {predicted, fed, measured}, each `explorer.view.bars.Bars`, the measured ones with the columns segment,
+    wait_s and predicted_s (None: not predicted) besides, kind "S" for an all-reduce; agreement and environment:
+    their fields, or None; noise (None: unknown), noise_word, losses, notes.
+    """
+    told = {**errors_s(comparison), "total": comparison.total_error_s}
+    return {
+        "objective": comparison.objective.value,
+        "predicted_s": comparison.predicted_s,
+        "operators_fed_s": comparison.operators_fed_s,
+        "fed_s": comparison.fed_s,
+        "measured_s": comparison.measured_s,
+        "fastest_s": comparison.fastest_s,
+        "iterations_s": list(comparison.iterations_s),
+        "drawn_s": comparison.drawn_s,
+        "errors": {key: {"s": s, "share": comparison.share(s)} for key, s in told.items()},
+        "error": comparison.error,
+        "fed_error": comparison.fed_error,
+        "bubble": {"predicted": comparison.bubble_predicted, "measured": comparison.bubble_measured},
+        "segments": [{**_plain(asdict(s)), "ratio": s.ratio} for s in comparison.segments],
+        "operators": [None if o is None else {**asdict(o), "ratio": o.ratio} for o in comparison.operators],
+        "links": [_plain(asdict(link)) for link in comparison.links],
+        "devices": [_plain(asdict(device)) for device in comparison.devices],
+        "bars": {
+            "predicted": view_bars.bars(comparison.predicted),
+            "fed": view_bars.bars(comparison.fed),
+            "measured": measured_bars(comparison.spans),
+        },
+        "agreement": None if comparison.agreement is None else _plain(asdict(comparison.agreement)),
+        "environment": None if comparison.environment is None else _plain(asdict(comparison.environment)),
+        "noise": comparison.noise,
+        "noise_word": comparison.noise_word,
+        "losses": [finite(loss) for loss in comparison.losses],
+        "notes": list(comparison.notes),
+    }
+
+
+def measured_bars(spans: tuple[MeasuredSpan, ...]) -> dict[str, list[Any]]:
+    """The measured iteration as columns: those of `explorer.view.bars`, and segment, wait_s and predicted_s.
+    stage: the first of the segment's."""
+    found: dict[str, list[Any]] = {name: [] for name in (*view_bars.COLUMNS, "segment", "wait_s", "predicted_s")}
+    for span in sorted(spans, key=lambda s: (s.start_s, s.device)):
+        row = [span.device, span.start_s, span.end_s, span.kind, span.stages[0], span.micro_batch, -1, 0.0, 1, -1, -1,
+               -1, span.segment, span.wait_s, span.predicted_s]  # fmt: skip
+        for column, value in zip(found.values(), row, strict=True):
+            column.append(value)
+    return found
+
+
+def segment_rows(comparison: Comparison) -> list[list[str]]:
+    """Segment, what it does, on which devices, predicted, measured and their ratio, for a table."""
+    return [
+        [
+            str(error.segment),
+            "all-reduce" if error.kind == SYNC else KIND_WORDS[error.kind],
+            ", ".join(map(str, error.devices)),
+            text.seconds(error.predicted_s),
+            text.seconds(error.measured_s),
+            text.NOTHING if error.ratio is None else f"{text.digits(error.ratio)}×",
+        ]
+        for error in comparison.segments
+    ]
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity and no tuples."""
+    return {
+        name: list(value) if isinstance(value, tuple) else finite(value) if isinstance(value, float) else value
+        for name, value in fields.items()
+    }

@@ -1,0 +1,144 @@
+"""How far operators are from what was expected of them, as colours of the graph's boxes.
+
+A diverging scale of measured / predicted: blue is faster than predicted, orange slower, on the logarithm
+to base 2 and clipped at 4x. Blue and orange stay apart for protanopic, deuteranopic and tritanopic sight
+(Okabe and Ito); what lies between is the page's own ground, white or dark, so that a good prediction is
+quiet in both themes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from explorer.view import text
+from explorer.view.elements import GraphView, full_name
+from explorer.view.palette import BLUE, ORANGE, SKY, SURFACES, VERMILLION, Theme, mix, text_on
+from explorer.view.skeleton import Skeleton
+
+STEPS_PER_OCTAVE = 4
+OCTAVES = 2
+"""On either side of 1: the scale ends at 4x and at a quarter."""
+MIDDLE = STEPS_PER_OCTAVE * OCTAVES
+SHADES = 2 * MIDDLE + 1
+NONE = "error-none"
+"""Class of a box of which nothing was measured."""
+ENDS: dict[Theme, tuple[str, str, str]] = {
+    "light": (BLUE, "#f6f7f8", VERMILLION),
+    "dark": (SKY, "#3a434d", ORANGE),
+}
+"""Much faster than predicted, as predicted, much slower."""
+LEAST_TINT = 0.1
+"""Of an end's colour in the first step from the middle: less could not be seen."""
+
+
+def class_of(ratio: float | None) -> str:
+    """The class of measured / predicted: "error0" (a quarter or less) to "error16" (4x or more), "error8" as
+    predicted; NONE without a measurement."""
+    if ratio is None or math.isnan(ratio):
+        return NONE
+    if ratio <= 0:
+        return "error0"
+    step = STEPS_PER_OCTAVE * math.log2(ratio) if math.isfinite(ratio) else math.inf
+    return f"error{MIDDLE + round(max(-MIDDLE, min(MIDDLE, step)))}"
+
+
+def shades(theme: Theme) -> list[dict[str, str]]:
+    """For the stylesheet, one a class: class, fill, text (readable on it), border and border_style. The box
+    without a measurement has a dashed border, so that it is not told by its grey alone."""
+    surface = SURFACES[theme]
+    fast, same, slow = ENDS[theme]
+    found = []
+    for step in range(-MIDDLE, MIDDLE + 1):
+        share = 0.0 if step == 0 else LEAST_TINT + (1 - LEAST_TINT) * (abs(step) - 1) / (MIDDLE - 1)
+        fill = mix(slow if step > 0 else fast, same, share)
+        paint = {"class": f"error{MIDDLE + step}", "fill": fill, "text": text_on(fill)}
+        found.append({**paint, "border": mix(fill, surface.text, 0.7), "border_style": "solid"})
+    grey = {"class": NONE, "fill": surface.lane, "text": surface.quiet, "border": surface.quiet}
+    return [*found, {**grey, "border_style": "dashed"}]
+
+
+def legend(theme: Theme) -> dict[str, Any]:
+    """title; stops: fill and label ("" but at whole octaves) from fast to slow; none: fill, border and label of
+    what was not measured; words: the ends of the scale."""
+    labels = {-2: "¼×", -1: "½×", 0: "1×", 1: "2×", 2: "4×"}
+    found = shades(theme)
+    stops = [
+        {"fill": shade["fill"], "label": "" if i % STEPS_PER_OCTAVE else labels[i // STEPS_PER_OCTAVE - OCTAVES]}
+        for i, shade in enumerate(found[:-1])
+    ]
+    none = {"fill": found[-1]["fill"], "border": found[-1]["border"], "label": "no measurement"}
+    return {
+        "title": "measured / predicted",
+        "stops": stops,
+        "none": none,
+        "words": ["faster than predicted", "slower than predicted"],
+    }
+
+
+def box_errors(view: GraphView, comparison: Mapping[str, Any]) -> dict[str, Any]:
+    """What a comparison (`explorer.measured.comparison_object`) lays over the boxes: ``classes`` {element id:
+    class}, ``labels`` {id: "1.4×", only where measured} and ``titles`` {id: "measured 1.4 ms, predicted 1 ms"}.
+
+    A box takes the seconds of an iteration of all its operators of which there is a measurement, backward and
+    update with them.
+    """
+    told: dict[str, dict[str, str]] = {"classes": {}, "labels": {}, "titles": {}}
+    for name, members in view.boxes.items():
+        predicted, measured = seconds_of(comparison, members)
+        ratio = ratio_of(predicted, measured)
+        told["classes"][name] = class_of(ratio)
+        if ratio is not None:
+            told["labels"][name] = times_text(ratio)
+            told["titles"][name] = (
+                f"measured {text.seconds(measured)}, predicted {text.seconds(predicted)} an iteration"
+            )
+    return told
+
+
+def seconds_of(comparison: Mapping[str, Any], members: Sequence[int]) -> tuple[float, float]:
+    """(predicted, measured) seconds of an iteration of those ``members`` (operators) that were measured."""
+    known = [error for i in members if (error := comparison["operators"][i]) is not None]
+    return (
+        math.fsum(error["predicted_s"] * error["runs"] for error in known),
+        math.fsum(error["measured_s"] * error["runs"] for error in known),
+    )
+
+
+def ratio_of(predicted_s: float, measured_s: float) -> float | None:
+    """measured / predicted; inf for what was predicted to take no time and did, None where both are 0."""
+    if predicted_s > 0:
+        return measured_s / predicted_s
+    return math.inf if measured_s > 0 else None
+
+
+def times_text(ratio: float | None) -> str:
+    """ "1.4×", or a dash."""
+    return f"{text.digits(ratio)}×" if ratio is not None and math.isfinite(ratio) else text.NOTHING
+
+
+def table(view: GraphView, skeleton: Skeleton, comparison: Mapping[str, Any], limit: int = 40) -> list[dict[str, str]]:
+    """The boxes whose prediction is most seconds off, the worst first: name, predicted, measured, off, ratio,
+    and how it is known ("profiled", or "from its segment")."""
+    found = []
+    for name, members in view.boxes.items():
+        predicted, measured = seconds_of(comparison, members)
+        ratio = ratio_of(predicted, measured)
+        if ratio is not None:
+            found.append((abs(measured - predicted), name, predicted, measured, ratio))
+    found.sort(key=lambda row: (-row[0], row[1]))
+    operators = comparison["operators"]
+    return [
+        {
+            "name": full_name(skeleton, name),
+            "predicted": text.seconds(predicted),
+            "measured": text.seconds(measured),
+            "off": ("−" if measured < predicted else "+") + text.seconds(off),
+            "ratio": times_text(ratio),
+            "how": "profiled"
+            if any(operators[i] is not None and operators[i]["profiled"] for i in view.boxes[name])
+            else "from its segment",
+        }
+        for off, name, predicted, measured, ratio in found[:limit]
+    ]

@@ -1,0 +1,263 @@
+"""What a run says in a panel: measured beside predicted, the three errors, memory, agreement, noise, history."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from explorer.view import text
+from explorer.view.errors import times_text
+from explorer.view.measured_gantt import change
+
+PARTS = (("operators", "operators"), ("links", "links"), ("schedule", "schedule"))
+"""Key of an error in a comparison, and what it is called in a sentence."""
+HINTS = {
+    "operators": "What the compute times of the plan are off, all else as simulated",
+    "links": "What the links' latency and bandwidth are off besides",
+    "schedule": "What is left with measured times of actions and links: what the simulation does not know",
+}
+AGREES = {"float64": 1e-9, "float32": 1e-5}
+"""Largest relative difference of a loss or gradient that is rounding, by dtype."""
+COARSE = 2e-2
+"""The same for shorter types."""
+PLACES = 3
+"""Significant digits of the measured time in the statement."""
+
+
+def panel(comparison: Mapping[str, Any], devices: Sequence[str]) -> dict[str, Any]:
+    """What the panel shows of a comparison (`explorer.measured.comparison_object`), all of it text but for
+    shares. devices: their names.
+
+    statement: the headline sentence; kpis: name, value, note and tone ("good", "bad" or "") of each figure;
+    parts: of the three errors key, name, text ("+9 ms"), percent (of the measured time), hint, tone ("over"
+    where it makes the run longer, "under" where shorter) and width (its share of all three, without signs);
+    fed: a sentence on the simulator alone; agreement: {text, tone} or None; noise: {text, tone}; where: a line
+    on the hardware, "" if unknown; memory, busy and links: rows of the tables `MEMORY`, `BUSY` and `LINKS`;
+    notes: sentences.
+    """
+    return {
+        "statement": statement(comparison),
+        "kpis": _kpis(comparison),
+        "parts": parts(comparison),
+        "fed": _fed(comparison),
+        "agreement": agreement(comparison["agreement"]),
+        "noise": noise(comparison),
+        "where": where(comparison["environment"]),
+        "memory": memory_rows(comparison, devices),
+        "busy": busy_rows(comparison, devices),
+        "links": link_rows(comparison, devices),
+        "notes": list(comparison["notes"]),
+    }
+
+
+MEMORY = (("device", "Device"), ("predicted", "Predicted peak"), ("measured", "Measured peak"), ("off", "Off"))
+BUSY = (("device", "Device"), ("predicted", "Busy, predicted"), ("measured", "Busy, measured"), ("off", "Off"),
+        ("waited", "Waited"))  # fmt: skip
+LINKS = (("link", "Link"), ("messages", "Messages"), ("size", "Median size"), ("predicted", "Predicted"),
+         ("measured", "Measured"), ("ratio", "Ratio"), ("how", "Known by"))  # fmt: skip
+HISTORY = (("when", "When"), ("target", "Where"), ("plan", "Plan"), ("measured", "Measured"),
+           ("predicted", "Predicted"), ("off", "Off"), ("operators", "Operators"), ("links", "Links"),
+           ("schedule", "Schedule"), ("noise", "Machine"))  # fmt: skip
+"""Columns of the tables: key and heading."""
+
+
+def statement(comparison: Mapping[str, Any]) -> str:
+    """ "Measured 112 ms, predicted 98 ms: operators +9 ms, links +1 ms, schedule +4 ms": rounded such that the
+    prediction and the three errors add up to the measurement."""
+    predicted, told, unit = _rounded(comparison)
+    errors = ", ".join(f"{name} {told[key]} {unit}" for key, name in PARTS)
+    return f"Measured {told['measured']} {unit}, predicted {predicted} {unit}: {errors}"
+
+
+def parts(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The three errors, rounded as in the `statement`."""
+    _, told, unit = _rounded(comparison)
+    sizes = {key: abs(comparison["errors"][key]["s"]) for key, _ in PARTS}
+    whole = sum(sizes.values())
+    return [
+        {
+            "key": key,
+            "name": name,
+            "text": f"{told[key]} {unit}",
+            "percent": _signed_percent(comparison["errors"][key]["share"]),
+            "hint": HINTS[key],
+            "tone": "over" if comparison["errors"][key]["s"] > 0 else "under",
+            "width": sizes[key] / whole if whole else 0.0,
+        }
+        for key, name in PARTS
+    ]
+
+
+def agreement(found: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """How far the run is from the whole model in one process, and whether that is rounding."""
+    if found is None:
+        return None
+    most = AGREES.get(found["dtype"], COARSE)
+    values = [found[name] for name in ("loss", "gradient", "parameter")]
+    good = all(value is not None and value <= most for value in values)
+    told = ", ".join(f"{name} {_power(value)}" for name, value in zip(("loss", "gradients", "parameters"), values,
+                                                                   strict=True))  # fmt: skip
+    if good:
+        return {"text": f"Agrees with the whole model in one process: {told} ({found['dtype']})", "tone": "good"}
+    worst = f", worst in {found['worst']}" if found["worst"] else ""
+    return {"text": f"Differs from the whole model in one process: {told} ({found['dtype']}){worst}", "tone": "bad"}
+
+
+def noise(comparison: Mapping[str, Any]) -> dict[str, str]:
+    """ "Quiet machine: a fixed piece of work varied by 1.2 %"."""
+    found, word = comparison["noise"], comparison["noise_word"]
+    if found is None:
+        return {"text": "How noisy the machine was is not known", "tone": ""}
+    words = {"quiet": "Quiet machine", "some noise": "Some noise", "noisy": "Noisy machine"}
+    varied = f"{words[word]}: a fixed piece of work varied by {text.percent(found)}"
+    if word == "noisy":
+        varied += ", so errors of a few percent mean nothing"
+    return {"text": varied, "tone": {"quiet": "good", "noisy": "bad"}.get(word, "")}
+
+
+def where(environment: Mapping[str, Any] | None) -> str:
+    """ "2 ranks on Xeon (1 host), gloo, torch 2.13.0, 1 thread each, pinned"."""
+    if environment is None:
+        return ""
+    hardware = text.listing(list(dict.fromkeys(environment["devices"])), 3)
+    hosts = text.plural(len(set(environment["hosts"])), "host")
+    threads = f", {text.plural(environment['threads'], 'thread')} each" if environment["backend"] == "gloo" else ""
+    pinned = ", pinned" if environment["pinned"] else ""
+    ranks = text.plural(len(environment["devices"]), "rank")
+    return f"{ranks} on {hardware} ({hosts}), {environment['backend']}, torch {environment['torch']}{threads}{pinned}"
+
+
+def memory_rows(comparison: Mapping[str, Any], devices: Sequence[str]) -> list[dict[str, str]]:
+    """The peaks of every device that ran, `MEMORY`."""
+    return [
+        {
+            "device": devices[device["device"]],
+            "predicted": text.nbytes(device["peak_predicted_bytes"]),
+            "measured": text.nbytes(device["peak_measured_bytes"]),
+            "off": _off(device["peak_measured_bytes"], device["peak_predicted_bytes"]),
+        }
+        for device in comparison["devices"]
+    ]
+
+
+def busy_rows(comparison: Mapping[str, Any], devices: Sequence[str]) -> list[dict[str, str]]:
+    """Compute and waiting of every device that ran, in the iteration drawn, `BUSY`."""
+    return [
+        {
+            "device": devices[device["device"]],
+            "predicted": text.seconds(device["busy_predicted_s"]),
+            "measured": text.seconds(device["busy_measured_s"]),
+            "off": _off(device["busy_measured_s"], device["busy_predicted_s"]),
+            "waited": text.seconds(device["wait_s"]),
+        }
+        for device in comparison["devices"]
+    ]
+
+
+def link_rows(comparison: Mapping[str, Any], devices: Sequence[str]) -> list[dict[str, str]]:
+    """The links that carried something, `LINKS`; times are those of the median message."""
+    found = []
+    for link in comparison["links"]:
+        measured, predicted = link["measured_s"], link["predicted_s"]
+        how = f"{link['how']}, {text.plural(link['waited'], 'message')}" if link["how"] else "not measured"
+        found.append(
+            {
+                "link": f"{devices[link['src']]} → {devices[link['dst']]}",
+                "messages": text.count(link["messages"]),
+                "size": text.nbytes(link["nbytes"]),
+                "predicted": text.seconds(predicted),
+                "measured": text.seconds(measured),
+                "ratio": times_text(measured / predicted) if measured is not None and predicted else text.NOTHING,
+                "how": "all-reduce" if link["how"] == "all-reduce" else how,
+            }
+        )
+    return found
+
+
+def history_rows(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Runs as rows of `HISTORY`, in the order given.
+
+    Of each run: when, target and plan (labels), status and reason of its outcome, and comparison (the object, or
+    None for a run that did not end well: its status and reason then stand where the numbers would).
+    """
+    found = []
+    for run in runs:
+        row = {key: text.NOTHING for key, _ in HISTORY} | {key: str(run[key]) for key in ("when", "target", "plan")}
+        comparison = run["comparison"]
+        if comparison is None:
+            row["measured"] = f"{run['status']}: {run['reason']}" if run["reason"] else str(run["status"])
+        else:
+            row["measured"] = text.seconds(comparison["measured_s"])
+            row["predicted"] = text.seconds(comparison["predicted_s"])
+            row["off"] = _signed_percent(comparison["error"])
+            row["noise"] = comparison["noise_word"]
+            for key, _ in PARTS:
+                row[key] = _signed_percent(comparison["errors"][key]["share"])
+        found.append(row)
+    return found
+
+
+def _kpis(comparison: Mapping[str, Any]) -> list[dict[str, str]]:
+    bubble = comparison["bubble"]
+    name = "Makespan" if comparison["objective"] == "makespan" else "Iteration"
+    iterations = text.plural(len(comparison["iterations_s"]), "iteration")
+    return [
+        {"name": f"{name}, measured", "value": text.seconds(comparison["measured_s"]),
+         "note": f"median of {iterations}", "tone": ""},
+        {"name": "Predicted", "value": text.seconds(comparison["predicted_s"]),
+         "note": f"{_signed_percent(comparison['error'])} off", "tone": ""},
+        {"name": "Fastest", "value": text.seconds(comparison["fastest_s"]), "note": f"of {iterations}", "tone": ""},
+        {"name": "Bubble", "value": text.percent(bubble["measured"]),
+         "note": f"{text.percent(bubble['predicted'])} predicted", "tone": ""},
+    ]  # fmt: skip
+
+
+def _fed(comparison: Mapping[str, Any]) -> str:
+    error = comparison["fed_error"]
+    if abs(error) < 0.0005:
+        return "Fed with measured times, the simulation is right."
+    side = "short" if error < 0 else "long"
+    return f"Fed with measured times, the simulation is {text.percent(abs(error))} too {side}."
+
+
+def _rounded(comparison: Mapping[str, Any]) -> tuple[str, dict[str, str], str]:
+    """The prediction, the measurement and the errors as text in one unit, adding up (by largest remainder)."""
+    measured, predicted = comparison["measured_s"], comparison["predicted_s"]
+    scale, unit = text.time_unit(max(measured, predicted) or 1.0)
+    places = max(0, PLACES - 1 - math.floor(math.log10(max(measured, predicted, scale * 1e-9) / scale)))
+    grain = 10.0**-places * scale
+    ends = round(predicted / grain), round(measured / grain)
+    exact = {key: comparison["errors"][key]["s"] / grain for key, _ in PARTS}
+    whole = {key: math.floor(value) for key, value in exact.items()}
+    missing = ends[1] - ends[0] - sum(whole.values())
+    order = sorted(exact, key=lambda key: whole[key] - exact[key])
+    for n in range(abs(missing)):
+        key = order[n % len(order)] if missing > 0 else order[-1 - n % len(order)]
+        whole[key] += 1 if missing > 0 else -1
+    told = {key: _signed(value, places) for key, value in whole.items()}
+    told["measured"] = _fixed(ends[1], places)
+    return _fixed(ends[0], places), told, unit
+
+
+def _fixed(value: int, places: int) -> str:
+    return f"{value / 10**places:,.{places}f}"
+
+
+def _signed(value: int, places: int) -> str:
+    return ("−" if value < 0 else "+") + _fixed(abs(value), places)
+
+
+def _signed_percent(share: float) -> str:
+    return ("−" if share < 0 else "+") + text.percent(abs(share))
+
+
+def _off(measured: float | None, predicted: float | None) -> str:
+    return change(measured, predicted) or text.NOTHING if measured is not None else text.NOTHING
+
+
+def _power(value: float | None) -> str:
+    """ "3e-08"; exactly 0 is told so."""
+    if value is None:
+        return "not a number"
+    return "0" if value == 0 else f"{value:.0e}"
