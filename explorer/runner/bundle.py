@@ -184,7 +184,7 @@ def finish_bundle(bundle: Bundle, outcome: Outcome) -> None:
     middle = median(outcome.iterations_s) if outcome.iterations_s else None
     summary = {"status": outcome.status.value, "iteration_s": middle, "reason": outcome.reason[:1000]}
     try:
-        write_whole(bundle.result, write_outcome(outcome))
+        write_outcome(bundle.result, outcome)
         write_whole(bundle.summary, dump_json(summary))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
 from explorer.runner.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
@@ -37,7 +38,14 @@ _OPTIONAL = (
 )  # fmt: skip
 
 
-def write_outcome(outcome: Outcome) -> str:
+def write_outcome(path: Path, outcome: Outcome) -> None:
+    """Write a result.json, all of it or nothing: a reader never finds half of one. Raises OSError."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(outcome_text(outcome), encoding="utf-8")
+    part.replace(path)
+
+
+def outcome_text(outcome: Outcome) -> str:
     """The text of a result.json; `read_outcome` of it gives the outcome back. null stands for a loss that is
     not a number and for an infinite difference. Of more actions or messages than MAX_ROWS those of the first
     iterations are kept, and a note says so."""

@@ -10,7 +10,7 @@ import pytest
 
 from explorer.runner import result_json
 from explorer.runner.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
-from explorer.runner.result_json import read_outcome, write_outcome
+from explorer.runner.result_json import read_outcome, outcome_text
 from solvers.errors import InvalidProblem
 
 FULL = Outcome(
@@ -31,18 +31,18 @@ FULL = Outcome(
 
 
 def changed(**changes: Any) -> str:
-    return json.dumps(json.loads(write_outcome(FULL)) | changes)
+    return json.dumps(json.loads(outcome_text(FULL)) | changes)
 
 
 def test_an_outcome_comes_back_as_it_was() -> None:
-    assert read_outcome(write_outcome(FULL)) == FULL
+    assert read_outcome(outcome_text(FULL)) == FULL
     failed = Outcome(RunStatus.FAILED, "rank 1 was killed", 1)
-    assert read_outcome(write_outcome(failed)) == failed
+    assert read_outcome(outcome_text(failed)) == failed
 
 
 def test_a_loss_that_is_not_a_number_and_a_gradient_without_end_are_told_as_null() -> None:
     agreement = Agreement(math.inf, 0.0, 0.0, "w", "float32")
-    text = write_outcome(Outcome(RunStatus.DONE, losses=(math.nan, 1.0), agreement=agreement))
+    text = outcome_text(Outcome(RunStatus.DONE, losses=(math.nan, 1.0), agreement=agreement))
     assert "NaN" not in text
     back = read_outcome(text)
     assert math.isnan(back.losses[0])
@@ -54,7 +54,7 @@ def test_a_loss_that_is_not_a_number_and_a_gradient_without_end_are_told_as_null
     ("text", "told"),
     [
         ("", "ends too early"),
-        (write_outcome(FULL)[:-20], "ends too early"),
+        (outcome_text(FULL)[:-20], "ends too early"),
         (changed(format="placement-explorer/plan"), '"format": "placement-explorer/run"'),
         (changed(version=2), "version 1"),
         (changed(status="fine"), "result.json: status: expected one of done, failed"),
@@ -62,7 +62,7 @@ def test_a_loss_that_is_not_a_number_and_a_gradient_without_end_are_told_as_null
         (changed(surprise=1), "surprise: unknown field"),
         (changed(iterations_s=[0.5, -1]), "iterations_s[1]: expected a finite number >= 0"),
         (changed(iterations_s=[True]), "iterations_s[0]"),
-        (write_outcome(FULL).replace("[0.5,0.25]", "[NaN]"), "NaN is not JSON"),
+        (outcome_text(FULL).replace("[0.5,0.25]", "[NaN]"), "NaN is not JSON"),
         (changed(actions={"fields": ["rank"], "rows": []}), "actions.fields: expected the fields rank, iteration"),
         (changed(segments=[[0], "1"]), "segments[1]: expected a list"),
         (changed(noise=-1), "noise"),
@@ -87,7 +87,7 @@ def test_what_is_not_a_result_is_refused_with_its_place(text: str, told: str) ->
     ],
 )
 def test_every_cell_of_a_row_is_looked_at(row: list[object], told: str) -> None:
-    actions = json.loads(write_outcome(FULL))["actions"] | {"rows": [row]}
+    actions = json.loads(outcome_text(FULL))["actions"] | {"rows": [row]}
     with pytest.raises(InvalidProblem) as refusal:
         read_outcome(changed(actions=actions))
     assert told in str(refusal.value)
@@ -96,7 +96,7 @@ def test_every_cell_of_a_row_is_looked_at(row: list[object], told: str) -> None:
 def test_of_a_long_run_whole_iterations_are_kept_and_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(result_json, "MAX_ROWS", 5)
     actions = tuple(MeasuredAction(rank, i, "0F0", 0.0, 1.0) for rank in (0, 1) for i in range(4))
-    back = read_outcome(write_outcome(Outcome(RunStatus.DONE, actions=actions)))
+    back = read_outcome(outcome_text(Outcome(RunStatus.DONE, actions=actions)))
     assert {action.iteration for action in back.actions} == {0, 1}
     assert len(back.actions) == 4
     assert back.notes == ("of 8 actions the times of the first 4 are kept",)
