@@ -11,6 +11,8 @@ from explorer.cluster_file import load_cluster
 from explorer.planner_choice import choose_planner
 from explorer.problems import make_problem
 from explorer.quantities import parse_bandwidth, parse_bytes, parse_seconds
+from explorer.runner.profile import Profile
+from explorer.runner.profile_json import load_profile
 from explorer.settings import MemoryModel, Settings
 from solvers.cluster import Cluster, Wires
 from solvers.errors import InvalidProblem
@@ -77,6 +79,7 @@ def plan(
     node_bandwidth: str | float | None = None,
     links: str | None = None,
     cluster: Cluster | str | None = None,
+    profile: Profile | str | None = None,
     memory_model: str = "peak",
     contiguity: str | None = None,
     transfers: str | None = None,
@@ -98,7 +101,8 @@ def plan(
 ) -> Result:
     """The best plan found for ``model``, with a proved bound. What is None takes the model's word,
     then the command line's defaults; sizes may be numbers (bytes, bytes/s, seconds) or text ("16GiB").
-    device_kind and memory may be one for each accelerator; cluster is a whole one, or the path of its file.
+    device_kind and memory may be one for each accelerator; cluster is a whole one, or the path of its file;
+    profile, measured costs or the path of their file, takes the place of estimates.
 
     Raises InvalidProblem or UnsupportedProblem. That nothing fits is a status of the result.
     """
@@ -133,6 +137,7 @@ def plan(
         objective=None if objective is None else _choice(Objective, objective),
         links=None if links is None else _choice(Wires, links),
         cluster=load_cluster(cluster) if isinstance(cluster, str) else cluster,
+        profile=load_profile(profile) if isinstance(profile, str) else profile,
         memory_model=_choice(MemoryModel, memory_model),
         contiguity=None if contiguity is None else _choice(Contiguity, contiguity),
         transfers=None if transfers is None else _choice(Transfers, transfers),

@@ -30,6 +30,10 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     dtype: at which rate products run where costs are estimated (None: that of the graph). Raises
     InvalidProblem, in one line, for settings that do not fit the workload.
     """
+    if settings.profile is not None:
+        from explorer.costs.measured import measured_workload
+
+        workload = measured_workload(workload, settings.profile, settings.optimizer)
     if settings.training is not None and settings.training != workload.training:
         found, asked = ("training", "inference") if workload.training else ("inference", "training")
         raise InvalidProblem(f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it anew")

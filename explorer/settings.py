@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from explorer.runner.profile import Profile
 from solvers.cluster import Cluster, Wires
 from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
 
@@ -27,7 +28,8 @@ class Settings:
 
     devices counts accelerators. device_kind and memory_bytes are one for all accelerators, or one for each.
     memory_bytes caps accelerators (None: the kind's own memory). links: what carries transfers inside a host.
-    cluster: a whole one, in place of all that describes one but memory_bytes. contiguity: by default NONE for
+    cluster: a whole one, in place of all that describes one but memory_bytes. profile: measured costs, links and
+    memory in place of estimates; its ranks are the devices unless others are asked for. contiguity: by default NONE for
     one pass of single operators, else ACYCLIC. dtype: "bf16", "fp16" or "fp32", what a model is traced in
     (None: its own). max_replicas, recompute, mixed_micro_batches and subgraphs_per_device are as in
     `Problem`; a max_replicas of 0 allows all accelerators. in_sequence: whether operators wait for one another
@@ -45,6 +47,7 @@ class Settings:
     node_bandwidth_bytes_per_s: float | None = None
     links: Wires | None = None
     cluster: Cluster | None = None
+    profile: Profile | None = None
     memory_model: MemoryModel = MemoryModel.PEAK
     objective: Objective | None = None
     contiguity: Contiguity | None = None

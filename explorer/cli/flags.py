@@ -10,6 +10,7 @@ from typing import TypeVar
 from explorer.accelerators import parse_caps, parse_kinds
 from explorer.pins import parse_pin
 from explorer.quantities import parse_bandwidth, parse_seconds
+from explorer.runner.profile import Profile
 from explorer.settings import MemoryModel, Settings
 from solvers.cluster import Cluster, Wires
 from solvers.errors import InvalidProblem
@@ -100,6 +101,11 @@ def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> 
         "--cluster",
         metavar="FILE",
         help="all devices and links from a JSON file, in place of the flags above but --memory; see the example",
+    )
+    cluster.add_argument(
+        "--profile",
+        metavar="FILE",
+        help="times, links and memory as `placement-explorer calibrate` measured them, in place of estimates",
     )
     problem = parser.add_argument_group("problem")
     problem.add_argument(
@@ -195,6 +201,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         node_bandwidth_bytes_per_s=args.node_bandwidth,
         links=None if args.links is None else Wires(args.links),
         cluster=None if args.cluster is None else _cluster(args.cluster),
+        profile=None if args.profile is None else _profile(args.profile),
         memory_model=MemoryModel(args.memory_model),
         objective=None if args.objective is None else Objective(args.objective),
         contiguity=None if args.contiguity is None else Contiguity(args.contiguity),
@@ -218,6 +225,12 @@ def _cluster(path: str) -> Cluster:
     from explorer.cluster_file import load_cluster
 
     return load_cluster(path)
+
+
+def _profile(path: str) -> Profile:
+    from explorer.runner.profile_json import load_profile
+
+    return load_profile(path)
 
 
 def _pins(given: list[tuple[str, int]]) -> dict[str, int]:

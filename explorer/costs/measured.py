@@ -26,11 +26,12 @@ def kind_of(profile: Profile) -> str:
 
 
 def label(profile: Profile) -> str:
-    """For `Problem.costs_from`: "measured on 2 x Intel Xeon, 2026-11-21, fp32, 1 thread"."""
+    """For `Problem.costs_from`: "measured on 2 x Xeon, 1 thread each, fp32, 1 to 16 samples, 2026-11-21"."""
     threads = "" if profile.backend == "nccl" else f", {profile.threads} thread{'s' * (profile.threads > 1)} each"
     names = sorted(set(profile.hardware))
     on = " + ".join(f"{profile.hardware.count(name)} x {name}" for name in names)
-    return f"measured on {on}{threads}, {profile.dtype}, {profile.date[:10]}"
+    counts = f"{profile.samples[0]} to {profile.samples[-1]} samples"
+    return f"measured on {on}{threads}, {profile.dtype}, {counts}, {profile.date[:10]}"
 
 
 def check_graph(graph: OpGraph, profile: Profile) -> None:
@@ -115,15 +116,6 @@ def measured_workload(workload: Workload, profile: Profile, optimizer: Optimizer
         compute=compute_table(workload.graph, profile, optimizer),
         cluster=measured_cluster(profile),
         costs_from=label(profile),
-    )
-
-
-def extrapolation(profile: Profile) -> str:
-    """What people should know of batches beyond those measured."""
-    counts = profile.samples
-    return (
-        f"times were measured at {', '.join(map(str, counts))} samples; beyond {counts[-1]} they go on along the line"
-        f" through {counts[-2]} and {counts[-1]}"
     )
 
 

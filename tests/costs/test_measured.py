@@ -1,0 +1,119 @@
+"""Plans from a profile: its times, its links, its memory, and only for the graph that was measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import explorer
+from explorer.costs.measured import compute_table, kind_of, label, links_between, measured_cluster
+from explorer.problems import make_problem
+from explorer.replan import replanned
+from explorer.runner.profile import LinkTimes
+from explorer.settings import Settings
+from solvers.cluster import Device, uniform_cluster
+from solvers.errors import InvalidProblem
+from solvers.evaluate import evaluate
+from solvers.formats.workload import Workload
+from solvers.graph import Operator, OpGraph, Phase, Tensor
+from solvers.problem import ComputeTable, Optimizer, Problem
+from solvers.solve import solve
+from tests.instances import problem, training_graph
+from tests.runner.profiles import MS, profile_of
+
+CHAIN = training_graph([(0, 1), (1, 2)], 3, nbytes=1e6)
+UPDATED = OpGraph(
+    (Operator("a", param_bytes=4.0), Operator("a/grad", phase=Phase.BACKWARD_WEIGHT, forward_of=0),
+     Operator("a/update", phase=Phase.UPDATE, forward_of=0)),
+    (Tensor(0, (1,)), Tensor(1, (2,))),
+)  # fmt: skip
+
+
+def test_times_are_those_measured_a_line_between_them_and_beyond_them() -> None:
+    table = compute_table(CHAIN, profile_of(CHAIN), Optimizer.ADAM)
+    kind = kind_of(profile_of(CHAIN))
+    each = np.arange(1, 7) * MS
+    assert kind == "measured-slide-rule-r-3000"
+    np.testing.assert_allclose(table.at(kind, 1), each)
+    np.testing.assert_allclose(table.at(kind, 4), 3 * each)
+    np.testing.assert_allclose(table.at(kind, 10), 7 * each)
+
+
+def test_updates_are_those_of_the_optimizer() -> None:
+    profile = profile_of(UPDATED)
+    for optimizer, expected in ((Optimizer.ADAM, 5 * MS), (Optimizer.SGD, 2 * MS), (Optimizer.NONE, 2 * MS)):
+        table = compute_table(UPDATED, profile, optimizer)
+        assert table.at(kind_of(profile), 64)[2] == expected
+    with pytest.raises(InvalidProblem, match="no times of adam"):
+        compute_table(UPDATED, replace(profile, updates={}), Optimizer.ADAM)
+
+
+def test_another_graph_is_refused_and_both_are_named() -> None:
+    other = training_graph([(0, 1), (0, 2)], 3, nbytes=1e6)
+    with pytest.raises(InvalidProblem, match=r"another graph.*fp32 for training.*calibrate"):
+        compute_table(other, profile_of(CHAIN), Optimizer.ADAM)
+    damaged = replace(profile_of(CHAIN), operators=profile_of(CHAIN).operators[1:])
+    with pytest.raises(InvalidProblem, match="no times of operator 'a'"):
+        compute_table(CHAIN, damaged, Optimizer.ADAM)
+
+
+def test_the_ranks_are_the_devices_unless_others_are_asked_for() -> None:
+    profile = profile_of(CHAIN)
+    workload = Workload(CHAIN, "chain")
+    own = make_problem(workload, Settings(profile=profile))
+    assert own.cluster == measured_cluster(profile)
+    assert [device.memory_bytes for device in own.cluster.devices] == [1e9, 1e9]
+    assert own.cluster.transfer_s(1e9, 1, 0) == pytest.approx(1.001)
+    assert own.costs_from == label(profile)
+    assert "2 x Slide Rule (R) 3000, 1 thread each, fp32, 1 to 4 samples, 2026-11-21" in own.costs_from
+    four = make_problem(workload, Settings(profile=profile, devices=4, memory_bytes=5e8, bandwidth_bytes_per_s=2e9))
+    assert {device.kind for device in four.cluster.devices} == {kind_of(profile)}
+    assert [device.memory_bytes for device in four.cluster.devices] == [5e8] * 4
+    assert four.cluster.transfer_s(1e9, 3, 2) == pytest.approx(0.501)
+
+
+def test_a_profile_replaces_estimates_and_nothing_that_a_file_states() -> None:
+    stated = Workload(CHAIN, "chain.json", compute=ComputeTable((1,), {"gpu": np.ones((6, 1))}))
+    with pytest.raises(InvalidProblem, match="states its own compute times"):
+        make_problem(stated, Settings(profile=profile_of(CHAIN)))
+    with pytest.raises(InvalidProblem, match=r"no device kind 'H100-80GB'.*measured-slide-rule"):
+        make_problem(Workload(CHAIN, "chain"), Settings(profile=profile_of(CHAIN), device_kind="H100-80GB"))
+
+
+def test_a_plan_from_a_profile_is_the_plan_of_its_table_written_by_hand() -> None:
+    profile = profile_of(CHAIN)
+    by_profile = explorer.plan(Workload(CHAIN, "chain"), profile=profile, planner="brute-force", mini_batch=4)
+    seconds = np.array([[k * MS, 3 * k * MS] for k in range(1, 7)])
+    cluster = uniform_cluster([Device("x", "k", 1e9), Device("y", "k", 1e9)], 1e9, MS)
+    by_hand = Problem(CHAIN, cluster, ComputeTable((1, 4), {"k": seconds}), mini_batch=4, micro_batches=None)
+    expected = solve(by_hand, "brute-force")
+    assert by_profile.objective_s == expected.objective_s
+    assert by_profile.plan == expected.plan
+
+
+def test_a_problem_keeps_all_but_its_costs() -> None:
+    before = problem(CHAIN, [1.0] * 6, gpus=3, memory=7e8, mini_batch=8, micro_batches=None, pins={2: 1})
+    profile = profile_of(CHAIN)
+    after = replanned(before, profile)
+    assert (after.mini_batch, after.micro_batches, after.pins) == (8, None, {2: 1})
+    assert [device.memory_bytes for device in after.cluster.devices] == [7e8] * 3
+    assert after.cluster.transfer_s(1e9, 2, 0) == pytest.approx(1.001)
+    np.testing.assert_allclose(after.compute.at(kind_of(profile), 1), np.arange(1, 7) * MS)
+    plan = solve(after, "brute-force").plan
+    assert plan is not None
+    assert evaluate(after, plan).iteration_s < evaluate(before, plan).iteration_s
+    with pytest.raises(InvalidProblem, match="CPUs"):
+        replanned(problem(CHAIN, [1.0] * 6, cpus=1), profile)
+
+
+def test_links_between_hosts_are_told_from_those_inside_one() -> None:
+    fast, slow = LinkTimes(0, 1, (1,), (1.0,), 0.0, 4e9), LinkTimes(0, 2, (1,), (1.0,), 0.5, 1e9)
+    profile = profile_of(CHAIN, ranks=3, hosts=("a", "a", "b"), links=(fast, slow))
+    cluster = measured_cluster(profile)
+    assert [device.node for device in cluster.devices] == [0, 0, 1]
+    assert cluster.transfer_s(4e9, 1, 0) == 1.0
+    assert cluster.transfer_s(4e9, 2, 1) == pytest.approx(4.5)
+    assert measured_cluster(profile_of(CHAIN, ranks=1)).links == ()
+    assert links_between([0, 0], profile_of(CHAIN, ranks=1)) == ()

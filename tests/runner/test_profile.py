@@ -1,0 +1,78 @@
+"""A profile keeps what was measured, and a file that is none is refused in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer.runner.profile import WholeTimes
+from explorer.runner.profile_json import load_profile, read_profile, write_profile
+from solvers.errors import InvalidProblem
+from tests.instances import training_graph
+from tests.runner.profiles import profile_of
+
+GRAPH = training_graph([(0, 1), (1, 2)], 3)
+
+
+def test_a_profile_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    profile = profile_of(GRAPH)
+    assert read_profile(write_profile(profile)) == profile
+    file = tmp_path / "profile.json"
+    file.write_text(write_profile(profile))
+    assert load_profile(str(file)) == profile
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": "placement-explorer/plan"}, "expected"),
+        ({"version": 2}, "version 1"),
+        ({"more": 1}, "unknown field"),
+        ({"samples": [4, 4]}, "at least two counts"),
+        ({"samples": [4, 1]}, "ascending"),
+        ({"samples": [0, 1]}, "integer >= 1"),
+        ({"noise": -1}, "noise"),
+        ({"noise": None}, "noise"),
+        ({"training": 1}, "true or false"),
+        ({"hosts": ["desk"]}, "one of each for every rank"),
+        ({"memory_bytes": [0, 1]}, "more than 0"),
+        ({"wholes": []}, "one for every sample count"),
+        ({"operators": [{"name": "a", "seconds": [1], "spread": [0, 0]}]}, "operators[0].seconds"),
+        ({"operators": [{"name": "a", "seconds": [1, -1], "spread": [0, 0]}]}, "seconds[1]"),
+        ({"operators": [{"name": "a", "seconds": [1, 1], "spread": [0, 0]}] * 2}, "occurs twice"),
+        ({"updates": {"adam": {"a": "fast"}}}, "updates"),
+        ({"links": [{"src": 0}]}, "missing"),
+    ],
+)
+def test_what_is_no_profile_is_refused_and_the_place_named(change: dict[str, Any], said: str) -> None:
+    value = json.loads(write_profile(profile_of(GRAPH))) | change
+    with pytest.raises(InvalidProblem) as error:
+        read_profile(json.dumps(value), "x.json")
+    assert str(error.value).startswith("x.json")
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_links_join_ranks_that_are_there() -> None:
+    value = json.loads(write_profile(profile_of(GRAPH)))
+    value["links"][0]["dst"] = 2
+    with pytest.raises(InvalidProblem, match="two of 2 ranks"):
+        read_profile(json.dumps(value))
+    value["links"][0] |= {"dst": 1, "bandwidth_bytes_per_s": 0}
+    with pytest.raises(InvalidProblem, match="bandwidth"):
+        read_profile(json.dumps(value))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidProblem, match=r"none\.json: no such file"):
+        load_profile(str(tmp_path / "none.json"))
+
+
+def test_the_whole_is_compared_with_its_operators_and_with_a_process_alone() -> None:
+    whole = WholeTimes(1, forward_s=1.0, backward_s=3.0, operators_forward_s=1.1, operators_backward_s=3.1, alone_s=2.0)
+    assert whole.residual == pytest.approx(0.05)
+    assert whole.slowdown == pytest.approx(2.0)
+    assert WholeTimes(1, 1.0, 3.0, 1.0, 3.0).slowdown is None
