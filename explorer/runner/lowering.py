@@ -1,0 +1,150 @@
+"""A plan made ready to run: every rank's steps, messages included, in one order that cannot deadlock.
+
+Why not. The event simulation puts each compute step on its rank's list when it ends, and each message, at
+one instant, on the lists of both its ranks (an average over replicas on the lists of all of them). So there is
+one order in time of everything that happens, of which every list is a part; a message comes after the steps
+that make what it carries, and before the end of those that read it. Take the first thing in that order that has
+not happened: all that stands before it on its ranks' lists has, and what it reads is there, so it can happen,
+even where sends and receives block in the order of the lists. And since steps are listed when they end, a
+message stands before the steps that its two ranks run while it is under way: it is posted first, and moves
+while they compute.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Sequence
+
+from explorer.runner.channels import channels_of, gradients_of
+from explorer.runner.script import Script, Step
+from explorer.runner.segments import lay_out
+from explorer.runner.waits import Waits
+from solvers.errors import InvalidPlan
+from solvers.plan import Plan
+from solvers.problem import Problem
+
+
+def make_script(problem: Problem, plan: Plan, gradients: Sequence[frozenset[int]] | None = None) -> Script:
+    """Everything the ranks do in one iteration (objectives ITERATION, MAX_LOAD) or one pass (MAKESPAN).
+
+    gradients: per tensor of the graph the consumers that send a gradient back over it; None: as the graph
+    itself tells (`gradients_of`). Raises InvalidPlan if the plan is incomplete, needs a link that is not
+    there, or deadlocks (the message shows where every rank is stuck), RunError if it cannot be run at all.
+    """
+    graph = problem.graph
+    sends: Sequence[frozenset[int]] = ()
+    if graph.trains:
+        sends = gradients_of(graph) if gradients is None else gradients
+    layout = lay_out(problem, plan, sends)
+    channels = channels_of(graph, layout.segments, sends, problem.mini_batch, by_operator=layout.by_operator)
+    devices = plan.devices_used()
+    waits = Waits(problem, layout, channels, devices)
+    loose = frozenset(rank for rank, device in enumerate(devices) if device in layout.loose)
+    steps = _Simulation(waits, loose).run()
+    return Script(layout.segments, channels, devices, steps, problem.mini_batch, graph.trains)
+
+
+def text(script: Script) -> str:
+    """A readable grid, a line a rank: ``rank 0 on device 2: 0F0 3SEND0 ...``."""
+    return "\n".join(
+        f"rank {rank} on device {device}: " + " ".join(map(str, steps))
+        for rank, (device, steps) in enumerate(zip(script.devices, script.steps, strict=True))
+    )
+
+
+class _Simulation:
+    """Ranks take their steps in order (loose ones the first that is ready), wires the most urgent message."""
+
+    def __init__(self, waits: Waits, loose: frozenset[int]) -> None:
+        self.waits, self.tasks, self.loose = waits, waits.tasks, loose
+        self.missing = [len(task.before) for task in self.tasks]
+        self.to_do = [list(reversed(order)) for order in waits.order]
+        self.computing = [False] * len(self.to_do)
+        self.queued: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        self.busy: set[str] = set()
+        self.ending: list[tuple[float, int]] = []
+        self.lists: list[list[Step]] = [[] for _ in self.to_do]
+
+    def run(self) -> tuple[tuple[Step, ...], ...]:
+        """The steps of every rank. Raises InvalidPlan if they deadlock."""
+        self._start(0.0)
+        while self.ending:
+            now = self.ending[0][0]
+            while self.ending and self.ending[0][0] == now:
+                self._end(heapq.heappop(self.ending)[1], now)
+            self._start(now)
+        if any(self.to_do):
+            raise InvalidPlan(self._picture())
+        return tuple(map(tuple, self.lists))
+
+    def _end(self, number: int, now: float) -> None:
+        task = self.tasks[number]
+        if task.wire:
+            self.busy.discard(task.wire)
+        elif len(task.ranks) == 1:
+            self.computing[task.ranks[0]] = False
+            self.lists[task.ranks[0]].append(task.step)
+        for later in task.after:
+            self.missing[later] -= 1
+            if self.missing[later]:
+                continue
+            other = self.tasks[later]
+            if other.wire:
+                heapq.heappush(self.queued[other.wire], (other.urgency, later))
+            elif len(other.ranks) > 1:
+                for rank in other.ranks:
+                    self.lists[rank].append(other.step)
+                heapq.heappush(self.ending, (now + other.seconds, later))
+
+    def _start(self, now: float) -> None:
+        for wire, queue in self.queued.items():
+            if queue and wire not in self.busy:
+                _, number = heapq.heappop(queue)
+                task = self.tasks[number]
+                self.busy.add(wire)
+                for rank, step in zip(task.ranks, (task.step, task.arrives_as), strict=True):
+                    assert step is not None
+                    self.lists[rank].append(step)
+                heapq.heappush(self.ending, (now + task.seconds, number))
+        for rank, to_do in enumerate(self.to_do):
+            if self.computing[rank] or not to_do:
+                continue
+            ready = self._ready(rank, to_do)
+            if ready is not None:
+                number = to_do.pop(ready)
+                self.computing[rank] = True
+                heapq.heappush(self.ending, (now + self.tasks[number].seconds, number))
+
+    def _ready(self, rank: int, to_do: list[int]) -> int | None:
+        """The place of the step to run; to_do is reversed, the next step last."""
+        if rank not in self.loose:
+            return None if self.missing[to_do[-1]] else len(to_do) - 1
+        return next((place for place in reversed(range(len(to_do))) if not self.missing[to_do[place]]), None)
+
+    def _picture(self) -> str:
+        """Every rank's list, the step at which it is stuck marked, and what that waits for."""
+        lines = ["the order deadlocks; the step where a rank is stuck is marked >so<:"]
+        reasons = []
+        for rank, device in enumerate(self.waits.devices):
+            done = set(self.lists[rank])
+            shown = [str(self.tasks[n].step) for n in self.waits.order[rank] if self.tasks[n].step in done]
+            for place, number in enumerate(reversed(self.to_do[rank])):
+                task = self.tasks[number]
+                shown.append(f">{task.step}<" if place == 0 else str(task.step))
+                if place == 0:
+                    causes = sorted(str(c) for c in self._causes(number))
+                    reasons.append(f"{task.step} on device {device} waits for {', '.join(causes[:4])}")
+            lines.append(f"  device {device}: " + " ".join(shown))
+        return "\n".join([*lines, *reasons])
+
+    def _causes(self, number: int) -> set[Step]:
+        """The compute steps, on whichever rank, that a stuck step waits for."""
+        found: set[Step] = set()
+        for earlier in self.tasks[number].before:
+            task = self.tasks[earlier]
+            if task.wire or len(task.ranks) > 1:
+                found |= self._causes(earlier)
+            elif not set(self.lists[task.ranks[0]]).issuperset({task.step}):
+                found.add(task.step)
+        return found

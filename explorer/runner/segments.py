@@ -1,0 +1,275 @@
+"""From a plan to segments, and what every device computes in which order. No torch here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from explorer.runner.channels import routes
+from explorer.runner.script import Do, Segment, Step
+from solvers.errors import RunError
+from solvers.graph import Phase
+from solvers.plan import Plan
+from solvers.problem import Execution, Objective, Problem
+from solvers.units import PHASES_OF, unroll
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Segments, and per device of the cluster the compute steps of one iteration in order.
+
+    loose: devices whose order is only a wish, since the plan lets them run any number of steps at once.
+    by_operator: whether the plan is one of single operators.
+    """
+
+    segments: tuple[Segment, ...]
+    order: tuple[tuple[Step, ...], ...]
+    loose: frozenset[int]
+    by_operator: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Atom:
+    """What the plan runs as a unit: a stage, or one forward operator of it with its mirrors."""
+
+    stage: int
+    operators: tuple[int, ...]
+    devices: tuple[int, ...]
+    size: int
+    recompute: bool
+    single: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """An action of an atom in the order of a device; kind as in `solvers.plan.Action`."""
+
+    atom: int
+    kind: str
+    micro_batch: int
+
+
+def lay_out(problem: Problem, plan: Plan, gradients: Sequence[frozenset[int]]) -> Layout:
+    """The segments of a plan.
+
+    A stage is a segment. In one unsplit pass of single operators (`solvers.units.unroll`) every forward
+    operator with its mirrors is a unit of its own, and neighbours in the order of a device are joined where
+    nothing is lost by it (`_joined`). Gradients of inputs (I) and of parameters (W) that follow one
+    another directly, or without the other, are one backward step (B); a stage that recomputes does all its
+    backward at its I. Raises InvalidPlan if the order is incomplete, RunError if a stage cannot be run.
+    """
+    unroll(problem, plan, problem.objective)  # says what is missing or repeated
+    _refuse(problem, plan)
+    single = problem.objective is Objective.MAKESPAN
+    atoms, number = _atoms(problem, plan, single)
+    items = [_items(problem, plan, device, number, single) for device in range(len(plan.order))]
+    calls = single and problem.execution is Execution.CALL
+    loose = frozenset(
+        d for d, device in enumerate(problem.cluster.devices) if device.concurrency is None or (calls and device.is_cpu)
+    )
+    groups = _joined(problem, atoms, items, loose, gradients)
+    segment_of = {atom: segment for segment, group in enumerate(groups) for atom in group}
+    segments = tuple(_segment(problem, [atoms[a] for a in group]) for group in groups)
+    order = tuple(tuple(_steps(mine, segment_of, segments)) for mine in items)
+    return Layout(segments, order, loose, any(atom.single for atom in atoms))
+
+
+def _refuse(problem: Problem, plan: Plan) -> None:
+    operators = problem.graph.operators
+    for index, stage in enumerate(plan.stages):
+        members = set(stage.operators)
+        if all(operators[o].phase is not Phase.FORWARD for o in stage.operators):
+            raise RunError(f"stage {index} holds no forward operator: nothing of the model can be run there")
+        if stage.micro_batch_size % len(stage.devices):
+            raise RunError(
+                f"stage {index}: {len(stage.devices)} replicas cannot share a micro-batch of {stage.micro_batch_size}"
+                " samples equally; plan with another number of micro-batches"
+            )
+        for o in stage.operators:
+            operator = operators[o]
+            if operator.phase is not Phase.FORWARD and operator.forward_of not in members:
+                raise RunError(
+                    f"stage {index}: operator {operator.name!r} is there without its forward operator; only plans of"
+                    " graphs traced from a model can be run"
+                )
+
+
+def _atoms(problem: Problem, plan: Plan, single: bool) -> tuple[list[_Atom], dict[tuple[int, int], int]]:
+    """The atoms, and (stage, forward operator) -> its atom."""
+    rank = {operator: place for place, operator in enumerate(problem.graph.topological_order)}
+    atoms: list[_Atom] = []
+    number: dict[tuple[int, int], int] = {}
+    for index, stage in enumerate(plan.stages):
+        forward = [o for o in stage.operators if problem.graph.operators[o].phase is Phase.FORWARD]
+        on_cpu = problem.cluster.devices[stage.devices[0]].is_cpu
+        apart = single and (problem.execution is Execution.OPERATOR or on_cpu)
+        size = problem.mini_batch if single else stage.micro_batch_size
+        if size % len(stage.devices):
+            raise RunError(f"stage {index}: {len(stage.devices)} replicas cannot share {size} samples equally")
+        for operators in [(o,) for o in forward] if apart else [tuple(sorted(forward, key=rank.__getitem__))]:
+            number.update({(index, o): len(atoms) for o in operators})
+            atoms.append(_Atom(index, operators, stage.devices, size, stage.recompute, apart))
+    return atoms, number
+
+
+def _items(problem: Problem, plan: Plan, device: int, number: dict[tuple[int, int], int], single: bool) -> list[_Item]:
+    """The order of a device in atoms; of a stage taken apart, operator by operator. Actions that run nothing are
+    left out."""
+    operators = problem.graph.operators
+    kind_of = {phase: kind for kind in "FIWU" for phase in PHASES_OF[kind]}
+    found: dict[_Item, None] = {}
+    for action in plan.order[device]:
+        if single and action.micro_batch:
+            continue
+        for o in plan.stages[action.stage].operators:
+            operator = operators[o]
+            if operator.phase in PHASES_OF[action.kind]:
+                atom = number[action.stage, o if operator.forward_of is None else operator.forward_of]
+                found.setdefault(_Item(atom, kind_of[operator.phase], action.micro_batch))
+    return list(found)
+
+
+def _segment(problem: Problem, atoms: list[_Atom]) -> Segment:
+    first = atoms[0]
+    return Segment(
+        tuple(o for atom in atoms for o in atom.operators),
+        first.devices,
+        first.size,
+        tuple(sorted({atom.stage for atom in atoms})),
+        first.recompute,
+    )
+
+
+def _steps(items: list[_Item], segment_of: dict[int, int], segments: Sequence[Segment]) -> list[Step]:
+    """What a device computes, segment by segment; see `lay_out` for backward steps."""
+    before_update = [item for item in items if item.kind != "U"]
+    backward: dict[tuple[int, int], dict[str, list[int]]] = defaultdict(lambda: {"I": [], "W": []})
+    for position, item in enumerate(before_update):
+        if item.kind in "IW":
+            backward[segment_of[item.atom], item.micro_batch][item.kind].append(position)
+    whole = set()
+    for key, at in backward.items():
+        every = at["I"] + at["W"]
+        together = max(every) - min(every) + 1 == len(every)
+        if together or not at["I"] or not at["W"] or segments[key[0]].recompute:
+            whole.add(key)
+    last_update = {segment_of[item.atom]: item for item in items if item.kind == "U"}
+    steps: dict[Step, None] = {}
+    for item in items:
+        segment = segment_of[item.atom]
+        if item.kind == "U":
+            if item is last_update[segment]:
+                steps.setdefault(Step(segment, Do.UPDATE))
+        elif item.kind in "IW" and (segment, item.micro_batch) in whole:
+            steps.setdefault(Step(segment, Do.BACKWARD, item.micro_batch))
+        else:
+            steps.setdefault(Step(segment, Do(item.kind), item.micro_batch))
+    return list(steps)
+
+
+def _joined(
+    problem: Problem,
+    atoms: Sequence[_Atom],
+    items: Sequence[Sequence[_Item]],
+    loose: frozenset[int],
+    gradients: Sequence[frozenset[int]],
+) -> list[list[int]]:
+    """Atoms that become one segment each, every group in the order of its device.
+
+    Single operators are joined where their forwards follow one another directly, nothing that the former
+    makes leaves the device and nothing that the latter reads comes from another. Their backwards must follow one
+    another directly too, all of them, or those of inputs and those of parameters apart; a gradient from another
+    device must be awaited by the first of them, and one for another device made by the last: so no message
+    is sent later than in the order given. Updates may move: nobody waits for them.
+    """
+    crossing = _Crossing(problem, atoms, gradients)
+    groups: list[list[int]] = []
+    taken: set[int] = set()
+    for device, mine in enumerate(items):
+        if device in loose:
+            continue
+        sequence = [item for item in mine if item.kind != "U"]
+        places: dict[int, dict[str, int]] = defaultdict(dict)
+        for position, item in enumerate(sequence):
+            places[item.atom][item.kind] = position
+        start = 0
+        while start < len(sequence):
+            atom = sequence[start].atom
+            if sequence[start].kind != "F" or not _alone(atoms[atom]):
+                start += 1
+                continue
+            group = _longest(atoms, sequence, start, places, crossing)
+            groups.append(group)
+            taken.update(group)
+            start += len(group)
+    groups += [[atom] for atom in range(len(atoms)) if atom not in taken]
+    return sorted(groups, key=min)
+
+
+def _alone(atom: _Atom) -> bool:
+    return atom.single and len(atom.devices) == 1
+
+
+class _Crossing:
+    """Which atoms send to other devices, and which read from others; the same of gradients, which go back."""
+
+    def __init__(self, problem: Problem, atoms: Sequence[_Atom], gradients: Sequence[frozenset[int]]) -> None:
+        self.sends: set[int] = set()
+        self.reads: set[int] = set()
+        self.awaits_gradient: set[int] = set()
+        self.returns_gradient: set[int] = set()
+        devices = [atom.devices for atom in atoms]
+        for route in routes(problem.graph, [atom.operators for atom in atoms], devices):
+            if devices[route.source] == devices[route.reader]:
+                continue
+            self.sends.add(route.source)
+            self.reads.add(route.reader)
+            if route.tensor < len(gradients) and not gradients[route.tensor].isdisjoint(route.consumers):
+                self.awaits_gradient.add(route.source)
+                self.returns_gradient.add(route.reader)
+
+
+def _longest(
+    atoms: Sequence[_Atom],
+    sequence: Sequence[_Item],
+    start: int,
+    places: dict[int, dict[str, int]],
+    crossing: _Crossing,
+) -> list[int]:
+    """The longest run of atoms from ``start`` on that can be joined."""
+    first = sequence[start].atom
+    run = [first]
+    best = 1
+    inputs = [places[first]["I"]] if "I" in places[first] else []
+    weights = [places[first]["W"]] if "W" in places[first] else []
+    lacking = bool(weights) and not inputs
+    low_i, high_i = (inputs * 2)[:2] if inputs else (len(sequence), -1)
+    low_w, high_w = (weights * 2)[:2] if weights else (len(sequence), -1)
+    count_i, count_w = len(inputs), len(weights)
+    for position in range(start + 1, len(sequence)):
+        item = sequence[position]
+        atom, before = atoms[item.atom], atoms[run[-1]]
+        alike = (atom.devices, atom.size, atom.recompute) == (before.devices, before.size, before.recompute)
+        if item.kind != "F" or not _alone(atom) or not alike:
+            break
+        if run[-1] in crossing.sends or item.atom in crossing.reads:
+            break
+        run.append(item.atom)
+        mine = places[item.atom]
+        if "I" in mine:
+            low_i, high_i, count_i = min(low_i, mine["I"]), max(high_i, mine["I"]), count_i + 1
+        if "W" in mine:
+            low_w, high_w, count_w = min(low_w, mine["W"]), max(high_w, mine["W"]), count_w + 1
+            lacking |= "I" not in mine
+        low = min(low_i, low_w)
+        in_one = max(high_i, high_w) - low + 1 == count_i + count_w
+        in_two = high_i - low_i + 1 == count_i and high_w - low_w + 1 == count_w and not lacking
+        if count_i + count_w and not in_one and not in_two:
+            continue
+        if item.atom in crossing.awaits_gradient and min(mine.get("I", low + 1), mine.get("W", low + 1)) > low:
+            continue
+        if first in crossing.returns_gradient and places[first]["I"] != high_i:
+            continue
+        best = len(run)
+    return run[:best]
