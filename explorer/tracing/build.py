@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from explorer.tracing import backward
 from explorer.tracing.captured import Captured
-from explorer.tracing.fold import fold
-from explorer.tracing.forward import forward
+from explorer.tracing.fold import Folded, fold
+from explorer.tracing.forward import Forward, forward
 from explorer.tracing.sizes import measure
 from solvers.errors import TraceError
 from solvers.formats.workload import Workload
@@ -18,11 +18,7 @@ def build(small: Captured, large: Captured, *, reference: str, training: bool) -
     The graph's samples are those of ``small``. Raises TraceError if there is nothing to run, or
     nothing to train.
     """
-    folded = fold(small)
-    if not folded.groups:
-        raise TraceError(f"{small.name}: the forward calls no operator")
-    sizes = list(zip(measure(small, folded), measure(large, folded), strict=True))
-    made = forward(small, large, folded, sizes)
+    _, made = operators(small, large)
     if training and not any(made.weights[group] for group in made.differentiated):
         raise TraceError(
             f"{small.name}: no output depends on a trainable parameter, so there is no backward;"
@@ -36,6 +32,16 @@ def build(small: Captured, large: Captured, *, reference: str, training: bool) -
         parameters=sum(small.values[name].numel for name in small.parameters),
         notes=(*small.notes, *made.notes),
     )
+
+
+def operators(small: Captured, large: Captured) -> tuple[Folded, Forward]:
+    """The calls of every forward operator, and the forward operators and tensors as `build` gives them: the
+    tensors of a graph begin with ``edges``, in order. Raises TraceError if there is nothing to run."""
+    folded = fold(small)
+    if not folded.groups:
+        raise TraceError(f"{small.name}: the forward calls no operator")
+    sizes = list(zip(measure(small, folded), measure(large, folded), strict=True))
+    return folded, forward(small, large, folded, sizes)
 
 
 def same_nodes(small: Captured, large: Captured) -> bool:

@@ -44,10 +44,18 @@ TORCH = str(Path(torch.__file__).parent)
 
 def capture(module: nn.Module, inputs: Inputs, mode: FakeTensorMode, *, name: str, training: bool) -> Captured:
     """``module`` and ``inputs`` are fake (see `fake`). Raises TraceError in one line."""
+    return capture_program(module, inputs, mode, name=name, training=training)[0]
+
+
+def capture_program(
+    module: nn.Module, inputs: Inputs, mode: FakeTensorMode, *, name: str, training: bool
+) -> tuple[Captured, ExportedProgram]:
+    """The same with the exported program: its calls have the names of the captured nodes, those in a block
+    the block's name and a dot before theirs."""
     with quiet():
         program, notes = _export(module, inputs, name)
         try:
-            return _run(program, module, inputs, mode, name, training, notes)
+            return _run(program, module, inputs, mode, name, training, notes), program
         except TraceError as error:
             # The interpreter adds its own lines to whatever passes through it.
             raise TraceError(f"{name}: {first_line(error)}") from error

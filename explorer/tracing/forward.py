@@ -22,7 +22,7 @@ RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "uniform", "e
 @dataclass(frozen=True, slots=True)
 class Edge:
     """A forward tensor: the part of an output that ``consumers`` read; those in ``with_gradient`` send
-    a gradient back (their outputs depend on it and on a loss)."""
+    a gradient back (their outputs depend on it and on a loss). value: its name in the capture."""
 
     producer: int
     consumers: tuple[int, ...]
@@ -30,6 +30,7 @@ class Edge:
     nbytes: Amount
     shape: tuple[int, ...]
     dtype: str
+    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ def _edges(
                 nbytes=line.amount(value.nbytes, large.values[part].nbytes),
                 shape=value.shape,
                 dtype=value.dtype,
+                value=part,
             )
         )
     return tuple(sorted(edges, key=lambda edge: edge.producer))
