@@ -1,0 +1,127 @@
+"""One rank of a run: ``torchrun --nproc-per-node N -m explorer.runner.rank BUNDLE``.
+
+Every rank reads the bundle, traces the model, makes its own part of it and runs the script; rank 0 gathers
+what all measured and writes result.json. A rank that fails writes failure-<rank>.json and ends at once: the
+launcher then ends the others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from explorer.runner.affinity import die_with_parent, pin
+from explorer.runner.gather import gather
+from explorer.runner.machine import make_machine
+from explorer.runner.measure import measure
+from explorer.runner.noise import probe
+from explorer.runner.peak_memory import PeakMemory
+from explorer.runner.reference import verify
+from explorer.runner.request import Backend, RunRequest, read_request
+from explorer.runner.result_json import write_outcome
+from explorer.runner.telling import tell
+from solvers.errors import PlacementError, RunError
+from solvers.formats.json_text import parse_json
+from solvers.formats.plan_json import read_plan
+
+FAILED = 1
+"""Exit status of a rank that failed."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the bundle that the command line names. Returns the exit status."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
+        print("usage: torchrun --nproc-per-node N -m explorer.runner.rank BUNDLE", file=sys.stderr)
+        return 2
+    die_with_parent()
+    bundle = Path(arguments[0])
+    rank = int(os.environ.get("RANK", "0"))
+    try:
+        run(bundle, rank)
+    except BaseException as error:
+        _fail(bundle, rank, error)
+        # Not sys.exit: a library's thread must not keep the rank, and with it the others, alive.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(FAILED)
+    return 0
+
+
+def run(bundle: Path, rank: int) -> None:
+    """Everything one rank does. Raises PlacementError for what a person can mend."""
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    request = read_request(parse_json((bundle / "request.json").read_bytes(), "request.json"))
+    file = read_plan((bundle / "plan.json").read_bytes(), "plan.json")
+    device = _device(request, ranks)
+    if device.type == "cpu":
+        torch.set_num_threads(request.threads)
+        pinned = request.pin and pin(int(os.environ.get("LOCAL_RANK", "0")), request.threads)
+    else:
+        torch.cuda.set_device(device)
+        pinned = False
+    tell("connecting")
+    dist.init_process_group(
+        "nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=max(60.0, request.time_limit_s))
+    )
+    try:
+        with torch.random.fork_rng(devices=[]):
+            noise = [probe()]
+        peak = PeakMemory(device)
+        machine = make_machine(file, request, rank, ranks, device)
+        measured = measure(machine, request, peak)
+        # Afterwards: the whole model on rank 0 must not count as memory of the plan.
+        agreement = (
+            verify(make_machine(file, request, rank, ranks, device), file.reference, file.problem, request)
+            if request.verify
+            else None
+        )
+        noise.append(probe())
+        outcome = gather(machine, request, measured, agreement, noise, pinned)
+        if outcome is not None:
+            write_outcome(bundle / "result.json", outcome)
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+    tell("done", 1, 1)
+
+
+def _device(request: RunRequest, ranks: int) -> torch.device:
+    """Where this rank computes. Raises RunError where GPUs are asked for that are not there."""
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if request.backend is Backend.CUDA and found < here:
+        raise RunError(f"{here} ranks need {here} GPUs on this host, found {found}; run with --backend cpu")
+    if request.backend is Backend.CPU or found < here:
+        return torch.device("cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+
+
+def _fail(bundle: Path, rank: int, error: BaseException) -> None:
+    traceback.print_exc()
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    root = error.__cause__ or error
+    told = {
+        "rank": rank,
+        "type": type(error).__name__,
+        "message": (lines or [type(error).__name__])[0][:500],
+        "step": str(getattr(error, "step", ""))[:50],
+        "out_of_memory": any(isinstance(e, (MemoryError, torch.OutOfMemoryError)) for e in (error, root))
+        or "can't allocate memory" in str(error) or "can't allocate memory" in str(root),
+        "expected": isinstance(error, PlacementError),
+    }  # fmt: skip
+    try:
+        (bundle / f"failure-{rank}.json").write_text(json.dumps(told), encoding="utf-8")
+    except OSError as problem:
+        print(f"rank {rank}: cannot write the failure: {problem}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""The run against the whole model in one process: losses, gradients, and parameters after some steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from explorer.runner.machine import OPTIMIZERS, Machine
+from explorer.runner.measure import total_loss
+from explorer.runner.outcome import Agreement
+from explorer.runner.program import SegmentProgram
+from explorer.runner.request import RunRequest
+from explorer.runner.segment_module import Kind
+from explorer.runner.telling import tell
+from explorer.runner.weights import hold
+from solvers.errors import RunError
+from solvers.problem import Optimizer, Problem
+
+STEPS = 3
+"""Updates after which parameters are compared."""
+
+
+def verify(machine: Machine, reference: str, problem: Problem, request: RunRequest) -> Agreement:
+    """Runs some iterations, and the whole model on rank 0 on the same shares of the same micro-batches in
+    order. Every rank calls it and gets the same answer; the machine's parameters have then been updated.
+
+    Of a model with batch statistics the shares matter: it is compared where all segments have the same.
+    """
+    gradients: dict[str, Tensor] = {}
+    names = {id(parameter): name for name, parameter in machine.held.parameters.items()}
+
+    def keep(segment: int) -> None:
+        for parameter in machine.owned[segment]:
+            if parameter.grad is not None:
+                gradients.setdefault(names[id(parameter)], parameter.grad.clone())
+
+    machine.before_update = keep
+    losses = []
+    steps = STEPS if machine.script.training else 1
+    for count in range(steps):
+        tell("checking", count, 2 * steps)
+        machine.iterate()
+        losses.append(total_loss(machine))
+    machine.before_update = None
+    whole = _Whole(machine, reference, problem, request) if machine.rank == 0 else None
+    expected: list[Any] = [None]
+    if whole is not None:
+        expected = [whole.run(steps)]
+    told = expected
+    dist.broadcast_object_list(told)
+    shapes: Mapping[str, tuple[int, ...]] = told[0]["shapes"]
+    mine = {names[id(p)]: p.detach() for owned in machine.owned.values() for p in owned}
+    worst: dict[str, float] = {"gradient": 0.0, "parameter": 0.0}
+    culprit = ""
+    for name, shape in shapes.items():
+        for what, known in (("gradient", gradients), ("parameter", mine)):
+            true = torch.zeros(shape, dtype=told[0]["dtype"], device=machine.device)
+            if whole is not None:
+                true.copy_(whole.gradients.get(name, true) if what == "gradient" else whole.parameters[name])
+            dist.broadcast(true, 0)
+            if name not in mine:
+                continue
+            error = _distance(known.get(name, torch.zeros_like(true)), true)
+            if what == "gradient" and error > worst["gradient"]:
+                culprit = name
+            worst[what] = max(worst[what], error)
+    found: list[Any] = [None] * machine.ranks
+    dist.all_gather_object(found, (worst, culprit))
+    at = max(found, key=lambda each: each[0]["gradient"])
+    loss = max((abs(a - b) / max(abs(b), 1e-300) for a, b in zip(losses, told[0]["losses"], strict=True)), default=0.0)
+    return Agreement(
+        loss, at[0]["gradient"], max(each[0]["parameter"] for each in found), at[1],
+        str(told[0]["dtype"]).removeprefix("torch."),
+    )  # fmt: skip
+
+
+def _distance(found: Tensor, true: Tensor) -> float:
+    """max|difference| / max|true|; of a tensor of zeros the difference itself."""
+    if true.numel() == 0:
+        return 0.0
+    scale = true.abs().max().item()
+    return (found - true).abs().max().item() / (scale if scale > 0 else 1.0)
+
+
+class _Whole:
+    """The model in one piece, with all parameters."""
+
+    def __init__(self, machine: Machine, reference: str, problem: Problem, request: RunRequest) -> None:
+        self.machine = machine
+        program = machine.program
+        self.share = min(segment.share for segment in machine.script.segments)
+        everything = [o for members in [range(len(program.folded.groups))] for o in members]
+        self.held = hold(
+            reference, program.parameters_of(everything), seed=request.seed, dtype=program.dtype,
+            device=machine.device, allow_model=request.allow_model,
+        )  # fmt: skip
+        self.segment: SegmentProgram = program.segment(everything, self.share, self.held)
+        planned = problem.optimizer.value if problem.optimizer is not Optimizer.NONE else "sgd"
+        trained = [p for p in self.held.parameters.values() if p.requires_grad]
+        kind = OPTIMIZERS[request.optimizer or planned]
+        self.optimizer = kind(trained, lr=request.learning_rate) if trained else None  # type: ignore[call-arg]
+        self.gradients: dict[str, Tensor] = {}
+
+    @property
+    def parameters(self) -> dict[str, Tensor]:
+        return {name: p.detach() for name, p in self.held.parameters.items() if p.requires_grad}
+
+    def run(self, steps: int) -> dict[str, Any]:
+        """Losses of each step; keeps the gradients of the first. In inference there are only losses."""
+        training = self.machine.script.training
+        mini_batch = self.machine.script.mini_batch
+        losses = []
+        for step in range(steps):
+            tell("checking", steps + step, 2 * steps)
+            for parameter in self.held.parameters.values():
+                parameter.grad = None
+            losses.append(sum(self._share(first) for first in range(0, mini_batch, self.share)))
+            if step == 0:
+                self.gradients = {
+                    name: p.grad.clone() for name, p in self.held.parameters.items() if p.grad is not None
+                }
+            if training and self.optimizer is not None:
+                self.optimizer.step()
+        trained = self.parameters if training else {}
+        dtypes = {value.dtype for value in trained.values()} or {torch.float32}
+        if len(dtypes) > 1:
+            raise RunError(f"a model with parameters of several dtypes cannot be compared: {sorted(map(str, dtypes))}")
+        return {
+            "losses": losses,
+            "shapes": {name: tuple(value.shape) for name, value in trained.items()},
+            "dtype": dtypes.pop(),
+        }
+
+    def _share(self, first: int) -> float:
+        machine, program = self.machine, self.machine.program
+        inputs = []
+        for given in self.segment.inputs:
+            whole = machine.samples[given.position]
+            dim = program.sample_dim(program.captured.inputs[given.position])
+            inputs.append(whole if dim is None else whole.narrow(dim, first, self.share))
+        weight = self.share / machine.script.mini_batch
+        with torch.set_grad_enabled(machine.script.training):
+            results = self.segment.module(*inputs)
+        loss = 0.0
+        ends = []
+        for output, value in zip(self.segment.outputs, results, strict=True):
+            if output.kind is Kind.MODEL and value.is_floating_point():
+                loss += float(value.detach().mean()) * weight
+                if value.requires_grad:
+                    ends.append(value.mean() * weight)
+        if ends:
+            torch.autograd.backward(ends)
+        return loss
