@@ -191,6 +191,17 @@ def finish_bundle(bundle: Bundle, outcome: Outcome) -> None:
         raise RunError(f"{bundle.folder}: the result cannot be written there: {reason}") from None
 
 
+def clear_results(bundle: Bundle) -> None:
+    """Remove what an earlier run of the same bundle left. Raises RunError."""
+    left = [bundle.result, bundle.summary, *bundle.folder.glob("failure-*.json")]
+    try:
+        for path in left:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise RunError(f"{bundle.folder}: an earlier result cannot be removed: {reason}") from None
+
+
 def read_result(bundle: Bundle) -> Outcome:
     """Raises InvalidProblem if there is none, or a damaged one."""
     return read_outcome(read_limited(bundle.result, MAX_BYTES), str(bundle.result))

@@ -1,0 +1,101 @@
+"""A rank that computes nothing: it ends, fails or hangs as $STANDIN says, and leaves its id in the bundle."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from explorer.runner.outcome import Outcome, RunStatus
+from explorer.runner.result_json import write_outcome
+
+RANK = int(os.environ["RANK"])
+FOLDER = Path(sys.argv[1])
+LAST = 600.0
+"""Longer than any test."""
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()
+
+
+def fail(kind: str, message: str, step: str = "", *, out_of_memory: bool = False, expected: bool = False) -> None:
+    told = {"rank": RANK, "type": kind, "message": message, "step": step}
+    told |= {"out_of_memory": out_of_memory, "expected": expected}
+    (FOLDER / f"failure-{RANK}.json").write_text(json.dumps(told))
+    os._exit(1)
+
+
+def finish() -> None:
+    if RANK == 0:
+        say('@progress {"phase": "tracing", "done": 0, "of": 0}\n')
+        say(f"threads {os.environ['OMP_NUM_THREADS']}\n")
+        say('a line left open @progress {"phase": "measuring", "done": 1, "of": 2}\n')
+        say('@progress {"phase": "measuring", "done": -1, "of": 2}\n')
+        write_outcome(FOLDER / "result.json", Outcome(RunStatus.DONE, iterations_s=(0.5, 0.25)))
+
+
+def crash_late() -> None:
+    if RANK == 0:
+        write_outcome(FOLDER / "result.json", Outcome(RunStatus.DONE, iterations_s=(0.5,)))
+        os._exit(3)
+
+
+def damage() -> None:
+    if RANK == 0:
+        (FOLDER / "result.json").write_text('{"format": "placement-explorer/run"')
+
+
+def fail_alone() -> None:
+    """Rank 1 fails; the others wait for it and do not listen."""
+    if RANK == 1:
+        fail("ValueError", "the shapes do not fit", "1F0")
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(LAST)
+
+
+def refuse() -> None:
+    if RANK == 0:
+        fail("RunError", "2 ranks need 2 GPUs on this host, found 0; run with --backend cpu", expected=True)
+    time.sleep(LAST)
+
+
+def no_memory() -> None:
+    if RANK == 1:
+        fail("RuntimeError", "can't allocate memory: you tried to allocate 4 bytes", "1B0", out_of_memory=True)
+    time.sleep(0.02)
+    fail("RuntimeError", "Connection closed by peer [127.0.0.1]:4", "0B0")
+
+
+def killed() -> None:
+    if RANK == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.02)
+    fail("RuntimeError", "[../gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:4", "0F0")
+
+
+def crash() -> None:
+    if RANK == 1:
+        say("Fatal Python error: something\n")
+        os._exit(3)
+    time.sleep(LAST)
+
+
+def hang() -> None:
+    """All wait, deaf, and rank 0 has started a process that wants to be on its own."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if RANK == 0:
+        code = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep({LAST})"
+        child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+        (FOLDER / "pid-child").write_text(str(child.pid))
+        say('@progress {"phase": "measuring", "done": 3, "of": 10}\n')
+    time.sleep(LAST)
+
+
+(FOLDER / f"pid-{RANK}").write_text(str(os.getpid()))
+globals()[os.environ["STANDIN"]]()
