@@ -127,7 +127,18 @@ def _items(problem: Problem, plan: Plan, device: int, number: dict[tuple[int, in
             if operator.phase in PHASES_OF[action.kind]:
                 atom = number[action.stage, o if operator.forward_of is None else operator.forward_of]
                 found.setdefault(_Item(atom, kind_of[operator.phase], action.micro_batch))
-    return list(found)
+    return _inputs_first(list(found))
+
+
+def _inputs_first(items: list[_Item]) -> list[_Item]:
+    """Gradients of inputs before those of parameters: the two change places where a plan has them the other way
+    round, as it may for single operators. Both read the same, and nobody but an update waits for the latter."""
+    place = {item: position for position, item in enumerate(items)}
+    for item, inputs in place.items():
+        weights = place.get(_Item(item.atom, "W", item.micro_batch), inputs) if item.kind == "I" else inputs
+        if weights < inputs:
+            items[weights], items[inputs] = items[inputs], items[weights]
+    return items
 
 
 def _segment(problem: Problem, atoms: list[_Atom]) -> Segment:
