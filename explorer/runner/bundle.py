@@ -180,7 +180,8 @@ def read_about(folder: Path) -> About:
 
 
 def finish_bundle(bundle: Bundle, outcome: Outcome) -> None:
-    """Write result.json and summary.json: the end of a run, whichever way it ended. Raises RunError."""
+    """Write result.json and summary.json: the end of a run, whichever way it ended. Of the runs in the default
+    place, the oldest are then removed. Raises RunError."""
     middle = median(outcome.iterations_s) if outcome.iterations_s else None
     summary = {"status": outcome.status.value, "iteration_s": middle, "reason": outcome.reason[:1000]}
     try:
@@ -189,6 +190,8 @@ def finish_bundle(bundle: Bundle, outcome: Outcome) -> None:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise RunError(f"{bundle.folder}: the result cannot be written there: {reason}") from None
+    if bundle.folder.parent == runs_folder():
+        prune(bundle.folder.parent)
 
 
 def clear_results(bundle: Bundle) -> None:
@@ -235,11 +238,11 @@ def bundle_folders(root: Path) -> list[Path]:
     return sorted(found, key=lambda folder: folder.name, reverse=True)
 
 
-def prune(root: Path, kept: int = KEPT) -> int:
-    """Remove all but the newest ``kept`` bundles of ``root``; how many were. A folder without our mark, or with
+def prune(root: Path, kept: int | None = None) -> int:
+    """Remove all but the newest ``kept`` bundles (KEPT) of ``root``; how many were. A folder without our mark, or with
     anything in it that no run writes, stays as it is."""
     removed = 0
-    for folder in bundle_folders(root)[kept:]:
+    for folder in bundle_folders(root)[KEPT if kept is None else kept :]:
         try:
             read_about(folder)
             parts = list(folder.iterdir())

@@ -30,10 +30,14 @@ LOCAL = "local"
 MAX_FILE_BYTES = 2**20
 MAX_TOKEN_BYTES = 64 * 1024
 MAX_TARGETS = 100
+MAX_SECONDS = 1e8
 MAX_RANKS = 4096
 KINDS = (LOCAL, "ray")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RAY = (
+    "token_env", "token_file", "ca_file", "verify_tls", "hosts", "allow_plain_http", "installed", "python", "wait",
+)  # fmt: skip
 _COMMON = ("threads", "pin", "backend", "timeout", "max_ranks")
 
 
@@ -61,7 +65,9 @@ class LocalSetup:
 class RaySetup:
     """A Ray cluster behind its job address. token_env and token_file: where the token is; "" for none.
 
-    hosts: how many the ranks are spread over (0: as the cluster likes). The rest is as in `LocalSetup`.
+    hosts: how many the ranks are spread over (0: as the cluster likes). allow_plain_http: whether the token may go
+    to another machine unencrypted. installed: whether our packages are there already; python: the interpreter
+    there. wait_s: how long the ranks may wait for room. The rest is as in `LocalSetup`.
     """
 
     name: str
@@ -71,6 +77,10 @@ class RaySetup:
     ca_file: str = ""
     verify_tls: bool = True
     hosts: int = 0
+    allow_plain_http: bool = False
+    installed: bool = False
+    python: str = "python"
+    wait_s: float = 60.0
     threads: int = 1
     pin: bool = False
     backend: Backend = Backend.AUTO
@@ -157,8 +167,7 @@ def _local(name: str, table: Field) -> LocalSetup:
 
 
 def _ray(name: str, table: Field, base: Path) -> RaySetup:
-    optional = ("token_env", "token_file", "ca_file", "verify_tls", "hosts", "allow_plain_http", *_COMMON)
-    parts = table.fields(("kind", "address"), optional)
+    parts = table.fields(("kind", "address"), (*_RAY, *_COMMON))
     token_env, token_file = _text(parts, "token_env"), _path(parts, "token_file", base)
     if token_env and token_file:
         raise InvalidProblem(f"{table.where}: give token_env or token_file, not both")
@@ -175,6 +184,10 @@ def _ray(name: str, table: Field, base: Path) -> RaySetup:
         _path(parts, "ca_file", base),
         parts["verify_tls"].flag() if "verify_tls" in parts else True,
         parts["hosts"].integer(1, MAX_RANKS) if "hosts" in parts else 0,
+        plain,
+        parts["installed"].flag() if "installed" in parts else False,
+        _text(parts, "python") or "python",
+        min(parts["wait"].number(), MAX_SECONDS) if "wait" in parts else 60.0,
         *_common(parts, pin=False),
     )
 
@@ -185,7 +198,7 @@ def _common(parts: dict[str, Field], *, pin: bool) -> tuple[int, bool, Backend, 
         parts["threads"].integer(1, 4096) if "threads" in parts else 1,
         parts["pin"].flag() if "pin" in parts else pin,
         parts["backend"].choice(Backend) if "backend" in parts else Backend.AUTO,
-        min(timeout_s, 1e8),
+        min(timeout_s, MAX_SECONDS),
         parts["max_ranks"].integer(1, MAX_RANKS) if "max_ranks" in parts else MAX_RANKS,
     )
 

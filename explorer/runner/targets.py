@@ -113,4 +113,10 @@ def _ray(setup: RaySetup, environ: Mapping[str, str]) -> Target:
         setup.token(environ),
         ca_file=setup.ca_file,
         verify_tls=setup.verify_tls,
+        hosts=setup.hosts,
+        max_ranks=setup.max_ranks,
+        allow_plain_http=setup.allow_plain_http,
+        installed=setup.installed,
+        python=setup.python,
+        wait_s=setup.wait_s,
     )

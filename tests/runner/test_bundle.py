@@ -101,6 +101,16 @@ def test_of_many_runs_the_newest_are_kept(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "e"]
 
 
+def test_the_end_of_a_run_in_the_default_place_removes_the_oldest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path))
+    monkeypatch.setattr(bundles, "KEPT", 2)
+    for name in "abc":
+        make(tmp_path / "runs", name, Outcome(RunStatus.DONE))
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["b", "c"]
+
+
 def test_only_what_a_run_wrote_is_removed(tmp_path: Path) -> None:
     """Of ten old folders: one without our mark, one with a false mark, one with a note, one with a folder, one
     with a link, and one that is a link."""

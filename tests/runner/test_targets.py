@@ -126,3 +126,11 @@ def test_a_token_that_is_not_there_or_broken_is_said_without_it(tmp_path: Path) 
 def test_a_token_may_go_in_the_open_only_where_the_owner_says_so(tmp_path: Path) -> None:
     text = RAY.format(address="http://head:8265") + 'token_env = "T"\nallow_plain_http = true\n'
     assert load_targets(declare(tmp_path, text), {}).setup("c").place == "http://head:8265"
+
+
+def test_a_ray_target_is_made_of_what_is_declared_and_does_not_show_its_token(tmp_path: Path) -> None:
+    text = RAY.format(address="https://head:8265") + 'token_env = "T"\nhosts = 2\nmax_ranks = 8\nwait = 5\n'
+    target = load_targets(declare(tmp_path, text), {"T": SECRET}).get("c")
+    assert target.name == "c"
+    assert (target.token, target.hosts, target.max_ranks, target.wait_s) == (SECRET, 2, 8, 5.0)  # type: ignore[attr-defined]
+    assert SECRET not in repr(target)
