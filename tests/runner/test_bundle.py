@@ -27,7 +27,7 @@ from explorer.runner.outcome import Outcome, RunStatus
 from explorer.runner.places import state_folder
 from explorer.runner.request import Backend, RunRequest
 from solvers.errors import InvalidProblem, RunError
-from tests.runner.plans import two_rank_text
+from tests.runner.two_ranks import two_rank_text
 
 REQUEST = RunRequest(steps=3, threads=2, backend=Backend.CPU)
 

@@ -19,7 +19,7 @@ from explorer.runner.processes import MARK, marked
 from explorer.runner.request import RunRequest
 from explorer.runner.targets import RunProgress
 from solvers.errors import InvalidProblem
-from tests.runner.plans import two_rank_text
+from tests.runner.two_ranks import two_rank_text
 
 STANDIN = "tests.runner.standin_rank"
 LIGHT = LocalTarget(module=STANDIN, launcher="tests.runner.standin_launch")
