@@ -123,28 +123,28 @@ class _Simulation:
         return next((place for place in reversed(range(len(to_do))) if not self.missing[to_do[place]]), None)
 
     def _picture(self) -> str:
-        """Every rank's list, the step at which it is stuck marked, and what that waits for."""
-        lines = ["the order deadlocks; the step where a rank is stuck is marked >so<:"]
-        reasons = []
+        """What every stuck rank waits for, in one line; below it every rank's list with the stuck step marked."""
+        reasons, lines = [], []
         for rank, device in enumerate(self.waits.devices):
-            done = set(self.lists[rank])
-            shown = [str(self.tasks[n].step) for n in self.waits.order[rank] if self.tasks[n].step in done]
+            left = set(self.to_do[rank])
+            shown = [str(self.tasks[n].step) for n in self.waits.order[rank] if n not in left]
             for place, number in enumerate(reversed(self.to_do[rank])):
-                task = self.tasks[number]
-                shown.append(f">{task.step}<" if place == 0 else str(task.step))
-                if place == 0:
-                    causes = sorted(str(c) for c in self._causes(number))
-                    reasons.append(f"{task.step} on device {device} waits for {', '.join(causes[:4])}")
-            lines.append(f"  device {device}: " + " ".join(shown))
-        return "\n".join([*lines, *reasons])
+                step = self.tasks[number].step
+                shown.append(f">{step}<" if place == 0 else str(step))
+            if left:
+                stuck = self.to_do[rank][-1]
+                causes = ", ".join(f"{step} on device {there}" for step, there in sorted(self._causes(stuck))[:3])
+                reasons.append(f"{self.tasks[stuck].step} on device {device} waits for {causes}")
+            lines.append(f"device {device}: " + " ".join(shown))
+        return "\n".join([f"the order deadlocks: {'; '.join(reasons)}", *lines])
 
-    def _causes(self, number: int) -> set[Step]:
-        """The compute steps, on whichever rank, that a stuck step waits for."""
-        found: set[Step] = set()
+    def _causes(self, number: int) -> set[tuple[Step, int]]:
+        """The compute steps, and their devices, that a stuck step waits for."""
+        found: set[tuple[Step, int]] = set()
         for earlier in self.tasks[number].before:
             task = self.tasks[earlier]
             if task.wire or len(task.ranks) > 1:
                 found |= self._causes(earlier)
-            elif not set(self.lists[task.ranks[0]]).issuperset({task.step}):
-                found.add(task.step)
+            elif earlier in self.to_do[task.ranks[0]]:
+                found.add((task.step, self.waits.devices[task.ranks[0]]))
         return found
