@@ -1,0 +1,235 @@
+"""How fast the links of a run were, told by the messages that their readers had to wait for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from statistics import fmean, median
+
+from explorer.measured.action_times import ActionTimes
+from explorer.measured.comparison import LinkError
+from explorer.runner.outcome import MeasuredMessage, Outcome
+from solvers.cluster import Cluster, Link
+from solvers.lowering import lower
+from solvers.plan import Plan
+from solvers.problem import Objective, Problem, Transfers
+
+FEWEST, SPREAD = 4, 2.0
+"""A line is fitted to at least so many messages, the largest of them at least so much larger than the smallest."""
+SAME_BYTES = 0.01
+"""Relative difference between the bytes planned and sent that is no matter."""
+
+Pair = tuple[int, int]
+"""A link's devices: from, to."""
+_Sent = tuple[MeasuredMessage, float | None]
+"""A message and its seconds on the wire, None where they are not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What the plan sends over one link in an iteration. messages: (latencies paid, bytes) of every transfer;
+    averages: segment -> the same of the all-reduces of its stages, together."""
+
+    messages: tuple[tuple[float, float], ...]
+    averages: Mapping[int, tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One transfer: the latencies and bytes that the plan counts for it, and what it took."""
+
+    latencies: float
+    nbytes: float
+    seconds: float
+
+
+def planned_traffic(problem: Problem, plan: Plan, segments: Sequence[tuple[int, ...]]) -> dict[Pair, Planned]:
+    """What the simulation moves over every link, counted with links that take a second for each latency."""
+    ticks = tuple(replace(link, latency_s=1.0, bandwidth_bytes_per_s=float("inf")) for link in problem.cluster.links)
+    counting = replace(
+        problem, cluster=Cluster(problem.cluster.devices, ticks), transfers=Transfers.LINKS, transfer_s=None
+    )
+    segment_of = {stage: segment for segment, stages in enumerate(segments) for stage in stages}
+    messages: dict[Pair, list[tuple[float, float]]] = defaultdict(list)
+    averages: dict[Pair, dict[int, tuple[float, float]]] = defaultdict(dict)
+    for task in lower(counting, plan, _objective(problem)).tasks:
+        if task.to_device < 0:
+            continue
+        pair = (task.device, task.to_device)
+        if task.arrives:
+            messages[pair].append((task.duration_s, task.nbytes))
+            continue
+        segment = segment_of.get(int(task.label.partition("S")[0]), -1)
+        before = averages[pair].get(segment, (0.0, 0.0))
+        averages[pair][segment] = (before[0] + task.duration_s, before[1] + task.nbytes)
+    return {pair: Planned(tuple(messages[pair]), averages[pair]) for pair in {*messages, *averages}}
+
+
+def measured_links(
+    problem: Problem, plan: Plan, outcome: Outcome, times: ActionTimes
+) -> tuple[Cluster, tuple[LinkError, ...], list[str]]:
+    """The cluster with the links as measured, what was found of each link in use, and notes.
+
+    A message's seconds count from when it was posted, or from the end of the one before it on its wire, to
+    when it arrived, and only where the reader waited for it: else the moment of arrival is not known. They are
+    set against the bytes that the plan counts: where the run sends more or less in all (another dtype, say), the
+    link's bandwidth makes up for it. Links that only the all-reduce of replicas used are measured by that.
+    """
+    planned = planned_traffic(problem, plan, outcome.segments)
+    sent: dict[Pair, list[_Sent]] = defaultdict(list)
+    seconds = _message_seconds(problem.cluster, outcome)
+    for position, message in enumerate(outcome.messages):
+        sent[_ends(message, outcome)].append((message, seconds.get(position)))
+    iterations = max(1, len({m.iteration for m in outcome.messages}))
+    links, found, notes = {(link.src, link.dst): link for link in problem.cluster.links}, [], []
+    for pair in sorted({*planned, *sent} & set(links)):
+        plans = planned.get(pair, Planned((), {}))
+        scale = _byte_scale(plans, sent[pair], iterations)
+        if scale is not None and abs(scale - 1) > SAME_BYTES:
+            notes.append(
+                f"messages from device {pair[0]} to {pair[1]} carried {1 / scale:.3g} times the bytes that the plan"
+                " counts"
+            )
+        observed = _observed(plans, sent[pair], iterations, 1.0 if scale is None else scale)
+        how = ""
+        if not observed and not sent[pair]:
+            observed = [
+                Observed(latencies, nbytes, times.sync_s[segment])
+                for segment, (latencies, nbytes) in plans.averages.items()
+                if segment in times.sync_s
+            ]
+            how = "all-reduce" if observed else ""
+        link = links[pair]
+        links[pair], way = fitted(link, observed)
+        known = [o for o in observed if o.seconds > 0]
+        sizes = [o.nbytes for o in known] or [nbytes for _, nbytes in plans.messages]
+        found.append(
+            LinkError(
+                *pair,
+                len(sent[pair]) / iterations,
+                len(known),
+                median(sizes) if sizes else 0.0,
+                median(o.seconds for o in known) if known else None,
+                median(_predicted_s(link, o) for o in known) if known else None,
+                links[pair].latency_s,
+                links[pair].bandwidth_bytes_per_s,
+                how or way,
+            )
+        )
+    cluster = Cluster(problem.cluster.devices, tuple(links[link.src, link.dst] for link in problem.cluster.links))
+    return cluster, tuple(found), notes
+
+
+def fitted(link: Link, observed: Sequence[Observed]) -> tuple[Link, str]:
+    """The link at the speed observed, and how it was found: "fitted" (a line through the medians of all sizes,
+    the sum of squared relative errors least), "ratio" (too few messages or sizes: latency and time per byte are
+    both off by the median ratio), or "" (nothing to go by: the link as it is)."""
+    known = [o for o in observed if o.seconds > 0]
+    if not known:
+        return link, ""
+    by_size: dict[tuple[float, float], list[float]] = defaultdict(list)
+    for o in known:
+        by_size[o.latencies, o.nbytes].append(o.seconds)
+    middle = [Observed(*size, median(values)) for size, values in by_size.items()]
+    sizes = [o.nbytes for o in middle if o.nbytes > 0]
+    if len(known) >= FEWEST and sizes and max(sizes) >= SPREAD * min(sizes):
+        line = _line(middle)
+        if line is not None:
+            return replace(link, latency_s=line[0], bandwidth_bytes_per_s=1 / line[1]), "fitted"
+    ratios = [o.seconds / predicted for o in known if (predicted := _predicted_s(link, o)) > 0]
+    if not ratios:
+        return replace(link, latency_s=median(o.seconds / max(o.latencies, 1.0) for o in known)), "ratio"
+    ratio = median(ratios)
+    return replace(
+        link, latency_s=link.latency_s * ratio, bandwidth_bytes_per_s=link.bandwidth_bytes_per_s / ratio
+    ), "ratio"
+
+
+def _line(observed: Sequence[Observed]) -> tuple[float, float] | None:
+    """(seconds per latency, seconds per byte): minimises sum (latencies a + bytes b - seconds)^2 / seconds^2 with
+    a >= 0; None where time does not grow with the bytes."""
+    a = [o.latencies / o.seconds for o in observed]
+    b = [o.nbytes / o.seconds for o in observed]
+    aa, bb = sum(x * x for x in a), sum(y * y for y in b)
+    ab = sum(x * y for x, y in zip(a, b, strict=True))
+    determinant = aa * bb - ab * ab
+    latency = (sum(a) * bb - sum(b) * ab) / determinant if determinant > 1e-12 * aa * bb else -1.0
+    if latency < 0:
+        return 0.0, sum(b) / bb
+    per_byte = (sum(b) * aa - sum(a) * ab) / determinant
+    return (latency, per_byte) if per_byte > 0 else None
+
+
+def _objective(problem: Problem) -> Objective:
+    return Objective.MAKESPAN if problem.objective is Objective.MAKESPAN else Objective.ITERATION
+
+
+def _predicted_s(link: Link, observed: Observed) -> float:
+    return observed.latencies * link.latency_s + observed.nbytes / link.bandwidth_bytes_per_s
+
+
+def _message_seconds(cluster: Cluster, outcome: Outcome) -> dict[int, float]:
+    """Position of a message -> its seconds on the wire, where they are known.
+
+    Where another message was under way on its wire meanwhile, its own time begins when that one arrived; if
+    nobody waited for that one, no one knows when the wire became free, and the message is left out.
+    """
+    wires: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for position, message in enumerate(outcome.messages):
+        src, dst = _ends(message, outcome)
+        link = cluster.link(src, dst)
+        if link is not None:
+            wires[link.resource or f"{src}->{dst}", message.iteration].append(position)
+    found = {}
+    for positions in wires.values():
+        wire = sorted((outcome.messages[p].sent_s, outcome.messages[p].arrived_s, p) for p in positions)
+        under_way: list[MeasuredMessage] = []
+        for place, (sent_s, arrived_s, position) in enumerate(wire):
+            message = outcome.messages[position]
+            under_way = [other for other in under_way if other.arrived_s > sent_s]
+            if message.waited:
+                beside = [*under_way, *_posted_meanwhile(outcome, wire, place)]
+                if all(other.waited for other in beside):
+                    ends = [other.arrived_s for other in beside if other.arrived_s < arrived_s]
+                    found[position] = max(0.0, arrived_s - max([sent_s, *ends]))
+            under_way.append(message)
+    return found
+
+
+def _posted_meanwhile(
+    outcome: Outcome, wire: Sequence[tuple[float, float, int]], place: int
+) -> Iterator[MeasuredMessage]:
+    """The messages posted while the one at ``place`` was on its way."""
+    for sent_s, _, position in islice(wire, place + 1, None):
+        if sent_s >= wire[place][1]:
+            return
+        yield outcome.messages[position]
+
+
+def _ends(message: MeasuredMessage, outcome: Outcome) -> Pair:
+    return outcome.rank_devices[message.src_rank], outcome.rank_devices[message.dst_rank]
+
+
+def _byte_scale(planned: Planned, sent: Sequence[_Sent], iterations: int) -> float | None:
+    """Bytes that the plan counts for each byte sent; None where either has none."""
+    counted = sum(nbytes for _, nbytes in planned.messages)
+    carried = sum(message.nbytes for message, _ in sent) / iterations
+    return counted / carried if counted > 0 and carried > 0 else None
+
+
+def _observed(planned: Planned, sent: Sequence[_Sent], iterations: int, scale: float) -> list[Observed]:
+    """The messages of one link whose time is known, in what the plan counts for them."""
+    by_size: dict[int, list[float]] = defaultdict(list)
+    for latencies, nbytes in planned.messages:
+        by_size[round(nbytes)].append(latencies)
+    whole = sum(latencies for latencies, _ in planned.messages)
+    usual = whole * iterations / len(sent) if whole and sent else 1.0
+    found = []
+    for message, seconds in sent:
+        if seconds is not None:
+            nbytes = message.nbytes * scale
+            alike = by_size.get(round(nbytes))
+            found.append(Observed(fmean(alike) if alike else usual, nbytes, seconds))
+    return found

@@ -1,0 +1,113 @@
+"""What a reader must know before believing a comparison."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from explorer.measured.action_times import ActionTimes
+from explorer.measured.comparison import NOISY, LinkError
+from explorer.measured.parts import Part
+from explorer.runner.outcome import Outcome, RunStatus
+from explorer.view import text
+from solvers.plan import Plan
+from solvers.problem import Problem
+
+FEW = 3
+"""With fewer iterations a median is no protection against one that went wrong."""
+
+
+def notes_of(
+    problem: Problem,
+    plan: Plan,
+    parts: Sequence[Part],
+    times: ActionTimes,
+    links: Sequence[LinkError],
+    outcome: Outcome,
+) -> list[str]:
+    """Sentences without a full stop, the weightiest first, the run's own last."""
+    found = [note for note in (_hardware(problem, outcome), _ended(outcome)) if note]
+    if outcome.noise is not None and outcome.noise > NOISY:
+        found.append(
+            f"the machine was noisy: a fixed piece of work varied by {text.percent(outcome.noise)}; run it again when"
+            " it is quiet"
+        )
+    if len(outcome.iterations_s) < FEW:
+        found.append(f"only {text.plural(len(outcome.iterations_s), 'iteration')} measured; ask for more steps")
+    if problem.transfer_s is not None:
+        found.append("transfers take what the workload states, so no error is put down to links")
+    deaf = [link for link in links if link.messages and not link.how]
+    if deaf:
+        found.append(
+            f"{text.plural(len(deaf), 'link')} of {len(links)} kept the plan's speed: no reader had to wait for their"
+            " messages, so nobody knows when these arrived"
+        )
+    found += _backwards(plan, parts, times)
+    if any(len(part.segments) > 1 for part in parts):
+        found.append("which operators some segments had is not known: stages that they share are taken together")
+    return found + list(outcome.notes)
+
+
+def _hardware(problem: Problem, outcome: Outcome) -> str:
+    """That the costs are of other hardware than the run's, or ""."""
+    if outcome.environment is None:
+        return ""
+    for rank, device in enumerate(outcome.rank_devices):
+        if rank >= len(outcome.environment.devices):
+            break
+        kind, ran = problem.cluster.devices[device].kind, outcome.environment.devices[rank]
+        if not same_hardware(kind, ran, problem.costs_from, outcome.environment.backend):
+            return (
+                f"the costs are of other hardware ({problem.costs_from}) than the run's ({ran}): the errors of"
+                " operators and links tell how the two differ, only that of the schedule judges the model"
+            )
+    return ""
+
+
+def same_hardware(kind: str, ran: str, costs_from: str, backend: str) -> bool:
+    """Whether costs of a device ``kind`` ("H100-80GB", "cpu", "measured-...") with the label ``costs_from`` are
+    those of the hardware called ``ran``. A kind that names no hardware ("given", a file's own) is believed."""
+    ran = _plain(ran)
+    if ran and ran in _plain(costs_from):
+        return True
+    if kind == "cpu":
+        return backend == "gloo" and "roofline" not in costs_from
+    model = re.match(r"(?i)(v100|a100|h100|h200|l4)\b", kind)
+    if model:
+        return re.search(rf"\b{model[1].lower()}\b", ran) is not None
+    measured = kind.removeprefix("measured-")
+    return measured == kind or _plain(measured)[:60] == ran[:60]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", " ", name.lower()).strip()
+
+
+def _ended(outcome: Outcome) -> str:
+    if outcome.status is RunStatus.DONE:
+        return ""
+    return f"the run did not end well ({outcome.status.value}{': ' + outcome.reason if outcome.reason else ''})"
+
+
+def _backwards(plan: Plan, parts: Sequence[Part], times: ActionTimes) -> list[str]:
+    """Stages whose gradients of inputs and of parameters are apart in the plan, and ran in one piece."""
+    planned = {
+        action.stage
+        for actions in plan.order
+        for before, action in pairwise(actions)
+        if action.kind == "W" and before != replace(action, kind="I")
+    }
+    ran = {(segment, kind) for segment, kind, _ in times.seconds}
+    whole = [
+        part
+        for part in parts
+        if any(stage in planned for stage in part.stages)
+        and not any((segment, "W") in ran for segment in part.segments)
+        and any((segment, "B") in ran for segment in part.segments)
+    ]
+    if not whole:
+        return []
+    stages = text.plural(sum(len(part.stages) for part in whole), "stage")
+    return [f"{stages} ran gradients of inputs and of parameters in one piece, which the plan has apart"]
