@@ -1,6 +1,7 @@
 """The command ``placement-explorer``: parse, run one command, and end with a status and one line.
 
-Exit status: 0 done; 2 bad input; 3 proved infeasible; 4 no plan in the time given.
+Exit status: 0 done; 2 bad input; 3 proved infeasible; 4 no plan in the time given; 5 a run failed; 6 a run was
+cancelled or reached its time limit.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from explorer.cli import app, compare, listing, plan, schedule, trace
+from explorer.cli import app, compare, listing, plan, run, run_listing, schedule, trace
 from solvers.errors import PlacementError
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 """What a shell expects of a program that ended by Ctrl-C."""
 
-COMMANDS = (app.add, *listing.ADD, trace.add, plan.add, compare.add, *schedule.ADD)
+COMMANDS = (app.add, *listing.ADD, trace.add, plan.add, compare.add, *schedule.ADD, run.add, *run_listing.ADD)
 
 
 class Parser(argparse.ArgumentParser):

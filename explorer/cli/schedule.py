@@ -51,7 +51,7 @@ def simulate_plan(args: argparse.Namespace) -> int:
     from solvers.simulate import simulate
 
     file = _read(args.plan)
-    _refuse_invalid(args.plan, violations(file))
+    refuse_invalid(args.plan, violations(file))
     schedule = simulate(file.problem, file.plan)
     if args.chrome_trace:
         trace = chrome_trace(schedule, file.problem.graph, file.problem.cluster)
@@ -86,7 +86,7 @@ def check(args: argparse.Namespace) -> int:
                 f" {text.plural(len(file.plan.devices_used()), 'device')},"
                 f" {objective.value} {text.seconds(metrics.objective_s(objective))}"
             )
-    _refuse_invalid(args.plan, broken)
+    refuse_invalid(args.plan, broken)
     return 0
 
 
@@ -111,7 +111,7 @@ def _read(path: str) -> PlanFile:
     return read_plan(read_file(path), path)
 
 
-def _refuse_invalid(path: str, broken: tuple[str, ...]) -> None:
+def refuse_invalid(path: str, broken: tuple[str, ...]) -> None:
     if broken:
         more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
         raise InvalidPlan(f"{path}: the plan breaks a rule: {broken[0]}{more}")

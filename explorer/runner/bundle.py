@@ -31,7 +31,8 @@ from solvers.errors import InvalidProblem, RunError
 from solvers.formats.graph_json import read_header
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import MAX_BYTES, dump_json, finite_or_none, parse_json
-from solvers.formats.plan_json import read_plan
+from solvers.formats.plan_json import PlanFile, read_plan
+from solvers.problem import Objective
 
 FORMAT = "placement-explorer/bundle"
 VERSION = 1
@@ -130,6 +131,14 @@ def write_bundle(
             f"{folder}: a bundle cannot be written there: {(error.strerror or str(error)).lower()}"
         ) from None
     return bundle
+
+
+def predicted_s(file: PlanFile) -> float:
+    """Seconds that an iteration of what runs is expected to take (one pass, if the plan is for that)."""
+    from solvers.simulate import simulate
+
+    single = file.problem.objective is Objective.MAKESPAN
+    return simulate(file.problem, file.plan, Objective.MAKESPAN if single else Objective.ITERATION).makespan_s
 
 
 def torchrun_command(folder: Path, ranks: int, module: str = RANK_MODULE) -> list[str]:

@@ -1,0 +1,192 @@
+"""``run``: a plan, for real, on a target; and what came of it beside what was predicted."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
+from explorer.cli.schedule import refuse_invalid, violations
+from solvers.errors import InvalidPlan, InvalidProblem, RunError
+
+if TYPE_CHECKING:
+    from explorer.runner.bundle import Bundle
+    from explorer.runner.outcome import Outcome
+    from explorer.runner.request import RunRequest
+    from explorer.runner.targets import Target, Targets
+    from solvers.formats.plan_json import PlanFile
+
+FAILED = 5
+ENDED = 6
+"""Exit status of a run that was cancelled or reached its time limit."""
+
+
+def add(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "run",
+        run,
+        "run a plan for real and lay the measurement over the prediction",
+        "placement-explorer run plan.json --steps 10 --verify",
+    )
+    parser.description += (
+        " Exit status: 0 done; 2 bad input, or the plan cannot be launched; 5 the run failed; 6 it was cancelled"
+        " (Ctrl-C) or reached its time limit."
+    )
+    parser.add_argument("plan", metavar="PLAN", help="a plan.json, as `placement-explorer plan ... -o` writes it")
+    where = parser.add_argument_group("where")
+    add_targets(where)
+    where.add_argument(
+        "--target", default="local", metavar="NAME", help="`placement-explorer targets` lists them (local)"
+    )
+    where.add_argument("--backend", choices=("auto", "cpu", "cuda"), help="what ranks compute on (auto)")
+    where.add_argument("--threads", type=int, metavar="N", help="of each rank on a CPU (1)")
+    where.add_argument("--no-pin", action="store_true", help="do not keep each rank to cores of its own")
+    where.add_argument("--time-limit", type=float, metavar="S", help="seconds for all of it (600)")
+    where.add_argument("--bundle", metavar="DIR", help="a new folder for all that the run needs and leaves")
+    what = parser.add_argument_group("what")
+    what.add_argument("--steps", type=int, default=5, metavar="N", help="iterations that are measured (5)")
+    what.add_argument("--warmup", type=int, default=2, metavar="N", help="iterations before them that are not (2)")
+    what.add_argument("--optimizer", choices=("sgd", "adam"), help="of training (the plan's)")
+    what.add_argument("--learning-rate", type=float, default=1e-3, metavar="R", help="its step size (0.001)")
+    what.add_argument("--seed", type=int, default=0, metavar="N", help="of parameters and samples (0)")
+    what.add_argument("--float64", action="store_true", help="compute in float64, whatever was planned")
+    what.add_argument(
+        "--verify", action="store_true", help="compare losses, gradients and parameters with the whole model"
+    )
+    what.add_argument(
+        "--allow-model",
+        action="store_true",
+        help="the plan is of package.module:callable and may run that code: only for code that you trust",
+    )
+    add_output(parser, "-o", "--output", what="where to write result.json, too")
+    add_json(parser)
+
+
+def add_targets(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--targets",
+        metavar="FILE",
+        help="a TOML file that declares targets ($PLACEMENT_EXPLORER_TARGETS, else"
+        " ~/.config/placement-explorer/targets.toml)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from explorer.cli.run_report import print_run, run_object
+    from explorer.runner.bundle import finish_bundle, new_folder, predicted_s, write_bundle
+    from explorer.runner.outcome import RunStatus
+    from explorer.runner.result_json import write_outcome
+    from explorer.runner.targets import load_targets
+
+    text, file = _read(args.plan)
+    targets = load_targets(args.targets)
+    request = _request(args, targets)
+    warnings = _checked(args, file, targets)
+    target = targets.get(args.target)
+    folder = Path(args.bundle) if args.bundle else new_folder(file.reference)
+    bundle = write_bundle(folder, text, request, target.name, predicted_s=predicted_s(file))
+    for warning in warnings:
+        print(f"placement-explorer: warning: {warning}", file=sys.stderr)
+    outcome = _run(target, text, file, request, bundle)
+    finish_bundle(bundle, outcome)
+    try:
+        if args.json:
+            print_json(run_object(file, bundle, target.name, request, outcome))
+        else:
+            print_run(file, bundle, target.name, targets.setup(args.target).place, request, outcome)
+        sys.stdout.flush()
+    finally:  # a reader that left early (| head) must not cost the file
+        if args.output:
+            write_outcome(Path(args.output), outcome)
+    if args.output and not args.json:
+        print(f"written    {args.output}")
+    if outcome.status is RunStatus.DONE:
+        return 0
+    return FAILED if outcome.status is RunStatus.FAILED else ENDED
+
+
+def _read(path: str) -> tuple[str, PlanFile]:
+    """The plan's text and parts. Raises InvalidProblem, with a hint where it is a model, or InvalidPlan."""
+    from demo_models import MODELS
+    from explorer.loading import read_file
+    from solvers.formats import plan_json
+    from solvers.formats.json_text import parse_json
+
+    if not os.path.isfile(path) and (path in MODELS or ":" in path):
+        raise _is_model(path)
+    data = read_file(path)
+    if data[:2] == b"PK":
+        raise _is_model(path)
+    value = parse_json(data, path)
+    if isinstance(value, dict) and value.get("format") != plan_json.FORMAT and ("nodes" in value or "graph" in value):
+        raise _is_model(path)
+    file = plan_json.read_plan(value, path)
+    refuse_invalid(path, violations(file))
+    return data.decode("utf-8-sig"), file
+
+
+def _is_model(path: str) -> InvalidProblem:
+    return InvalidProblem(
+        f"{path}: this is a model, not a plan; plan it first: `placement-explorer plan {path} --devices 2 -o"
+        " plan.json`, then `placement-explorer run plan.json`"
+    )
+
+
+def _request(args: argparse.Namespace, targets: Targets) -> RunRequest:
+    """What the flags ask, and the target's own word where they say nothing. Raises InvalidProblem."""
+    from explorer.runner.request import Backend
+
+    usual = targets.defaults(args.target)
+    return replace(
+        usual,
+        steps=args.steps,
+        warmup=args.warmup,
+        optimizer=args.optimizer,
+        learning_rate=args.learning_rate,
+        seed=args.seed,
+        dtype="float64" if args.float64 else None,
+        backend=usual.backend if args.backend is None else Backend(args.backend),
+        threads=usual.threads if args.threads is None else args.threads,
+        pin=usual.pin and not args.no_pin,
+        verify=args.verify,
+        allow_model=args.allow_model,
+        time_limit_s=usual.time_limit_s if args.time_limit is None else args.time_limit,
+    )
+
+
+def _checked(args: argparse.Namespace, file: PlanFile, targets: Targets) -> list[str]:
+    """What to know before the launch. Raises InvalidPlan or InvalidProblem for what stands against it."""
+    from demo_models import MODELS
+    from explorer.runner.checks import Level, check
+
+    if file.reference not in MODELS and ":" in file.reference and not args.allow_model:
+        raise InvalidProblem(
+            f"{args.plan}: is of {file.reference}, whose code would run here; --allow-model, if you trust it"
+        )
+    found = check(file.problem, file.plan, targets.setup(args.target).max_ranks)
+    errors = [finding.message for finding in found if finding.level is Level.ERROR]
+    if errors:
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        raise InvalidPlan(f"{args.plan}: cannot be launched: {errors[0]}{more}")
+    return [finding.message for finding in found]
+
+
+def _run(target: Target, text: str, file: PlanFile, request: RunRequest, bundle: Bundle) -> Outcome:
+    """The outcome, whatever happens; a target that cannot be asked is a run that failed."""
+    from explorer.cli.progress import stop_on_interrupt
+    from explorer.cli.run_progress import RunLine
+    from explorer.runner.outcome import Outcome, RunStatus
+
+    line = RunLine(sys.stderr, target.name)
+    with stop_on_interrupt() as stop:
+        try:
+            return target.run(text, request, len(file.plan.devices_used()), bundle.folder, line, stop.is_set)
+        except RunError as error:
+            return Outcome(RunStatus.FAILED, str(error))
+        finally:
+            line.clear()

@@ -1,0 +1,103 @@
+"""``targets`` and ``runs``: where plans can be run, and what came of those that were."""
+
+from __future__ import annotations
+
+import argparse
+
+from explorer.cli.command import Commands, add_command, add_json, print_json, print_table
+from explorer.cli.run import add_targets
+
+SHOWN = 20
+"""Runs listed unless more are asked for."""
+
+
+def add_target_list(commands: Commands) -> None:
+    parser = add_command(
+        commands, "targets", targets, "list where plans can be run", "placement-explorer targets --targets targets.toml"
+    )
+    add_targets(parser)
+    add_json(parser)
+
+
+def add_runs(commands: Commands) -> None:
+    parser = add_command(commands, "runs", runs, "list the runs so far, the newest first", "placement-explorer runs")
+    parser.add_argument("--limit", type=_count, default=SHOWN, metavar="N", help=f"most that are listed ({SHOWN})")
+    add_json(parser)
+
+
+ADD = (add_target_list, add_runs)
+
+
+def targets(args: argparse.Namespace) -> int:
+    from explorer.runner.target_file import default_file
+    from explorer.runner.targets import load_targets
+
+    declared = load_targets(args.targets)
+    if args.json:
+        print_json(
+            [
+                {
+                    "name": name,
+                    "kind": setup.kind,
+                    "place": setup.place,
+                    "backend": setup.backend.value,
+                    "threads": setup.threads,
+                    "time_limit_s": setup.timeout_s,
+                    "max_ranks": setup.max_ranks,
+                }
+                for name, setup in declared.setups.items()
+            ]
+        )
+        return 0
+    rows = [["name", "kind", "place", "backend", "threads", "time limit"]]
+    for name, setup in declared.setups.items():
+        rows.append([name, setup.kind, setup.place, setup.backend.value, str(setup.threads), f"{setup.timeout_s:g} s"])
+    print_table(rows)
+    if declared.where:
+        print(f"\ndeclared in {declared.where}")
+    else:
+        print(f"\nothers can be declared in {default_file(declared.environ)}")
+    return 0
+
+
+def runs(args: argparse.Namespace) -> int:
+    from explorer.runner.history import past_runs
+    from explorer.runner.places import runs_folder
+    from explorer.view import text
+
+    found = past_runs(limit=args.limit)
+    if args.json:
+        print_json(
+            [
+                {
+                    "id": run.id,
+                    "model": run.model,
+                    "created": run.created,
+                    "target": run.target,
+                    "ranks": run.ranks,
+                    "status": run.status,
+                    "reason": run.reason,
+                    "iteration_s": run.iteration_s,
+                    "predicted_s": run.predicted_s,
+                    "bundle": str(run.folder),
+                }
+                for run in found
+            ]
+        )
+        return 0
+    if not found:
+        print(f"no runs in {runs_folder()}")
+        return 0
+    rows = [["run", "model", "target", "ranks", "status", "iteration", "predicted"]]
+    for run in found:
+        times = [text.seconds(run.iteration_s), text.seconds(run.predicted_s)]
+        rows.append([run.id, text.short(run.model, 40), run.target, str(run.ranks), run.status, *times])
+    print_table(rows, right=frozenset({3, 5, 6}))
+    print(f"\nin {runs_folder()}")
+    return 0
+
+
+def _count(value: str) -> int:
+    if not value.isdigit() or not 1 <= int(value) <= 10_000:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to 10,000, found {value!r}")
+    return int(value)

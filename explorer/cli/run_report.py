@@ -1,0 +1,242 @@
+"""A run for people and for programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING
+
+from explorer.cli.command import print_table
+from explorer.cli.report import result_object
+from explorer.runner.bundle import Bundle, command_line, predicted_s
+from explorer.runner.outcome import Environment, Outcome
+from explorer.runner.request import RunRequest
+from explorer.view import text
+from solvers.errors import PlacementError
+from solvers.evaluate import judge
+from solvers.formats.json_text import finite_or_none
+from solvers.formats.plan_json import PlanFile
+from solvers.result import Result, Status, StopReason
+
+if TYPE_CHECKING:
+    from explorer.measured import Comparison
+
+QUIET, NOISY = 0.02, 0.05
+"""Coefficient of variation of the noise probe below which a machine is quiet, and above which it is noisy."""
+SHOWN_NOTES = 20
+WORST = 5
+"""Actions and operators that are listed, those first that are furthest off."""
+
+
+def run_object(file: PlanFile, bundle: Bundle, target: str, request: RunRequest, outcome: Outcome) -> dict[str, object]:
+    """What ``run --json`` prints: the object of ``plan --json``; run, how it went; measured, the times (null where
+    nothing was measured); comparison, measured beside predicted (null likewise)."""
+    from explorer.measured import comparison_object
+
+    problem, plan = file.problem, file.plan
+    found = compared(file, outcome)
+    given = Result(
+        problem,
+        plan,
+        Status.FEASIBLE,
+        StopReason.FINISHED,
+        judge(problem, plan).objective_s,
+        0.0,
+        0.0,
+        "given",
+    )
+    ranks = len(plan.devices_used())
+    return {
+        **result_object(file.reference, file.result or given),
+        "run": {
+            "status": outcome.status.value,
+            "reason": outcome.reason,
+            "culprit": None if outcome.culprit < 0 else outcome.culprit,
+            "target": target,
+            "ranks": ranks,
+            "steps": request.steps,
+            "warmup": request.warmup,
+            "predicted_s": finite_or_none(predicted_s(file)),
+            "noise": outcome.noise,
+            "noise_word": noise_word(outcome.noise),
+            "losses": [finite_or_none(loss) for loss in outcome.losses],
+            "peak_memory_bytes": list(outcome.peak_bytes),
+            "environment": None if outcome.environment is None else _environment_object(outcome.environment),
+            "bundle": str(bundle.folder.absolute()),
+            "command": command_line(bundle.folder, ranks, request.threads),
+            "notes": list(outcome.notes),
+        },
+        "measured": measured_object(outcome),
+        "comparison": None if isinstance(found, str) else comparison_object(found),
+    }
+
+
+def measured_object(outcome: Outcome) -> dict[str, object] | None:
+    """Seconds of an iteration, how far the run is from the whole model, and the actions of the iteration whose
+    length is nearest to the median; None where no iteration was measured."""
+    times = outcome.iterations_s
+    if not times:
+        return None
+    middle = median(times)
+    shown = min(range(len(times)), key=lambda i: (abs(times[i] - middle), i))
+    agreement = outcome.agreement
+    return {
+        "iteration_s": {"min": min(times), "median": middle, "max": max(times)},
+        "iterations_s": list(times),
+        "loss_error": None if agreement is None else finite_or_none(agreement.loss),
+        "gradient_error": None if agreement is None else finite_or_none(agreement.gradient),
+        "parameter_error": None if agreement is None else finite_or_none(agreement.parameter),
+        "iteration": shown,
+        "actions": [
+            {
+                "rank": action.rank,
+                "action": action.action,
+                "start_s": action.start_s,
+                "end_s": action.end_s,
+                "wait_s": action.wait_s,
+            }
+            for action in outcome.actions
+            if action.iteration == shown
+        ],
+    }
+
+
+def print_run(file: PlanFile, bundle: Bundle, target: str, place: str, request: RunRequest, outcome: Outcome) -> None:
+    """The run in a screenful, then what was measured beside what was predicted."""
+    ranks = len(file.plan.devices_used())
+    print(f"{file.reference or file.problem.graph.name}: {text.plural(ranks, 'rank')} on {target} ({place})")
+    print(f"status     {outcome.status.value}")
+    if outcome.reason:
+        print(f"reason     {outcome.reason}")
+    if outcome.environment is not None:
+        for line in environment_lines(outcome.environment):
+            print(line)
+    if outcome.iterations_s:
+        _print_measured(file, outcome)
+    for note in outcome.notes[:SHOWN_NOTES]:
+        print(f"note       {note}")
+    if bundle.log.is_file():
+        print(f"log        {bundle.log.absolute()}")
+    print(f"bundle     {bundle.folder.absolute()}")
+    print(f"again      {command_line(bundle.folder, ranks, request.threads)}")
+    if outcome.iterations_s:
+        found = compared(file, outcome)
+        if isinstance(found, str):
+            print(f"note       {found}")
+        else:
+            print_comparison(file, found)
+
+
+def _print_measured(file: PlanFile, outcome: Outcome) -> None:
+    times, expected = outcome.iterations_s, predicted_s(file)
+    middle = median(times)
+    least, most, usual = text.seconds_alike([min(times), max(times), middle], 3)
+    print(f"iteration  {usual} median of {len(times)}, from {least} to {most}")
+    off = (expected - middle) / middle if middle > 0 else math.inf
+    sign = "+" if off > 0 else "−"
+    print(f"predicted  {text.seconds(expected)} ({sign}{text.percent(abs(off))})")
+    shown = "" if outcome.noise is None else f" ({text.percent(outcome.noise)} variation)"
+    print(f"machine    {noise_word(outcome.noise)}{shown}")
+    if outcome.losses:
+        print(f"losses     first {outcome.losses[0]:.6g}, last {outcome.losses[-1]:.6g}")
+    if outcome.agreement is not None:
+        agreement = outcome.agreement
+        print(
+            f"agreement  with the whole model in {agreement.dtype}: loss {agreement.loss:.1e}, gradients"
+            f" {agreement.gradient:.1e} (worst {text.short(agreement.worst, 60)}), parameters {agreement.parameter:.1e}"
+        )
+    if outcome.peak_bytes:
+        print(f"memory     peak {', '.join(text.nbytes(peak) for peak in outcome.peak_bytes)} by rank")
+
+
+def environment_lines(environment: Environment) -> list[str]:
+    """Which hardware and software: each kind of device once, with how many ranks had it."""
+    kinds = _counted(environment.devices)
+    hosts = sorted(set(environment.hosts))
+    where = f" on {text.listing(hosts, 4)}" if hosts else ""
+    threads = f"{text.plural(environment.threads, 'thread')} a rank" + (", pinned" if environment.pinned else "")
+    return [
+        f"hardware   {kinds}{where}; {threads}",
+        f"software   torch {environment.torch} ({environment.backend}), Python {environment.python}",
+    ]
+
+
+def noise_word(noise: float | None) -> str:
+    if noise is None:
+        return "noise unknown"
+    return "quiet" if noise < QUIET else "noisy" if noise > NOISY else "some noise"
+
+
+def compared(file: PlanFile, outcome: Outcome) -> Comparison | str:
+    """Measured beside predicted; or, in a line, why they cannot be compared."""
+    from explorer.measured import compare_run
+
+    if not outcome.iterations_s:
+        return "nothing was measured"
+    try:
+        return compare_run(file.problem, file.plan, outcome)
+    except PlacementError as error:
+        return f"measured and predicted cannot be compared: {error}"
+
+
+def print_comparison(file: PlanFile, comparison: Comparison) -> None:
+    """The three errors, then the actions and operators that are furthest off."""
+    from explorer.measured import rows
+    from explorer.view.actions import KIND_WORDS
+
+    print()
+    print_table([["what", "time", "of measured"], *rows(comparison)], right=frozenset({1}))
+    for note in comparison.notes:
+        print(f"note  {note}")
+    actions = sorted(
+        (error for error in comparison.segments if error.predicted_s is not None),
+        key=lambda error: -abs(error.measured_s - (error.predicted_s or 0.0)),
+    )[:WORST]
+    if actions:
+        print()
+        told = [["furthest off: segment", "action", "devices", "predicted", "measured", "ratio"]]
+        for error in actions:
+            kind = KIND_WORDS.get(error.kind, "all-reduce")
+            devices = ", ".join(map(str, error.devices))
+            told.append([str(error.segment), kind, devices, *_beside(error.predicted_s, error.measured_s, error.ratio)])
+        print_table(told, right=frozenset({3, 4, 5}))
+    operators = sorted(
+        ((position, error) for position, error in enumerate(comparison.operators) if error is not None),
+        key=lambda item: -abs(item[1].measured_s - item[1].predicted_s) * item[1].runs,
+    )[:WORST]
+    if operators:
+        print()
+        told = [["furthest off: operator", "runs", "predicted", "measured", "ratio"]]
+        for position, one in operators:
+            name = text.short(file.problem.graph.operators[position].name, 60)
+            told.append([name, text.count(one.runs), *_beside(one.predicted_s, one.measured_s, one.ratio)])
+        print_table(told, right=frozenset({1, 2, 3, 4}))
+
+
+def _beside(predicted: float | None, measured: float, ratio: float | None) -> list[str]:
+    return [
+        text.seconds(predicted),
+        text.seconds(measured),
+        text.NOTHING if ratio is None else f"{text.digits(ratio)}×",
+    ]
+
+
+def _counted(names: Sequence[str]) -> str:
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return " + ".join(f"{count} x {name}" for name, count in counts.items()) or "unknown"
+
+
+def _environment_object(environment: Environment) -> dict[str, object]:
+    return {
+        "hosts": list(environment.hosts),
+        "devices": list(environment.devices),
+        "backend": environment.backend,
+        "torch": environment.torch,
+        "python": environment.python,
+        "threads": environment.threads,
+        "pinned": environment.pinned,
+        "date": environment.date,
+    }
