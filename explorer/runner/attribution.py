@@ -14,7 +14,8 @@ QUIET_SHARE = 0.25
 what the whole took in those repetitions; the least time of each operator by itself would not."""
 LEAST_QUIET = 3
 OUTSIDE = -1
-"""The operator of marks that belong to none."""
+"""The operator of marks that belong to none. Before the first node of a backward autograd counts what waits
+for what, which takes as long as there are nodes: such time is shared out evenly among all marks."""
 
 
 def attribute(marks: Sequence[tuple[int, float]], end: float, count: int, mark_s: float = 0.0) -> list[float]:
@@ -22,11 +23,15 @@ def attribute(marks: Sequence[tuple[int, float]], end: float, count: int, mark_s
 
     mark_s: what setting one mark takes, which is taken off; a time never falls below 0.
     """
+    lengths = [
+        max(0.0, (marks[at + 1][1] if at + 1 < len(marks) else end) - moment - mark_s)
+        for at, (_, moment) in enumerate(marks)
+    ]
+    owned = [at for at, (operator, _) in enumerate(marks) if operator != OUTSIDE]
+    shared = sum(lengths[at] for at in range(len(marks)) if marks[at][0] == OUTSIDE)
     seconds = [0.0] * count
-    for at, (operator, moment) in enumerate(marks):
-        until = marks[at + 1][1] if at + 1 < len(marks) else end
-        if operator != OUTSIDE:
-            seconds[operator] += max(0.0, until - moment - mark_s)
+    for at in owned:
+        seconds[marks[at][0]] += lengths[at] + shared / len(owned)
     return seconds
 
 

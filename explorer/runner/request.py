@@ -9,6 +9,8 @@ from typing import Any
 from solvers.errors import InvalidProblem
 
 MAX_STEPS = 100_000
+MAX_COUNTS = 32
+"""Numbers of samples that a calibration measures at."""
 
 
 class Backend(StrEnum):
@@ -29,6 +31,8 @@ class RunRequest:
     whether each rank keeps to its own cores. verify: compare loss, gradients and parameters with the whole
     model in one process, dropout off. allow_model: whether a reference "package.module:callable" may run.
     time_limit_s: the whole run is ended after it. profile: also measure operators one by one.
+    samples and budget_s are for calibrations: at which numbers of samples operators are measured (none:
+    powers of two), and for about how many seconds.
     """
 
     steps: int = 5
@@ -44,13 +48,15 @@ class RunRequest:
     allow_model: bool = False
     profile: bool = False
     time_limit_s: float = 600.0
+    samples: tuple[int, ...] = ()
+    budget_s: float = 15.0
 
     def __post_init__(self) -> None:
         for what, low, high in (("steps", 1, MAX_STEPS), ("warmup", 0, MAX_STEPS), ("threads", 1, 4096)):
             value = getattr(self, what)
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise InvalidProblem(f"{what}: expected a whole number from {low} to {high:,}, found {value!r}")
-        for what in ("learning_rate", "time_limit_s"):
+        for what in ("learning_rate", "time_limit_s", "budget_s"):
             value = getattr(self, what)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
                 raise InvalidProblem(f"{what}: expected a number above 0, found {value!r}")
@@ -60,6 +66,11 @@ class RunRequest:
             raise InvalidProblem(f"optimizer: expected sgd or adam, found {self.optimizer!r}")
         if self.dtype not in (None, "float64", "float32"):
             raise InvalidProblem(f"dtype: expected float64 or float32, found {self.dtype!r}")
+        counts = list(self.samples)
+        if len(counts) > MAX_COUNTS or any(isinstance(n, bool) or not isinstance(n, int) for n in counts):
+            raise InvalidProblem(f"samples: expected at most {MAX_COUNTS} whole numbers, found {str(counts)[:80]}")
+        if counts != sorted(set(counts)) or any(not 1 <= n <= MAX_STEPS for n in counts):
+            raise InvalidProblem(f"samples: expected numbers that ascend from 1 to {MAX_STEPS:,}, found {counts}")
         for what in ("pin", "verify", "allow_model", "profile"):
             if not isinstance(getattr(self, what), bool):
                 raise InvalidProblem(f"{what}: expected true or false, found {getattr(self, what)!r}")
@@ -78,6 +89,9 @@ def read_request(value: object) -> RunRequest:
     if unknown:
         raise InvalidProblem(f"a run request has no field {unknown[0]!r}; there are: {', '.join(sorted(known))}")
     given = dict(value)
+    if not isinstance(given.get("samples", []), list):
+        raise InvalidProblem(f"samples: expected a list of whole numbers, found {given['samples']!r:.80}")
+    given["samples"] = tuple(given.get("samples", []))
     try:
         given["backend"] = Backend(given.get("backend", "auto"))
     except ValueError:
