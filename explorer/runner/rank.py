@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -35,8 +36,8 @@ FAILED = 1
 """Exit status of a rank that failed."""
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Runs the bundle that the command line names. Returns the exit status."""
+def main(argv: list[str] | None = None, work: Callable[[Path, int], None] | None = None) -> int:
+    """Runs the bundle that the command line names (``work``: does something else with it). Returns the exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
         print("usage: torchrun --nproc-per-node N -m explorer.runner.rank BUNDLE", file=sys.stderr)
@@ -45,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     bundle = Path(arguments[0])
     rank = int(os.environ.get("RANK", "0"))
     try:
-        run(bundle, rank)
+        (run if work is None else work)(bundle, rank)
     except BaseException as error:
         _fail(bundle, rank, error)
         # Not sys.exit: a library's thread must not keep the rank, and with it the others, alive.
@@ -60,12 +61,12 @@ def run(bundle: Path, rank: int) -> None:
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     request = read_request(parse_json((bundle / "request.json").read_bytes(), "request.json"))
     file = read_plan((bundle / "plan.json").read_bytes(), "plan.json")
-    device = _device(request, ranks)
+    device = device_for(request, ranks)
     if device.type == "cpu":
         torch.set_num_threads(request.threads)
         pinned = request.pin and pin(int(os.environ.get("LOCAL_RANK", "0")), request.threads)
     else:
-        torch.cuda.set_device(device)
+        torch.cuda.setdevice_for(device)
         pinned = False
     tell("connecting")
     dist.init_process_group(
@@ -93,7 +94,7 @@ def run(bundle: Path, rank: int) -> None:
     tell("done", 1, 1)
 
 
-def _device(request: RunRequest, ranks: int) -> torch.device:
+def device_for(request: RunRequest, ranks: int) -> torch.device:
     """Where this rank computes. Raises RunError where GPUs are asked for that are not there."""
     here = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
