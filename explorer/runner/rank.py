@@ -66,7 +66,7 @@ def run(bundle: Path, rank: int) -> None:
         torch.set_num_threads(request.threads)
         pinned = request.pin and pin(int(os.environ.get("LOCAL_RANK", "0")), request.threads)
     else:
-        torch.cuda.setdevice_for(device)
+        torch.cuda.set_device(device)
         pinned = False
     tell("connecting")
     dist.init_process_group(
