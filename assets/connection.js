@@ -117,6 +117,7 @@
     overlay: function (message) { ex.graph.overlay(message); },
     bars: function (message) { if (held === null) ex.gantt.refine(message); },
     search: function (message) { ex.search.draw(message); },
+    run: function (message) { ex.runs.draw(message); },
     banner: function (message) {
       ex.setProps({ banner: { children: message.children, hidden: false } });
     },

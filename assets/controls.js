@@ -268,6 +268,14 @@
     },
 
     tab: function () { ex.tellOpen(); return nothing(); },
+
+    openRun: function () { ex.runs.arrive(); return "run"; },
+    run: function (clicks, target, steps, verify) {
+      ex.send({ type: "run", target: target, steps: number(steps), verify: verify === true });
+      return nothing();
+    },
+    cancelRun: function () { ex.send({ type: "cancel-run" }); return nothing(); },
+    runTarget: function (target) { ex.send({ type: "run-target", target: target }); return nothing(); },
   };
 
   /* Tables are sent only while they are open. */
@@ -277,7 +285,7 @@
     setTimeout(function () {
       const tab = document.querySelector('[role="tab"][aria-selected="true"]');
       const name = tab ? tab.textContent.toLowerCase() : "";
-      if (name === "devices" || name === "compare") shown.push(name);
+      if (name === "devices" || name === "compare" || name === "run") shown.push(name);
       if (name === "search") shown.push("log");
       ex.send({ type: "open", shown: shown });
     }, 0);
@@ -307,6 +315,7 @@
     ex.graph.listen();
     ex.gantt.listen();
     ex.search.listen();
+    ex.runs.listen();
     ex.connect();
   };
 })();

@@ -5,6 +5,7 @@
   const view = { nodes: {}, stages: {}, keys: {}, expandable: new Set(), overlay: null };
   const registry = () => { const box = document.getElementById("graph"); return box && box._cyreg && box._cyreg.cy; };
   let selected = null;
+  let byErrors = false; /* boxes are coloured by how far their prediction was off, not by device */
 
   const colour = (device) =>
     getComputedStyle(document.documentElement).getPropertyValue("--d" + (device % 8)).trim();
@@ -53,13 +54,16 @@
         cy.nodes().forEach(function (node) {
           const devices = message.nodes[node.id()] || [];
           const kind = view.expandable.has(node.id()) ? "module" : "operator";
-          const paint = devices.length === 1 ? "d" + (devices[0] % 32) : devices.length ? "mixed" : "";
+          const off = byErrors && message.errors;
+          const device = devices.length === 1 ? "d" + (devices[0] % 32) : devices.length ? "mixed" : "";
+          const paint = off ? off.classes[node.id()] || "error-none" : device;
           const extra = node.hasClass("selected") ? " selected" : "";
           node.classes(kind + " " + paint + extra);
-          node.data("label", devices.length ? node.data("name") + " · " + spread(devices) : node.data("name"));
-          if (devices.length > 1) node.style(stripes([...devices].sort((a, b) => a - b)));
+          const beside = off ? off.labels[node.id()] : devices.length ? spread(devices) : "";
+          node.data("label", beside ? node.data("name") + " · " + beside : node.data("name"));
+          if (devices.length > 1 && !off) node.style(stripes([...devices].sort((a, b) => a - b)));
           else if (node.scratch("striped")) node.removeStyle();
-          node.scratch("striped", devices.length > 1);
+          node.scratch("striped", devices.length > 1 && !off);
         });
         cy.edges().forEach(function (edge) {
           const cut = message.cuts[edge.id()];
@@ -68,6 +72,13 @@
         });
       });
     });
+  }
+
+  /* By how far the prediction was off, or by device. */
+  function colourBy(errors) {
+    if (byErrors === errors) return;
+    byErrors = errors;
+    if (view.overlay) overlay(view.overlay);
   }
 
   function fit() {
@@ -179,6 +190,6 @@
     });
   }
 
-  ex.graph = { draw, overlay, fit, highlight, byDevice, showStage, showKey, select, clear, listen,
+  ex.graph = { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, clear, listen,
     selection: () => selected, repaint: () => { if (view.overlay) overlay(view.overlay); } };
 })();

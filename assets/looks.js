@@ -67,6 +67,14 @@
       press("gantt-rows", kind);
       ex.send({ type: "view", rows: kind });
     });
+    onChoice("gantt-which", function (times) {
+      press("gantt-which", times);
+      ex.send({ type: "view", times: times });
+    });
+    onChoice("graph-colour", function (colour) {
+      ex.runs.colour(colour);
+      ex.send({ type: "view", colour: colour });
+    });
     document.getElementById("gantt-links").addEventListener("click", function (event) {
       const on = event.currentTarget.getAttribute("aria-pressed") !== "true";
       event.currentTarget.setAttribute("aria-pressed", String(on));
@@ -80,5 +88,5 @@
     });
   }
 
-  ex.looks = { KEYS, rows, stages, tell, listen };
+  ex.looks = { KEYS, press, rows, stages, tell, listen };
 })();

@@ -13,6 +13,7 @@ from explorer.held_plans import hold
 from explorer.jobs import CompareRequest, SolveRequest
 from explorer.loading import load
 from explorer.problems import make_problem
+from explorer.run_kinds import prepare_job, replan_job, run_job, show_run_job
 from explorer.settings import Settings
 from explorer.telling import REDRAW_S, Telling
 from explorer.view import events
@@ -117,4 +118,11 @@ def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], b
     emit(events.compared(done, len(family)))
 
 
-KINDS: dict[str, Work] = {"solve": solve_job, "compare": compare_job}
+KINDS: dict[str, Work] = {
+    "solve": solve_job,
+    "compare": compare_job,
+    "prepare": prepare_job,
+    "run": run_job,
+    "show-run": show_run_job,
+    "replan": replan_job,
+}

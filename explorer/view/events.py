@@ -19,9 +19,9 @@ from solvers.result import Progress, Result, Status
 
 Event = dict[str, Any]
 """Plain data with a ``kind``: loading, model, progress, result or failed for a solve; loading, model,
-comparing, row, compared or failed for a comparison."""
+comparing, row, compared or failed for a comparison; of runs: see `explorer.view.run_events`."""
 
-LAST = ("result", "compared", "failed")
+LAST = ("result", "compared", "prepared", "ran", "replanned", "failed")
 """Kinds of which every job has exactly one, at its end."""
 
 BLAMED = 5

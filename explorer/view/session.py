@@ -30,6 +30,9 @@ DTYPES = ("fp32", "bf16", "fp16")
 GRAPHS = ("operators", "stages")
 ROWS = ("auto", "devices", "stages")
 LINKS = ("auto", "on", "off")
+TIMES = ("both", "predicted", "measured")
+COLOURS = ("devices", "errors")
+MAX_RUN_STEPS = 1000
 IN_SEQUENCE = "/in-sequence"
 """After the name of a planner in a pair: its plan under the setting ``in_sequence``."""
 PAIR = ("graph-pipeline", "pipedream-iter" + IN_SEQUENCE)
@@ -43,13 +46,16 @@ class Look:
     """What the page draws of a plan. graph: of GRAPHS, what the boxes are. rows: of ROWS, what a row of
     the schedule is. pair: two planners (see IN_SEQUENCE) whose plans are shown in turn, at one time scale;
     or none. links: of LINKS, whether links have rows of their own. path: whether the critical path is
-    drawn over the schedule."""
+    drawn over the schedule. Where the plan has run: times, of TIMES, whose schedule is drawn; colour, of
+    COLOURS, what the boxes of the graph are coloured by; neither is kept in a link."""
 
     graph: str = "operators"
     rows: str = "auto"
     pair: tuple[str, ...] = ()
     links: str = "auto"
     path: bool = False
+    times: str = "both"
+    colour: str = "devices"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,7 @@ class Choices:
     models: tuple[str, ...]
     planners: tuple[str, ...]
     device_kinds: tuple[str, ...]
+    targets: tuple[str, ...] = ()
 
 
 def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
@@ -128,6 +135,28 @@ def parse_look(raw: Mapping[str, Any], choices: Choices, before: Look | None = N
         _one_of(raw, "link_rows", LINKS, default="auto" if raw.get("link_rows") == "auto" else before.links)
         or before.links,
         before.path if _given(raw, "path") is None else _boolean(raw, "path") or False,
+        _one_of(raw, "times", TIMES, default=before.times) or before.times,
+        _one_of(raw, "colour", COLOURS, default=before.colour) or before.colour,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunAsked:
+    """What a page asks of a run: a target by name, measured steps, whether to compare with the whole model."""
+
+    target: str
+    steps: int = 5
+    verify: bool = False
+
+
+def parse_run(raw: Mapping[str, Any], choices: Choices) -> RunAsked:
+    """From an untrusted message. Raises InvalidProblem."""
+    if not choices.targets:
+        raise InvalidProblem("this server has no target to run plans on")
+    return RunAsked(
+        _one_of(raw, "target", choices.targets) or choices.targets[0],
+        _integer(raw, "steps", 1, MAX_RUN_STEPS) or 5,
+        _boolean(raw, "verify") or False,
     )
 
 

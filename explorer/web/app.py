@@ -55,6 +55,7 @@ def create_app(config: Config) -> dash.Dash:
         tuple(m.name for m in catalogue.models),
         tuple(p.name for p in catalogue.planners),
         tuple(k.name for k in catalogue.kinds),
+        tuple(t.name for t in catalogue.targets),
     )
     server = FastAPI(title="Placement Explorer", docs_url=None, redoc_url=None, openapi_url=None)
     add_live_route(server, config.backend, choices)

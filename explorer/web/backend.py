@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from explorer.jobs import CompareRequest, SolveRequest
+from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
 from explorer.view.events import Event
+from explorer.view.run_events import PastRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,21 @@ class KindEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetEntry:
+    """Where plans can be run: a name that the server's owner gave, and what it is. Never an address."""
+
+    name: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Catalogue:
     """What there is to choose from. The first of each is the default."""
 
     models: tuple[ModelEntry, ...]
     planners: tuple[PlannerEntry, ...]
     kinds: tuple[KindEntry, ...]
+    targets: tuple[TargetEntry, ...] = ()
 
 
 class Backend(Protocol):
@@ -61,6 +72,28 @@ class Backend(Protocol):
 
     def compare(self, request: CompareRequest, on_event: Callable[[Event], None]) -> str:
         """Begin a comparison; returns the job's id. It waits for what was started before."""
+        ...
+
+    def prepare(self, request: PrepareRequest, on_event: Callable[[Event], None]) -> str:
+        """Begin to look at a plan before it runs; returns the job's id. It waits as `compare` does, and
+        ends with ``prepared`` or ``failed``."""
+        ...
+
+    def run(self, request: RunPlanRequest | ReplanRequest, on_event: Callable[[Event], None]) -> str:
+        """Begin to run a plan, beside what is being solved; returns the job's id. Any number of ``running``,
+        then ``ran`` (``replanned``) or ``failed``. A cancelled one ends once its processes have."""
+        ...
+
+    def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
+        """Begin to read a past run; returns the job's id. It ends with ``ran`` or ``failed``."""
+        ...
+
+    def past_runs(self, model: str) -> list[PastRun]:
+        """The runs of a model that are kept, the newest first."""
+        ...
+
+    def may_run(self, model: str) -> bool:
+        """Whether the server's owner named this model, so that its code may run here."""
         ...
 
     def cancel(self, job: str) -> None:

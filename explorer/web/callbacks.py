@@ -72,6 +72,26 @@ def register(app: Dash) -> None:
         ClientsideFunction("explorer", "stopComparing"), Input(ids.COMPARE_STOP, "n_clicks"), prevent_initial_call=True
     )
     app.clientside_callback(
+        ClientsideFunction("explorer", "openRun"),
+        Output(ids.TABS, "value"),
+        Input(ids.RUN_OPEN, "n_clicks"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "run"),
+        Input(ids.RUN_START, "n_clicks"),
+        State(ids.RUN_TARGET, "value"),
+        State(ids.RUN_STEPS, "value"),
+        State(ids.RUN_VERIFY, "checked"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "cancelRun"), Input(ids.RUN_STOP, "n_clicks"), prevent_initial_call=True
+    )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "runTarget"), Input(ids.RUN_TARGET, "value"), prevent_initial_call=True
+    )
+    app.clientside_callback(
         ClientsideFunction("explorer", "theme"),
         Output(ids.PROVIDER, "forceColorScheme"),
         Input(ids.THEME, "n_clicks"),

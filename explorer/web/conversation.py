@@ -19,15 +19,16 @@ from explorer.view.session import Choices, Session, parse, to_query
 from explorer.view.skeleton import Skeleton
 from explorer.web import drawing, ids, panels
 from explorer.web.backend import Backend, SolveRequest
-from explorer.web.pair_talk import PairTalk
 from explorer.web.picture import Message
+from explorer.web.run_talk import RunTalk
+from explorer.web.runs import Runs
 from solvers.errors import InvalidProblem
 
 REMEMBERED = 12
 """Skeletons kept for all pages together, so that going back to a model is instant."""
 
 
-class Conversation(PairTalk):
+class Conversation(RunTalk):
     """State of one page. ``deliver`` brings a worker's event back to `on_event` on the right thread."""
 
     def __init__(
@@ -37,8 +38,9 @@ class Conversation(PairTalk):
         skeletons: MutableMapping[str, Skeleton],
         send: Callable[[Message], None],
         deliver: Callable[[int, Event], None],
+        runs: Runs | None = None,
     ) -> None:
-        super().__init__(backend, choices, send, deliver)
+        super().__init__(backend, choices, send, deliver, runs)
         self.skeletons = skeletons
 
     # -- from the browser -----------------------------------------------------------------------
@@ -62,6 +64,11 @@ class Conversation(PairTalk):
             "pair": self._pair,
             "unpair": self._unpair,
             "show-pair": self._show_pair,
+            "run": self._run,
+            "run-target": self._run_target,
+            "cancel-run": self._cancel_run,
+            "show-run": self._show_run,
+            "replan": self._replan,
         }
         act = acts.get(str(message.get("type")))
         if act is None:
@@ -72,7 +79,9 @@ class Conversation(PairTalk):
             self._failed(str(error))
 
     def close(self) -> None:
-        """The page is gone: its job is not needed any more."""
+        """The page is gone: its job is not needed any more. A run goes on: it belongs to all pages."""
+        self.unlisten()
+        self._drop_preparing()
         self.turn = self.comparing.turn = self.pairing.turn = next(self.turns)
         for job in (self.job, self.comparing.job, self.pairing.job):
             if job is not None:
@@ -84,6 +93,7 @@ class Conversation(PairTalk):
         if self.job is not None:
             self.backend.cancel(self.job)
         self._stop_comparing({})  # it would keep this question waiting
+        self._drop_preparing()
         self._drop_pairing()
         if self.comparing.rows:
             self._tell_comparison()
@@ -164,7 +174,7 @@ class Conversation(PairTalk):
         if turn == self.pairing.turn:
             self._on_pair(event)
             return
-        if turn != self.turn:
+        if self._on_run(turn, event) or turn != self.turn:
             return
         match event["kind"]:
             case "loading":
@@ -257,6 +267,7 @@ class Conversation(PairTalk):
         self.send(drawing.search_message(self.steps, False, event["runtime_s"]))
         self.shown_s = self.plan["objective_s"]
         self._stand(*_outcome(event), query)
+        self._new_plan()
         self._follow()
 
     # -- to the browser -------------------------------------------------------------------------

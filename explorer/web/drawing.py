@@ -17,7 +17,7 @@ from explorer.view.operator_words import OperatorWords
 from explorer.view.palette import Theme
 from explorer.view.session import Look
 from explorer.view.skeleton import Skeleton
-from explorer.web import ids, panels, stage_panel
+from explorer.web import ids, panels, run_drawing, stage_panel
 
 Message = dict[str, Any]
 SPAN_COLUMNS = ("row", "device", "stage", "key", "operator", "to", "start", "end")
@@ -49,9 +49,11 @@ def least_cap(skeleton: Skeleton, cap_bytes: float | None) -> int:
     return math.floor(math.log2(least / text.GIB))
 
 
-def overlay_message(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]) -> Message:
-    """Devices, cut tensors and stages of the boxes: what a plan lays over a graph."""
-    return {"type": "overlay", **_overlay(view, skeleton, plan)}
+def overlay_message(
+    view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any], ran: Mapping[str, Any] | None = None
+) -> Message:
+    """Devices, cut tensors and stages of the boxes: what a plan lays over a graph; and what its run does."""
+    return {"type": "overlay", **_overlay(view, skeleton, plan, ran)}
 
 
 def plan_message(
@@ -62,11 +64,13 @@ def plan_message(
     before_s: float | None,
     look: Look | None = None,
     beside: tuple[str, float] | None = None,
+    ran: Mapping[str, Any] | None = None,
 ) -> Message:
     """Everything a new plan changes on the page, but the tables that are shut. look: rows and links of the
-    schedule; beside: name and end of another plan at whose time scale this one is drawn."""
+    schedule; beside: name and end of another plan at whose time scale this one is drawn; ran: the comparison
+    of its run with it."""
     look = look or Look()
-    until_s = max(plan["span_s"], beside[1] if beside else 0.0)
+    until_s = max(plan["span_s"], beside[1] if beside else 0.0, run_drawing.until_s(ran) if ran else 0.0)
     scale, _ = text.time_unit(until_s or 1.0)
     mark = None
     if beside is not None and abs(beside[1] / (plan["span_s"] or 1.0) - 1) > SAME_END:
@@ -74,7 +78,7 @@ def plan_message(
     shown, merged = _drawn(plan, (0.0, until_s))
     lanes = gantt_rows.rows_of(plan, look.rows, look.links, shown)
     stages = stage_boxes.stage_boxes(plan)
-    return {
+    message = {
         "type": "plan",
         "figure": _figure(plan, shown, skeleton, lanes, theme, until_s, mark, until_s),
         "bars": _columns(plan, shown, lanes.of_bar, skeleton, scale),
@@ -107,8 +111,14 @@ def plan_message(
             ids.GANTT_LEGEND: {"children": stage_panel.legend(plan)},
             ids.STAGES_NOTE: {"children": stages["note"]},
         },
-        **_overlay(view, skeleton, plan),
+        **_overlay(view, skeleton, plan, ran),
     }
+    if ran is not None:
+        message["props"] |= run_drawing.error_legend(theme)
+        if look.times != "predicted":
+            message |= run_drawing.schedule(plan, ran, look.times, theme)
+            message["props"][ids.GANTT_LEGEND] = {"children": run_drawing.legend(look.times)}
+    return message
 
 
 def window_message(
@@ -267,7 +277,9 @@ def tables(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any], shown: 
     return props
 
 
-def _overlay(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]) -> dict[str, Any]:
+def _overlay(
+    view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any], ran: Mapping[str, Any] | None
+) -> dict[str, Any]:
     found = elements.assignment(view, skeleton, plan["placement"], plan["samples"])
     largest = max((cut[1] for cut in found["cuts"].values()), default=0.0)
     return {
@@ -280,4 +292,5 @@ def _overlay(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]) -> di
         "keys": {name: sorted({skeleton["anchors"][i] for i in members}) for name, members in view.boxes.items()}
         if plan["by_operator"]
         else None,
+        "errors": None if ran is None else run_drawing.over_graph(view, ran),
     }

@@ -1,4 +1,4 @@
-"""The real backend: one warm worker process (`explorer.jobs`)."""
+"""The real backend: a warm worker process that solves and one that runs plans (`explorer.jobs`)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,25 @@ from collections.abc import Callable
 
 from explorer.accelerators import DEFAULT_KIND
 from explorer.jobs import Jobs
+from explorer.past_runs import past_runs
+from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.runner.targets import load_targets
 from explorer.view.events import Event
-from explorer.web.backend import Catalogue, CompareRequest, KindEntry, ModelEntry, PlannerEntry, SolveRequest
+from explorer.view.run_events import PastRun
+from explorer.web.backend import (
+    Catalogue,
+    CompareRequest,
+    KindEntry,
+    ModelEntry,
+    PlannerEntry,
+    SolveRequest,
+    TargetEntry,
+)
 from solvers.cluster import CPU_KIND
 
+RUN = "run-"
+"""Before the id of a job of the worker that runs plans."""
+KIND_WORDS = {"local": "this machine", "ray": "Ray cluster"}
 FIRST_MODEL, FIRST_PLANNER = "gpt", "auto"
 
 
@@ -21,6 +36,7 @@ class JobsBackend:
         self._model = model
         self._jobs = Jobs()
         self._jobs.warm()
+        self._runs = Jobs(orderly=True)
 
     def catalogue(self) -> Catalogue:
         from demo_models import MODELS
@@ -37,6 +53,7 @@ class JobsBackend:
             tuple(sorted(models, key=lambda m: m.name != first)),
             tuple(sorted(planners, key=lambda p: p.name != FIRST_PLANNER)),
             tuple(sorted(kinds, key=lambda k: k.name != DEFAULT_KIND)),
+            tuple(TargetEntry(name, KIND_WORDS[setup.kind]) for name, setup in load_targets().setups.items()),
         )
 
     def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
@@ -45,8 +62,27 @@ class JobsBackend:
     def compare(self, request: CompareRequest, on_event: Callable[[Event], None]) -> str:
         return self._jobs.start("compare", request, on_event)
 
+    def prepare(self, request: PrepareRequest, on_event: Callable[[Event], None]) -> str:
+        return self._jobs.start("prepare", request, on_event)
+
+    def run(self, request: RunPlanRequest | ReplanRequest, on_event: Callable[[Event], None]) -> str:
+        return RUN + self._runs.start("replan" if isinstance(request, ReplanRequest) else "run", request, on_event)
+
+    def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
+        return self._jobs.start("show-run", request, on_event)
+
+    def past_runs(self, model: str) -> list[PastRun]:
+        return past_runs(model)
+
+    def may_run(self, model: str) -> bool:
+        return model == self._model
+
     def cancel(self, job: str) -> None:
-        self._jobs.cancel(job)
+        if job.startswith(RUN):
+            self._runs.cancel(job.removeprefix(RUN))
+        else:
+            self._jobs.cancel(job)
 
     def close(self) -> None:
+        self._runs.close()
         self._jobs.close()

@@ -19,6 +19,7 @@ from explorer.view.session import Choices
 from explorer.view.skeleton import Skeleton
 from explorer.web.backend import Backend
 from explorer.web.conversation import Conversation
+from explorer.web.runs import Runs
 
 PATH = "/live"
 MAX_MESSAGE = 16_384
@@ -35,6 +36,7 @@ def encode(message: dict[str, Any]) -> str:
 def add_live_route(server: FastAPI, backend: Backend, choices: Choices) -> None:
     """Serve conversations at PATH. Host and origin were checked by `security.Guard`."""
     skeletons: dict[str, Skeleton] = {}
+    runs = Runs(backend)
     pages = 0
 
     async def live(socket: WebSocket) -> None:
@@ -51,7 +53,7 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices) -> None:
         def deliver(turn: int, event: Event) -> None:
             loop.call_soon_threadsafe(inbox.put_nowait, lambda: talk.on_event(turn, event))
 
-        talk = Conversation(backend, choices, skeletons, outbox.put_nowait, deliver)
+        talk = Conversation(backend, choices, skeletons, outbox.put_nowait, deliver, runs)
         tasks = [asyncio.create_task(_act(inbox)), asyncio.create_task(_send(socket, outbox))]
         try:
             while True:

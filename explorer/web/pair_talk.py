@@ -58,7 +58,7 @@ class PairTalk(Picture):
             self.pairing.tried = frozenset()
             self._follow()
             self._tell_pair()
-        if (self.look.rows, self.look.links) != (before.rows, before.links):
+        if (self.look.rows, self.look.links, self.look.times) != (before.rows, before.links, before.times):
             self._draw("rows")
 
     def _pair(self, _: Mapping[str, Any]) -> None:

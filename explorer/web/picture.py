@@ -95,7 +95,7 @@ class Picture:
         self.view = graph_view(self.skeleton, expanded, self.aspect)
         self.send(drawing.graph_message(self.view, self.skeleton))
         if self.plan is not None:
-            self.send(drawing.overlay_message(self.view, self.skeleton, self.plan))
+            self.send(drawing.overlay_message(self.view, self.skeleton, self.plan, self._measured()))
             self.send({"type": "props", "props": self._tables()})
 
     def _draw(self, reason: str) -> None:
@@ -106,7 +106,7 @@ class Picture:
         self.at_scale = beside is not None
         self.until_s = max(self.plan["span_s"], beside[1] if beside else 0.0)
         message = drawing.plan_message(
-            self.view, self.skeleton, self.plan, self.theme, self.before_s, self.look, beside
+            self.view, self.skeleton, self.plan, self.theme, self.before_s, self.look, beside, self._measured()
         )
         message["props"] |= self._tables() | self._inspector() | self._around()
         done = time.perf_counter()
@@ -149,6 +149,10 @@ class Picture:
         if self.plan is None or not self.comparing.fits(self.drawn):
             return None
         return self.plan["planner"], self.plan["contiguity"]
+
+    def _measured(self) -> Mapping[str, Any] | None:
+        """The comparison of the plan on the page with its run, if it has run."""
+        return None
 
     def _around(self) -> dict[str, Any]:
         """More properties that change with a plan."""

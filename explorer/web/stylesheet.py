@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from explorer.view import errors
 from explorer.view.layered_layout import NODE_HEIGHT, NODE_WIDTH
 from explorer.view.palette import DEVICES, SURFACES, Theme, mix, swatch
 
@@ -89,6 +90,18 @@ def stylesheet(theme: Theme) -> list[dict[str, Any]]:
                 "text-background-shape": "round-rectangle",
             },
         ),
+        *[
+            _rule(
+                f"node.{shade['class']}",
+                color=shade["text"],
+                **{
+                    "background-color": shade["fill"],
+                    "border-color": shade["border"],
+                    "border-style": shade["border_style"],
+                },
+            )
+            for shade in errors.shades(theme)
+        ],
         _rule(
             "edge.cut",
             label="data(label)",

@@ -14,13 +14,20 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
+from explorer import run_kinds, worker
+from explorer.held_plans import hold
 from explorer.jobs import CompareRequest
+from explorer.past_runs import past_runs
+from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
 from explorer.view import events
 from explorer.view.comparison import UNSUPPORTED, Row, result_row
 from explorer.view.events import Event
+from explorer.view.run_events import PastRun
 from explorer.view.session import IN_SEQUENCE, PAIR
-from explorer.web.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, SolveRequest
+from explorer.web.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, SolveRequest, TargetEntry
+from explorer.worker import Work
 from solvers.assemble import assemble
 from solvers.cluster import Wires
 from solvers.evaluate import evaluate
@@ -29,6 +36,7 @@ from solvers.plan import Plan
 from solvers.problem import Contiguity, Problem
 from solvers.result import Progress, Result, Status, StopReason
 from solvers.simulate import simulate
+from tests.browser import fake_runs
 from tests.view.lattice import lattice_problem, lattice_workload, operator_plan
 from tests.view.small import (
     GIB,
@@ -46,6 +54,11 @@ IMPROVES_S = 0.6
 """When "slow" finds a lattice's better plan."""
 BUSY_S = 20.0
 """How long the planner "slow" pretends to search."""
+
+
+def worked(job: Work) -> Callable[..., None]:
+    """A real kind of job, as a worker would run it."""
+    return lambda request, tell, stop: worker.run(job, request, tell, stop.is_set)
 
 
 class FakeBackend:
@@ -72,6 +85,7 @@ class FakeBackend:
                 ),
             ),
             (KindEntry("V100-16GB", 16 * GIB), KindEntry("H100-80GB", 80 * GIB)),
+            tuple(TargetEntry(name, "a pretence") for name in fake_runs.NAMES),
         )
 
     def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
@@ -79,6 +93,23 @@ class FakeBackend:
 
     def compare(self, request: CompareRequest, on_event: Callable[[Event], None]) -> str:
         return self._begin(self._compare, request, on_event)
+
+    def prepare(self, request: PrepareRequest, on_event: Callable[[Event], None]) -> str:
+        return self._begin(worked(run_kinds.prepare_job), request, on_event)
+
+    def run(self, request: RunPlanRequest | ReplanRequest, on_event: Callable[[Event], None]) -> str:
+        job = run_kinds.replan_job if isinstance(request, ReplanRequest) else run_kinds.run_job
+        return self._begin(worked(partial(job, targets=fake_runs.FakeTargets())), request, on_event)
+
+    def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
+        job = partial(run_kinds.show_run_job, targets=fake_runs.FakeTargets())
+        return self._begin(worked(job), request, on_event)
+
+    def past_runs(self, model: str) -> list[PastRun]:
+        return past_runs(model)
+
+    def may_run(self, model: str) -> bool:
+        return False
 
     def _begin(self, run: Callable[..., None], request: object, on_event: Callable[[Event], None]) -> str:
         job = f"job{next(self._numbers)}"
@@ -135,7 +166,7 @@ class FakeBackend:
         took = time.perf_counter() - started
         trace.append(Progress(took, objective, bound))
         done = Result(problem, plan, status, reason, objective, bound, took, request.planner, trace=tuple(trace))
-        tell(events.result(done))
+        tell(events.result(done, held=hold(done, self._workload(request).reference)))
 
     def _compare(self, request: CompareRequest, tell: Callable[[Event], None], stop: threading.Event) -> None:
         problem = self._problem(request)

@@ -1,9 +1,13 @@
-"""Serve the page with hand-made plans: ``python -m tests.browser.serve_fake PORT``."""
+"""Serve the page with hand-made plans and pretended runs: ``python -m tests.browser.serve_fake PORT``."""
 
+import os
 import sys
+import tempfile
 
 from explorer.web import serve
 from tests.browser.fake_backend import FakeBackend
 
 if __name__ == "__main__":
-    serve(backend=FakeBackend(), port=int(sys.argv[1]), open_browser=False)
+    with tempfile.TemporaryDirectory() as kept:
+        os.environ["PLACEMENT_EXPLORER_HOME"] = kept
+        serve(backend=FakeBackend(), port=int(sys.argv[1]), open_browser=False)

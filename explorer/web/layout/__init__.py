@@ -28,7 +28,7 @@ def page(catalogue: Catalogue, session: Session) -> Component:
             html.A("Skip to the plan", href="#centre", className="skip"),
             header(),
             html.Div(
-                [left_rail(catalogue, session), centre(session), right_rail()],
+                [left_rail(catalogue, session), centre(catalogue, session), right_rail()],
                 className="frame",
             ),
         ],

@@ -10,17 +10,19 @@ from dash.development.base_component import Component
 from explorer.view.palette import Theme
 from explorer.view.session import Session
 from explorer.web import ids
+from explorer.web.backend import Catalogue
+from explorer.web.layout.run_tab import run_tab
 from explorer.web.stylesheet import stylesheet
 
 
-def centre(session: Session) -> Component:
+def centre(catalogue: Catalogue, session: Session) -> Component:
     return html.Main(
         [
             html.Div(id=ids.KPIS, className="kpis"),
             html.Div(id=ids.BANNER, className="banner", hidden=True, role="alert"),
             html.Div(id=ids.PAIR, className="pair"),
             html.Div([_graph(session), _split(), _gantt(session)], className="views"),
-            _tabs(),
+            _tabs(catalogue),
         ],
         className="centre",
         id="centre",
@@ -42,6 +44,12 @@ def _graph(session: Session) -> Component:
                     ),
                     html.Span(id=ids.GRAPH_COUNT, className="quiet of-operators"),
                     html.Span(id=ids.STAGES_NOTE, className="quiet of-stages"),
+                    _hidden_choice(
+                        ids.GRAPH_COLOUR,
+                        "What the boxes are coloured by",
+                        "devices",
+                        (("devices", "Devices"), ("errors", "Errors")),
+                    ),
                     html.Div(className="spring"),
                     _tool("−", ids.SHALLOWER, "Show fewer levels of modules"),
                     html.Span(id=ids.GRAPH_DEPTH, className="quiet"),
@@ -50,6 +58,7 @@ def _graph(session: Session) -> Component:
                 ],
                 className="card-head",
             ),
+            html.Div(id=ids.ERROR_LEGEND, className="error-legend of-operators", hidden=True),
             html.Div([_operators(session.theme), _stages()], className="canvases"),
             _twin("Graph as a table", ids.GRAPH_TABLE, "of-operators"),
             _twin("Stages as a table", ids.STAGE_TABLE, "of-stages"),
@@ -120,6 +129,12 @@ def _gantt(session: Session) -> Component:
             html.Div(
                 [
                     html.H2("Schedule"),
+                    _hidden_choice(
+                        ids.GANTT_WHICH,
+                        "Whose times are drawn",
+                        "both",
+                        (("predicted", "Predicted"), ("measured", "Measured"), ("both", "Both")),
+                    ),
                     html.Span(id=ids.GANTT_COUNT, className="quiet"),
                     html.Div(className="spring"),
                     html.Span("Rows", className="quiet rows-label"),
@@ -160,7 +175,7 @@ def _gantt(session: Session) -> Component:
     )
 
 
-def _tabs() -> Component:
+def _tabs(catalogue: Catalogue) -> Component:
     return html.Section(
         dmc.Tabs(
             [
@@ -170,12 +185,14 @@ def _tabs() -> Component:
                         dmc.TabsTab("Devices", value="devices"),
                         dmc.TabsTab("Compare", value="compare"),
                         dmc.TabsTab("Search", value="search"),
+                        dmc.TabsTab("Run", value="run", className="run-label"),
                     ]
                 ),
                 dmc.TabsPanel(html.Div(id=ids.MEMORY_CARDS, className="memory"), value="memory"),
                 dmc.TabsPanel(html.Div(id=ids.DEVICE_TABLE, className="table-wrap"), value="devices"),
                 dmc.TabsPanel(_compare(), value="compare"),
                 dmc.TabsPanel(_search(), value="search"),
+                dmc.TabsPanel(run_tab(catalogue), value="run"),
             ],
             id=ids.TABS,
             value="memory",
@@ -228,6 +245,13 @@ def _choice(id_: str, what: str, value: str, choices: tuple[tuple[str, str], ...
         for key, label in choices
     ]
     return html.Div(buttons, id=id_, className="choice", role="group", **{"aria-label": what})
+
+
+def _hidden_choice(id_: str, what: str, value: str, choices: tuple[tuple[str, str], ...]) -> Component:
+    """A choice that there is only where the plan has run."""
+    found = _choice(id_, what, value, choices)
+    found.hidden = True
+    return found
 
 
 def _tool(label: str, id_: str, what: str) -> Component:

@@ -48,6 +48,14 @@ def left_rail(catalogue: Catalogue, session: Session) -> Component:
                     html.Div(
                         [
                             dmc.Button("Solve", id=ids.SOLVE, n_clicks=0, fullWidth=True),
+                            dmc.Button(
+                                "Run",
+                                id=ids.RUN_OPEN,
+                                n_clicks=0,
+                                variant="default",
+                                disabled=True,
+                                **{"aria-label": "Run this plan: choose where, and what to measure"},
+                            ),
                             dmc.Button("Cancel", id=ids.CANCEL, n_clicks=0, variant="default", disabled=True),
                         ],
                         className="run",

@@ -1,0 +1,70 @@
+/* Running a plan: the tab, the clock while it goes on, and what its run can be drawn as. */
+(function () {
+  "use strict";
+  const ex = (window.explorer = window.explorer || {});
+  const TICK_MS = 500;
+  let measured = false;
+  let clock = null; /* when the run began, by this page's clock */
+
+  /* Where the keyboard is after the tab was opened from the rail. */
+  function arrive() {
+    setTimeout(function () {
+      const start = document.getElementById("run-start");
+      const wanted = start.disabled ? document.getElementById("run-steps") : start;
+      wanted.focus();
+    }, 60);
+  }
+
+  function draw(message) {
+    if (message.state !== "going") clock = null;
+    document.body.dataset.run = message.state;
+    measured = message.measured;
+    for (const id of ["gantt-which", "graph-colour"]) document.getElementById(id).hidden = !measured;
+    ex.looks.press("gantt-which", message.times);
+    colour(message.colour);
+    if (message.elapsed_s !== undefined) clock = performance.now() - message.elapsed_s * 1000;
+  }
+
+  function colour(wanted) {
+    const errors = measured && wanted === "errors";
+    ex.looks.press("graph-colour", wanted);
+    document.getElementById("error-legend").hidden = !errors;
+    document.querySelector(".graph-card").classList.toggle("by-errors", errors);
+    ex.graph.colourBy(errors);
+  }
+
+  function tick() {
+    const shown = document.querySelector(".run-clock");
+    if (shown && clock !== null) shown.textContent = Math.round((performance.now() - clock) / 1000) + " s";
+  }
+
+  function copy(button) {
+    const told = (words) => {
+      const before = button.textContent;
+      if (before !== "Copy") return;
+      button.textContent = words;
+      setTimeout(function () { button.textContent = "Copy"; }, 1600);
+    };
+    if (!navigator.clipboard) { select(button); return; }
+    navigator.clipboard.writeText(button.dataset.copy).then(() => told("Copied"), () => select(button));
+  }
+
+  /* Where there is no clipboard, the words are selected to be copied by hand. */
+  function select(button) {
+    const range = document.createRange();
+    range.selectNodeContents(button.parentElement.querySelector("code"));
+    const selection = window.getSelection();
+    selection.removeAllRanges();
+    selection.addRange(range);
+  }
+
+  function listen() {
+    setInterval(tick, TICK_MS);
+    document.addEventListener("click", function (event) {
+      const button = event.target.closest && event.target.closest("[data-copy]");
+      if (button) copy(button);
+    });
+  }
+
+  ex.runs = { arrive, draw, colour, listen };
+})();

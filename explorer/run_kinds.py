@@ -1,0 +1,213 @@
+"""What workers do about runs: look at a plan before it runs, run it, read a past run, plan again.
+
+Imported in workers only. The outcome of whatever ran is told with the plan it is of, so that a page can
+show it long after.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from explorer.held_plans import packed_text, text_of, unpacked_text
+from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.runner.bundle import (
+    About,
+    Bundle,
+    command_line,
+    finish_bundle,
+    new_folder,
+    read_about,
+    read_bundle,
+    read_result,
+    write_bundle,
+)
+from explorer.runner.history import find_run
+from explorer.runner.outcome import Outcome, RunStatus
+from explorer.runner.request import RunRequest
+from explorer.runner.targets import RunProgress, Targets, load_targets
+from explorer.view import events, run_events
+from explorer.view.plan_view import devices, plan_view
+from explorer.view.skeleton import skeleton
+from explorer.worker import Emit
+from solvers.errors import InvalidProblem, RunError
+from solvers.evaluate import evaluate
+from solvers.formats.plan_json import PlanFile, read_plan
+from solvers.formats.workload import Workload
+from solvers.problem import Objective
+from solvers.result import Status
+
+TELL_S = 0.2
+"""Progress and lines of the log are told at most this often."""
+LOG_BYTES = 2**16
+LOG_LINES = 200
+
+
+@dataclass
+class _Teller:
+    """Passes on the progress of a run, not too often; what it says is cleaned first."""
+
+    emit: Emit
+    clean: Callable[[str], str]
+    phase: str = ""
+    lines: list[str] = field(default_factory=list)
+    told_at: float = 0.0
+
+    def __call__(self, progress: RunProgress) -> None:
+        if progress.line:
+            self.lines.append(self.clean(progress.line)[:500])
+        now = time.monotonic()
+        if progress.phase != self.phase or now - self.told_at >= TELL_S:
+            self.emit(run_events.running(progress.phase, progress.done, progress.of, self.lines[-LOG_LINES:]))
+            self.phase, self.told_at, self.lines = progress.phase, now, []
+
+
+def prepare_job(request: PrepareRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Fetch a plan's file, and check it as a launch would."""
+    packed = request.text if request.text is not None else text_of(request.held)
+    file = read_plan(unpacked_text(packed))
+    ranks, refused, warnings = checked(file, request.target)
+    emit(run_events.prepared(request.held, request.target, file.reference, packed, ranks, refused, warnings))
+
+
+def run_job(
+    request: RunPlanRequest, emit: Emit, should_stop: Callable[[], bool], targets: Targets | None = None
+) -> None:
+    """Run a plan on one of ``targets`` (by default those declared here); leaves a bundle, however it ends."""
+    targets = targets or load_targets()
+    target, clean = targets.get(request.target), cleaner(targets.setup(request.target).place, request.target)
+    text = unpacked_text(request.text)
+    file = read_plan(text)
+    asked = replace(
+        targets.defaults(request.target), steps=request.steps, verify=request.verify, allow_model=request.allow_model
+    )
+    bundle = write_bundle(new_folder(file.reference), text, asked, request.target, predicted_s=predicted_s(file))
+    ranks, refused, _ = checked(file, request.target)
+    if refused:
+        raise RunError(refused[0])
+    try:
+        outcome = target.run(text, asked, ranks, bundle.folder, _Teller(emit, clean), should_stop)
+    except (RunError, InvalidProblem) as error:
+        outcome = Outcome(RunStatus.FAILED, str(error))
+    finish_bundle(bundle, outcome)
+    emit(run_events.ran(run_view(request.held, bundle, file, asked, outcome, clean)))
+
+
+def show_run_job(
+    request: ShowRunRequest, emit: Emit, should_stop: Callable[[], bool], targets: Targets | None = None
+) -> None:
+    """A run that is kept, as it was told when it ended."""
+    folder = find_run(request.bundle).folder
+    text, asked = read_bundle(folder)
+    bundle, about = Bundle(folder), read_about(folder)
+    targets = targets or load_targets()
+    place = targets.setups[about.target].place if about.target in targets.setups else ""
+    outcome = read_result(bundle) if bundle.result.is_file() else Outcome(RunStatus.FAILED, "it never ended")
+    view = run_view(kept_name(request.bundle), bundle, read_plan(text), asked, outcome, cleaner(place, about.target))
+    emit(run_events.ran({**view, "text": packed_text(text)}))
+
+
+def kept_name(bundle: str) -> str:
+    """Under which the plan of a bundle is known to pages."""
+    return f"run-{bundle}"
+
+
+def cleaner(place: str, name: str) -> Callable[[str], str]:
+    """What a page is told never says where a target is: only how it is called."""
+    if "://" not in place:
+        return lambda words: words
+    host = place.split("://", 1)[1]
+    bare = host.rsplit(":", 1)[0]
+    return lambda words: words.replace(place, name).replace(host, name).replace(bare, name)
+
+
+def predicted_s(file: PlanFile) -> float:
+    """Seconds that what runs is expected to take: an iteration, or one pass."""
+    metrics = evaluate(file.problem, file.plan)
+    return metrics.makespan_s if file.problem.objective is Objective.MAKESPAN else metrics.iteration_s
+
+
+def run_view(
+    held: str, bundle: Bundle, file: PlanFile, asked: RunRequest, outcome: Outcome, clean: Callable[[str], str]
+) -> dict[str, Any]:
+    """A run as plain data for a page: bundle, its name; held, of its plan; target, planner, model (its
+    reference), when, status, reason, notes, log; folder and command, to do it again; devices, their names;
+    report: of `explorer.measured.comparison_object`, None where nothing was measured; plan: the packed view of
+    the plan; skeleton and fingerprint: of its graph; words: a short line on what this is."""
+    about = read_about(bundle.folder)
+    report = None
+    notes = list(outcome.notes)
+    if outcome.iterations_s:
+        report = compared(file, outcome)
+    result = file.result
+    planner = result.planner if result is not None else "given"
+    view = plan_view(
+        file.problem,
+        file.plan,
+        planner=planner,
+        objective_s=result.objective_s if result is not None else predicted_s(file),
+        bound_s=result.bound_s if result is not None else 0.0,
+        status=result.status if result is not None else Status.FEASIBLE,
+        runtime_s=result.runtime_s if result is not None else 0.0,
+        notes=result.notes if result is not None else (),
+    )
+    problem = file.problem
+    workload = Workload(problem.graph, file.reference, training=problem.training, costs_from=problem.costs_from)
+    names = [operator.name for operator in problem.graph.operators]
+    return {
+        "bundle": bundle.folder.name,
+        "held": held,
+        "target": about.target,
+        "planner": planner,
+        "model": file.reference,
+        "when": about.created,
+        "status": outcome.status.value,
+        "reason": clean(outcome.reason),
+        "culprit": outcome.culprit,
+        "notes": [clean(note) for note in notes],
+        "log": [clean(line) for line in log_lines(bundle)],
+        "folder": str(bundle.folder),
+        "command": command_line(bundle.folder, about.ranks, asked.threads),
+        "devices": [device["name"] for device in devices(problem)],
+        "report": report,
+        "plan": events.packed({**view, "held": held}),
+        "skeleton": skeleton(workload),
+        "fingerprint": run_events.fingerprint(names),
+        "words": f"plan of the run of {when(about)}",
+    }
+
+
+def when(about: About) -> str:
+    """ "2026-11-21T16:07:42Z" in the time of this machine, as people read it: "21 Nov 16:07"."""
+    moment = run_events.local_time(about.created)
+    return moment if moment else about.created
+
+
+def compared(file: PlanFile, outcome: Outcome) -> dict[str, Any]:
+    from explorer.measured import compare_run, comparison_object
+
+    return comparison_object(compare_run(file.problem, file.plan, outcome))
+
+
+def log_lines(bundle: Bundle) -> Sequence[str]:
+    """The last lines of a run's log."""
+    try:
+        with bundle.log.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - LOG_BYTES))
+            data = file.read(LOG_BYTES)
+    except OSError:
+        return []
+    return [line[:500] for line in data.decode("utf-8", "replace").splitlines()[-LOG_LINES:]]
+
+
+def checked(file: PlanFile, target: str) -> tuple[int, list[str], list[str]]:
+    """(processes, why the plan cannot be run, what to know before it is)."""
+    ranks = len(file.plan.devices_used())
+    return ranks, [], []
+
+
+def replan_job(request: ReplanRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    raise RunError("planning again with measured costs is not there yet")

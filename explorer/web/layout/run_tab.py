@@ -1,0 +1,82 @@
+"""The tab in which a plan is run: where and how, what comes of it, and the runs before."""
+
+from __future__ import annotations
+
+import dash_mantine_components as dmc
+from dash import html
+from dash.development.base_component import Component
+
+from explorer.view.session import MAX_RUN_STEPS
+from explorer.web import ids
+from explorer.web.backend import Catalogue
+
+STEPS = 5
+
+
+def run_tab(catalogue: Catalogue) -> Component:
+    targets = [{"value": t.name, "label": f"{t.name} · {t.detail}" if t.detail else t.name} for t in catalogue.targets]
+    return html.Div(
+        [
+            html.Div(
+                [
+                    html.Label(
+                        [
+                            html.Span("on", className="label"),
+                            dmc.Select(
+                                id=ids.RUN_TARGET,
+                                data=targets,
+                                value=targets[0]["value"] if targets else None,
+                                allowDeselect=False,
+                                size="xs",
+                                w=176,
+                                withCheckIcon=False,
+                                disabled=not targets,
+                                **{"aria-label": "Target: where the plan is run"},
+                            ),
+                        ],
+                        className="pick",
+                    ),
+                    html.Label(
+                        [
+                            dmc.NumberInput(
+                                id=ids.RUN_STEPS,
+                                value=STEPS,
+                                min=1,
+                                max=MAX_RUN_STEPS,
+                                allowDecimal=False,
+                                allowNegative=False,
+                                size="xs",
+                                w=52,
+                                hideControls=True,
+                                **{"aria-label": "Measured steps"},
+                            ),
+                            html.Span("steps", className="label"),
+                        ],
+                        className="pick",
+                    ),
+                    dmc.Checkbox(
+                        id=ids.RUN_VERIFY,
+                        label=[html.Span("Compare with the ", className="long"), "whole model"],
+                        checked=False,
+                        size="xs",
+                        **{"aria-label": "Compare losses, gradients and parameters with the whole model"},
+                    ),
+                    html.Button("Run", id=ids.RUN_START, className="tool strong", n_clicks=0, disabled=True),
+                    html.Button("Cancel", id=ids.RUN_STOP, className="tool", n_clicks=0, disabled=True),
+                    html.Span(id=ids.RUN_NOTE, className="quiet", role="status", **{"aria-live": "polite"}),
+                ],
+                className="run-head",
+            ),
+            html.Div(
+                [
+                    html.Div(id=ids.RUN_BODY, className="run-body"),
+                    html.Section(
+                        [html.H2("Runs of this model"), html.Div(id=ids.RUN_HISTORY)],
+                        className="run-history",
+                    ),
+                ],
+                className="run-split",
+            ),
+        ],
+        className="run-tab",
+    )

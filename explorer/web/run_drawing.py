@@ -1,0 +1,135 @@
+"""A run laid over the drawing of its plan: its schedule over the predicted one, its errors over the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dash import html
+
+from explorer.view import errors, measured_gantt, text
+from explorer.view.elements import GraphView
+from explorer.view.gantt_paint import BAR
+from explorer.view.palette import Theme
+from explorer.web import ids
+
+NO_PATH: dict[str, list[Any]] = {"row": [], "link": [], "start": [], "end": []}
+
+
+def until_s(comparison: Mapping[str, Any]) -> float:
+    """Where the time axis ends that the prediction and the run share."""
+    ends: tuple[float, float] = comparison["predicted_s"], comparison["drawn_s"]
+    return max(ends)
+
+
+def schedule(plan: Mapping[str, Any], comparison: Mapping[str, Any], times: str, theme: Theme) -> dict[str, Any]:
+    """What of the plan's message differs while the run's times are drawn. times: "measured", or "both", the
+    prediction above the run in each row."""
+    names = [device["name"] for device in plan["devices"]]
+    figure = measured_gantt.figure(comparison, names, theme)
+    upper, lower = comparison["bars"]["predicted"], comparison["bars"]["measured"]
+    both = times == "both"
+    if not both:
+        _alone(figure)
+    shift = len(upper["device"]) if both else 0
+    for trace in figure["data"]:
+        if trace["meta"] != measured_gantt.PREDICTED:
+            trace["customdata"] = [i + shift for i in trace["customdata"]]
+    drawn = _drawn_devices(upper, lower)
+    place = {device: row for row, device in enumerate(drawn)}
+    scale, _ = text.time_unit(until_s(comparison) or 1.0)
+    lanes = [upper, lower] if both else [lower]
+    bars = _joined([_columns(lane, place, scale, bool(plan["by_operator"])) for lane in lanes])
+    end = until_s(comparison) / scale
+    return {
+        "figure": figure,
+        "bars": bars,
+        "spans": None,
+        "detail": {"merged": False, "from": 0.0, "to": end},
+        "rows": {
+            "kind": "devices",
+            "stages": [-1] * len(drawn),
+            "devices": [[device] for device in drawn],
+            "middle": list(range(len(drawn))),
+            "height": [1.0] * len(drawn),
+            "link": [False] * len(drawn),
+            "can": False,
+            "can_link": False,
+            "links": False,
+            "path": False,
+        },
+        "path": NO_PATH,
+        "scale_s": scale,
+    }
+
+
+def legend(times: str) -> list[Any]:
+    """What the lanes are, for the schedule's legend."""
+    shown = ("predicted", "measured", "wait") if times == "both" else ("measured", "wait")
+    words = {told["key"]: told["label"] for told in measured_gantt.legend()}
+    if times != "both":
+        words["measured"] = "measured"
+    return [
+        html.Div(
+            [html.Span([html.I(className=f"key lane-{key}"), words[key]], className="legend") for key in shown],
+            className="kinds",
+        )
+    ]
+
+
+def over_graph(view: GraphView, comparison: Mapping[str, Any]) -> dict[str, Any]:
+    """Class and label of every box, for the colouring by errors."""
+    return errors.box_errors(view, comparison)
+
+
+def error_legend(theme: Theme) -> dict[str, Any]:
+    """Properties of the legend of the errors' colours."""
+    told = errors.legend(theme)
+    stops = [
+        html.Span([html.I(style={"background": stop["fill"]}), html.Span(stop["label"])], className="stop")
+        for stop in told["stops"]
+    ]
+    none = html.Span(
+        [html.I(style={"background": told["none"]["fill"], "borderColor": told["none"]["border"]}),
+         told["none"]["label"]],
+        className="none",
+    )  # fmt: skip
+    words = [html.Span(word, className="quiet") for word in told["words"]]
+    children = [html.B(told["title"]), words[0], html.Span(stops, className="stops"), words[1], none]
+    return {ids.ERROR_LEGEND: {"children": children}}
+
+
+def _alone(figure: dict[str, Any]) -> None:
+    """The run's own lane, as tall as a schedule's bars are."""
+    figure["data"] = [trace for trace in figure["data"] if trace["meta"] != measured_gantt.PREDICTED]
+    for trace in figure["data"]:
+        trace["y"] = [round(y - measured_gantt.LANE_OFFSET, 4) for y in trace["y"]]
+        trace["width"] = BAR
+
+
+def _drawn_devices(upper: Mapping[str, Sequence[Any]], lower: Mapping[str, Sequence[Any]]) -> list[int]:
+    found = {d for c in (upper, lower) for d, kind in zip(c["device"], c["kind"], strict=True) if kind != "T"}
+    return sorted(found)
+
+
+def _columns(
+    found: Mapping[str, Sequence[Any]], place: Mapping[int, int], scale: float, by_operator: bool
+) -> dict[str, list[Any]]:
+    """Bars as the browser needs them; see `explorer.web.drawing`."""
+    return {
+        "row": [place.get(device, -1) if kind != "T" else -1
+                for device, kind in zip(found["device"], found["kind"], strict=True)],
+        "device": list(found["device"]),
+        "stage": list(found["stage"]),
+        "key": [-1] * len(found["device"]) if by_operator else list(found["stage"]),
+        "operator": list(found["operator"]),
+        "micro": list(found["micro_batch"]),
+        "kind": list(found["kind"]),
+        "to": list(found["to_device"]),
+        "start": [round(s / scale, 6) for s in found["start_s"]],
+        "end": [round(s / scale, 6) for s in found["end_s"]],
+    }  # fmt: skip
+
+
+def _joined(parts: Sequence[dict[str, list[Any]]]) -> dict[str, list[Any]]:
+    return {name: [value for part in parts for value in part[name]] for name in parts[0]}

@@ -1,0 +1,305 @@
+"""The run of a plan as Dash components: before it, while it goes on, how it ended, and the runs before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from explorer.view import measured_panel, text
+from explorer.view.run_events import PastRun
+from explorer.web import panels
+
+SAME = 0.005
+"""Relative difference below which two plans are as fast as each other to people."""
+TAIL = 8
+"""Lines of the log that are in sight while a run goes on."""
+
+
+def idle() -> list[Component]:
+    return [
+        html.P(
+            "Runs this plan with torch.distributed, a process a device, and lays what was measured over the"
+            " prediction: times, memory, and where the prediction was wrong.",
+            className="small quiet",
+        )
+    ]
+
+
+def checked(ranks: int, refused: Sequence[str], warnings: Sequence[str]) -> list[Component]:
+    """What the checks before a run found."""
+    found: list[Component] = []
+    if refused:
+        found.append(_points("This plan cannot be run.", refused, "run-told bad"))
+    if warnings:
+        found.append(_points("Before you run it:", warnings, "run-told warn"))
+    if not refused and not warnings:
+        processes = "1 process" if ranks == 1 else f"{ranks} processes"
+        found.append(html.P(f"Ready to run on {processes}. The checks before a run found nothing to warn of."))
+    return found
+
+
+def going(
+    what: str, target: str, phase: str, done: int, of: int, lines: Sequence[str], elapsed_s: float
+) -> list[Component]:
+    """A run that goes on."""
+    share = done / of if of else None
+    bar = {
+        "role": "progressbar",
+        "aria-label": phase or "starting",
+        "aria-valuemin": "0",
+        "aria-valuemax": str(of or 1),
+    }
+    if share is not None:
+        bar["aria-valuenow"] = str(done)
+    told = f"{phase or 'starting'}" + (f" {done:,} of {of:,}" if of else " …")
+    return [
+        html.Div(
+            [
+                html.B("Measuring costs" if what == "replan" else "Running"),
+                html.Span(f"on {target}", className="quiet"),
+                html.Span(told, className="run-phase"),
+                html.Span(text.seconds(elapsed_s), className="run-clock", **{"data-elapsed": f"{elapsed_s:.2f}"}),
+            ],
+            className="run-going",
+        ),
+        html.Div(
+            html.I(style={"width": f"{100 * share:.1f}%"} if share is not None else None),
+            className="run-bar" if share is not None else "run-bar unknown",
+            **bar,
+        ),
+        log(lines, "The log's last lines"),
+    ]
+
+
+def log(lines: Sequence[str], what: str, tail: int = TAIL) -> Component:
+    """tabIndex: it scrolls, so the keyboard must reach it."""
+    return html.Pre("\n".join(lines[-tail:]), className="run-log", tabIndex=0, **{"aria-label": what})
+
+
+def report(run: Mapping[str, Any], is_drawn: bool, can_replan: bool) -> list[Component]:
+    """A run that has ended. run: see `explorer.run_kinds.run_view`. is_drawn: whether its plan is on the page;
+    can_replan: whether its plan can be made again with measured costs."""
+    if run["report"] is None:
+        title = {"cancelled": "The run was cancelled.", "time limit": "The run took too long and was ended."}
+        named = title.get(run["status"], "The run failed.")
+        told = failure(named, run["reason"], run["log"], run["notes"])
+        return [*told, again(run["folder"], run["command"])]
+    comparison, devices = run["report"], run["devices"]
+    told = measured_panel.panel(comparison, devices)
+    notes = [*told["notes"], *run["notes"]]
+    return [
+        html.Div([_elsewhere(run) if not is_drawn else None, _headline(told, can_replan)], className="run-top"),
+        html.Div(
+            [
+                html.Section([html.H3("Where the prediction was off"), _parts(told)]),
+                html.Section(
+                    [
+                        html.H3("Peak memory"),
+                        _small(measured_panel.MEMORY, told["memory"], "Peak memory, predicted and measured"),
+                    ]
+                ),
+                html.Section(
+                    [
+                        html.H3("How far to trust it"),
+                        html.Ul(
+                            [
+                                html.Li(part["text"], className=part["tone"])
+                                for part in (told["agreement"], told["noise"])
+                                if part is not None
+                            ]
+                            + ([html.Li(told["where"])] if told["where"] else [])
+                            + [html.Li(note) for note in notes],
+                            className="run-facts",
+                        ),
+                    ]
+                ),
+            ],
+            className="run-grid",
+        ),
+        again(run["folder"], run["command"]),
+        _more(told),
+    ]
+
+
+def replanned(told: Mapping[str, Any]) -> list[Component]:
+    """A plan made again with measured costs, beside the one it replaces."""
+    before, after = told["before"], told["after"]
+    estimated, measured = text.seconds(before["estimated_s"]), text.seconds(before["measured_s"])
+    rows = [
+        ("The plan that ran", before["planner"], estimated, measured),
+        ("Planned again", after["planner"], text.NOTHING, text.seconds(after["measured_s"])),
+    ]
+    gain = 1 - after["measured_s"] / before["measured_s"] if before["measured_s"] else 0.0
+    words = (
+        f"With measured costs, planning again is {text.percent(gain)} faster."
+        if gain > SAME
+        else "With measured costs, the plan that ran is still as good as any that was found."
+    )
+    head = ("", "Planner", "With estimated costs", "With measured costs")
+    return [
+        html.Div(html.B(words), className="run-top"),
+        html.Table(
+            [
+                html.Caption("Before and after", className="sr"),
+                html.Thead(
+                    html.Tr([html.Th(h, scope="col", className="n" if i > 1 else "") for i, h in enumerate(head)])
+                ),
+                html.Tbody(
+                    [
+                        html.Tr(
+                            [
+                                html.Th(row[0], scope="row"),
+                                html.Td(row[1]),
+                                *[html.Td(cell, className="n") for cell in row[2:]],
+                            ]
+                        )
+                        for row in rows
+                    ]
+                ),
+            ],
+            className="comparison small-table",
+        ),
+        html.P(
+            f"Costs: {told['costs_from']}. The plan on the page is the new one; run it to see.", className="small quiet"
+        ),
+    ]
+
+
+def _headline(told: Mapping[str, Any], can_replan: bool) -> Component:
+    figures = [
+        html.Div([html.Span(kpi["name"]), html.B(kpi["value"]), html.Em(kpi["note"])], className="figure")
+        for kpi in told["kpis"]
+    ]
+    button = html.Button(
+        "Re-plan with measured costs",
+        className="tool",
+        disabled=not can_replan,
+        title="Measures every operator and link there, then plans again",
+        **{"data-act": "replan"},
+    )
+    return html.Div([*figures, html.Div(className="spring"), button], className="figures", title=told["statement"])
+
+
+def _elsewhere(run: Mapping[str, Any]) -> Component:
+    return html.Div(
+        [
+            html.Span("This run is of another plan than the one on the page."),
+            html.Button("Show its plan", className="tool", **{"data-act": "show-run", "data-arg": run["bundle"]}),
+        ],
+        className="run-told",
+    )
+
+
+def _parts(told: Mapping[str, Any]) -> Component:
+    return html.Div(
+        [
+            html.Div(
+                [
+                    html.Span(part["name"][:1].upper() + part["name"][1:]),
+                    html.I(
+                        html.I(className=part["tone"], style={"width": f"{100 * part['width']:.1f}%"}),
+                        className="gauge-line",
+                    ),
+                    html.B(part["text"]),
+                    html.Em(part["percent"]),
+                ],
+                className="off",
+                title=part["hint"],
+            )
+            for part in told["parts"]
+        ]
+        + [html.P(told["fed"], className="small quiet")],
+        className="offs",
+    )
+
+
+def _small(columns: Sequence[tuple[str, str]], rows: Sequence[Mapping[str, Any]], caption: str) -> Component:
+    found = panels.table(columns, rows, caption)
+    found.className = "small-table"
+    return found
+
+
+def _more(told: Mapping[str, Any]) -> Component:
+    return html.Details(
+        [
+            html.Summary("Devices and links"),
+            _small(measured_panel.BUSY, told["busy"], "Compute and waiting, predicted and measured"),
+            _small(measured_panel.LINKS, told["links"], "Links, predicted and measured"),
+        ],
+        className="more",
+    )
+
+
+def failure(title: str, reason: str, lines: Sequence[str], notes: Sequence[str] = ()) -> list[Component]:
+    """A run that did not come to its end."""
+    found: list[Component] = [html.Div([html.B(title), html.Span(reason)], className="run-told bad", role="alert")]
+    found += [html.P(note, className="small quiet") for note in notes]
+    if lines:
+        found.append(log(lines, "The log's last lines", 40))
+    return found
+
+
+def again(folder: str, command: str) -> Component:
+    """Where the bundle is, and how to run it by hand."""
+    rows = [("Bundle", folder, "Copy the path"), ("By hand", command, "Copy the command")]
+    return html.Dl(
+        [
+            part
+            for name, told, what in rows
+            for part in (
+                html.Dt(name),
+                html.Dd(
+                    [
+                        html.Code(told, title=told, tabIndex=0),
+                        html.Button("Copy", className="tool", title=what, **{"data-copy": told, "aria-label": what}),
+                    ]
+                ),
+            )
+        ],
+        className="run-again",
+    )
+
+
+def history(runs: Sequence[PastRun], shown: str) -> Component:
+    """The runs of a model. shown: the bundle that is in the panel."""
+    if not runs:
+        return html.P("None yet.", className="small quiet")
+    head = [("When", ""), ("Target", ""), ("Planner", ""), ("Predicted", "n"), ("Measured", "n")]
+    body = []
+    for run in runs:
+        told: dict[str, Any] = {"key": run.bundle, "className": "plan", "data-act": "show-run", "data-arg": run.bundle}
+        if run.bundle == shown:
+            told["aria-current"] = "true"
+        times = text.seconds_alike([run.predicted_s, run.measured_s], 3)
+        ended = times[1] if run.ok and run.measured_s is not None else run.word
+        body.append(
+            html.Tr(
+                [
+                    html.Th(
+                        html.Button(run.when, className="row-link", title="Show this run and its plan"), scope="row"
+                    ),
+                    html.Td(run.target),
+                    html.Td(run.planner),
+                    html.Td(times[0], className="n"),
+                    html.Td(ended, className="n" if run.ok else "n bad"),
+                ],
+                **told,
+            )
+        )
+    return html.Table(
+        [
+            html.Caption("Runs of this model", className="sr"),
+            html.Thead(html.Tr([html.Th(title, scope="col", className=side) for title, side in head])),
+            html.Tbody(body),
+        ],
+        className="comparison runs",
+    )
+
+
+def _points(title: str, points: Sequence[str], name: str) -> Component:
+    if len(points) == 1:
+        return html.Div([html.B(title), html.Span(points[0])], className=name)
+    return html.Div([html.B(title), html.Ul([html.Li(point) for point in points])], className=name)

@@ -1,0 +1,293 @@
+"""The part of a page's conversation that is about running plans."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.view import text
+from explorer.view.events import Event, unpacked
+from explorer.view.run_events import fingerprint
+from explorer.view.session import Choices, RunAsked, parse_run
+from explorer.web import drawing, ids, run_panel
+from explorer.web.backend import Backend
+from explorer.web.pair_talk import PairTalk
+from explorer.web.picture import Message
+from explorer.web.runs import Runs
+from solvers.errors import InvalidProblem
+
+RUNS = -1
+"""The turn of what all pages are told of the server's one run."""
+
+
+class RunTalk(PairTalk):
+    """Asks for runs and shows what came of them.
+
+    run: the one in the panel; it is laid over the schedule while its own plan is on the page. prepared: what
+    was found of the plan on the page before it runs. wanted: what to run as soon as that is known. complaint:
+    why nothing ran, and the log until then. before: what a plan with measured costs was made to replace.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        choices: Choices,
+        send: Callable[[Message], None],
+        deliver: Callable[[int, Event], None],
+        runs: Runs | None = None,
+    ) -> None:
+        super().__init__(backend, choices, send, deliver)
+        self.runs = Runs(backend) if runs is None else runs
+        self.run: Mapping[str, Any] | None = None
+        self.prepared: Event | None = None
+        self.preparing: tuple[int, str] | None = None
+        self.showing = 0
+        self.wanted: RunAsked | None = None
+        self.target = choices.targets[0] if choices.targets else ""
+        self.complaint: tuple[str, tuple[str, ...]] | None = None
+        self.before: Event | None = None
+        self.unlisten = self.runs.listen(lambda event: self.deliver(RUNS, event))
+
+    # -- from the browser -----------------------------------------------------------------------
+
+    def _open(self, message: Mapping[str, Any]) -> None:
+        super()._open(message)
+        self._prepare()
+        if self.choices.targets:
+            self._tell_run()
+
+    def _run(self, message: Mapping[str, Any]) -> None:
+        """Run the plan on the page, as soon as it was looked at."""
+        try:
+            self.wanted = parse_run(message, self.choices)
+        except InvalidProblem as error:
+            self._complain(str(error))
+            return
+        self.complaint, self.target = None, self.wanted.target
+        if not self._held():
+            self._complain("there is no finished plan to run; solve first")
+            return
+        self._prepare()
+        self._begin()
+        self._tell_run()
+
+    def _run_target(self, message: Mapping[str, Any]) -> None:
+        """Another target is chosen: what is to be known of the plan may differ there."""
+        name = message.get("target")
+        if isinstance(name, str) and name in self.choices.targets and name != self.target:
+            self.target = name
+            self._prepare()
+            self._tell_run()
+
+    def _cancel_run(self, _: Mapping[str, Any]) -> None:
+        self.wanted = None
+        self.runs.cancel()
+        self._tell_run()
+
+    def _show_run(self, message: Mapping[str, Any]) -> None:
+        """A past run and its plan again."""
+        bundle = message.get("element")
+        if not isinstance(bundle, str) or all(run.bundle != bundle for run in self._past()):
+            return
+        self.showing = turn = next(self.turns)
+        self.backend.show_run(ShowRunRequest(bundle), lambda event: self.deliver(turn, event))
+
+    def _replan(self, message: Mapping[str, Any]) -> None:
+        """Measure costs where the run was, and plan again with them."""
+        session, run = self.session, self.run
+        text_ = self.runs.text(run["held"]) if run is not None else None
+        if session is None or run is None or text_ is None:
+            return
+        request = ReplanRequest(
+            run["held"],
+            text_,
+            run["target"],
+            session.model,
+            session.settings,
+            session.planner,
+            session.time_limit_s,
+            session.seed,
+            self.backend.may_run(run["model"]),
+        )
+        self._start(request)
+        self._tell_run()
+
+    # -- before a run -----------------------------------------------------------------------------
+
+    def _held(self) -> str:
+        """The name of the plan on the page, if it can be run: a finished one."""
+        return str(self.plan.get("held") or "") if self.plan is not None else ""
+
+    def _prepare(self) -> None:
+        """Look at the plan on the page, if somebody may want to run it."""
+        held = self._held()
+        known = self.prepared is not None and (self.prepared["held"], self.prepared["target"]) == (held, self.target)
+        if known or not held or not self.choices.targets or not ("run" in self.open or self.wanted):
+            return
+        self._drop_preparing()
+        turn = next(self.turns)
+        request = PrepareRequest(held, self.target, self.runs.text(held))
+        self.preparing = turn, self.backend.prepare(request, lambda event: self.deliver(turn, event))
+
+    def _drop_preparing(self) -> None:
+        self.prepared = None
+        if self.preparing is not None:
+            self.backend.cancel(self.preparing[1])
+            self.preparing = None
+
+    def _begin(self) -> None:
+        """Run what is wanted, if all that is needed is known."""
+        found, asked = self.prepared, self.wanted
+        if found is None or asked is None:
+            return
+        self.wanted = None
+        if found["refused"] or found["held"] != self._held():
+            return
+        allowed = self.backend.may_run(found["model"])
+        self._start(RunPlanRequest(found["held"], found["text"], asked.target, asked.steps, asked.verify, allowed))
+
+    def _start(self, request: RunPlanRequest | ReplanRequest) -> None:
+        planner = self.plan["planner"] if self.plan is not None else ""
+        self.before = self.complaint = None
+        try:
+            self.runs.begin(request, f"the plan of {planner}" if planner else "a plan")
+        except InvalidProblem as error:
+            self.complaint = str(error), ()
+
+    def _new_plan(self) -> None:
+        """Another finished plan is on the page."""
+        self.wanted = None
+        if self.run is not None and self.run["held"] != self._held() and self.runs.going is None:
+            self.run = self.before = self.complaint = None
+        self._prepare()
+        if self.choices.targets:
+            self._tell_run()
+
+    # -- from the workers -------------------------------------------------------------------------
+
+    def _on_run(self, turn: int, event: Event) -> bool:
+        """Whether an event was about runs."""
+        if turn == RUNS:
+            self._on_running(event)
+        elif self.preparing is not None and turn == self.preparing[0]:
+            self.preparing = None
+            if event["kind"] == "prepared":
+                self.prepared = event
+                self._begin()
+            elif event["kind"] == "failed":
+                self.complaint, self.wanted = (event["message"], ()), None
+            self._tell_run()
+        elif turn == self.showing:
+            if event["kind"] == "ran":
+                self.run, self.before, self.complaint = event["run"], None, None
+                self.runs.keep(event["run"]["held"], event["run"]["text"])
+                self._put(event["run"])
+            else:
+                self.complaint = event["message"], ()
+            self._tell_run()
+        else:
+            return False
+        return True
+
+    def _on_running(self, event: Event) -> None:
+        match event["kind"]:
+            case "ran":
+                self.run, self.before, self.complaint = event["run"], None, None
+                if self._ran() is not None:
+                    self._draw("run")
+            case "replanned":
+                self.before = event
+                self._put(event)
+            case "failed":
+                self.complaint = event["message"], tuple(event.get("lines", ()))
+        self._tell_run()
+
+    def _put(self, told: Mapping[str, Any]) -> None:
+        """The plan of a run on the page. The controls are left as they are: they may ask for another."""
+        plan = unpacked(told["plan"])
+        if self.skeleton is None or fingerprint(self.skeleton["names"]) != told["fingerprint"]:
+            self._model({"skeleton": told["skeleton"], "hash": told["skeleton"]["hash"]})
+        if self.job is not None:
+            self.backend.cancel(self.job)
+            self.job = None
+        self.turn = next(self.turns)
+        self.before_s, self.asked_at = self.shown_s, time.perf_counter()
+        self.plan, self.drawn, self.answered = plan, None, None
+        self.steps = list(plan["trace"])
+        self._draw("final")
+        self.send(drawing.search_message(self.steps, False, plan["runtime_s"]))
+        self.shown_s = plan["objective_s"]
+        self._stand("feasible", plan["planner"], told["words"])
+        self._new_plan()
+
+    # -- to the browser -------------------------------------------------------------------------
+
+    def _ran(self) -> Mapping[str, Any] | None:
+        """The run of the plan on the page, with measurements to lay over it."""
+        run = self.run
+        return run if run is not None and run["report"] is not None and run["held"] == self._held() else None
+
+    def _measured(self) -> Mapping[str, Any] | None:
+        ran = self._ran()
+        return None if ran is None else ran["report"]
+
+    def _complain(self, words: str) -> None:
+        self.complaint, self.wanted = (words, ()), None
+        self._tell_run()
+
+    def _past(self) -> list[Any]:
+        return self.backend.past_runs(self.skeleton["reference"]) if self.skeleton is not None else []
+
+    def _tell_run(self) -> None:
+        going, held = self.runs.going, self._held()
+        refused = bool(self.prepared and self.prepared["refused"])
+        props: dict[str, Any] = {
+            ids.RUN_OPEN: {"disabled": not held},
+            ids.RUN_START: {"disabled": going is not None or not held or refused or self.wanted is not None},
+            ids.RUN_STOP: {"disabled": (going is None and self.wanted is None) or bool(going and going.stopping)},
+            ids.RUN_NOTE: {"children": self._run_note()},
+        }
+        if "run" in self.open:
+            shown = self.run["bundle"] if self.run is not None else ""
+            props[ids.RUN_BODY] = {"children": self._run_body()}
+            props[ids.RUN_HISTORY] = {"children": run_panel.history(self._past(), shown)}
+        ran = self._ran()
+        state = "going" if going is not None else "measured" if ran is not None else ""
+        message: Message = {"type": "run", "state": state, "measured": ran is not None, "times": self.look.times}
+        if going is not None:
+            message["elapsed_s"] = time.monotonic() - going.began
+        self.send(message | {"colour": self.look.colour, "props": props})
+
+    def _run_note(self) -> str:
+        going = self.runs.going
+        if going is not None:
+            return "Cancelling …" if going.stopping else f"{'Measuring' if going.what == 'replan' else 'Running'} …"
+        if self.wanted is not None:
+            return "Looking at the plan …"
+        if not self._held():
+            return "Solve first: there is no finished plan to run."
+        return ""
+
+    def _run_body(self) -> list[Any]:
+        going, run = self.runs.going, self.run
+        if going is not None:
+            elapsed_s = time.monotonic() - going.began
+            return run_panel.going(
+                going.what, going.target, going.phase, going.done, going.of, list(going.lines), elapsed_s
+            )
+        if self.complaint is not None:
+            return run_panel.failure("Nothing was run.", text.short(self.complaint[0], 2000), self.complaint[1])
+        if self.before is not None:
+            return run_panel.replanned(self.before)
+        if run is not None:
+            return run_panel.report(run, run["held"] == self._held(), self.runs.text(run["held"]) is not None)
+        if self.prepared is not None:
+            return run_panel.checked(self.prepared["ranks"], self.prepared["refused"], self.prepared["warnings"])
+        return run_panel.idle()
+
+    @abstractmethod
+    def _model(self, event: Event) -> None:
+        """A model's graph is there."""
