@@ -65,8 +65,8 @@ def builder(reference: str, *, allow_model: bool) -> Builder:
     return found  # type: ignore[no-any-return]
 
 
-def construct(reference: str, *, wanted: Collection[str], seed: int, allow_model: bool) -> Built:
-    """wanted: names of the parameters that take memory."""
+def construct(reference: str, *, wanted: Collection[str] | None, seed: int, allow_model: bool) -> Built:
+    """wanted: names of the parameters that take memory (None: all)."""
     make = builder(reference, allow_model=allow_model)
     with seeded(seed):
         return _call(make, reference)

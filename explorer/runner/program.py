@@ -21,7 +21,7 @@ from explorer.runner.weights import Held
 from explorer.tracing.batching import doubled
 from explorer.tracing.build import build, operators, same_nodes
 from explorer.tracing.capture import capture, capture_program
-from explorer.tracing.captured import Captured, Value
+from explorer.tracing.captured import Captured
 from explorer.tracing.fake import Inputs, at_batch, batch_of, fake_inputs, fake_module
 from explorer.tracing.fold import NO_OPERATOR, Folded
 from explorer.tracing.forward import Edge
