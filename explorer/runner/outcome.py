@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from explorer.runner.profile import Profile
+
 
 class RunStatus(StrEnum):
     DONE = "done"
@@ -104,3 +106,5 @@ class Outcome:
     operators_s: Mapping[str, float] = field(default_factory=dict)
     """Operator name -> measured seconds per micro-batch share, where the request asked to profile."""
     notes: tuple[str, ...] = ()
+    profile: Profile | None = None
+    """What a calibration measured."""

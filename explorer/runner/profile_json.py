@@ -30,7 +30,12 @@ _FIELDS = (
 
 def write_profile(profile: Profile) -> str:
     """The text of a profile.json. `read_profile` of it gives the profile back."""
-    return dump_json({"format": FORMAT, "version": VERSION, **asdict(profile)})
+    return dump_json(profile_object(profile))
+
+
+def profile_object(profile: Profile) -> dict[str, object]:
+    """The same as a JSON value."""
+    return {"format": FORMAT, "version": VERSION, **asdict(profile)}
 
 
 def load_profile(path: str) -> Profile:

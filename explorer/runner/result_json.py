@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from explorer.runner.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
+from explorer.runner.profile_json import profile_object, read_profile
 from explorer.runner.script import parse_step
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.graph_json import read_header
@@ -35,6 +36,7 @@ _AGREEMENT = ("loss", "gradient", "parameter", "worst", "dtype")
 _REQUIRED = ("status", "reason", "culprit", "environment", "iterations_s", "actions", "messages")
 _OPTIONAL = (
     "segments", "rank_devices", "peak_bytes", "losses", "noise", "agreement", "operators_s", "notes",
+    "profile",
 )  # fmt: skip
 
 
@@ -69,6 +71,7 @@ def outcome_text(outcome: Outcome) -> str:
             "agreement": None if kept.agreement is None else _columns(kept.agreement, _AGREEMENT),
             "operators_s": dict(kept.operators_s),
             "notes": list(kept.notes),
+            **({} if kept.profile is None else {"profile": profile_object(kept.profile)}),
         }
     )
 
@@ -100,6 +103,7 @@ def read_outcome(data: bytes | str | object, where: str = "result.json") -> Outc
             for name, item in (parts["operators_s"].mapping(MAX_OPERATORS) if "operators_s" in parts else {}).items()
         },
         _list(parts, "notes", MAX_NOTES, lambda item: item.text()),
+        None if "profile" not in parts else read_profile(parts["profile"].value, parts["profile"].where),
     )
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from explorer.runner.outcome import Outcome, RunStatus
 from explorer.runner.profile import WholeTimes
 from explorer.runner.profile_json import load_profile, read_profile, write_profile
+from explorer.runner.result_json import outcome_text, read_outcome
 from solvers.errors import InvalidProblem
 from tests.instances import training_graph
 from tests.runner.profiles import profile_of
@@ -76,3 +78,13 @@ def test_the_whole_is_compared_with_its_operators_and_with_a_process_alone() -> 
     assert whole.residual == pytest.approx(0.05)
     assert whole.slowdown == pytest.approx(2.0)
     assert WholeTimes(1, 1.0, 3.0, 1.0, 3.0).slowdown is None
+
+
+def test_the_outcome_of_a_calibration_carries_its_profile() -> None:
+    outcome = Outcome(RunStatus.DONE, profile=profile_of(GRAPH))
+    assert read_outcome(outcome_text(outcome)) == outcome
+    assert read_outcome(outcome_text(Outcome(RunStatus.DONE))).profile is None
+    damaged = json.loads(outcome_text(outcome))
+    damaged["profile"]["noise"] = -1
+    with pytest.raises(InvalidProblem, match=r"profile.*noise"):
+        read_outcome(json.dumps(damaged))
