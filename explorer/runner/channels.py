@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explorer.runner.script import Channel, Piece, Segment
 from solvers.errors import RunError
@@ -165,21 +165,19 @@ def channels_of(
     for key, tensors in bundles.items():
         source, groups = where[key]
         for group in groups:
-            sends = tuple(
-                any(not gradients[t].isdisjoint(of_reader) for of_reader in _consumers(readers[t, source], group))
-                if t < len(gradients)
-                else False
+            sending = [
+                {
+                    reader
+                    for of_place in readers[t, source].values()
+                    for reader, consumers in of_place.items()
+                    if reader in group and t < len(gradients) and not gradients[t].isdisjoint(consumers)
+                }
                 for t in tensors
-            )
-            found += _between(segments, source, group, tuple(tensors), sends, mini_batch)
+            ]
+            flows = tuple(bool(of_tensor) for of_tensor in sending)
+            senders = tuple(sorted(set().union(*sending)))
+            found += _between(segments, Channel(source, -1, -1, group, tuple(tensors), flows, (), senders), mini_batch)
     return tuple(sorted(found, key=lambda c: (c.source, c.src_device, c.dst_device, c.readers, c.tensors)))
-
-
-def _consumers(places: dict[Place, dict[int, tuple[int, ...]]], group: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    for of_place in places.values():
-        for reader, consumers in of_place.items():
-            if reader in group:
-                yield consumers
 
 
 def _stays(source: Segment, place: Place) -> bool:
@@ -188,22 +186,15 @@ def _stays(source: Segment, place: Place) -> bool:
     return source.devices == place[0] and alike
 
 
-def _between(
-    segments: Sequence[Segment],
-    source: int,
-    readers: tuple[int, ...],
-    tensors: tuple[int, ...],
-    gradient: tuple[bool, ...],
-    mini_batch: int,
-) -> list[Channel]:
-    """A channel for each pair of replicas that share samples."""
-    maker, reader = segments[source], segments[readers[0]]
+def _between(segments: Sequence[Segment], channel: Channel, mini_batch: int) -> list[Channel]:
+    """The channel for each pair of replicas that share samples."""
+    maker, reader = segments[channel.source], segments[channel.readers[0]]
     found = []
     for p, src in enumerate(maker.devices):
         for q, dst in enumerate(reader.devices):
             pieces = tuple(_pieces(maker, p, reader, q, mini_batch))
             if pieces:
-                found.append(Channel(source, src, dst, readers, tensors, gradient, pieces))
+                found.append(replace(channel, src_device=src, dst_device=dst, pieces=pieces))
     return found
 
 

@@ -179,7 +179,7 @@ class _Stage:
             return [Step(channel.source, Do.FORWARD, channel.pieces[step.number].sent_in)]
         if step.do is Do.SEND_GRADIENT:
             channel = self.script.channels[step.index]
-            return self._backward(rank, channel.readers, channel.pieces[step.number].read_in)
+            return self._backward(rank, channel.senders, channel.pieces[step.number].read_in)
         if step.do is Do.FORWARD:
             return self._arrivals(rank, step)
         if step.do in BACK:
@@ -208,7 +208,7 @@ class _Stage:
                 if piece.sent_in != step.number or not any(channel.gradient):
                     continue
                 if channel.is_local:
-                    needed += self._backward(rank, channel.readers, piece.read_in)
+                    needed += self._backward(rank, channel.senders, piece.read_in)
                 else:
                     needed.append(Step(index, Do.RECV_GRADIENT, number))
         return needed

@@ -92,8 +92,8 @@ class Channel:
 
     source: a segment; readers: the segments on ``dst_device`` that read, all with equal micro-batches and
     devices. tensors: positions of forward tensors of the graph; gradient: which of them have a gradient
-    that flows back, the sum over the readers. Where both devices are one, nothing is sent: the samples are
-    handed over.
+    that flows back, the sum over the readers; senders: the readers whose backward it comes from. Where both
+    devices are one, nothing is sent: the samples are handed over.
     """
 
     source: int
@@ -103,6 +103,7 @@ class Channel:
     tensors: tuple[int, ...]
     gradient: tuple[bool, ...]
     pieces: tuple[Piece, ...]
+    senders: tuple[int, ...] = ()
 
     @property
     def is_local(self) -> bool:

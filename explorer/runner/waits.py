@@ -131,13 +131,13 @@ class Waits:
                 self._gradient(index, number, channel, piece, back)
 
     def _gradient(self, index: int, number: int, channel: Channel, piece: Piece, tensors: tuple[int, ...]) -> None:
-        """Back over the channel, once every reader that has a backward has done it for these samples."""
-        found = [self._backward(reader, piece.read_in, channel.dst_device) for reader in channel.readers]
+        """Back over the channel, once every reader that sends a gradient has made it of these samples."""
+        found = [self._backward(reader, piece.read_in, channel.dst_device) for reader in channel.senders]
         made = [task for task in found if task is not None]
         reader = self._backward(channel.source, piece.sent_in, channel.src_device)
-        if reader is None or not made:
+        if reader is None or len(made) < len(found):
             raise InvalidPlan(
-                f"a gradient goes from segment {channel.readers[0]} to segment {channel.source}, but one of them has no"
+                f"a gradient goes from segment {channel.senders[0]} to segment {channel.source}, but one of them has no"
                 " backward step"
             )
         if channel.is_local:
