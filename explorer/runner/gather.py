@@ -34,7 +34,7 @@ def gather(
     mine: dict[str, Any] = {
         **asdict(measured),
         "host": socket.gethostname(),
-        "device": _device_name(machine.device),
+        "device": device_name(machine.device),
         "noise": max(noise, default=0.0),
         "pinned": pinned,
     }
@@ -101,9 +101,9 @@ def _messages(machine: Machine, found: list[Any]) -> tuple[MeasuredMessage, ...]
     return tuple(messages)
 
 
-def _device_name(device: torch.device) -> str:
+def device_name(device: torch.device) -> str:
     if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
+        return torch.cuda.getdevice_name(device)
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
