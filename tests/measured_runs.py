@@ -91,11 +91,14 @@ def _actions(
     of_stage = {stage: i for i, stages in enumerate(segments) for stage in stages}
     of_operator = {o: i for i, held in enumerate(operators or ()) for o in held}
     spans: dict[tuple[int, str], list[tuple[float, float]]] = defaultdict(list)
+    rings: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    taking_part: dict[str, set[int]] = defaultdict(set)
     for span in schedule.spans:
         if span.is_transfer:
             if "S>" in span.action:
                 name = f"{of_stage[int(span.action.partition('S')[0])]}S"
-                spans[span.device, name].append((span.start_s, span.end_s))
+                rings[name].append((span.start_s, span.end_s))
+                taking_part[name].add(span.device)
             continue
         action = parse_action(span.action)
         kind, segment = action.kind, of_stage[action.stage]
@@ -104,6 +107,9 @@ def _actions(
             kind = PHASE_KIND[problem.graph.operators[span.operator].phase]
         number = "" if kind == "U" else str(action.micro_batch)
         spans[span.device, f"{segment}{kind}{number}"].append((span.start_s, span.end_s))
+    for name, parts in rings.items():  # all are done when the slowest link of the ring is
+        start, end = max(parts, key=lambda part: part[1] - part[0])
+        spans.update({(device, name): [(start, end)] for device in taking_part[name]})
     found = []
     for (device, name), parts in spans.items():
         end = max(b for _, b in parts)

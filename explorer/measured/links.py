@@ -84,6 +84,7 @@ def measured_links(
         sent[_ends(message, outcome)].append((message, seconds.get(position)))
     iterations = max(1, len({m.iteration for m in outcome.messages}))
     links, found, notes = {(link.src, link.dst): link for link in problem.cluster.links}, [], []
+    off = _all_reduce_ratios(planned, links, times)
     for pair in sorted({*planned, *sent} & set(links)):
         plans = planned.get(pair, Planned((), {}))
         scale = _byte_scale(plans, sent[pair], iterations)
@@ -96,9 +97,10 @@ def measured_links(
         how = ""
         if not observed and not sent[pair]:
             observed = [
-                Observed(latencies, nbytes, times.sync_s[segment])
-                for segment, (latencies, nbytes) in plans.averages.items()
-                if segment in times.sync_s
+                replace(counted, seconds=_predicted_s(links[pair], counted) * off[segment])
+                for segment, each in plans.averages.items()
+                if segment in off
+                for counted in (Observed(*each, 0.0),)
             ]
             how = "all-reduce" if observed else ""
         link = links[pair]
@@ -168,6 +170,21 @@ def _objective(problem: Problem) -> Objective:
 
 def _predicted_s(link: Link, observed: Observed) -> float:
     return observed.latencies * link.latency_s + observed.nbytes / link.bandwidth_bytes_per_s
+
+
+def _all_reduce_ratios(
+    planned: Mapping[Pair, Planned], links: Mapping[Pair, Link], times: ActionTimes
+) -> dict[int, float]:
+    """Segment -> measured / predicted time of its all-reduce, which takes as long as the slowest link of the ring."""
+    slowest: dict[int, float] = defaultdict(float)
+    for pair, plans in planned.items():
+        for segment, each in plans.averages.items():
+            slowest[segment] = max(slowest[segment], _predicted_s(links[pair], Observed(*each, 0.0)))
+    return {
+        segment: times.sync_s[segment] / seconds
+        for segment, seconds in slowest.items()
+        if segment in times.sync_s and seconds > 0
+    }
 
 
 def _message_seconds(cluster: Cluster, outcome: Outcome) -> dict[int, float]:
