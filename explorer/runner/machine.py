@@ -89,6 +89,7 @@ class Machine:
 
     def synchronise(self, segment: int) -> None:
         """Begin to add up the replicas' gradients of the parameters that a segment updates."""
+        make_dense(self.owned[segment])  # the replicas looked up different rows
         gradients = [p.grad for p in self.owned[segment] if p.grad is not None]
         if gradients:
             self._syncing[segment] = _Sum(gradients, self.groups[self.script.segments[segment].devices])
@@ -100,7 +101,7 @@ class Machine:
         if self.before_update is not None:
             self.before_update(segment)
         if segment in self.optimizers:
-            self.optimizers[segment].step()
+            step(self.optimizers[segment])
 
     def message_bytes(self, channel: int, piece: int, gradient: bool) -> int:
         """What a message carries."""
@@ -112,6 +113,22 @@ class Machine:
                 shape, dtype = sizes.tensor_meta(tensor, at.pieces[piece].samples)
                 total += torch.Size(shape).numel() * dtype.itemsize
         return total
+
+
+def step(optimizer: torch.optim.Optimizer) -> None:
+    """The optimizer's step. Adam's moments decay in every row, so it takes dense gradients only."""
+    if isinstance(optimizer, torch.optim.Adam):
+        make_dense([parameter for group in optimizer.param_groups for parameter in group["params"]])
+    optimizer.step()
+
+
+def make_dense(parameters: Sequence[nn.Parameter]) -> None:
+    """Replace sparse gradients, those of tables of which few rows were looked up."""
+    for parameter in parameters:
+        if parameter.grad is not None and parameter.grad.is_sparse:
+            dense = parameter.grad.to_dense()
+            parameter.grad = None  # a gradient does not change its layout in place
+            parameter.grad = dense
 
 
 class _Sum:

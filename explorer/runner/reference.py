@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from explorer.runner.machine import OPTIMIZERS, Machine
+from explorer.runner.machine import OPTIMIZERS, Machine, step
 from explorer.runner.measure import total_loss
 from explorer.runner.outcome import Agreement
 from explorer.runner.program import SegmentProgram
@@ -36,7 +36,7 @@ def verify(machine: Machine, reference: str, problem: Problem, request: RunReque
     def keep(segment: int) -> None:
         for parameter in machine.owned[segment]:
             if parameter.grad is not None:
-                gradients.setdefault(names[id(parameter)], parameter.grad.clone())
+                gradients.setdefault(names[id(parameter)], dense(parameter.grad))
 
     machine.before_update = keep
     losses = []
@@ -78,6 +78,11 @@ def verify(machine: Machine, reference: str, problem: Problem, request: RunReque
     )  # fmt: skip
 
 
+def dense(gradient: Tensor) -> Tensor:
+    """A copy; of a sparse gradient a dense one."""
+    return gradient.to_dense() if gradient.is_sparse else gradient.clone()
+
+
 def _distance(found: Tensor, true: Tensor) -> float:
     """max|difference| / max|true|; of a tensor of zeros the difference itself."""
     if true.numel() == 0:
@@ -114,17 +119,15 @@ class _Whole:
         training = self.machine.script.training
         mini_batch = self.machine.script.mini_batch
         losses = []
-        for step in range(steps):
-            tell("checking", steps + step, 2 * steps)
+        for count in range(steps):
+            tell("checking", steps + count, 2 * steps)
             for parameter in self.held.parameters.values():
                 parameter.grad = None
             losses.append(sum(self._share(first) for first in range(0, mini_batch, self.share)))
-            if step == 0:
-                self.gradients = {
-                    name: p.grad.clone() for name, p in self.held.parameters.items() if p.grad is not None
-                }
+            if count == 0:
+                self.gradients = {name: dense(p.grad) for name, p in self.held.parameters.items() if p.grad is not None}
             if training and self.optimizer is not None:
-                self.optimizer.step()
+                step(self.optimizer)
         trained = self.parameters if training else {}
         dtypes = {value.dtype for value in trained.values()} or {torch.float32}
         if len(dtypes) > 1:

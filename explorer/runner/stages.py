@@ -94,7 +94,9 @@ class SegmentStage(_Stage):
         if not any(self.differentiated):  # nothing flows on: everything later
             self.late[micro_batch] = (ends, starts, inputs)
             return (None,) * len(inputs)
-        found, groups = stage_backward_input(ends, starts, list(inputs), self.submod.parameters())
+        found, groups = stage_backward_input(
+            [_End.apply(end) for end in ends], starts, list(inputs), self.submod.parameters()
+        )
         for value in inputs:
             value.grad = None
         self.late[micro_batch] = groups
@@ -128,6 +130,19 @@ class SegmentStage(_Stage):
         self.kept.clear()
         self.late.clear()
         self.losses.clear()
+
+
+class _End(torch.autograd.Function):
+    """A second handle on an output. Torch cuts what it is given off its graph in place, which it cannot do
+    to a view, nor to a tensor that an operator saved for its backward."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor) -> Tensor:
+        return value.detach()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient
 
 
 class Port(_Stage):

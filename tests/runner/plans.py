@@ -1,38 +1,48 @@
-"""Plans small enough to check by hand, as files."""
+"""Plans to run: of a demo under settings, of one kind or another."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
-from solvers.evaluate import evaluate
+from explorer.loading import load
+from explorer.problems import make_problem
+from explorer.settings import Settings
+from solvers.assemble import assemble
 from solvers.formats.plan_json import write_plan
-from solvers.plan import Action, Plan, Stage
-from solvers.problem import Execution, Objective, Problem
-from tests.instances import forward_graph, problem
-
-MODEL = "gpt"
-
-
-def two_ranks() -> tuple[Problem, Plan]:
-    """A chain of four operators of 1 s, two on each of two devices; the second device holds 2 MiB."""
-    graph = forward_graph([(0, 1), (1, 2), (2, 3)], 4, nbytes=4.0, param_bytes=float(2**20))
-    chain = problem(
-        graph, [1.0] * 4, training=False, objective=Objective.MAKESPAN, execution=Execution.CALL, mini_batch=1
-    )
-    stages = (Stage((0, 1), (0,)), Stage((2, 3), (1,)))
-    return chain, Plan(stages, ((Action(0, "F"),), (Action(1, "F"),)))
+from solvers.formats.workload import Workload
+from solvers.plan import Plan
+from solvers.problem import Contiguity, Objective, Problem
+from solvers.segments import Place
+from solvers.solve import solve
 
 
-def two_rank_text(reference: str = MODEL) -> str:
-    chain, plan = two_ranks()
-    return write_plan(chain, plan, reference=reference)
+@cache
+def workload(model: str, training: bool = True) -> Workload:
+    return load(model, training=training)
 
 
-def predicted_s() -> float:
-    return evaluate(*two_ranks()).makespan_s
+def problem_of(model: str, training: bool = True, **settings: Any) -> Problem:
+    return make_problem(workload(model, training), Settings(**settings))
 
 
-def write_two_ranks(folder: Path, reference: str = MODEL) -> Path:
-    path = folder / "plan.json"
-    path.write_text(two_rank_text(reference))
-    return path
+def solved(problem: Problem, planner: Any, time_limit_s: float = 20.0) -> Plan:
+    plan = solve(problem, planner, time_limit_s=time_limit_s).plan
+    assert plan is not None
+    return plan
+
+
+def placed(problem: Problem, places: Sequence[int | Place], micro_batches: int) -> Plan:
+    """The plan of a placement of forward operators: devices by position; mirrors go with them."""
+    operators = problem.graph.operators
+    forward = [place if isinstance(place, tuple) else (place,) for place in places]
+    whole = [forward[i if o.forward_of is None else o.forward_of] for i, o in enumerate(operators)]
+    return assemble(problem, whole, micro_batches)
+
+
+def text(problem: Problem, plan: Plan, model: str) -> str:
+    return write_plan(problem, plan, None, model)
+
+
+__all__ = ["Contiguity", "Objective", "placed", "problem_of", "solved", "text", "workload"]
