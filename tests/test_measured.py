@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from dataclasses import replace
@@ -17,14 +18,14 @@ from explorer.runner.channels import gradients_of
 from explorer.runner.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
 from explorer.runner.segments import lay_out
 from solvers.assemble import assemble
-from solvers.cluster import Device, Link, uniform_cluster
+from solvers.cluster import Link
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.errors import InvalidPlan, InvalidProblem, RunError
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.plan import Plan
+from solvers.plan import Action, Plan, Stage, parse_action
 from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Pipeline, Problem, Transfers
 from solvers.simulate import simulate
-from tests.instances import GPU, devices, problem, training_graph
+from tests.instances import GPU, problem, training_graph
 from tests.measured_runs import run_of, slowed
 from tests.random_problems import random_draft, random_placement, random_problem, random_two_level_problem
 
@@ -254,3 +255,336 @@ def test_slow_downs_of_single_operators_are_found_again(seed, training):
         assert error is not None
         assert error.runs == 1
         assert error.ratio == pytest.approx(factor[where[o][0], phase[o]], rel=1e-6)
+
+
+def three_stages() -> tuple[Problem, Plan]:
+    """a and b as two stages on device 0, c on device 1: forward 1, 2 and 1 s a sample, backward twice that."""
+    given = problem(
+        training_graph([(0, 1), (1, 2)], 3, nbytes=1.0), [1, 2, 1, 2, 4, 2], 2, objective=Objective.ITERATION,
+        mini_batch=2, micro_batches=2, contiguity=Contiguity.NONE,
+    )  # fmt: skip
+    stages = tuple(Stage((o, o + 3), (d,), 1, 2) for o, d in ((0, 0), (1, 0), (2, 1)))
+    orders = ("0F0 1F0 0F1 1F1 1B0 0B0 1B1 0B1", "2F0 2B0 2F1 2B1")
+    return given, Plan(stages, tuple(tuple(map(parse_action, order.split())) for order in orders), "1f1b")
+
+
+def test_the_time_of_a_joined_segment_goes_to_its_stages_as_predicted():
+    """Forward of the joined segment 3 s as predicted and 6 s as measured: 2 s for a, 4 s for b."""
+    given, plan = three_stages()
+    slow = slowed(given, {(0, o): 2.0 for o in (0, 1)} | {(0, o): 1.5 for o in (3, 4)}, {(0, 1): 2.0})
+    run = run_of(slow, plan, [(0, 1), (2,)])
+    assert {a.action for a in run.actions} == {f"{s}{k}{j}" for s in (0, 1) for k in "FB" for j in (0, 1)}
+    found = compare_run(given, plan, run)
+    assert [o.measured_s for o in found.operators if o is not None] == [2, 4, 1, 3, 6, 2]
+    assert found.schedule_error_s == pytest.approx(0, abs=EXACT)
+    assert [(s.stages, s.kind, s.predicted_s, s.measured_s) for s in found.segments[:2]] == [
+        ((0, 1), "F", 3, 6),
+        ((0, 1), "B", 6, 9),
+    ]
+
+
+def test_segments_that_share_stages_are_taken_together_where_nobody_knows_their_operators():
+    """A file's graph whose backward mirrors nothing cannot be laid out once more."""
+    given, plan = three_stages()
+    run = run_of(given, plan, [(0, 1), (2,)])
+    renamed = [replace(a, action="2" + a.action[1:]) if a.action[:2] == "0B" else a for a in run.actions]
+    found = compare_run(given, plan, replace(run, actions=tuple(renamed), segments=((0, 1), (2,), (0, 1))))
+    assert [o.ratio for o in found.operators if o is not None] == [1] * 6
+    assert found.schedule_error_s == pytest.approx(0, abs=EXACT)
+    assert [s.predicted_s for s in found.segments if s.segment in (0, 2)] == [None, None]
+    assert any("stages that they share are taken together" in note for note in found.notes)
+
+
+def one_operator(seconds: list[float], micro_batches: int = 1, **options: object) -> tuple[Problem, Plan]:
+    """Forward, gradients of inputs and of parameters, and the update of one operator, on one device."""
+    operators = (
+        Operator("a", param_bytes=1.0),
+        Operator("a.I", phase=Phase.BACKWARD_INPUT, forward_of=0),
+        Operator("a.W", phase=Phase.BACKWARD_WEIGHT, forward_of=0),
+        Operator("a.U", phase=Phase.UPDATE, forward_of=0),
+    )
+    graph = OpGraph(operators, (Tensor(0, (1, 2)), Tensor(2, (3,))))
+    options = {"objective": Objective.ITERATION, "mini_batch": micro_batches, "micro_batches": micro_batches, **options}
+    return problem(graph, seconds, 1, **options), Plan(
+        (Stage((0, 1, 2, 3), (0,), 1, micro_batches, recompute=bool(options.get("recompute"))),),
+        ((*(Action(0, k, j) for k in "FIW" for j in range(micro_batches)), Action(0, "U")),),
+    )
+
+
+def outcome(actions: str, lengths: tuple[float, ...] = (), **options: object) -> Outcome:
+    """One rank on device 0 with one segment: "0F0 2 0B0 3 | ..." are actions with their seconds, an iteration
+    after the other."""
+    found: list[MeasuredAction] = []
+    ends = []
+    for iteration, line in enumerate(actions.split("|")):
+        words = line.split()
+        end = 0.0
+        for name, seconds in zip(words[::2], map(float, words[1::2]), strict=True):
+            found.append(MeasuredAction(0, iteration, name, end, end + seconds))
+            end += seconds
+        ends.append(end)
+    return Outcome(RunStatus.DONE, iterations_s=lengths or tuple(ends), actions=tuple(found), segments=((0,),),
+                   rank_devices=(0,), **options)  # type: ignore[arg-type]  # fmt: skip
+
+
+def measured_of(given: Problem, plan: Plan, run: Outcome) -> list[float]:
+    return [o.measured_s for o in compare_run(given, plan, run).operators if o is not None]
+
+
+def test_a_backward_in_one_piece_is_shared_out_as_predicted():
+    given, plan = one_operator([1, 2, 4, 1])
+    found = compare_run(given, plan, outcome("0F0 1 0B0 12 0U 1"))
+    assert [o.measured_s for o in found.operators if o is not None] == [1, 4, 8, 1]
+    assert found.fed_s == found.measured_s == 14
+
+
+def test_a_backward_that_ran_apart_keeps_its_parts():
+    """The first stage of a run has nothing to send back: its I does nothing and its W everything."""
+    given, plan = one_operator([1, 2, 4, 1])
+    assert measured_of(given, plan, outcome("0F0 1 0I0 0 0W0 7 0U 1")) == [1, 0, 7, 1]
+
+
+def test_a_backward_apart_for_some_micro_batches_keeps_the_shares_it_had_there():
+    """I takes a quarter of I and W, of the 10 s that a backward takes on average."""
+    given, plan = one_operator([1, 2, 4, 1], 2)
+    assert measured_of(given, plan, outcome("0F0 1 0F1 1 0B0 12 0I1 2 0W1 6 0U 2")) == [1, 2.5, 7.5, 2]
+
+
+def test_what_runs_again_is_taken_off_the_backward():
+    """Forward 2 s, backward with the forward again 11 s: 9 s, a third for inputs."""
+    given, plan = one_operator([1, 2, 4, 1], recompute=True)
+    found = compare_run(given, plan, outcome("0F0 2 0B0 11 0U 1"))
+    assert [o.measured_s for o in found.operators if o is not None] == [2, 3, 6, 1]
+    assert [o.runs for o in found.operators if o is not None] == [2, 1, 1, 1]
+    assert found.fed_s == 14
+    assert [s.predicted_s for s in found.segments] == [1, 7, 1]
+
+
+def test_what_was_to_take_no_time_shares_evenly():
+    given, plan = one_operator([1, 0, 0, 1])
+    assert measured_of(given, plan, outcome("0F0 1 0B0 12 0U 1")) == [1, 6, 6, 1]
+
+
+def test_times_are_medians_over_iterations_and_means_over_micro_batches():
+    """Micro-batch 0: 3, 4 and 90 s; micro-batch 1: 2 s. The iteration drawn is the one of median length."""
+    given, plan = one_operator([1, 1, 1, 1], 2)
+    rest = "0F1 2 0B0 1 0B1 1 0U 1"
+    found = compare_run(given, plan, outcome(f"0F0 4 {rest} | 0F0 90 {rest} | 0F0 3 {rest}"))
+    assert found.segments[0].measured_s == (4 + 2) / 2
+    assert found.measured_s == found.drawn_s == 9
+    assert found.fastest_s == 8
+    assert found.spans[0].end_s == 4
+
+
+def test_a_profile_of_operators_counts_more_than_their_share_of_a_segment():
+    given, plan = one_operator([1, 2, 4, 1])
+    found = compare_run(given, plan, outcome("0F0 1 0B0 12 0U 1", operators_s={"a.W": 5.0}))
+    assert [(o.measured_s, o.profiled) for o in found.operators if o is not None] == [
+        (1, False), (4, False), (5, True), (1, False),
+    ]  # fmt: skip
+    assert found.fed_s == 14
+
+
+def test_a_copy_that_two_stages_of_a_device_hold_keeps_its_predicted_time():
+    """m (1 s) is copied into both stages of device 0, where a (2 s) and b (2 s) read it; each stage took 7 s."""
+    graph = OpGraph(
+        (Operator("m", replicable=True), Operator("a"), Operator("b")),
+        (Tensor(0, (1, 2), Amount(0, 1)),),
+    )
+    given = problem(graph, [1, 2, 2], 1, objective=Objective.ITERATION, training=False, contiguity=Contiguity.NONE)
+    plan = Plan((Stage((0, 1), (0,)), Stage((0, 2), (0,))), ((Action(1, "F"), Action(0, "F")),))
+    run = replace(outcome("0F0 7 1F0 7"), segments=((0,), (1,)))
+    found = compare_run(given, plan, run)
+    assert [o and o.measured_s for o in found.operators] == [None, 6, 6]
+    assert found.fed_s == found.measured_s == 14
+
+
+def test_a_line_through_latency_and_bandwidth_is_found():
+    link = Link(0, 1, 100.0, 0.5)
+    seen = [Observed(1, n, 2.0 + n / 10) for n in (10, 20, 40, 80)]
+    found, how = fitted(link, seen)
+    assert how == "fitted"
+    assert (found.latency_s, found.bandwidth_bytes_per_s) == pytest.approx((2.0, 10.0))
+
+
+def test_two_latencies_of_one_message_are_counted_twice():
+    seen = [Observed(k, n, 2.0 * k + n / 10) for k, n in ((1, 10), (2, 10), (1, 40), (3, 80))]
+    found, _ = fitted(Link(0, 1, 100.0, 0.5), seen)
+    assert (found.latency_s, found.bandwidth_bytes_per_s) == pytest.approx((2.0, 10.0))
+
+
+@pytest.mark.parametrize("sizes", [(10, 20, 40), (40, 40, 40, 41, 42)])
+def test_too_few_messages_or_sizes_give_the_median_ratio(sizes):
+    link = Link(0, 1, 100.0, 0.5)
+    ratios = [3.0] * (len(sizes) - 1) + [50.0]
+    found, how = fitted(link, [Observed(1, n, r * (0.5 + n / 100)) for n, r in zip(sizes, ratios, strict=True)])
+    assert how == "ratio"
+    assert (found.latency_s, found.bandwidth_bytes_per_s) == pytest.approx((1.5, 100 / 3))
+
+
+def test_a_link_of_which_nothing_is_known_stays():
+    link = Link(0, 1, 100.0, 0.5)
+    assert fitted(link, []) == (link, "")
+
+
+def test_a_link_that_was_to_cost_nothing_gets_a_latency():
+    found, how = fitted(Link(0, 1, math.inf), [Observed(1, 8, 3.0)])
+    assert (found.latency_s, how) == (3.0, "ratio")
+
+
+def test_time_that_falls_with_the_bytes_is_no_line():
+    assert fitted(Link(0, 1, 1.0), [Observed(1, n, 100 / n) for n in (10, 20, 40, 80)])[1] == "ratio"
+
+
+def test_messages_of_another_dtype_make_the_link_slower_and_are_told():
+    """Every message carried twice its bytes in the planned time: to the plan's bytes the link is as planned."""
+    given, plan = two_devices()
+    run = run_of(given, plan)
+    found = compare_run(given, plan, replace(run, messages=tuple(replace(m, nbytes=2) for m in run.messages)))
+    assert found.links_error_s == pytest.approx(0)
+    assert any("2 times the bytes" in note for note in found.notes)
+
+
+def test_a_run_of_other_hardware_is_told():
+    given, plan = two_devices(costs_from="roofline estimate, H100-80GB, fp32")
+    cluster = replace(given.cluster, devices=tuple(replace(d, kind="H100-80GB") for d in given.cluster.devices))
+    given = replace(given, cluster=cluster, compute=ComputeTable((1,), {"H100-80GB": given.compute.seconds[GPU]}))
+    run = run_of(given, plan)
+
+    def notes(hardware: str, backend: str) -> str:
+        where = Environment(("h", "h"), (hardware,) * 2, backend, "2.13.0", "3.11", 1, "2026-11-21")
+        return " ".join(compare_run(given, plan, replace(run, environment=where)).notes)
+
+    assert "of other hardware" in notes("AMD EPYC 9654", "gloo")
+    assert "of other hardware" in notes("NVIDIA H200", "nccl")
+    assert "of other hardware" not in notes("NVIDIA H100 80GB HBM3", "nccl")
+
+
+@pytest.mark.parametrize(
+    ("kind", "ran", "costs_from", "same"),
+    [
+        ("measured-intel-r-xeon-r", "Intel(R) Xeon(R)", "measured on 2 x Intel(R) Xeon(R), fp32", True),
+        ("measured-amd-epyc", "Intel(R) Xeon(R)", "measured on 2 x AMD EPYC", False),
+        ("cpu", "Intel(R) Xeon(R)", "roofline estimate, cpu, fp32", False),
+        ("cpu", "Intel(R) Xeon(R)", "stated in the file", True),
+        ("L4-24GB", "NVIDIA L40S", "roofline estimate, L4-24GB, bf16", False),
+        ("gpu", "NVIDIA L4", "given", True),
+    ],
+)  # fmt: skip
+def test_hardware_is_told_apart_by_name(kind, ran, costs_from, same):
+    assert same_hardware(kind, ran, costs_from, "gloo") is same
+
+
+@pytest.mark.parametrize(
+    ("noise", "word"),
+    [(None, "noise unknown"), (0.01, "quiet"), (0.02, "some noise"), (0.05, "some noise"), (0.06, "noisy")],
+)
+def test_noise_has_a_word(noise, word):
+    given, plan = two_devices()
+    found = compare_run(given, plan, replace(run_of(given, plan), noise=noise))
+    assert found.noise_word == word
+    assert any("was noisy" in note for note in found.notes) is (word == "noisy")
+
+
+def test_gradients_that_the_plan_has_apart_and_the_run_in_one_piece_are_told():
+    given, plan = one_operator([1, 2, 4, 1], 2)
+    told = compare_run(given, plan, outcome("0F0 1 0F1 1 0B0 6 0B1 6 0U 1")).notes
+    assert any("in one piece" in note for note in told)
+    given, plan = one_operator([1, 2, 4, 1])
+    assert not any("in one piece" in note for note in compare_run(given, plan, outcome("0F0 1 0B0 6 0U 1")).notes)
+
+
+def test_what_a_run_says_about_itself_is_kept():
+    given, plan = two_devices()
+    agreement = Agreement(1e-12, 2e-10, 0.0, "b.weight", "float64")
+    run = replace(run_of(given, plan), agreement=agreement, losses=(1.5,), notes=("dropout was off",))
+    found = compare_run(given, plan, run)
+    assert (found.agreement, found.losses) == (agreement, (1.5,))
+    assert found.notes[-1] == "dropout was off"
+
+
+def test_a_run_without_a_measured_iteration_is_refused():
+    given, plan = two_devices()
+    failed = Outcome(RunStatus.FAILED, reason="rank 1 was killed")
+    with pytest.raises(RunError, match=r"failed.* measured no iteration: rank 1 was killed"):
+        compare_run(given, plan, failed)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"segments": ((0,), (7,))}, "stages \\[7\\], but the plan has 2"),
+        ({"rank_devices": (0, 9)}, "rank 1 of the run is device 9"),
+        ({"rank_devices": (0, 0)}, "device 1 of the plan has no rank"),
+        ({"segments": ((0,),)}, "no action of its 1 segments"),
+        ({"actions": (MeasuredAction(5, 0, "0F0", 0.0, 1.0),)}, "rank 5, but has 2 ranks"),
+        ({"actions": (MeasuredAction(0, 0, "0SEND0", 0.0, 1.0),)}, "is no action"),
+        ({"actions": (MeasuredAction(0, 0, "hello", 0.0, 1.0),)}, "'hello' is not a step"),
+        ({"messages": (MeasuredMessage(0, 0, 0, 4, 0, "", 1, 0.0, 1.0, True),)}, "message"),
+    ],
+)
+def test_a_run_of_another_plan_is_refused(change, message):
+    given, plan = two_devices()
+    with pytest.raises(InvalidPlan, match=message):
+        compare_run(given, plan, replace(run_of(given, plan), **change))
+
+
+def test_samples_that_cannot_be_split_cannot_have_been_run():
+    given = problem(training_graph([], 1), [1, 2], 2, objective=Objective.ITERATION, max_replicas=2)
+    plan = realise(given, Draft((DraftStage((0, 1), 1, 2),)))
+    with pytest.raises(InvalidProblem, match=r"cannot have run 0\.5 samples"):
+        compare_run(given, plan, run_of(given, plan))
+
+
+def test_transfers_that_a_workload_states_are_no_links():
+    given, plan = two_devices(transfer_s=(1.0,) * 4)
+    run = run_of(slowed(given, {(1, 1): 2.0}, {}), plan)
+    found = compare_run(given, plan, run)
+    assert (found.links, found.links_error_s) == ((), 0.0)
+    assert found.schedule_error_s == pytest.approx(0)
+
+
+def test_the_table_tells_the_errors_in_order_and_adds_up():
+    given, plan = two_devices()
+    slow = slowed(given, {(1, 1): 2.0, (1, 3): 2.0}, {(0, 1): 3.0})
+    found = compare_run(given, plan, replace(run_of(slow, plan, more_s=1.0), noise=0.013))
+    assert rows(found) == [
+        ["predicted", "11 s", ""],
+        ["operator costs", "+6 s", "+30 %"],
+        ["links", "+2 s", "+10 %"],
+        ["schedule model", "+1 s", "+5 %"],
+        ["measured", "20 s", "median of 1 iteration, fastest 20 s"],
+        ["prediction off by", "−9 s", "−45 %"],
+        ["fed with measured times", "19 s", "−5 %"],
+        ["bubble", "45.5 % predicted", "55 % measured"],
+        ["machine", "quiet", "1.3 %"],
+    ]
+    assert segment_rows(found)[-1] == ["1", "backward", "1", "2 s", "4 s", "2×"]
+
+
+def test_the_object_is_json_and_has_both_schedules():
+    given, plan = two_devices()
+    run = replace(
+        run_of(slowed(given, {(1, 1): 2.0}, {}), plan), agreement=Agreement(math.inf, math.nan, 0, "", "float32")
+    )
+    told = comparison_object(compare_run(given, plan, run))
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert told["errors"]["total"]["s"] == pytest.approx(told["measured_s"] - told["predicted_s"])
+    assert len(told["bars"]["measured"]["device"]) == 8
+    assert told["agreement"]["gradient"] is None
+    first = {name: column[0] for name, column in told["bars"]["measured"].items()}
+    assert (first["kind"], first["segment"], first["predicted_s"], first["wait_s"]) == ("F", 0, 1.0, 0.0)
+
+
+def test_a_ranking_is_spearmans_with_ties_averaged():
+    assert rank_agreement([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
+    assert rank_agreement([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    # ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: covariance 4.5, spreads 4.5 and 5
+    assert rank_agreement([1, 2, 2, 4], [1, 2, 3, 4]) == pytest.approx(4.5 / math.sqrt(4.5 * 5))
+    assert math.isnan(rank_agreement([1, 1], [1, 2]))
+
+
+@pytest.mark.parametrize("values", [([1.0], [1.0]), ([1.0, 2.0], [1.0]), ([1.0, math.inf], [1.0, 2.0])])
+def test_a_ranking_needs_two_plans_with_both_values(values):
+    with pytest.raises(InvalidProblem, match="a ranking needs"):
+        rank_agreement(*values)
