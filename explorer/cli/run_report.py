@@ -202,7 +202,8 @@ def print_comparison(file: PlanFile, comparison: Comparison) -> None:
             told.append([str(error.segment), kind, devices, *_beside(error.predicted_s, error.measured_s, error.ratio)])
         print_table(told, right=frozenset({3, 4, 5}))
     operators = sorted(
-        ((position, error) for position, error in enumerate(comparison.operators) if error is not None),
+        # the others have their segment's ratio, which is told above
+        ((position, error) for position, error in enumerate(comparison.operators) if error and error.profiled),
         key=lambda item: -abs(item[1].measured_s - item[1].predicted_s) * item[1].runs,
     )[:WORST]
     if operators:

@@ -21,6 +21,8 @@ def run(code: str) -> str:
         "import explorer.__main__",
         "from explorer.cli import main; main(['models'])",
         "from explorer.cli import main; main(['devices'])",
+        "from explorer.cli import main; main(['targets'])",
+        "from explorer.cli import main; main(['runs'])",
         "import explorer.problems, explorer.loading, explorer.settings",
     ],
 )

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from explorer.runner.outcome import Outcome, RunStatus
+from explorer.runner.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
 from explorer.runner.result_json import write_outcome
 
 RANK = int(os.environ["RANK"])
@@ -38,6 +38,32 @@ def finish() -> None:
         say('a line left open @progress {"phase": "measuring", "done": 1, "of": 2}\n')
         say('@progress {"phase": "measuring", "done": -1, "of": 2}\n')
         write_outcome(FOLDER / "result.json", Outcome(RunStatus.DONE, iterations_s=(0.5, 0.25)))
+
+
+def measure() -> None:
+    """Three passes of `tests.runner.two_ranks`, of 8, 12 and 10 s; each rank computes 3 s."""
+    if RANK == 0:
+        actions = [
+            MeasuredAction(rank, i, f"{rank}F0", 4.0 * rank, 4.0 * rank + 3.0, 4.0 * rank)
+            for i in range(3)
+            for rank in (0, 1)
+        ]
+        messages = [MeasuredMessage(0, 0, 0, 1, i, "0SEND0", 4, 3.0, 4.0, True) for i in range(3)]
+        environment = Environment(("here", "here"), ("a CPU", "a CPU"), "gloo", "2.13.0", "3.11.7", 1, "2026-11-21")
+        outcome = Outcome(
+            RunStatus.DONE,
+            environment=environment,
+            iterations_s=(8.0, 12.0, 10.0),
+            actions=tuple(actions),
+            messages=tuple(messages),
+            segments=((0,), (1,)),
+            rank_devices=(0, 1),
+            peak_bytes=(1024.0, 2048.0),
+            losses=(2.5, 2.25, 2.0),
+            noise=0.01,
+            agreement=Agreement(1e-12, 2e-12, 0.0, "head.weight", "float64"),
+        )
+        write_outcome(FOLDER / "result.json", outcome)
 
 
 def crash_late() -> None:

@@ -1,0 +1,251 @@
+"""``run`` runs what a plan file says, says how it went, and ends with a status; ``runs`` and ``targets`` list."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from explorer.cli.run_progress import RunLine
+from explorer.runner.local import LocalTarget
+from explorer.runner.outcome import RunStatus
+from explorer.runner.result_json import read_outcome
+from explorer.runner.targets import RunProgress
+from solvers.errors import RunError
+from tests.cli.command import Command, workload, write
+from tests.cli.test_interrupt import Terminal
+from tests.runner.two_ranks import predicted_s, write_two_ranks
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    return write_two_ranks(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are kept in the test's own folder, and the local target's ranks compute nothing."""
+    light = partial(LocalTarget, module="tests.runner.standin_rank", launcher="tests.runner.standin_launch")
+    monkeypatch.setattr("explorer.runner.local.LocalTarget", light)
+    monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("STANDIN", "measure")
+
+
+def test_a_run_is_told_in_a_screenful_with_its_bundle_and_command(command: Command, plan: Path, tmp_path: Path) -> None:
+    ran = command("run", plan)
+    assert ran.status == 0
+    lines = ran.out.splitlines()
+    assert lines[0] == "gpt: 2 ranks on local (this machine)"
+    told = dict(line.split(maxsplit=1) for line in lines[1:] if line and not line.startswith(" "))
+    assert told["status"] == "done"
+    assert told["hardware"] == "2 x a CPU on here; 1 thread a rank"
+    assert told["iteration"] == "10 s median of 3, from 8 s to 12 s"
+    assert told["losses"] == "first 2.5, last 2"
+    assert told["agreement"].startswith("with the whole model in float64: loss 1.0e-12, gradients 2.0e-12")
+    assert Path(told["bundle"]).parent == tmp_path / "home" / "runs"
+    assert (Path(told["bundle"]) / "run.sh").is_file()
+    assert shlex.split(told["again"])[-3:] == ["-m", "explorer.runner.rank", told["bundle"]]
+
+
+def test_the_three_errors_are_told_apart_and_the_worst_actions_first(command: Command, plan: Path) -> None:
+    out = command("run", plan).out
+    told = [line.split("  ")[0] for line in out.splitlines()]
+    assert [word for word in told if word in ("schedule model", "links", "operator costs")] == [
+        "operator costs",
+        "links",
+        "schedule model",
+    ]
+    worst = out[out.index("furthest off: segment") :].splitlines()
+    assert worst[1].split() == ["0", "forward", "0", "2", "s", "3", "s", "1.5×"]
+
+
+def test_json_is_that_of_the_plan_with_what_was_measured(command: Command, plan: Path, tmp_path: Path) -> None:
+    ran = command("run", plan, "--json", "-o", tmp_path / "result.json")
+    told = ran.json
+    assert ran.status == 0
+    assert set(command("plan", write(tmp_path, workload()), "--json").json) <= set(told)
+    assert told["measured"]["iteration_s"] == {"min": 8.0, "median": 10.0, "max": 12.0}
+    assert (told["measured"]["loss_error"], told["measured"]["gradient_error"]) == (1e-12, 2e-12)
+    assert told["measured"]["iteration"] == 2
+    assert told["measured"]["actions"] == [
+        {"rank": 0, "action": "0F0", "start_s": 0.0, "end_s": 3.0, "wait_s": 0.0},
+        {"rank": 1, "action": "1F0", "start_s": 4.0, "end_s": 7.0, "wait_s": 4.0},
+    ]
+    assert (told["run"]["status"], told["run"]["predicted_s"]) == ("done", predicted_s())
+    assert told["comparison"]["measured_s"] == 10.0
+    assert read_outcome((tmp_path / "result.json").read_bytes()).iterations_s == (8.0, 12.0, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("how", "flags", "status", "reason"),
+    [
+        ("no_memory", (), 5, "rank 1 is out of memory at 1B0; predicted peak 2 MiB"),
+        ("hang", ("--time-limit", "1"), 6, "ended at its time limit"),
+    ],
+)
+def test_a_run_that_does_not_end_well_says_so_and_has_a_status_of_its_own(
+    how: str,
+    flags: tuple[str, ...],
+    status: int,
+    reason: str,
+    command: Command,
+    plan: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STANDIN", how)
+    ran = command("run", plan, *flags)
+    assert ran.status == status
+    assert reason in ran.out
+    assert "furthest off" not in ran.out
+    listed = command("runs", "--json").json
+    assert [(run["status"], reason in run["reason"]) for run in listed] == [
+        ("failed" if status == 5 else "time limit", True)
+    ]
+
+
+def test_ctrl_c_ends_the_run_and_is_told(command: Command, plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(line: RunLine, progress: RunProgress) -> None:
+        if progress.phase == "measuring":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(RunLine, "__call__", interrupt)
+    monkeypatch.setenv("STANDIN", "hang")
+    ran = command("run", plan, "--json")
+    assert (ran.status, ran.json["run"]["status"], ran.json["measured"]) == (6, RunStatus.CANCELLED, None)
+
+
+def test_a_target_that_cannot_be_asked_is_a_failed_run(
+    command: Command, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def vanished(*_: object) -> None:
+        raise RunError("target local: does not answer")
+
+    monkeypatch.setattr(LocalTarget, "run", vanished)
+    ran = command("run", plan)
+    assert ran.status == 5
+    assert "reason     target local: does not answer" in ran.out
+
+
+def test_the_flags_are_the_request_and_the_target_says_the_rest(command: Command, plan: Path, tmp_path: Path) -> None:
+    declared = write(tmp_path, "[local]\nthreads = 2\ntimeout = 30\n", "targets.toml")
+    flags = ["--steps", 7, "--warmup", 0, "--optimizer", "sgd", "--learning-rate", 0.5, "--no-pin", "--verify"]
+    flags += ["--backend", "cpu", "--float64", "--seed", 3, "--targets", declared, "--bundle", tmp_path / "b"]
+    assert command("run", plan, *flags).status == 0
+    asked = json.loads((tmp_path / "b" / "request.json").read_text())
+    assert (
+        asked
+        | {
+            "steps": 7,
+            "warmup": 0,
+            "optimizer": "sgd",
+            "learning_rate": 0.5,
+            "pin": False,
+            "verify": True,
+            "backend": "cpu",
+            "dtype": "float64",
+            "seed": 3,
+            "threads": 2,
+            "time_limit_s": 30.0,
+            "allow_model": False,
+        }
+        == asked
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["gpt"], "this is a model, not a plan; plan it first: `placement-explorer plan gpt"),
+        (["MODEL"], "this is a model, not a plan"),
+        (["nothing.json"], "no such file"),
+        (["PLAN", "--target", "lokal"], "did you mean 'local'"),
+        (["PLAN", "--targets", "none.toml"], "none.toml: no such file"),
+        (["PLAN", "--steps", "0"], "steps: expected a whole number from 1"),
+        (["PLAN", "--threads", "0"], "threads: expected a whole number from 1"),
+        (["PLAN", "--time-limit", "nan"], "time_limit_s: expected a number above 0"),
+        (["PLAN", "--learning-rate", "-1"], "learning_rate: expected a number above 0"),
+        (["PLAN", "--bundle", "FULL"], "is not empty"),
+        (["THEIRS"], "whose code would run here; --allow-model"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_starts(
+    args: list[str], told: str, command: Command, plan: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "theirs").mkdir()
+    places = {
+        "PLAN": plan,
+        "MODEL": write(tmp_path, workload()),
+        "FULL": tmp_path,
+        "THEIRS": write_two_ranks(tmp_path / "theirs", "their.module:model"),
+    }
+    assert told in command.refused("run", *(places.get(arg, arg) for arg in args))
+    assert not list(tmp_path.glob("**/pid-*"))
+
+
+def test_checks_before_the_launch_refuse_it(command: Command, plan: Path, tmp_path: Path) -> None:
+    declared = write(tmp_path, "[local]\nmax_ranks = 1\n", "targets.toml")
+    assert "cannot be launched: the plan needs 2 ranks" in command.refused("run", plan, "--targets", declared)
+    assert not (tmp_path / "home").exists()
+
+
+def test_runs_lists_what_ran_newest_first(command: Command, plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert command("runs").out.startswith("no runs in ")
+    command("run", plan)
+    (only,) = command("runs", "--json").json
+    assert (only["model"], only["target"], only["ranks"], only["status"]) == ("gpt", "local", 2, "done")
+    assert (only["iteration_s"], only["predicted_s"]) == (median([8.0, 12.0, 10.0]), predicted_s())
+    assert only["id"] in command("runs", "--limit", 1).out
+    assert "expected a whole number" in command.refused("runs", "--limit", "0")
+
+
+def test_targets_lists_what_is_declared_and_no_token(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "local" in command("targets").out
+    (tmp_path / "token").write_text("s3cr3t")
+    text = '[c]\nkind = "ray"\naddress = "https://head:8265"\ntoken_file = "token"\n'
+    text += '[d]\nkind = "ray"\naddress = "https://head:8266"\ntoken_env = "T"\n'
+    declared = write(tmp_path, text, "targets.toml")
+    monkeypatch.setenv("T", "s3cr3t")
+    listed = command("targets", "--targets", declared, "--json")
+    assert [(target["name"], target["place"]) for target in listed.json] == [
+        ("local", "this machine"),
+        ("c", "https://head:8265"),
+        ("d", "https://head:8266"),
+    ]
+    shown = command("targets", "--targets", declared)
+    assert "s3cr3t" not in listed.out + shown.out
+
+
+def test_the_progress_of_a_run_is_for_terminals_only() -> None:
+    piped, terminal = io.StringIO(), Terminal()
+    for stream in (piped, terminal):
+        line = RunLine(stream, "local")
+        line(RunProgress("measuring\x1b[2J", 3, 10))
+        line.clear()
+    assert piped.getvalue() == ""
+    assert "local: measuring[2J 3 of 10" in terminal.getvalue()
+    assert "\x1b" not in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r")
+
+
+def test_the_command_itself_never_imports_torch(plan: Path) -> None:
+    """What it starts does: a run takes a while, but an error in a flag does not."""
+    code = (
+        "import sys; from functools import partial; from explorer.runner import local; from explorer.cli import main;"
+        " local.LocalTarget = partial(local.LocalTarget, module='tests.runner.standin_rank',"
+        " launcher='tests.runner.standin_launch');"
+        f" print(main(['run', {str(plan)!r}, '--json']), 'torch' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "0 False"
