@@ -12,14 +12,24 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from explorer.cli import app, compare, listing, plan, run, run_listing, schedule, trace
+from explorer.cli import app, calibrate, compare, listing, plan, run, run_listing, schedule, trace
 from solvers.errors import PlacementError
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 """What a shell expects of a program that ended by Ctrl-C."""
 
-COMMANDS = (app.add, *listing.ADD, trace.add, plan.add, compare.add, *schedule.ADD, run.add, *run_listing.ADD)
+COMMANDS = (
+    app.add,
+    *listing.ADD,
+    trace.add,
+    plan.add,
+    compare.add,
+    *schedule.ADD,
+    run.add,
+    *run_listing.ADD,
+    calibrate.add,
+)
 
 
 class Parser(argparse.ArgumentParser):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from explorer.pins import closest
+from explorer.runner.bundle import RANK_MODULE
 from explorer.runner.outcome import Outcome
 from explorer.runner.request import RunRequest
 from explorer.runner.target_file import LOCAL, LocalSetup, RaySetup, TargetSetup, default_file, read_target_file
@@ -72,14 +73,15 @@ class Targets:
             raise InvalidProblem(f"no target {name!r}{closest(name, self.setups)}; there are: {known} ({declared})")
         return self.setups[name]
 
-    def get(self, name: str) -> Target:
-        """The target itself. Raises InvalidProblem, also where its token is not to be had."""
+    def get(self, name: str, module: str = RANK_MODULE) -> Target:
+        """The target itself. module: what its ranks run. Raises InvalidProblem, also where its token is not to
+        be had."""
         setup = self.setup(name)
         if isinstance(setup, LocalSetup):
             from explorer.runner.local import LocalTarget
 
-            return LocalTarget(setup.name, max_ranks=setup.max_ranks)
-        return _ray(setup, self.environ)
+            return LocalTarget(setup.name, max_ranks=setup.max_ranks, module=module)
+        return _ray(setup, self.environ, module)
 
     def defaults(self, name: str) -> RunRequest:
         """What is asked of a run there unless somebody says otherwise."""
@@ -104,7 +106,7 @@ def load_targets(path: str | None = None, environ: Mapping[str, str] = os.enviro
     return Targets({LOCAL: local, **declared}, environ, str(file))
 
 
-def _ray(setup: RaySetup, environ: Mapping[str, str]) -> Target:
+def _ray(setup: RaySetup, environ: Mapping[str, str], module: str) -> Target:
     from explorer.runner.ray import RayTarget
 
     return RayTarget(
@@ -119,4 +121,5 @@ def _ray(setup: RaySetup, environ: Mapping[str, str]) -> Target:
         installed=setup.installed,
         python=setup.python,
         wait_s=setup.wait_s,
+        module=module,
     )

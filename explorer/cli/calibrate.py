@@ -1,0 +1,152 @@
+"""``calibrate``: a model's operators and the links of a target, measured."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from explorer.cli.command import Commands, add_command, add_json, add_output, print_json, write_text
+from explorer.cli.flags import add_phase, wants_training
+from explorer.cli.run import ENDED, FAILED, add_targets
+from solvers.errors import InvalidProblem, RunError
+
+if TYPE_CHECKING:
+    from explorer.runner.profile import Profile
+    from explorer.runner.request import RunRequest
+    from explorer.runner.targets import Targets
+    from solvers.formats.workload import Workload
+
+DEVICES = 2
+
+
+def add(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "calibrate",
+        run,
+        "measure a model's operators and the links between devices, for `plan --profile`",
+        "placement-explorer calibrate gpt-small --devices 2 -o profile.json",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a demo name or package.module:callable, whose code is run")
+    parser.add_argument(
+        "--devices", type=int, default=DEVICES, metavar="N", help=f"processes that measure at the same time ({DEVICES})"
+    )
+    parser.add_argument(
+        "--samples", type=_counts, default=(), metavar="N,N,...", help="at which numbers of samples (1,2,4,8,16)"
+    )
+    parser.add_argument("--budget", type=float, metavar="S", help="seconds of measuring, about (15)")
+    add_target_flags(parser.add_argument_group("where"))
+    add_phase(parser)
+    add_output(parser, "-o", "--output", what="where to write profile.json")
+    add_json(parser)
+
+
+def add_target_flags(where: argparse._ArgumentGroup) -> None:
+    add_targets(where)
+    where.add_argument(
+        "--target", default="local", metavar="NAME", help="`placement-explorer targets` lists them (local)"
+    )
+    where.add_argument("--backend", choices=("auto", "cpu", "cuda"), help="what ranks compute on (auto)")
+    where.add_argument("--threads", type=int, metavar="N", help="of each rank on a CPU (1)")
+    where.add_argument("--no-pin", action="store_true", help="do not keep each rank to cores of its own")
+    where.add_argument("--time-limit", type=float, metavar="S", help="seconds for all of it (600)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from explorer.cli.progress import working
+    from explorer.loading import load
+    from explorer.runner.calibration import Ended
+    from explorer.runner.profile_json import profile_object, write_profile
+    from explorer.runner.targets import load_targets
+
+    _check_model(args.model)
+    targets = load_targets(args.targets)
+    request = _request(args, targets)
+    targets.get(args.target)  # before the model: a typo should not cost a trace
+    with working(f"tracing {args.model}"):
+        workload = load(args.model, training=wants_training(args), dtype=args.dtype)
+    try:
+        profile = measured(workload, targets, args.target, args.devices, request)
+    except RunError as error:
+        print(f"placement-explorer: error: {error}", file=sys.stderr)
+        return ENDED if isinstance(error, Ended) else FAILED
+    try:
+        if args.json:
+            print_json(profile_object(profile))
+        else:
+            from explorer.cli.calibration_report import print_profile
+
+            print_profile(workload.graph, profile)
+        sys.stdout.flush()
+    finally:  # a reader that left early (| head) must not cost the file
+        if args.output:
+            write_text(args.output, write_profile(profile))
+    if args.output and not args.json:
+        print(f"written    {args.output}")
+    return 0
+
+
+def measured(workload: Workload, targets: Targets, name: str, devices: int, request: RunRequest) -> Profile:
+    """The profile of a model on a target, with a line of progress; Ctrl-C ends it. The bundle is kept only
+    where it failed. Raises RunError or InvalidProblem."""
+    from explorer.cli.progress import stop_on_interrupt
+    from explorer.cli.run_progress import RunLine
+    from explorer.runner.bundle import new_folder
+    from explorer.runner.calibration import MODULE, calibrate_on
+
+    folder = new_folder(f"calibrate-{workload.reference}")
+    line = RunLine(sys.stderr, name)
+    target = targets.get(name, MODULE)
+    with stop_on_interrupt() as stop:
+        try:
+            profile = calibrate_on(
+                target, workload.graph, workload.reference, devices, request, folder, line, stop.is_set
+            )
+        finally:
+            line.clear()
+    shutil.rmtree(folder, ignore_errors=True)
+    return profile
+
+
+def _check_model(model: str) -> None:
+    """Raises InvalidProblem for what holds no code that could be run."""
+    from explorer.loading import check_name
+
+    check_name(model)
+    if os.path.isfile(model) or Path(model).suffix in (".pt2", ".json", ".txt"):
+        raise InvalidProblem(
+            f"{model}: a file holds the graph alone, and only code can be measured; give a demo model or"
+            " package.module:callable"
+        )
+
+
+def _request(args: argparse.Namespace, targets: Targets) -> RunRequest:
+    from explorer.runner.request import Backend
+
+    usual = targets.defaults(args.target)
+    return replace(
+        usual,
+        backend=usual.backend if args.backend is None else Backend(args.backend),
+        threads=usual.threads if args.threads is None else args.threads,
+        pin=usual.pin and not args.no_pin,
+        time_limit_s=usual.time_limit_s if args.time_limit is None else args.time_limit,
+        allow_model=True,  # whoever names the code here wants it run
+        samples=args.samples,
+        budget_s=usual.budget_s if args.budget is None else args.budget,
+    )
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    """ "1,2,8" -> (1, 2, 8)."""
+    parts = text.split(",")
+    if not all(part.strip().isascii() and part.strip().isdigit() and len(part) < 8 for part in parts):
+        raise argparse.ArgumentTypeError(f"expected whole numbers such as 1,2,4,8, found {text[:80]!r}")
+    counts = tuple(sorted({int(part) for part in parts}))
+    if len(counts) < 2 or counts[0] < 1:
+        raise argparse.ArgumentTypeError(f"expected at least two different numbers from 1 up, found {text[:80]!r}")
+    return counts

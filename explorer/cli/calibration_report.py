@@ -1,0 +1,100 @@
+"""A profile for people: what was measured, and how far to trust it."""
+
+from __future__ import annotations
+
+import statistics
+
+from explorer.cli.command import print_table
+from explorer.runner.profile import LinkTimes, Profile
+from explorer.view import text
+from solvers.errors import InvalidProblem
+from solvers.graph import OpGraph
+
+QUIET = 0.02
+
+
+def print_profile(graph: OpGraph, profile: Profile) -> None:
+    """A screenful: seconds at each number of samples, how the operators add up, links, noise."""
+    names = sorted(set(profile.hardware))
+    on = " + ".join(f"{profile.hardware.count(name)} x {name}" for name in names)
+    pinned = ", pinned" if profile.pinned else ""
+    phase = "training" if profile.training else "inference"
+    print(f"{profile.reference}: {text.plural(len(graph), 'operator')} measured on {on}, {profile.dtype}, for {phase}")
+    print(
+        f"ranks      {profile.ranks} at once, {text.plural(profile.threads, 'thread')} each{pinned};"
+        f" {profile.backend}, torch {profile.torch}, {profile.date}"
+    )
+    print()
+    _print_times(graph, profile)
+    print()
+    updates = ", ".join(f"{name} {text.seconds(sum(each.values()))}" for name, each in profile.updates.items() if each)
+    if updates:
+        print(f"updates    {updates} (one step for all parameters)")
+    print(f"steps      {text.seconds(profile.step_overhead_s)} beside its operators, for each forward with backward")
+    for link in profile.links:
+        print(
+            f"link       {link.src} - {link.dst}: {text.seconds(link.latency_s)} +"
+            f" {text.nbytes(link.bandwidth_bytes_per_s)}/s ({_misfit(link)})"
+        )
+    print(f"memory     {', '.join(text.nbytes(size) for size in sorted(set(profile.memory_bytes)))} free for each rank")
+    quiet = "quiet" if profile.noise < QUIET else "not quiet: repeat it when nothing else runs"
+    print(f"noise      {text.percent(profile.noise)} ({quiet})")
+    for note in profile.notes:
+        print(f"note       {note}")
+
+
+def _print_times(graph: OpGraph, profile: Profile) -> None:
+    rows = [["samples", "forward", "backward", "operators", "over whole", "spread", "slow-down", "of roofline"]]
+    for at, whole in enumerate(profile.wholes):
+        operators_s = whole.operators_forward_s + whole.operators_backward_s
+        # Weighted by time: an operator of a microsecond may vary as it likes.
+        spread = sum(times.spread[at] * times.seconds[at] for times in profile.operators)
+        spread /= sum(times.seconds[at] for times in profile.operators) or 1.0
+        ratio = _over_roofline(graph, profile, at)
+        rows.append(
+            [
+                text.count(whole.samples),
+                text.seconds(whole.forward_s),
+                text.seconds(whole.backward_s) if profile.training else text.NOTHING,
+                text.seconds(operators_s),
+                f"{whole.residual:+.1%}",
+                text.percent(spread),
+                text.NOTHING if whole.slowdown is None else f"{whole.slowdown:.2f} x",
+                text.NOTHING if ratio is None else f"{ratio:.2f} x",
+            ]
+        )
+    print_table(rows, right=frozenset(range(8)))
+    print(
+        "operators: their sum, and how far it is over the whole graph without marks; spread: of the median over the"
+        " quiet runs;\nslow-down: all ranks at once over one alone; of roofline: measured over what `plan` estimates"
+        " without a profile"
+    )
+
+
+def _over_roofline(graph: OpGraph, profile: Profile, at: int) -> float | None:
+    """Measured seconds over those estimated for a server CPU of one socket; for GPUs of the catalogue theirs."""
+    from explorer.costs.devices import DEVICES
+    from explorer.costs.roofline import estimate
+
+    hardware = profile.hardware[0].upper()
+    kind = "cpu" if profile.backend != "nccl" else next((k for k in DEVICES if k.split("-")[0] in hardware), None)
+    if kind is None:
+        return None
+    try:
+        table = estimate(graph, [kind])
+    except InvalidProblem:
+        return None
+    seconds = table.at(kind, profile.samples[at])
+    index = graph.index_of()
+    estimated = sum(float(seconds[index[times.name]]) for times in profile.operators)
+    measured = sum(times.seconds[at] for times in profile.operators)
+    return measured / estimated if estimated > 0 else None
+
+
+def _misfit(link: LinkTimes) -> str:
+    """How far the line is from the measurements: the middle one of the relative errors."""
+    errors = [
+        abs(link.latency_s + size / link.bandwidth_bytes_per_s - seconds) / seconds
+        for size, seconds in zip(link.nbytes, link.seconds, strict=True)
+    ]
+    return f"off by {text.percent(statistics.median(errors))} at {len(errors)} sizes to {text.nbytes(link.nbytes[-1])}"

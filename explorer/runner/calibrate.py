@@ -1,0 +1,360 @@
+"""Measures a model's operators and the links between ranks: ``torchrun ... -m explorer.runner.calibrate BUNDLE``.
+
+Every rank runs the whole model of the bundle's plan, all at the same time, as the ranks of a plan do: what
+they take from one another (memory bandwidth, clocks) is in the figures. Rank 0 writes result.json with a
+`Profile`; how the ranks' operators are spread over devices in the plan does not matter.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from explorer.costs.roofline import stated_dtype
+from explorer.runner import rank as ranks_of_a_run
+from explorer.runner.affinity import pin
+from explorer.runner.gather import device_name
+from explorer.runner.link_times import measure_links
+from explorer.runner.machine import OPTIMIZERS
+from explorer.runner.noise import probe
+from explorer.runner.operator_times import Measured, Subject, measure, step_overhead, update_times, whole
+from explorer.runner.outcome import Environment, Outcome, RunStatus
+from explorer.runner.profile import LinkTimes, OperatorTimes, Profile, WholeTimes
+from explorer.runner.program import Program, trace_for_run
+from explorer.runner.request import RunRequest, read_request
+from explorer.runner.result_json import write_outcome
+from explorer.runner.samples import make_samples
+from explorer.runner.telling import tell
+from explorer.runner.weights import Held, hold
+from solvers.errors import RunError
+from solvers.formats.json_text import parse_json
+from solvers.formats.op_graph_json import graph_hash
+from solvers.formats.plan_json import PlanFile, read_plan
+from solvers.graph import OpGraph, Phase
+
+SAMPLES = (1, 2, 4, 8, 16)
+"""Numbers of samples, unless others are asked for."""
+OPERATORS_SHARE = 0.7
+"""Of the budget, for operators; alone, updates and links take the rest."""
+ALONE_REPEATS = 3
+OVER_BUDGET = 1.5
+"""A count that would end later than so many budgets is left out, but never the first two."""
+WORTH_TELLING = 0.05
+
+
+@dataclass(frozen=True)
+class Place:
+    """This rank among the others."""
+
+    rank: int
+    ranks: int
+    device: torch.device
+    pinned: bool
+
+    def mean(self, values: list[float]) -> list[float]:
+        """Of every number, the mean over ranks."""
+        return [total / self.ranks for total in self._reduced(values, dist.ReduceOp.SUM)]
+
+    def largest(self, value: float) -> float:
+        return self._reduced([value], dist.ReduceOp.MAX)[0]
+
+    def _reduced(self, values: list[float], how: Any) -> list[float]:
+        tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(tensor, how)
+        return [float(value) for value in tensor.tolist()]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What was measured at one number of samples, means over ranks."""
+
+    samples: int
+    measured: Measured
+    alone_s: float | None
+
+
+def run(bundle: Path, rank: int) -> None:
+    """Everything one rank does. Raises PlacementError for what a person can mend."""
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    request = read_request(parse_json((bundle / "request.json").read_bytes(), "request.json"))
+    file = read_plan((bundle / "plan.json").read_bytes(), "plan.json")
+    device = ranks_of_a_run.device_for(request, ranks)
+    pinned = False
+    if device.type == "cpu":
+        torch.set_num_threads(request.threads)
+        pinned = request.pin and pin(int(os.environ.get("LOCAL_RANK", "0")), request.threads)
+    else:
+        torch.cuda.set_device(device)
+    place = Place(rank, ranks, device, pinned)
+    tell("connecting")
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=timedelta(seconds=max(60.0, request.time_limit_s)))
+    try:
+        outcome = calibrate(file, request, place)
+        if rank == 0:
+            write_outcome(bundle / "result.json", outcome)
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+    tell("done", 1, 1)
+
+
+def calibrate(file: PlanFile, request: RunRequest, place: Place) -> Outcome:
+    """The outcome, with the same profile on every rank but for links, which rank 0 has."""
+    graph, memory = file.problem.graph, _memory_bytes(place.device)
+    here: list[Any] = [None] * place.ranks
+    mine = {"host": socket.gethostname(), "device": device_name(place.device), "memory": memory}
+    dist.all_gather_object(here, mine)
+    with torch.random.fork_rng(devices=[]):
+        noise = probe(place.device)
+    wanted = request.samples or SAMPLES
+    tell("tracing")
+    program, counts, notes = _traced(file, request, wanted)
+    forwards = range(len(program.folded.groups))
+    names = program.parameters_of(forwards)
+    held = hold(
+        file.reference, names, seed=request.seed, dtype=program.dtype, device=place.device,
+        allow_model=request.allow_model,
+    )  # fmt: skip
+    counted = _measure_counts(file, request, place, program, held, counts, notes)
+    tell("measuring updates")
+    updates = _updates(graph, program, held, place, notes) if graph.trains else {}
+    overhead_s = place.mean([step_overhead(place.device)])[0]
+    hosts = tuple(str(each["host"]) for each in here)
+    links = measure_links(place.rank, hosts, place.device, on_pair=lambda done, of: tell("measuring links", done, of))
+    with torch.random.fork_rng(devices=[]):
+        noise = place.largest(max(noise, probe(place.device)))
+    tell("gathering")
+    profile = _profile(file, request, place, counted, updates, links, overhead_s, noise, here, notes)
+    environment = Environment(
+        hosts, profile.hardware, profile.backend, profile.torch, profile.python, profile.threads, profile.date,
+        profile.pinned,
+    )  # fmt: skip
+    return Outcome(
+        RunStatus.DONE, environment=environment, noise=noise, notes=tuple(notes), profile=profile,
+        rank_devices=tuple(range(place.ranks)),
+    )  # fmt: skip
+
+
+def _traced(file: PlanFile, request: RunRequest, wanted: tuple[int, ...]) -> tuple[Program, tuple[int, ...], list[str]]:
+    """The model at as many of the counts as it can be traced for: some cannot take a single sample."""
+    notes: list[str] = []
+
+    def trace(counts: tuple[int, ...]) -> Program:
+        return trace_for_run(
+            file.reference, training=file.problem.graph.trains, dtype=None, graph=file.problem.graph, samples=counts,
+            allow_model=request.allow_model,
+        )  # fmt: skip
+
+    try:
+        return trace(wanted), wanted, notes
+    except RunError as error:
+        if wanted[0] != 1 or len(wanted) < 3:
+            raise
+        notes.append(f"a single sample was left out: {error}"[:300])
+        return trace(wanted[1:]), wanted[1:], notes
+
+
+def _measure_counts(
+    file: PlanFile,
+    request: RunRequest,
+    place: Place,
+    program: Program,
+    held: Held,
+    counts: tuple[int, ...],
+    notes: list[str],
+) -> list[Counted]:
+    graph, forwards = file.problem.graph, range(len(program.folded.groups))
+    group_of = {
+        program.captured.nodes[member].name: group
+        for group, members in enumerate(program.folded.groups)
+        for member in members
+    }
+    found: list[Counted] = []
+    slot_s = request.budget_s * OPERATORS_SHARE / len(counts)
+    began = time.perf_counter()
+    for number, samples in enumerate(counts):
+        tell("measuring", number, len(counts))
+        segment = program.segment(forwards, samples, held)
+        given = make_samples(
+            file.reference, samples, seed=request.seed, dtype=program.dtype, device=place.device,
+            allow_model=request.allow_model,
+        )  # fmt: skip
+        subject = Subject(
+            graph=graph,
+            module=segment.module,
+            inputs=tuple(given[one.position] for one in segment.inputs),
+            owner={
+                node.name: group_of[node.meta["call"]]
+                for node in segment.module.graph.nodes
+                if node.meta.get("call") in group_of
+            },
+            samples=samples,
+            device=place.device,
+        )
+        try:
+            once = sum(whole(subject))
+        except (RuntimeError, ValueError) as error:
+            if isinstance(error, torch.OutOfMemoryError) or found:
+                raise
+            notes.append(f"{samples} samples were left out: {(str(error).splitlines() or [''])[0]}"[:300])
+            continue
+        if len(found) >= 2 and not _in_time(request, place, began, once):
+            left_out = ", ".join(map(str, counts[number:]))
+            notes.append(f"{left_out} samples were left out: the budget of {request.budget_s:g} s was used up")
+            break
+        found.append(_measure_count(subject, place, slot_s))
+    if len(found) < 2:
+        raise RunError(
+            f"{file.reference}: could be measured at {len(found)} of the numbers of samples {list(counts)}; at least"
+            " two are needed, ask for others (--samples)"
+        )
+    return found
+
+
+def _in_time(request: RunRequest, place: Place, began: float, once_s: float) -> bool:
+    """Whether the next count is likely to end in time; all ranks say the same."""
+    takes = 4 * 2 * once_s + (ALONE_REPEATS + 4) * once_s
+    return place.largest(time.perf_counter() - began + takes) <= request.budget_s * OVER_BUDGET
+
+
+def _measure_count(subject: Subject, place: Place, slot_s: float) -> Counted:
+    alone_s = None
+    if place.ranks > 1:
+        alone_s = min(sum(whole(subject)) for _ in range(ALONE_REPEATS)) if place.rank == 0 else 0.0
+        dist.barrier()
+        alone_s = place.largest(alone_s)
+    dist.barrier()
+    mine = measure(subject, slot_s)
+    count = len(subject.graph)
+    means = place.mean([*mine.seconds, *mine.spread, mine.forward_s, mine.backward_s, mine.unclaimed_s, mine.apart])
+    forward_s, backward_s, unclaimed_s, apart = means[2 * count :]
+    measured = Measured(
+        means[:count], means[count : 2 * count], forward_s, backward_s, mine.repetitions, unclaimed_s, apart
+    )
+    return Counted(subject.samples, measured, alone_s)
+
+
+def _updates(
+    graph: OpGraph, program: Program, held: Held, place: Place, notes: list[str]
+) -> dict[str, dict[str, float]]:
+    of_operator = {
+        operator.name: [
+            held.parameters[name]
+            for name in program.owned_by((operator.forward_of,))
+            if held.parameters[name].requires_grad
+        ]
+        for operator in graph.operators
+        if operator.phase is Phase.UPDATE and operator.forward_of is not None
+    }
+    found: dict[str, dict[str, float]] = {}
+    for name, kind in OPTIMIZERS.items():
+        try:
+            dist.barrier()
+            seconds = update_times(of_operator, lambda held, kind=kind: kind(held, lr=0.0), place.device)  # type: ignore[misc]
+        except RuntimeError as error:
+            notes.append(f"{name} was left out: {(str(error).splitlines() or [''])[0]}"[:300])
+            continue
+        found[name] = dict(zip(seconds, place.mean(list(seconds.values())), strict=True)) if seconds else {}
+    return found
+
+
+def _profile(
+    file: PlanFile,
+    request: RunRequest,
+    place: Place,
+    counted: list[Counted],
+    updates: dict[str, dict[str, float]],
+    links: tuple[LinkTimes, ...],
+    overhead_s: float,
+    noise: float,
+    here: list[Any],
+    notes: list[str],
+) -> Profile:
+    graph = file.problem.graph
+    notes += _remarks(counted)
+    return Profile(
+        reference=file.reference,
+        graph_sha256=graph_hash(graph),
+        training=graph.trains,
+        dtype=stated_dtype(graph) or "fp32",
+        hardware=tuple(str(each["device"]) for each in here),
+        hosts=tuple(str(each["host"]) for each in here),
+        backend=str(dist.get_backend()),
+        torch=str(torch.__version__),
+        python=platform.python_version(),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        threads=request.threads,
+        pinned=place.pinned,
+        samples=tuple(each.samples for each in counted),
+        operators=tuple(
+            OperatorTimes(
+                operator.name,
+                tuple(each.measured.seconds[position] for each in counted),
+                tuple(each.measured.spread[position] for each in counted),
+            )
+            for position, operator in enumerate(graph.operators)
+            if operator.phase is not Phase.UPDATE
+        ),
+        updates=updates,
+        wholes=tuple(
+            WholeTimes(
+                each.samples,
+                each.measured.forward_s,
+                each.measured.backward_s,
+                each.measured.total(graph, forward=True),
+                each.measured.total(graph, forward=False),
+                each.alone_s,
+            )
+            for each in counted
+        ),
+        links=links,
+        step_overhead_s=overhead_s,
+        noise=noise,
+        memory_bytes=tuple(float(each["memory"]) for each in here),
+        notes=tuple(notes),
+    )
+
+
+def _remarks(counted: list[Counted]) -> list[str]:
+    last = counted[-1].measured
+    remarks = []
+    if last.apart > 1 + WORTH_TELLING:
+        remarks.append(
+            f"gradients of inputs and of parameters one after the other took {last.apart - 1:.0%} longer than in one"
+            " go; plans that compute them apart (zero-bubble) are predicted as if in one go"
+        )
+    whole_s = last.forward_s + last.backward_s
+    if whole_s > 0 and last.unclaimed_s > WORTH_TELLING * whole_s:
+        remarks.append(
+            f"{last.unclaimed_s / whole_s:.0%} of the time went into gradients that no operator of the graph stands for"
+        )
+    return remarks
+
+
+def _memory_bytes(device: torch.device) -> float:
+    """What this rank could use now: what is free on its GPU, or its share of what is on the host."""
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    shared_by = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    try:
+        found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    pages = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return (float(found[1]) * 1024 if found else pages) / shared_by
+
+
+if __name__ == "__main__":
+    sys.exit(ranks_of_a_run.main(work=run))
