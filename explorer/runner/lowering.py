@@ -17,10 +17,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from explorer.runner.channels import channels_of, gradients_of
-from explorer.runner.script import Script, Step
-from explorer.runner.segments import lay_out
+from explorer.runner.script import Do, Script, Step
+from explorer.runner.segments import Layout, lay_out
 from explorer.runner.waits import Waits
 from solvers.errors import InvalidPlan
+from solvers.graph import Phase
 from solvers.plan import Plan
 from solvers.problem import Problem
 
@@ -37,12 +38,44 @@ def make_script(problem: Problem, plan: Plan, gradients: Sequence[frozenset[int]
     if graph.trains:
         sends = gradients_of(graph) if gradients is None else gradients
     layout = lay_out(problem, plan, sends)
-    channels = channels_of(graph, layout.segments, sends, problem.mini_batch, by_operator=layout.by_operator)
+    late: frozenset[int] = frozenset()
+    try:
+        script = _ordered(problem, plan, layout, sends)
+    except InvalidPlan:
+        late = _late(problem, layout, sends)
+        if not late:
+            raise
+        layout = lay_out(problem, plan, sends, at_weights=late)
+        script = _ordered(problem, plan, layout, sends)
+    if layout.loose:  # now that there is an order, neighbours in it can be joined
+        ran = dict(zip(script.devices, script.steps, strict=True))
+        layout = lay_out(problem, plan, sends, at_weights=late, ran=(layout, ran))
+        script = _ordered(problem, plan, layout, sends)
+    return script
+
+
+def _ordered(problem: Problem, plan: Plan, layout: Layout, gradients: Sequence[frozenset[int]]) -> Script:
+    graph = problem.graph
+    channels = channels_of(graph, layout.segments, gradients, problem.mini_batch, by_operator=layout.by_operator)
     devices = plan.devices_used()
-    waits = Waits(problem, layout, channels, devices)
     loose = frozenset(rank for rank, device in enumerate(devices) if device in layout.loose)
-    steps = _Simulation(waits, loose).run()
+    steps = _Simulation(Waits(problem, layout, channels, devices), loose).run()
     return Script(layout.segments, channels, devices, steps, problem.mini_batch, graph.trains)
+
+
+def _late(problem: Problem, layout: Layout, gradients: Sequence[frozenset[int]]) -> frozenset[int]:
+    """Segments with gradients apart, some of which come from elsewhere and go to parameters alone: the plan may
+    mean to make those of inputs before they arrive, which a segment, called once for all inputs, cannot."""
+    operators = problem.graph.operators
+    with_inputs = {o.forward_of for o in operators if o.phase is Phase.BACKWARD_INPUT}
+    apart = {step.index for steps in layout.order for step in steps if step.do is Do.BACKWARD_WEIGHT}
+    channels = channels_of(problem.graph, layout.segments, gradients, problem.mini_batch)
+    return frozenset(
+        channel.source
+        for channel in channels
+        for t, flows in zip(channel.tensors, channel.gradient, strict=True)
+        if flows and channel.source in apart and problem.graph.tensors[t].producer not in with_inputs
+    )
 
 
 def text(script: Script) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explorer.runner.channels import routes
@@ -50,14 +50,23 @@ class _Item:
     micro_batch: int
 
 
-def lay_out(problem: Problem, plan: Plan, gradients: Sequence[frozenset[int]]) -> Layout:
+def lay_out(
+    problem: Problem,
+    plan: Plan,
+    gradients: Sequence[frozenset[int]],
+    *,
+    at_weights: frozenset[int] = frozenset(),
+    ran: tuple[Layout, Mapping[int, Sequence[Step]]] | None = None,
+) -> Layout:
     """The segments of a plan.
 
     A stage is a segment. In one unsplit pass of single operators (`solvers.units.unroll`) every forward
     operator with its mirrors is a unit of its own, and neighbours in the order of a device are joined where
     nothing is lost by it (`_joined`). Gradients of inputs (I) and of parameters (W) that follow one
     another directly, or without the other, are one backward step (B); a stage that recomputes does all its
-    backward at its I. Raises InvalidPlan if the order is incomplete, RunError if a stage cannot be run.
+    backward at its I, a segment of ``at_weights`` at its W. ran: an earlier layout, and the steps of its loose
+    devices as they came, which are an order now. Raises InvalidPlan if the order is incomplete, RunError if a
+    stage cannot be run.
     """
     unroll(problem, plan, problem.objective)  # says what is missing or repeated
     _refuse(problem, plan)
@@ -68,11 +77,29 @@ def lay_out(problem: Problem, plan: Plan, gradients: Sequence[frozenset[int]]) -
     loose = frozenset(
         d for d, device in enumerate(problem.cluster.devices) if device.concurrency is None or (calls and device.is_cpu)
     )
+    if ran is not None:
+        before, steps = ran
+        for device in loose:
+            items[device] = _as_ran(items[device], atoms, before, steps.get(device, ()))
+        loose = frozenset()
     groups = _joined(problem, atoms, items, loose, gradients)
     segment_of = {atom: segment for segment, group in enumerate(groups) for atom in group}
-    segments = tuple(_segment(problem, [atoms[a] for a in group]) for group in groups)
-    order = tuple(tuple(_steps(mine, segment_of, segments)) for mine in items)
+    segments = tuple(_segment([atoms[a] for a in group]) for group in groups)
+    order = tuple(tuple(_steps(mine, segment_of, segments, at_weights)) for mine in items)
     return Layout(segments, order, loose, any(atom.single for atom in atoms))
+
+
+def _as_ran(items: list[_Item], atoms: Sequence[_Atom], before: Layout, steps: Sequence[Step]) -> list[_Item]:
+    """The items of a device in the order in which an earlier layout of them ran."""
+    place = {step: position for position, step in enumerate(steps)}
+    segment_of = {(stage, o): i for i, s in enumerate(before.segments) for stage in s.stages for o in s.operators}
+
+    def when(item: _Item) -> int:
+        segment = segment_of[atoms[item.atom].stage, atoms[item.atom].operators[0]]
+        own = Step(segment, Do(item.kind), item.micro_batch)
+        return place[own] if own in place else place[Step(segment, Do.BACKWARD, item.micro_batch)]
+
+    return sorted(items, key=when)
 
 
 def _refuse(problem: Problem, plan: Plan) -> None:
@@ -141,7 +168,7 @@ def _inputs_first(items: list[_Item]) -> list[_Item]:
     return items
 
 
-def _segment(problem: Problem, atoms: list[_Atom]) -> Segment:
+def _segment(atoms: list[_Atom]) -> Segment:
     first = atoms[0]
     return Segment(
         tuple(o for atom in atoms for o in atom.operators),
@@ -152,7 +179,9 @@ def _segment(problem: Problem, atoms: list[_Atom]) -> Segment:
     )
 
 
-def _steps(items: list[_Item], segment_of: dict[int, int], segments: Sequence[Segment]) -> list[Step]:
+def _steps(
+    items: list[_Item], segment_of: dict[int, int], segments: Sequence[Segment], at_weights: frozenset[int]
+) -> list[Step]:
     """What a device computes, segment by segment; see `lay_out` for backward steps."""
     before_update = [item for item in items if item.kind != "U"]
     backward: dict[tuple[int, int], dict[str, list[int]]] = defaultdict(lambda: {"I": [], "W": []})
@@ -163,7 +192,7 @@ def _steps(items: list[_Item], segment_of: dict[int, int], segments: Sequence[Se
     for key, at in backward.items():
         every = at["I"] + at["W"]
         together = max(every) - min(every) + 1 == len(every)
-        if together or not at["I"] or not at["W"] or segments[key[0]].recompute:
+        if together or not at["I"] or not at["W"] or segments[key[0]].recompute or key[0] in at_weights:
             whole.add(key)
     last_update = {segment_of[item.atom]: item for item in items if item.kind == "U"}
     steps: dict[Step, None] = {}
@@ -173,6 +202,8 @@ def _steps(items: list[_Item], segment_of: dict[int, int], segments: Sequence[Se
             if item is last_update[segment]:
                 steps.setdefault(Step(segment, Do.UPDATE))
         elif item.kind in "IW" and (segment, item.micro_batch) in whole:
+            if item.kind == "I" and segment in at_weights and backward[segment, item.micro_batch]["W"]:
+                continue
             steps.setdefault(Step(segment, Do.BACKWARD, item.micro_batch))
         else:
             steps.setdefault(Step(segment, Do(item.kind), item.micro_batch))
