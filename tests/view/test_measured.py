@@ -1,0 +1,263 @@
+"""What the page shows of a run: bars over bars, errors as colours, and a statement that adds up."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from explorer.measured import compare_run, comparison_object
+from explorer.runner.outcome import Agreement, Environment
+from explorer.view import errors, measured_gantt, measured_panel
+from explorer.view.elements import expanded_to, graph_view
+from explorer.view.palette import SURFACES, THEMES, contrast
+from explorer.view.skeleton import skeleton
+from solvers.graph import Phase
+from solvers.simulate import simulate
+from tests.measured_runs import run_of, slowed
+from tests.view.small import chain_problem, chain_workload, even_plan
+
+NAMES = ["GPU 0", "GPU 1", "GPU 2", "GPU 3"]
+PROBLEM = chain_problem()
+PLAN = even_plan(PROBLEM)
+SLOW = {(1, o): 2.0 for o in PLAN.stages[1].operators} | {
+    (2, o): 0.5 for o in PLAN.stages[2].operators if PROBLEM.graph.operators[o].phase is Phase.FORWARD
+}
+"""Stage 1 takes twice as long, the forward of stage 2 half as long."""
+SLOWED = slowed(PROBLEM, SLOW, {(0, 1): 3.0})
+PEAKS = simulate(PROBLEM, PLAN).peak_bytes()
+RUN = replace(
+    run_of(SLOWED, PLAN, more_s=1e-3),
+    peak_bytes=tuple(peak * more for peak, more in zip(PEAKS, (1.0, 1.1, 1.0), strict=False)),
+    noise=0.012,
+    agreement=Agreement(1e-12, 3e-10, 0.0, "blocks.0.weight", "float64"),
+    environment=Environment(("h",) * 4, ("Xeon",) * 4, "gloo", "2.13.0", "3.11", 1, "2026-11-21", True),
+)
+WAITING = replace(
+    RUN,
+    actions=tuple(replace(a, wait_s=1e-4) if a.action == "1F0" else a for a in RUN.actions),
+)
+COMPARISON = comparison_object(compare_run(PROBLEM, PLAN, WAITING))
+SKELETON = skeleton(chain_workload())
+
+
+def traces(figure: dict, lane: str) -> list[dict]:
+    return [trace for trace in figure["data"] if trace["meta"] == lane]
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_predicted_bars_lie_above_measured_ones_on_one_time_axis(theme):
+    drawn = measured_gantt.figure(COMPARISON, NAMES, theme)
+    predicted, measured = (traces(drawn, lane) for lane in ("predicted", "measured"))
+    assert sum(len(t["x"]) for t in predicted) == sum(len(t["x"]) for t in measured) == 4 * 2 * 8
+    assert {round(y % 1, 2) for t in predicted for y in t["y"]} == {0.8}
+    assert {round(y % 1, 2) for t in measured for y in t["y"]} == {0.2}
+    ends = [base + x for t in measured for base, x in zip(t["base"], t["x"], strict=True)]
+    assert max(ends) == pytest.approx((COMPARISON["drawn_s"] - 1e-3) * 1e3, abs=1e-4)  # in ms
+    assert drawn["layout"]["xaxis"]["range"][1] == pytest.approx(COMPARISON["drawn_s"] * 1e3 * 1.005)
+    assert len(drawn["layout"]["yaxis"]["ticktext"]) == 4
+    json.dumps(drawn, allow_nan=False)
+
+
+def test_lanes_of_one_device_do_not_overlap():
+    assert 2 * measured_gantt.LANE_OFFSET >= measured_gantt.LANE_HEIGHT
+    assert measured_gantt.LANE_OFFSET + measured_gantt.LANE_HEIGHT / 2 < 0.5
+
+
+def test_a_dashed_line_marks_where_the_prediction_ends():
+    layout = measured_gantt.figure(COMPARISON, NAMES, "light")["layout"]
+    assert layout["annotations"][0]["text"].startswith("predicted end ")
+    assert layout["annotations"][0]["x"] == pytest.approx(COMPARISON["predicted_s"] * 1e3)
+    fed = measured_gantt.figure(COMPARISON, NAMES, "light", fed=True)["layout"]
+    assert fed["annotations"][0]["text"].startswith("fed end ")
+
+
+def test_a_measured_bar_says_what_was_predicted_and_the_other_way_round():
+    drawn = measured_gantt.figure(COMPARISON, NAMES, "light")
+    by_name = {trace["name"]: trace for trace in drawn["data"]}
+    assert "measured 9.6 ms · predicted 4.8 ms (+100 %)" in by_name["GPU 1 forward, measured"]["hovertext"][0]
+    assert "waited 100 µs before" in by_name["GPU 1 forward, measured"]["hovertext"][0]
+    assert "as predicted" in by_name["GPU 0 forward, measured"]["hovertext"][0]
+    above = by_name["GPU 1 forward, predicted"]["hovertext"][0]
+    assert re.search(r"predicted 4\.8 ms · measured 9\.6 ms", above)
+
+
+def test_waiting_is_drawn_just_before_the_action_that_waited():
+    drawn = measured_gantt.figure(COMPARISON, NAMES, "dark")
+    (wait,) = traces(drawn, "wait")
+    bars = COMPARISON["bars"]["measured"]
+    (bar,) = wait["customdata"]
+    assert (bars["device"][bar], bars["kind"][bar], bars["micro_batch"][bar]) == (1, "F", 0)
+    assert wait["base"][0] + wait["x"][0] == pytest.approx(bars["start_s"][bar] * 1e3, abs=1e-5)
+    assert wait["marker"]["pattern"]["shape"] == "/"
+
+
+def test_a_filter_keeps_only_the_rows_asked_for():
+    drawn = measured_gantt.figure(COMPARISON, NAMES, "light", shown=[2])
+    assert {trace["name"][:5] for trace in drawn["data"]} == {"GPU 2"}
+    assert {round(y) for trace in drawn["data"] for y in trace["y"]} == {0}
+
+
+def test_the_table_twin_tells_both_times():
+    rows = measured_gantt.table(COMPARISON, NAMES, limit=2)
+    assert len(rows) == 2
+    assert rows[0]["what"] == "forward, segment 0, micro-batch 0"
+    assert rows[0]["off"] == "as predicted"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "name"),
+    [(1.0, "error8"), (1.05, "error8"), (2.0, "error12"), (4.0, "error16"), (9.0, "error16"), (0.5, "error4"),
+     (0.25, "error0"), (0.01, "error0"), (0.0, "error0"), (math.inf, "error16"), (None, errors.NONE),
+     (math.nan, errors.NONE)],
+)  # fmt: skip
+def test_a_ratio_has_a_class_on_a_logarithmic_scale(ratio, name):
+    assert errors.class_of(ratio) == name
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_shade_can_be_read_and_told_from_its_opposite(theme):
+    found = {shade["class"]: shade for shade in errors.shades(theme)}
+    assert len(found) == errors.SHADES + 1
+    for shade in found.values():
+        assert contrast(shade["text"], shade["fill"]) >= 4.0
+        assert shade["border"] != shade["fill"]
+    ends = found["error0"]["fill"], found["error16"]["fill"]
+    for end in ends:
+        assert contrast(end, found["error8"]["fill"]) >= 2.5
+    fast, slow = (tuple(int(end[i : i + 2], 16) for i in (1, 3, 5)) for end in ends)
+    assert fast[2] > fast[0]  # blue
+    assert slow[0] > slow[2]  # orange
+    fills = [shade["fill"] for shade in errors.shades(theme)[:-1]]
+    assert len(set(fills)) == errors.SHADES
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_middle_is_the_quietest_shade_on_its_page(theme):
+    ground = SURFACES[theme].background
+    *scale, none = errors.shades(theme)
+    assert min(scale, key=lambda shade: contrast(shade["fill"], ground))["class"] == "error8"
+    assert none["border_style"] == "dashed"
+    assert {shade["border_style"] for shade in scale} == {"solid"}
+
+
+def test_the_legend_names_whole_octaves():
+    told = errors.legend("light")
+    assert [stop["label"] for stop in told["stops"] if stop["label"]] == ["¼×", "½×", "1×", "2×", "4×"]
+    assert len(told["stops"]) == errors.SHADES
+    assert told["none"]["label"] == "no measurement"
+
+
+def test_boxes_have_the_error_of_their_operators_together():
+    view = graph_view(SKELETON, expanded_to(SKELETON, 2))
+    told = errors.box_errors(view, COMPARISON)
+    by_label = {view.labels[name]: told["classes"][name] for name in view.boxes}
+    # Blocks 0 and 1 are on GPU 0, 2 and 3 on GPU 1; forward of 4 and 5 is halved: 0.5 x 1/3 + 1 x 2/3.
+    assert by_label["blocks.0"] == "error8"
+    assert by_label["blocks.2"] == errors.class_of(2.0)
+    assert by_label["blocks.4"] == errors.class_of(5 / 6)
+    assert told["labels"][next(n for n in view.boxes if view.labels[n] == "blocks.2")] == "2×"
+    assert set(told["titles"]) == set(view.boxes)
+
+
+def test_a_box_without_a_measurement_is_grey():
+    view = graph_view(SKELETON, expanded_to(SKELETON, 2))
+    unknown = {**COMPARISON, "operators": [None] * len(COMPARISON["operators"])}
+    told = errors.box_errors(view, unknown)
+    assert set(told["classes"].values()) == {errors.NONE}
+    assert told["labels"] == {}
+    assert errors.table(view, SKELETON, unknown) == []
+
+
+def test_the_worst_box_comes_first_in_the_table():
+    view = graph_view(SKELETON, expanded_to(SKELETON, 2))
+    rows = errors.table(view, SKELETON, COMPARISON)
+    assert [row["name"] for row in rows[:2]] == ["blocks.2", "blocks.3"]
+    assert rows[0]["ratio"] == "2×"
+    assert rows[0]["how"] == "from its segment"
+
+
+def made(measured_s: float, predicted_s: float, *parts_s: float) -> dict:
+    """A comparison object of nothing but the headline's figures."""
+    parts = dict(zip(("operators", "links", "schedule"), parts_s, strict=True))
+    return {
+        "measured_s": measured_s,
+        "predicted_s": predicted_s,
+        "errors": {key: {"s": s, "share": s / measured_s} for key, s in parts.items()},
+    }
+
+
+def test_the_statement_adds_up():
+    assert (
+        measured_panel.statement(made(0.112, 0.098, 0.009, 0.001, 0.004))
+        == "Measured 112 ms, predicted 98 ms: operators +9 ms, links +1 ms, schedule +4 ms"
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_statement_adds_up_whatever_is_rounded(seed):
+    import random
+
+    rng = random.Random(seed)
+    predicted = rng.uniform(1e-4, 100)
+    parts = [rng.uniform(-0.3, 0.5) * predicted for _ in range(3)]
+    told = measured_panel.statement(made(predicted + sum(parts), predicted, *parts))
+    numbers = [float(n.replace("−", "-").replace(",", "")) for n in re.findall(r"[−+]?[\d.,]*\d", told)]
+    assert numbers[0] == pytest.approx(sum(numbers[1:]), abs=1e-9)
+    assert len(set(re.findall(r" (s|ms|µs|ns)\b", told))) == 1
+
+
+def test_the_panel_tells_everything_as_text():
+    told = measured_panel.panel(COMPARISON, NAMES)
+    json.dumps(told, allow_nan=False)
+    assert told["statement"].startswith("Measured ")
+    assert [part["key"] for part in told["parts"]] == ["operators", "links", "schedule"]
+    assert sum(part["width"] for part in told["parts"]) == pytest.approx(1)
+    assert told["agreement"] == {
+        "text": "Agrees with the whole model in one process: loss 1e-12, gradients 3e-10, parameters 0 (float64)",
+        "tone": "good",
+    }
+    assert told["noise"]["text"] == "Quiet machine: a fixed piece of work varied by 1.2 %"
+    assert told["where"] == "4 ranks on Xeon (1 host), gloo, torch 2.13.0, 1 thread each, pinned"
+    assert [row["device"] for row in told["memory"]] == NAMES
+    assert [row["off"] for row in told["memory"]] == ["as predicted", "+10 %", "as predicted", "–"]
+    assert told["busy"][1]["off"] == "+100 %"
+    assert told["busy"][1]["waited"] == "100 µs"
+    assert ("GPU 0 → GPU 1", "3×") in [(row["link"], row["ratio"]) for row in told["links"]]
+    for columns, rows in (
+        (measured_panel.MEMORY, "memory"),
+        (measured_panel.BUSY, "busy"),
+        (measured_panel.LINKS, "links"),
+    ):
+        assert {key for key, _ in columns} == set(told[rows][0])
+
+
+@pytest.mark.parametrize(
+    ("gradient", "dtype", "tone"),
+    [(2e-9, "float64", "bad"), (1e-6, "float32", "good"), (1e-4, "float32", "bad"), (1e-2, "bfloat16", "good"),
+     (None, "float32", "bad")],
+)  # fmt: skip
+def test_agreement_depends_on_the_dtype(gradient, dtype, tone):
+    given = {"loss": 0.0, "gradient": gradient, "parameter": 0.0, "worst": "w", "dtype": dtype}
+    told = measured_panel.agreement(given)
+    assert told["tone"] == tone
+    assert ("worst in w" in told["text"]) is (tone == "bad")
+
+
+def test_a_run_that_was_not_verified_says_nothing_of_agreement():
+    assert measured_panel.agreement(None) is None
+
+
+def test_history_has_a_row_a_run_also_where_it_failed():
+    well = {"when": "12:00", "target": "local", "plan": "gpt", "status": "done", "reason": "", "comparison": COMPARISON}
+    ill = {"when": "12:01", "target": "ray", "status": "failed", "reason": "rank 1 was killed", "comparison": None}
+    runs = [well, {**well, **ill}]
+    done, failed = measured_panel.history_rows(runs)
+    assert set(done) == set(failed) == {key for key, _ in measured_panel.HISTORY}
+    assert done["noise"] == "quiet"
+    assert done["operators"].startswith("+")
+    assert failed["measured"] == "failed: rank 1 was killed"
+    assert failed["predicted"] == "–"
