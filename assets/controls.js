@@ -287,6 +287,7 @@
       const name = tab ? tab.textContent.toLowerCase() : "";
       if (name === "devices" || name === "compare" || name === "run") shown.push(name);
       if (name === "search") shown.push("log");
+      document.body.dataset.tab = name;
       ex.send({ type: "open", shown: shown });
     }, 0);
   };

@@ -71,7 +71,8 @@
       press("gantt-which", times);
       ex.send({ type: "view", times: times });
     });
-    onChoice("graph-colour", function (colour) {
+    document.getElementById("graph-colour").addEventListener("click", function (event) {
+      const colour = event.currentTarget.getAttribute("aria-pressed") === "true" ? "devices" : "errors";
       ex.runs.colour(colour);
       ex.send({ type: "view", colour: colour });
     });

@@ -20,6 +20,8 @@
     document.body.dataset.run = message.state;
     measured = message.measured;
     for (const id of ["gantt-which", "graph-colour"]) document.getElementById(id).hidden = !measured;
+    document.getElementById("run-replan").hidden = !message.can_replan;
+    document.body.classList.toggle("overlaid", measured && message.times !== "predicted");
     ex.looks.press("gantt-which", message.times);
     colour(message.colour);
     if (message.elapsed_s !== undefined) clock = performance.now() - message.elapsed_s * 1000;
@@ -27,7 +29,7 @@
 
   function colour(wanted) {
     const errors = measured && wanted === "errors";
-    ex.looks.press("graph-colour", wanted);
+    document.getElementById("graph-colour").setAttribute("aria-pressed", String(errors));
     document.getElementById("error-legend").hidden = !errors;
     document.querySelector(".graph-card").classList.toggle("by-errors", errors);
     ex.graph.colourBy(errors);

@@ -13,7 +13,8 @@ from explorer.held_plans import hold
 from explorer.jobs import CompareRequest, SolveRequest
 from explorer.loading import load
 from explorer.problems import make_problem
-from explorer.run_kinds import prepare_job, replan_job, run_job, show_run_job
+from explorer.replan_kind import replan_job
+from explorer.run_kinds import prepare_job, run_job, show_run_job
 from explorer.settings import Settings
 from explorer.telling import REDRAW_S, Telling
 from explorer.view import events

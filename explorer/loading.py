@@ -48,7 +48,7 @@ def load(model: str, *, training: bool = True, dtype: torch.dtype | str | None =
         from explorer.tracing import trace_demo
 
         return trace_demo(model, training=training, dtype=dtype)
-    if _is_callable(model):
+    if is_callable(model):
         return load_callable(model, training=training, dtype=dtype)
     workload = load_file(model, training=training)
     if isinstance(dtype, str):
@@ -74,7 +74,7 @@ def _check_dtype(workload: Workload, path: str, asked: str) -> None:
 def check_name(model: str) -> None:
     """Raises InvalidProblem, with the closest demo name, if ``model`` can be none of the three."""
     is_path = os.path.exists(model) or os.sep in model or bool(Path(model).suffix)
-    if model not in MODELS and not _is_callable(model) and not is_path:
+    if model not in MODELS and not is_callable(model) and not is_path:
         raise InvalidProblem(
             f"there is no demo model or file {model!r}{closest(model, MODELS)} (`placement-explorer models` lists"
             " them; a module of yours is package.module:callable)"
@@ -198,7 +198,7 @@ def _load_zip(path: str, training: bool) -> Workload:
     return replace(load_pt2(path, training=training), reference=path)
 
 
-def _is_callable(model: str) -> bool:
+def is_callable(model: str) -> bool:
     module, separator, attribute = model.partition(":")
     return bool(separator) and attribute.isidentifier() and all(part.isidentifier() for part in module.split("."))
 

@@ -20,7 +20,7 @@ _PLANNER = re.compile(rb'"planner":\s*"([A-Za-z0-9:=,._-]{1,80})"')
 
 def past_runs(model: str, most: int = MOST) -> list[PastRun]:
     """The newest ``most`` runs of a model, the newest first."""
-    found = [run for run in history.past_runs() if run.model == model][:most]
+    found = [run for run in history.past_runs() if run.model == model and "-calibrate-" not in run.id][:most]
     return [
         PastRun(
             run.id,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from explorer.held_plans import packed_text, text_of, unpacked_text
-from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.run_requests import PrepareRequest, RunPlanRequest, ShowRunRequest
 from explorer.runner.bundle import (
     About,
     Bundle,
@@ -24,6 +24,7 @@ from explorer.runner.bundle import (
     read_result,
     write_bundle,
 )
+from explorer.runner.checks import Level, check
 from explorer.runner.history import find_run
 from explorer.runner.outcome import Outcome, RunStatus
 from explorer.runner.request import RunRequest
@@ -46,7 +47,7 @@ LOG_LINES = 200
 
 
 @dataclass
-class _Teller:
+class Teller:
     """Passes on the progress of a run, not too often; what it says is cleaned first."""
 
     emit: Emit
@@ -64,11 +65,14 @@ class _Teller:
             self.phase, self.told_at, self.lines = progress.phase, now, []
 
 
-def prepare_job(request: PrepareRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+def prepare_job(
+    request: PrepareRequest, emit: Emit, should_stop: Callable[[], bool], targets: Targets | None = None
+) -> None:
     """Fetch a plan's file, and check it as a launch would."""
     packed = request.text if request.text is not None else text_of(request.held)
     file = read_plan(unpacked_text(packed))
-    ranks, refused, warnings = checked(file, request.target)
+    targets = targets or load_targets()
+    ranks, refused, warnings = checked(file, targets.setup(request.target).max_ranks)
     emit(run_events.prepared(request.held, request.target, file.reference, packed, ranks, refused, warnings))
 
 
@@ -83,12 +87,12 @@ def run_job(
     asked = replace(
         targets.defaults(request.target), steps=request.steps, verify=request.verify, allow_model=request.allow_model
     )
-    bundle = write_bundle(new_folder(file.reference), text, asked, request.target, predicted_s=predicted_s(file))
-    ranks, refused, _ = checked(file, request.target)
+    ranks, refused, _ = checked(file, targets.setup(request.target).max_ranks)
     if refused:
         raise RunError(refused[0])
+    bundle = write_bundle(new_folder(file.reference), text, asked, request.target, predicted_s=predicted_s(file))
     try:
-        outcome = target.run(text, asked, ranks, bundle.folder, _Teller(emit, clean), should_stop)
+        outcome = target.run(text, asked, ranks, bundle.folder, Teller(emit, clean), should_stop)
     except (RunError, InvalidProblem) as error:
         outcome = Outcome(RunStatus.FAILED, str(error))
     finish_bundle(bundle, outcome)
@@ -203,11 +207,9 @@ def log_lines(bundle: Bundle) -> Sequence[str]:
     return [line[:500] for line in data.decode("utf-8", "replace").splitlines()[-LOG_LINES:]]
 
 
-def checked(file: PlanFile, target: str) -> tuple[int, list[str], list[str]]:
-    """(processes, why the plan cannot be run, what to know before it is)."""
-    ranks = len(file.plan.devices_used())
-    return ranks, [], []
-
-
-def replan_job(request: ReplanRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
-    raise RunError("planning again with measured costs is not there yet")
+def checked(file: PlanFile, most: int) -> tuple[int, list[str], list[str]]:
+    """(processes, why the plan cannot be run, what to know before it is). most: processes of the target."""
+    found = check(file.problem, file.plan, most)
+    refused = [finding.message for finding in found if finding.level is Level.ERROR]
+    warnings = [finding.message for finding in found if finding.level is not Level.ERROR]
+    return len(file.plan.devices_used()), refused, warnings

@@ -93,7 +93,7 @@ class Backend(Protocol):
         ...
 
     def may_run(self, model: str) -> bool:
-        """Whether the server's owner named this model, so that its code may run here."""
+        """Whether this model can be run: a demo, or code of the server's owner, who named it."""
         ...
 
     def cancel(self, job: str) -> None:

@@ -104,7 +104,7 @@ def plan_message(
         "dag": stages,
         "memory": charts.memory_cards(plan),
         "props": {
-            ids.KPIS: {"children": panels.kpis(plan, before_s)},
+            ids.KPIS: {"children": panels.kpis(plan, before_s, _took_s(plan, ran))},
             ids.WHY: {"children": panels.why_panel(plan)},
             ids.MINI_BATCH: {"placeholder": f"auto: {plan['mini_batch']:,}"},
             ids.GANTT_COUNT: {"children": _count(plan, shown)},
@@ -119,6 +119,11 @@ def plan_message(
             message |= run_drawing.schedule(plan, ran, look.times, theme)
             message["props"][ids.GANTT_LEGEND] = {"children": run_drawing.legend(look.times)}
     return message
+
+
+def _took_s(plan: Mapping[str, Any], ran: Mapping[str, Any] | None) -> float | None:
+    """What the run took, if that is a time of the plan's objective."""
+    return ran["measured_s"] if ran is not None and ran["objective"] == plan["objective"] else None
 
 
 def window_message(
@@ -237,8 +242,15 @@ def _count(plan: Mapping[str, Any], shown: Bars) -> str:
     return f"{order} · {merged if plan['spans'] > bars else text.plural(plan['spans'], 'span')}"
 
 
-def tables(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any], shown: frozenset[str]) -> dict[str, Any]:
-    """Properties of the tables in ``shown``: those a person has opened."""
+def tables(
+    view: GraphView,
+    skeleton: Skeleton,
+    plan: Mapping[str, Any],
+    shown: frozenset[str],
+    ran: Mapping[str, Any] | None = None,
+    look: Look | None = None,
+) -> dict[str, Any]:
+    """Properties of the tables in ``shown``: those a person has opened. ran and look: as in `plan_message`."""
     props: dict[str, Any] = {}
     if "devices" in shown:
         props[ids.DEVICE_TABLE] = {"children": panels.device_table(plan)}
@@ -274,6 +286,8 @@ def tables(view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any], shown: 
         ]
         rows = elements.table(view, skeleton, nodes)
         props[ids.GRAPH_TABLE] = {"children": panels.table(columns, rows, "Graph", text_columns=1)}
+    if ran is not None:
+        props |= run_drawing.tables(view, skeleton, plan, shown, ran, look or Look())
     return props
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from explorer.accelerators import DEFAULT_KIND
 from explorer.jobs import Jobs
+from explorer.loading import is_callable
 from explorer.past_runs import past_runs
 from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
 from explorer.runner.targets import load_targets
@@ -75,7 +76,9 @@ class JobsBackend:
         return past_runs(model)
 
     def may_run(self, model: str) -> bool:
-        return model == self._model
+        from demo_models import MODELS
+
+        return model in MODELS or (model == self._model and is_callable(model))
 
     def cancel(self, job: str) -> None:
         if job.startswith(RUN):

@@ -60,6 +60,8 @@ class PairTalk(Picture):
             self._tell_pair()
         if (self.look.rows, self.look.links, self.look.times) != (before.rows, before.links, before.times):
             self._draw("rows")
+        elif self.look.colour != before.colour:
+            self.send({"type": "props", "props": self._tables() | self._inspector()})
 
     def _pair(self, _: Mapping[str, Any]) -> None:
         """Show the usual pair."""

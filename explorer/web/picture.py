@@ -142,7 +142,7 @@ class Picture:
         props = self.comparing.props(self.session, self._shown()) if "compare" in self.open else {}
         if self.plan is None or self.view is None or self.skeleton is None:
             return props
-        return props | drawing.tables(self.view, self.skeleton, self.plan, self.open)
+        return props | drawing.tables(self.view, self.skeleton, self.plan, self.open, self._measured(), self.look)
 
     def _shown(self) -> tuple[str, str] | None:
         """Planner and contiguity of the plan on the page, if the comparison is of its settings."""

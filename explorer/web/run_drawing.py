@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,9 @@ from explorer.view import errors, measured_gantt, text
 from explorer.view.elements import GraphView
 from explorer.view.gantt_paint import BAR
 from explorer.view.palette import Theme
-from explorer.web import ids
+from explorer.view.session import Look
+from explorer.view.skeleton import Skeleton
+from explorer.web import ids, panels
 
 NO_PATH: dict[str, list[Any]] = {"row": [], "link": [], "start": [], "end": []}
 
@@ -79,7 +82,12 @@ def legend(times: str) -> list[Any]:
 
 def over_graph(view: GraphView, comparison: Mapping[str, Any]) -> dict[str, Any]:
     """Class and label of every box, for the colouring by errors."""
-    return errors.box_errors(view, comparison)
+    found = errors.box_errors(view, comparison)
+    for name, members in view.boxes.items():
+        ratio = errors.ratio_of(*errors.seconds_of(comparison, members))
+        if ratio is not None and math.isfinite(ratio):
+            found["labels"][name] = f"{ratio:.1f}×"  # in a box there is no room for more
+    return found
 
 
 def error_legend(theme: Theme) -> dict[str, Any]:
@@ -94,9 +102,34 @@ def error_legend(theme: Theme) -> dict[str, Any]:
          told["none"]["label"]],
         className="none",
     )  # fmt: skip
-    words = [html.Span(word, className="quiet") for word in told["words"]]
-    children = [html.B(told["title"]), words[0], html.Span(stops, className="stops"), words[1], none]
+    fast, slow = (html.Span(word.split()[0], title=word) for word in told["words"])
+    children = [html.B(told["title"], className="long"), fast, html.Span(stops, className="stops"), slow, none]
     return {ids.ERROR_LEGEND: {"children": children}}
+
+
+SCHEDULE = (("device", "Device"), ("what", "What"), ("start", "Start"), ("took", "Took"), ("predicted", "Predicted"),
+            ("off", "Off"), ("waited", "Waited"))  # fmt: skip
+ERRORS = (("name", "Module or operator"), ("how", "Known by"), ("predicted", "Predicted"), ("measured", "Measured"),
+          ("off", "Off"), ("ratio", "Ratio"))  # fmt: skip
+
+
+def tables(
+    view: GraphView,
+    skeleton: Skeleton,
+    plan: Mapping[str, Any],
+    shown: frozenset[str],
+    comparison: Mapping[str, Any],
+    look: Look,
+) -> dict[str, Any]:
+    """The table twins of what is drawn of a run, those in ``shown``."""
+    props: dict[str, Any] = {}
+    if ids.GANTT_TABLE in shown and look.times != "predicted":
+        rows = measured_gantt.table(comparison, [device["name"] for device in plan["devices"]])
+        props[ids.GANTT_TABLE] = {"children": panels.table(SCHEDULE, rows, "Measured schedule", text_columns=2)}
+    if ids.GRAPH_TABLE in shown and look.colour == "errors":
+        rows = errors.table(view, skeleton, comparison)
+        props[ids.GRAPH_TABLE] = {"children": panels.table(ERRORS, rows, "Errors", text_columns=2)}
+    return props
 
 
 def _alone(figure: dict[str, Any]) -> None:

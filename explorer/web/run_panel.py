@@ -12,6 +12,7 @@ from explorer.view import measured_panel, text
 from explorer.view.run_events import PastRun
 from explorer.web import panels
 
+MEMORY = (("device", "Peak memory"), ("predicted", "Predicted"), ("measured", "Measured"), ("off", "Off"))
 SAME = 0.005
 """Relative difference below which two plans are as fast as each other to people."""
 TAIL = 8
@@ -79,45 +80,29 @@ def log(lines: Sequence[str], what: str, tail: int = TAIL) -> Component:
     return html.Pre("\n".join(lines[-tail:]), className="run-log", tabIndex=0, **{"aria-label": what})
 
 
-def report(run: Mapping[str, Any], is_drawn: bool, can_replan: bool) -> list[Component]:
-    """A run that has ended. run: see `explorer.run_kinds.run_view`. is_drawn: whether its plan is on the page;
-    can_replan: whether its plan can be made again with measured costs."""
+def report(run: Mapping[str, Any], is_drawn: bool) -> list[Component]:
+    """A run that has ended. run: see `explorer.run_kinds.run_view`. is_drawn: whether its plan is on the page."""
     if run["report"] is None:
         title = {"cancelled": "The run was cancelled.", "time limit": "The run took too long and was ended."}
         named = title.get(run["status"], "The run failed.")
         told = failure(named, run["reason"], run["log"], run["notes"])
         return [*told, again(run["folder"], run["command"])]
-    comparison, devices = run["report"], run["devices"]
-    told = measured_panel.panel(comparison, devices)
-    notes = [*told["notes"], *run["notes"]]
+    told = measured_panel.panel(run["report"], run["devices"])
+    sure = [part for part in (told["agreement"], told["noise"]) if part is not None]
+    plain = [part for part in (told["where"], *told["notes"], *run["notes"]) if part]
     return [
-        html.Div([_elsewhere(run) if not is_drawn else None, _headline(told, can_replan)], className="run-top"),
+        *([] if is_drawn else [_elsewhere(run)]),
+        _headline(told),
         html.Div(
             [
-                html.Section([html.H3("Where the prediction was off"), _parts(told)]),
-                html.Section(
-                    [
-                        html.H3("Peak memory"),
-                        _small(measured_panel.MEMORY, told["memory"], "Peak memory, predicted and measured"),
-                    ]
-                ),
-                html.Section(
-                    [
-                        html.H3("How far to trust it"),
-                        html.Ul(
-                            [
-                                html.Li(part["text"], className=part["tone"])
-                                for part in (told["agreement"], told["noise"])
-                                if part is not None
-                            ]
-                            + ([html.Li(told["where"])] if told["where"] else [])
-                            + [html.Li(note) for note in notes],
-                            className="run-facts",
-                        ),
-                    ]
-                ),
+                _parts(told),
+                _small(MEMORY, told["memory"], "Peak memory, predicted and measured"),
             ],
             className="run-grid",
+        ),
+        html.Ul(
+            [html.Li(part["text"], className=part["tone"]) for part in sure] + [html.Li(words) for words in plain],
+            className="run-facts",
         ),
         again(run["folder"], run["command"]),
         _more(told),
@@ -168,19 +153,12 @@ def replanned(told: Mapping[str, Any]) -> list[Component]:
     ]
 
 
-def _headline(told: Mapping[str, Any], can_replan: bool) -> Component:
+def _headline(told: Mapping[str, Any]) -> Component:
     figures = [
         html.Div([html.Span(kpi["name"]), html.B(kpi["value"]), html.Em(kpi["note"])], className="figure")
         for kpi in told["kpis"]
     ]
-    button = html.Button(
-        "Re-plan with measured costs",
-        className="tool",
-        disabled=not can_replan,
-        title="Measures every operator and link there, then plans again",
-        **{"data-act": "replan"},
-    )
-    return html.Div([*figures, html.Div(className="spring"), button], className="figures", title=told["statement"])
+    return html.Div(figures, className="figures", title=told["statement"])
 
 
 def _elsewhere(run: Mapping[str, Any]) -> Component:

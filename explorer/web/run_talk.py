@@ -21,6 +21,10 @@ from solvers.errors import InvalidProblem
 
 RUNS = -1
 """The turn of what all pages are told of the server's one run."""
+NO_CODE = (
+    "only code can be run: a demo model, or package.module:callable named where this server was started; a file holds"
+    " the graph alone"
+)
 
 
 class RunTalk(PairTalk):
@@ -175,7 +179,7 @@ class RunTalk(PairTalk):
         elif self.preparing is not None and turn == self.preparing[0]:
             self.preparing = None
             if event["kind"] == "prepared":
-                self.prepared = event
+                self.prepared = event if self.backend.may_run(event["model"]) else {**event, "refused": [NO_CODE]}
                 self._begin()
             elif event["kind"] == "failed":
                 self.complaint, self.wanted = (event["message"], ()), None
@@ -257,6 +261,7 @@ class RunTalk(PairTalk):
         ran = self._ran()
         state = "going" if going is not None else "measured" if ran is not None else ""
         message: Message = {"type": "run", "state": state, "measured": ran is not None, "times": self.look.times}
+        message["can_replan"] = going is None and ran is not None and self.runs.text(ran["held"]) is not None
         if going is not None:
             message["elapsed_s"] = time.monotonic() - going.began
         self.send(message | {"colour": self.look.colour, "props": props})
@@ -283,7 +288,7 @@ class RunTalk(PairTalk):
         if self.before is not None:
             return run_panel.replanned(self.before)
         if run is not None:
-            return run_panel.report(run, run["held"] == self._held(), self.runs.text(run["held"]) is not None)
+            return run_panel.report(run, run["held"] == self._held())
         if self.prepared is not None:
             return run_panel.checked(self.prepared["ranks"], self.prepared["refused"], self.prepared["warnings"])
         return run_panel.idle()

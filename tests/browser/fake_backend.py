@@ -20,6 +20,7 @@ from explorer import run_kinds, worker
 from explorer.held_plans import hold
 from explorer.jobs import CompareRequest
 from explorer.past_runs import past_runs
+from explorer.replan_kind import replan_job
 from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
 from explorer.view import events
 from explorer.view.comparison import UNSUPPORTED, Row, result_row
@@ -95,10 +96,11 @@ class FakeBackend:
         return self._begin(self._compare, request, on_event)
 
     def prepare(self, request: PrepareRequest, on_event: Callable[[Event], None]) -> str:
-        return self._begin(worked(run_kinds.prepare_job), request, on_event)
+        job = partial(run_kinds.prepare_job, targets=fake_runs.FakeTargets())
+        return self._begin(worked(job), request, on_event)
 
     def run(self, request: RunPlanRequest | ReplanRequest, on_event: Callable[[Event], None]) -> str:
-        job = run_kinds.replan_job if isinstance(request, ReplanRequest) else run_kinds.run_job
+        job = replan_job if isinstance(request, ReplanRequest) else run_kinds.run_job
         return self._begin(worked(partial(job, targets=fake_runs.FakeTargets())), request, on_event)
 
     def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
@@ -109,7 +111,7 @@ class FakeBackend:
         return past_runs(model)
 
     def may_run(self, model: str) -> bool:
-        return False
+        return model != "lattice"
 
     def _begin(self, run: Callable[..., None], request: object, on_event: Callable[[Event], None]) -> str:
         job = f"job{next(self._numbers)}"

@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import ClassVar
 
 from explorer.runner.bundle import Bundle
+from explorer.runner.calibration import MODULE
 from explorer.runner.outcome import Agreement, Environment, MeasuredAction, Outcome, RunStatus
+from explorer.runner.profile import OperatorTimes, Profile, WholeTimes
 from explorer.runner.request import RunRequest
 from explorer.runner.target_file import RaySetup
 from explorer.runner.targets import RunProgress
 from solvers.errors import RunError
+from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.plan_json import read_plan
+from solvers.graph import OpGraph, Phase
 from solvers.plan import Plan
 from solvers.problem import ComputeTable, Problem
 from solvers.simulate import simulate
@@ -68,12 +72,28 @@ def outcome_of(problem: Problem, plan: Plan, verify: bool = False) -> Outcome:
     )  # fmt: skip
 
 
+def profile_of(graph: OpGraph, ranks: int) -> Profile:
+    """What a calibration would have measured: a third more time than the chain's problem says."""
+    samples = (1, 2)
+    operators = []
+    for operator in graph.operators:
+        one = 1.33e-4 if operator.phase is Phase.FORWARD else 2.66e-4
+        operators.append(OperatorTimes(operator.name, tuple(one * n for n in samples), (0.01, 0.01)))
+    hardware = ("a processor",) * ranks
+    wholes = tuple(WholeTimes(n, 1.3e-2 * n, 2.6e-2 * n, 1.3e-2 * n, 2.6e-2 * n) for n in samples)
+    return Profile(
+        "chain", graph_hash(graph), True, "fp32", hardware, ("here",) * ranks, "gloo", "2.13.0", "3.11.9",
+        "2026-11-21T16:07:42Z", 1, True, samples, tuple(operators), {"adam": {}, "sgd": {}}, wholes, (), 1e-5, 0.01,
+        (64 * 2.0**30,) * ranks,
+    )  # fmt: skip
+
+
 class FakeTarget:
     """Pretends to run. "fake" does it at once, "slow" until it is cancelled; "broken" loses rank 1; "gone"
     cannot be reached."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, calibrates: bool = False) -> None:
+        self.name, self.calibrates = name, calibrates
 
     def run(
         self,
@@ -101,6 +121,8 @@ class FakeTarget:
                         log.write("rank 1: signal 9\n")
                         return Outcome(RunStatus.FAILED, "rank 1 was killed (signal 9), perhaps for its memory", 1)
         file = read_plan(plan_text)
+        if self.calibrates:
+            return Outcome(RunStatus.DONE, profile=profile_of(file.problem.graph, ranks))
         return outcome_of(file.problem, file.plan, request.verify)
 
 
@@ -114,8 +136,8 @@ class FakeTargets:
     def setup(self, name: str) -> RaySetup:
         return self.setups[name]
 
-    def get(self, name: str) -> FakeTarget:
-        return FakeTarget(name)
+    def get(self, name: str, module: str = "") -> FakeTarget:
+        return FakeTarget(name, module == MODULE)
 
     def defaults(self, name: str) -> RunRequest:
         return RunRequest()

@@ -44,13 +44,8 @@ def _graph(session: Session) -> Component:
                     ),
                     html.Span(id=ids.GRAPH_COUNT, className="quiet of-operators"),
                     html.Span(id=ids.STAGES_NOTE, className="quiet of-stages"),
-                    _hidden_choice(
-                        ids.GRAPH_COLOUR,
-                        "What the boxes are coloured by",
-                        "devices",
-                        (("devices", "Devices"), ("errors", "Errors")),
-                    ),
                     html.Div(className="spring"),
+                    _hidden(_toggle("Errors", ids.GRAPH_COLOUR, "Colour by measured / predicted, not by device")),
                     _tool("−", ids.SHALLOWER, "Show fewer levels of modules"),
                     html.Span(id=ids.GRAPH_DEPTH, className="quiet"),
                     _tool("+", ids.DEEPER, "Show one more level of modules"),
@@ -129,11 +124,13 @@ def _gantt(session: Session) -> Component:
             html.Div(
                 [
                     html.H2("Schedule"),
-                    _hidden_choice(
-                        ids.GANTT_WHICH,
-                        "Whose times are drawn",
-                        "both",
-                        (("predicted", "Predicted"), ("measured", "Measured"), ("both", "Both")),
+                    _hidden(
+                        _choice(
+                            ids.GANTT_WHICH,
+                            "Whose times are drawn",
+                            "both",
+                            (("predicted", "Predicted"), ("measured", "Measured"), ("both", "Both")),
+                        )
                     ),
                     html.Span(id=ids.GANTT_COUNT, className="quiet"),
                     html.Div(className="spring"),
@@ -247,11 +244,10 @@ def _choice(id_: str, what: str, value: str, choices: tuple[tuple[str, str], ...
     return html.Div(buttons, id=id_, className="choice", role="group", **{"aria-label": what})
 
 
-def _hidden_choice(id_: str, what: str, value: str, choices: tuple[tuple[str, str], ...]) -> Component:
-    """A choice that there is only where the plan has run."""
-    found = _choice(id_, what, value, choices)
-    found.hidden = True
-    return found
+def _hidden(part: Component) -> Component:
+    """What there is only where the plan has run."""
+    part.hidden = True
+    return part
 
 
 def _tool(label: str, id_: str, what: str) -> Component:
