@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from explorer.runner.bundle import RANK_MODULE, Bundle
+from explorer.runner.bundle import RANK_MODULE, Bundle, clear_results
 from explorer.runner.failures import explain, read_failures
 from explorer.runner.log import RunLog
 from explorer.runner.outcome import Outcome, RunStatus
@@ -75,6 +75,8 @@ class RayTarget:
         server = self.server()
         package = make_package(plan_text, dump_json(request_json(request)), with_code=not self.installed)
         jobs = RayJobs(server, should_stop)
+        bundle = Bundle(folder)
+        clear_results(bundle)
         try:
             on_progress(RunProgress("submitting"))
             jobs.version()
@@ -82,10 +84,8 @@ class RayTarget:
                 jobs.upload(package.name, package.data)
         except Stopped:
             return Outcome(RunStatus.CANCELLED, "cancelled before it was submitted")
-        with RunLog(Bundle(folder).log, on_progress) as log:
-            return _Run(self, jobs, request, Bundle(folder), log).follow(
-                self._entrypoint(ranks), package.name, plan_text
-            )
+        with RunLog(bundle.log, on_progress) as log:
+            return _Run(self, jobs, request, bundle, log).follow(self._entrypoint(ranks), package.name, plan_text)
 
     def server(self) -> Server:
         """Raises RunError, see `server_at`."""
@@ -101,7 +101,7 @@ class RayTarget:
     def _entrypoint(self, ranks: int) -> str:
         options = {"--ranks": ranks, "--hosts": self.hosts, "--module": self.module, "--wait": self.wait_s}
         words = [str(word) for option in options.items() for word in option]
-        return shlex.join([self.python, "-m", "explorer.runner.ray_driver", *words])
+        return "exec " + shlex.join([self.python, "-m", "explorer.runner.ray_driver", *words])
 
 
 class _OutOfTime(Exception):
@@ -109,7 +109,7 @@ class _OutOfTime(Exception):
 
 
 class _Run:
-    """One job, from its submission until it has ended and is forgotten."""
+    """One job, from its submission until it has ended."""
 
     def __init__(self, target: RayTarget, jobs: RayJobs, request: RunRequest, bundle: Bundle, log: RunLog) -> None:
         self._target = target
@@ -141,8 +141,9 @@ class _Run:
         except Refused as error:
             self._try_to_stop()
             return Outcome(RunStatus.FAILED, str(error))
-        with contextlib.suppress(RunError):
-            self._lasting.delete(self._job)
+        except BaseException:  # of whoever listens: nothing of the run may go on without them
+            self._try_to_stop()
+            raise
         return self._outcome(status, message, plan_text)
 
     def _watch(self) -> tuple[JobStatus, str]:
@@ -181,8 +182,6 @@ class _Run:
         sure = self._try_to_stop()
         with contextlib.suppress(RunError):
             self._log.feed(self._told.feed(self._lasting.logs(self._job), ended=True).encode())
-            if sure:
-                self._lasting.delete(self._job)
         doubt = "" if sure else f"; the cluster does not confirm that the job {self._job} has ended"
         return Outcome(status, f"{why} after {took_s:.1f} s{doubt}")
 
@@ -219,7 +218,8 @@ class _Run:
         told = self._told.failure
         if told is not None and not (reason and told.status is RunStatus.FAILED):
             return Outcome(told.status, told.reason)
-        return Outcome(RunStatus.FAILED, reason or self._unexplained(status, message), culprit)
+        missing = " (what a model needs must be installed on the cluster)" if "No module named" in reason else ""
+        return Outcome(RunStatus.FAILED, (reason or self._unexplained(status, message)) + missing, culprit)
 
     def _unexplained(self, status: JobStatus, message: str) -> str:
         if self._log.last:

@@ -195,12 +195,13 @@ def _room(ray: Any, ranks: int, hosts: int, request: RunRequest, wait_s: float) 
         return group
     ray.util.remove_placement_group(group)
     total, free = ray.cluster_resources(), ray.available_resources()
+    alive = sum(node["Alive"] for node in ray.nodes())
     needs = f"{request.threads} CPU{'' if request.threads == 1 else 's'}{' and a GPU' if gpu else ''}"
     over = f" spread over {hosts} hosts" if hosts else ""
     raise JobError(
         f"the cluster found no room for {ranks} ranks of {needs}{over} within {wait_s:g} s: it has"
         f" {total.get('CPU', 0):g} CPUs ({free.get('CPU', 0):g} free), {total.get('GPU', 0):g} GPUs"
-        f" ({free.get('GPU', 0):g} free) on {len([node for node in ray.nodes() if node['Alive']])} hosts"
+        f" ({free.get('GPU', 0):g} free) on {alive} host{'' if alive == 1 else 's'}"
     )
 
 
@@ -294,4 +295,12 @@ def _stop(number: int, _: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        code = main()
+    except SystemExit as stopped:
+        code = int(stopped.code or 0)
+    # The ranks have ended and their room is given back. Ray's own way out takes three seconds, after which a job
+    # that was asked to stop is killed.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,6 +1,8 @@
-"""The Ray Jobs REST API, as far as a run needs it: upload a package, submit, ask, stop, delete.
+"""The Ray Jobs REST API, as far as a run needs it: upload a package, submit, ask, stop.
 
-Every reply is a stranger's: its size is limited and its JSON is checked field by field.
+Jobs that have ended are left in the cluster's own list, for its owner to see. (Up to Ray 2.60, one that is deleted
+within a second of its end comes back as failed.) Every reply is a stranger's: its size is limited and its JSON is
+checked field by field.
 """
 
 from __future__ import annotations
@@ -82,10 +84,6 @@ class RayJobs:
 
     def stop(self, job: str) -> None:
         self._ask("POST", f"/api/jobs/{job}/stop", b"")
-
-    def delete(self, job: str) -> None:
-        """Forget a job that has ended."""
-        self._ask("DELETE", f"/api/jobs/{job}")
 
     def _ask(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from explorer.runner.processes import MARK, end_marked, new_mark
 from explorer.runner.ray_package import BUNDLE
+from solvers.formats.json_text import dump_json
 
 MAX_WAITING = 20_000
 """Lines kept until they are fetched; of more, the oldest are lost."""
@@ -30,6 +32,9 @@ OUTPUT_S = 3.0
 """How long the output of a rank that has ended may take to arrive."""
 SECRETS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 """What the code of a model needs not know."""
+
+_ERROR = re.compile(r"\b(\w+Error): (.+?)\)?$")
+"""What a traceback ends with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,7 @@ class RankProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
         self._mark = new_mark()
+        self._last = ""
 
     def free_port(self) -> int:
         """A port of this host that nothing listens on at the moment."""
@@ -116,7 +122,9 @@ class RankProcess:
         for path in sorted(self._folder.glob("failure-*.json")):
             with contextlib.suppress(OSError), path.open("rb") as file:
                 return file.read(MAX_FAILURE_BYTES).decode("utf-8", "replace")
-        return ""
+        # it did not get as far as to write one: torch is not there, say
+        error = _ERROR.search(self._last)
+        return "" if error is None else dump_json({"type": error[1], "message": error[2][:500]})
 
     def _read(self) -> None:
         assert self._process is not None
@@ -124,3 +132,4 @@ class RankProcess:
         with self._process.stdout as stream:
             while line := stream.readline(MAX_LINE_BYTES):
                 self._lines.append(line.decode("utf-8", "replace").rstrip("\r\n"))
+                self._last = self._lines[-1].strip() or self._last

@@ -1,0 +1,128 @@
+"""A Ray head of its own for tests, on loopback, guarded by a token, gone without a trace at the end."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MARK = "PLACEMENT_EXPLORER_TEST_HEAD"
+START_S, END_S = 120.0, 20.0
+
+
+@dataclass(frozen=True)
+class Head:
+    address: str
+    token: str
+    mark: str
+
+    def processes(self) -> list[int]:
+        """All that the head started and that still is."""
+        return [process for process in _processes() if _carries(process, f"{MARK}={self.mark}".encode())]
+
+    def kill(self) -> None:
+        """Everything at once, as when the machine loses its power."""
+        deadline = time.monotonic() + END_S
+        while (left := self.processes()) and time.monotonic() < deadline:
+            for process in left:
+                _signal(process, signal.SIGKILL)
+            time.sleep(0.05)
+
+
+@contextmanager
+def running_head(cpus: int) -> Iterator[Head]:
+    """A head with ``cpus`` CPUs and no GPU. At the end nothing of it is left, however the tests went."""
+    with ExitStack() as stack:
+        # a short path: sockets below it must have names of at most 107 bytes
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ray", dir="/tmp"))
+        address, agent, client = free_ports(3)
+        head = Head(f"http://127.0.0.1:{address}", secrets.token_hex(20), secrets.token_hex(8))
+        log = stack.enter_context(open(Path(folder) / "head.log", "w+b"))
+        command = [
+            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--disable-usage-stats"),
+            *("--node-ip-address=127.0.0.1", "--port=0", "--dashboard-host=127.0.0.1", f"--dashboard-port={address}"),
+            *(f"--dashboard-agent-listen-port={agent}", f"--ray-client-server-port={client}"),
+            *("--min-worker-port=0", "--max-worker-port=0", f"--num-cpus={cpus}", "--num-gpus=0"),
+            *("--object-store-memory=80000000", f"--temp-dir={folder}/r", "--include-log-monitor=false"),
+        ]
+        process = subprocess.Popen(
+            command, env=environment(head), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder
+        )
+        try:
+            wait_for(head, process, log)
+            yield head
+        finally:
+            process.terminate()
+            try:
+                process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            head.kill()
+        assert head.processes() == []
+
+
+def environment(head: Head) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    return {
+        **kept,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PYTHONPATH": str(ROOT),  # the stand-in ranks are there
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": head.token,
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_DASHBOARD_DISABLED_MODULES": "",
+        MARK: head.mark,
+    }
+
+
+def wait_for(head: Head, process: subprocess.Popen[bytes], log: object) -> None:
+    """Until it answers. Raises AssertionError with its last words if it does not."""
+    deadline = time.monotonic() + START_S
+    asked = urllib.request.Request(f"{head.address}/api/version", headers={"Authorization": f"Bearer {head.token}"})
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(asked, timeout=5.0):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    name = Path(log.name)  # type: ignore[attr-defined]
+    raise AssertionError(f"the Ray head did not start: {name.read_text(errors='replace')[-3000:]}")
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
+
+
+def _carries(process: int, needle: bytes) -> bool:
+    try:
+        return needle in Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _signal(process: int, number: int) -> None:
+    try:
+        os.kill(process, number)
+    except ProcessLookupError:
+        return

@@ -1,0 +1,181 @@
+"""Plans pushed to a real Ray head of this machine. (Several hosts cannot be had here; `test_ray_driver` has what
+can be said of them without.)"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from explorer.runner.bundle import RANK_MODULE
+from explorer.runner.outcome import Outcome, RunStatus
+from explorer.runner.processes import MARK
+from explorer.runner.ray import RayTarget
+from explorer.runner.request import RunRequest
+from explorer.runner.targets import RunProgress
+from solvers.errors import RunError
+from tests.runner.ray_head import ROOT, Head, running_head
+
+if importlib.util.find_spec("ray") is None:
+    pytest.skip("ray is not installed (pip install 'placement-explorer[test]')", allow_module_level=True)
+
+REQUEST = RunRequest(time_limit_s=120.0)
+
+
+def never() -> bool:
+    return False
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[Head]:
+    with running_head(cpus=4) as head:
+        yield head
+
+
+def target(head: Head, **options: object) -> RayTarget:
+    given = {"token": head.token, "module": "tests.runner.ray_standin", **options}
+    return RayTarget("cluster", head.address, **given)  # type: ignore[arg-type]
+
+
+def push(
+    to: RayTarget,
+    folder: Path,
+    do: str,
+    request: RunRequest = REQUEST,
+    told: list[RunProgress] | None = None,
+    should_stop: Callable[[], bool] = never,
+) -> Outcome:
+    seen = [] if told is None else told
+    return to.run(json.dumps({"do": do}), request, 2, folder, seen.append, should_stop)
+
+
+def ranks_left(head: Head) -> list[int]:
+    """Processes of ranks, or of what these started."""
+    return [
+        process for process in head.processes() if f"{MARK}=".encode() in Path(f"/proc/{process}/environ").read_bytes()
+    ]
+
+
+def wait_until_gone(head: Head) -> None:
+    for _ in range(600):
+        if not ranks_left(head):
+            return
+        time.sleep(0.05)
+    pytest.fail("processes of ranks are left")
+
+
+def test_a_run_streams_its_progress_and_brings_its_result_back(head: Head, tmp_path: Path) -> None:
+    told: list[RunProgress] = []
+    outcome = push(target(head), tmp_path, "finish", replace(REQUEST, threads=2), told)
+    assert (outcome.status, outcome.reason) == (RunStatus.DONE, "")
+    assert outcome.iterations_s == (0.5, 0.25) * 2000
+    assert outcome.environment is not None
+    assert (outcome.environment.backend, outcome.environment.threads) == ("cpu", 2)
+    package, path, peer = outcome.notes
+    assert "_ray_pkg_" in package  # our packages were those that were sent
+    assert path.endswith(str(ROOT))
+    assert peer == "1/2"
+
+    steps = list(dict.fromkeys((step.phase, step.done, step.of) for step in told))
+    assert steps[:4] == [
+        ("submitting", 0, 0),
+        ("starting", 0, 0),
+        ("waiting for the cluster", 0, 0),
+        ("measuring", 1, 4),
+    ]
+    assert steps[-1] == ("measuring", 4, 4)
+    assert steps[3:] == sorted(steps[3:])
+
+    lines = (tmp_path / "log.txt").read_text().splitlines()
+    assert [step.line for step in told if step.line] == lines
+    assert "[rank 1] here I am" in lines
+    assert "secrets: " in lines
+    assert any(line.startswith("[rank 0] @failure") for line in lines)
+    assert not any("@result" in line or "of another rank" in line or "\x1b" in line for line in lines)
+    assert head.token not in (tmp_path / "log.txt").read_text()
+
+
+def test_a_cancelled_run_ends_with_all_its_processes(head: Head, tmp_path: Path) -> None:
+    told: list[RunProgress] = []
+    outcome = push(target(head), tmp_path, "hang", told=told, should_stop=lambda: told[-1].phase == "measuring")
+    assert outcome.status is RunStatus.CANCELLED
+    assert outcome.reason.startswith("cancelled after ")
+    assert "confirm" not in outcome.reason
+    wait_until_gone(head)
+
+
+def test_a_time_limit_ends_a_run_that_hangs(head: Head, tmp_path: Path) -> None:
+    outcome = push(target(head), tmp_path, "hang", RunRequest(time_limit_s=4.0))
+    assert outcome.status is RunStatus.TIME_LIMIT
+    assert outcome.reason.startswith("ended at its time limit")
+    wait_until_gone(head)
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("fail", "rank 1 failed at 1F0: ValueError: the shapes do not fit"),
+        ("killed", "rank 1 was killed (signal 9): the kernel may have run out of memory"),
+    ],
+)
+def test_a_rank_that_fails_says_why(how: str, reason: str, head: Head, tmp_path: Path) -> None:
+    outcome = push(target(head), tmp_path, how)
+    assert (outcome.status, outcome.culprit, outcome.reason) == (RunStatus.FAILED, 1, reason)
+    wait_until_gone(head)
+
+
+def test_ranks_that_find_no_room_are_a_failure(head: Head, tmp_path: Path) -> None:
+    outcome = push(target(head, wait_s=1.0), tmp_path, "finish", replace(REQUEST, threads=3))
+    assert outcome.status is RunStatus.FAILED
+    assert outcome.reason == (
+        "the cluster found no room for 2 ranks of 3 CPUs within 1 s: it has 4 CPUs (4 free), 0 GPUs (0 free) on 1 host"
+    )
+
+
+def test_a_module_that_is_not_there_is_named(head: Head, tmp_path: Path) -> None:
+    outcome = push(target(head, module="no_such_package.rank"), tmp_path, "finish")
+    assert outcome.status is RunStatus.FAILED
+    assert "No module named 'no_such_package'" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("token", "said"), [("", "asks for a token (HTTP 401)"), ("not-the-right-one", "does not accept this token")]
+)
+def test_a_wrong_or_missing_token_is_told(token: str, said: str, head: Head, tmp_path: Path) -> None:
+    with pytest.raises(RunError) as refused:
+        push(target(head, token=token), tmp_path, "finish")
+    assert said in str(refused.value)
+    assert head.token not in str(refused.value)
+    assert not token or token not in str(refused.value)
+
+
+def test_a_plan_of_a_demo_model_really_runs_there(head: Head, tmp_path: Path) -> None:
+    request = RunRequest(steps=1, warmup=0, verify=True, time_limit_s=200.0)
+    outcome = target(head, module=RANK_MODULE).run(two_rank_text(), request, 2, tmp_path, lambda _: None, never)
+    assert (outcome.status, outcome.reason) == (RunStatus.DONE, "")
+    assert len(outcome.iterations_s) == 1
+    assert outcome.agreement is not None
+    assert outcome.agreement.gradient < 1e-5
+    assert len(outcome.rank_devices) == 2
+
+
+def test_a_cluster_that_loses_its_power_is_told(head: Head, tmp_path: Path) -> None:
+    """The last one: nothing of the head is left."""
+
+    def listen(step: RunProgress) -> None:
+        if step.phase == "measuring":
+            head.kill()
+
+    plan = json.dumps({"do": "hang"})
+    outcome = target(head, patience_s=1.0).run(plan, REQUEST, 2, tmp_path, listen, never)
+    assert outcome.status is RunStatus.FAILED
+    assert outcome.reason.startswith(f"the cluster vanished: {head.address}: ")
+    assert head.processes() == []
+
+    with pytest.raises(RunError, match="connection refused"):
+        push(target(head), tmp_path, "finish")
