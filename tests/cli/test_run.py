@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -26,6 +25,11 @@ from tests.cli.test_interrupt import Terminal
 from tests.runner.two_ranks import predicted_s, write_two_ranks
 
 
+def light(name: str, *, max_ranks: int, module: str) -> LocalTarget:
+    standin, launcher = "tests.runner.standin_rank", "tests.runner.standin_launch"
+    return LocalTarget(name, max_ranks=max_ranks, module=standin, launcher=launcher)
+
+
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
     return write_two_ranks(tmp_path)
@@ -34,7 +38,6 @@ def plan(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are kept in the test's own folder, and the local target's ranks compute nothing."""
-    light = partial(LocalTarget, module="tests.runner.standin_rank", launcher="tests.runner.standin_launch")
     monkeypatch.setattr("explorer.runner.local.LocalTarget", light)
     monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -242,8 +245,8 @@ def test_the_progress_of_a_run_is_for_terminals_only() -> None:
 def test_the_command_itself_never_imports_torch(plan: Path) -> None:
     """What it starts does: a run takes a while, but an error in a flag does not."""
     code = (
-        "import sys; from functools import partial; from explorer.runner import local; from explorer.cli import main;"
-        " local.LocalTarget = partial(local.LocalTarget, module='tests.runner.standin_rank',"
+        "import sys; from explorer.runner import local; from explorer.cli import main; real = local.LocalTarget;"
+        " local.LocalTarget = lambda name, **_: real(name, module='tests.runner.standin_rank',"
         " launcher='tests.runner.standin_launch');"
         f" print(main(['run', {str(plan)!r}, '--json']), 'torch' in sys.modules)"
     )
