@@ -8,8 +8,8 @@ from typing import Any
 from explorer.view import gantt, text
 from explorer.view.actions import KIND_WORDS, TRANSFER
 from explorer.view.bars import COLUMNS
-from explorer.view.gantt_paint import marker, text_colour
-from explorer.view.palette import SURFACES, Theme
+from explorer.view.gantt_paint import marker
+from explorer.view.palette import SURFACES, Theme, mix, swatch, text_on
 
 PREDICTED, MEASURED, WAIT = "predicted", "measured", "wait"
 SYNC = "S"
@@ -159,6 +159,7 @@ def _trace(
 ) -> dict[str, Any]:
     device = found["device"][members[0]]
     edge = gantt.EDGE if len(members) <= gantt.EDGED else 0.0
+    painted = _sync_marker(theme) if kind == SYNC else marker(device, kind, theme, edge)
     numbers = [found["micro_batch"][i] for i in members] if len(members) <= gantt.LABELLED and kind in "FBIW" else []
     return {
         "type": "bar",
@@ -170,15 +171,21 @@ def _trace(
         "width": LANE_HEIGHT,
         "customdata": members,
         "hoverinfo": "text",
-        "opacity": PALE if lane == PREDICTED else 1.0,
-        "marker": _sync_marker(theme) if kind == SYNC else marker(device, kind, theme, edge),
+        "marker": {**painted, "opacity": PALE if lane == PREDICTED else 1.0},
         "text": [str(n) if n >= 0 else "" for n in numbers],
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,
         "constraintext": "inside",
-        "textfont": {"size": 10, "color": text_colour(device, "B" if kind == SYNC else kind, theme)},
+        "textfont": {"size": 10, "color": _text_colour(device, kind, lane, theme)},
     }
+
+
+def _text_colour(device: int, kind: str, lane: str, theme: Theme) -> str:
+    """Readable on a bar, on a pale one too."""
+    paint = swatch(device, theme)
+    fill = paint.fill if kind == "F" else paint.soft
+    return text_on(mix(fill, SURFACES[theme].background, PALE) if lane == PREDICTED else fill)
 
 
 def _sync_marker(theme: Theme) -> dict[str, Any]:
@@ -213,8 +220,8 @@ def _waits(
                 "customdata": members,
                 "hovertext": hover,
                 "hoverinfo": "text",
-                "opacity": PALE,
                 "marker": {
+                    "opacity": PALE,
                     "color": surface.grid,
                     "line": {"width": 0},
                     "pattern": {"shape": "/", "bgcolor": surface.grid, "fgcolor": surface.quiet, "size": 5,
