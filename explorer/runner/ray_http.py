@@ -86,7 +86,7 @@ class Server:
                 raise Unreachable(f"{self.address}: no answer within {timeout_s:g} s")
         exchange.join()
         if exchange.error is not None:
-            raise self._explained(exchange.error)
+            raise self._explained(exchange.error, timeout_s)
         if exchange.size > most_bytes:
             raise Refused(f"{self.address}: replied with more than {most_bytes:,} bytes to {method} {path}")
         if 300 <= exchange.status < 400:
@@ -100,7 +100,7 @@ class Server:
         """``text`` without the token."""
         return text.replace(self.token, "<token>") if self.token else text
 
-    def _explained(self, error: Exception) -> RunError:
+    def _explained(self, error: Exception, timeout_s: float) -> RunError:
         if isinstance(error, ssl.SSLCertVerificationError):
             return Refused(
                 f"{self.address}: its certificate is not trusted ({one_line(error.verify_message)}); give the file of"
@@ -109,7 +109,7 @@ class Server:
         if isinstance(error, ssl.SSLError):
             return Unreachable(f"{self.address}: TLS failed ({one_line(error.reason or str(error))})")
         if isinstance(error, TimeoutError):
-            return Unreachable(f"{self.address}: no answer")
+            return Unreachable(f"{self.address}: no answer within {timeout_s:g} s")
         if isinstance(error, socket.gaierror):
             return Unreachable(f"{self.address}: no such host")
         if isinstance(error, OSError):
@@ -147,8 +147,8 @@ def server_at(
 
 def one_line(text: str, most: int = 300) -> str:
     """The first line of a stranger's text that says something, printable and at most ``most`` long."""
-    line = next((line.strip() for line in text[:20_000].splitlines() if line.strip()), "")
-    clean = "".join(letter if letter.isprintable() else " " for letter in line)
+    line = next((line for line in text[:20_000].splitlines() if line.strip()), "")
+    clean = "".join(letter if letter.isprintable() else " " for letter in line).strip()
     return clean if len(clean) <= most else clean[: most - 3] + "..."
 
 
@@ -200,6 +200,7 @@ class _Exchange(threading.Thread):
         )
         self._request = (method, parts.path.rstrip("/") + path, body, headers)
         self._most = most_bytes
+        self._socket: socket.socket | None = None
         self.ended = threading.Event()
         self.status = 0
         self.body = bytearray()
@@ -208,6 +209,8 @@ class _Exchange(threading.Thread):
 
     def run(self) -> None:
         try:
+            self._connection.connect()
+            self._socket = self._connection.sock  # which the reply takes over
             self._connection.request(*self._request)
             with self._connection.getresponse() as response:
                 self.status = response.status
@@ -222,8 +225,7 @@ class _Exchange(threading.Thread):
 
     def abandon(self) -> None:
         """End it: a blocked read or write fails at once; a blocked connect ends by its own timeout."""
-        sock = self._connection.sock
-        if sock is not None:
+        if self._socket is not None:
             with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+                self._socket.shutdown(socket.SHUT_RDWR)
             self.join(1.0)

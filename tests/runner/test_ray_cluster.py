@@ -19,6 +19,7 @@ from explorer.runner.ray import RayTarget
 from explorer.runner.request import RunRequest
 from explorer.runner.targets import RunProgress
 from solvers.errors import RunError
+from tests.runner.plans import placed, problem_of, text
 from tests.runner.ray_head import ROOT, Head, running_head
 
 if importlib.util.find_spec("ray") is None:
@@ -155,8 +156,11 @@ def test_a_wrong_or_missing_token_is_told(token: str, said: str, head: Head, tmp
 
 
 def test_a_plan_of_a_demo_model_really_runs_there(head: Head, tmp_path: Path) -> None:
+    problem = problem_of("gpt-small", devices=2, mini_batch=4, micro_batches=2)
+    count = sum(operator.forward_of is None for operator in problem.graph.operators)
+    plan = text(problem, placed(problem, [int(i >= count // 2) for i in range(count)], 2), "gpt-small")
     request = RunRequest(steps=1, warmup=0, verify=True, time_limit_s=200.0)
-    outcome = target(head, module=RANK_MODULE).run(two_rank_text(), request, 2, tmp_path, lambda _: None, never)
+    outcome = target(head, module=RANK_MODULE).run(plan, request, 2, tmp_path, lambda _: None, never)
     assert (outcome.status, outcome.reason) == (RunStatus.DONE, "")
     assert len(outcome.iterations_s) == 1
     assert outcome.agreement is not None
