@@ -1,7 +1,8 @@
-"""A model's module with only the parameters that are wanted; first version: everything, ours kept."""
+"""A model's module with only the parameters that are wanted in memory."""
 
 from __future__ import annotations
 
+import copy
 import importlib
 import os
 import random
@@ -9,7 +10,8 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,11 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from demo_models import MODELS
+from explorer.runner.birth import Making, Seeding, Survey, Surveying
 from solvers.errors import PlacementError, RunError
 
 Builder = Callable[[], Any]
+"""() -> (module, example inputs) or (module, args, kwargs)."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,16 @@ class Built:
         return tuple(leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, Tensor))
 
 
-def builder(reference: str, *, allow_model: bool) -> Builder:
+def builder(reference: str, *, allow_model: bool, batch: int | None = None) -> Builder:
     """What makes (module, example inputs). Imports the module of a reference to one, which runs its code.
 
-    Raises RunError if it is none that can be run, or may not be."""
+    batch: samples of the example, for a demo model. Raises RunError if it is none that can be run, or may not be."""
     if reference in MODELS:
-        return MODELS[reference].build
+        demo = MODELS[reference]
+        if batch is None:
+            return demo.build
+        family = importlib.import_module(f"demo_models.{demo.module}")
+        return lambda: family.build(replace(family.SIZES[demo.size], batch=batch))
     module_name, separator, attribute = reference.partition(":")
     names = (*module_name.split("."), attribute)
     if not separator or not all(name.isidentifier() for name in names):
@@ -56,7 +64,7 @@ def builder(reference: str, *, allow_model: bool) -> Builder:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        with redirect_stdout(sys.stderr), seeded(0):
+        with redirect_stdout(sys.stderr), seeded(0), Seeding(0):
             found = getattr(importlib.import_module(module_name), attribute)
     except (Exception, SystemExit) as error:
         raise RunError(f"{reference}: {type(error).__name__}: {_first_line(error)}") from error
@@ -66,10 +74,72 @@ def builder(reference: str, *, allow_model: bool) -> Builder:
 
 
 def construct(reference: str, *, wanted: Collection[str] | None, seed: int, allow_model: bool) -> Built:
-    """wanted: names of the parameters that take memory (None: all)."""
-    make = builder(reference, allow_model=allow_model)
-    with seeded(seed):
-        return _call(make, reference)
+    """The module with the values that ``seed`` gives, the same whatever is wanted.
+
+    wanted: names of the parameters that take memory (None: all); the others are on the meta device. Buffers,
+    other tensors of the module and example inputs are always real. Raises RunError."""
+    return Maker(reference, allow_model=allow_model).build(wanted, seed)
+
+
+class Maker:
+    """Makes the module of one reference, once or several times."""
+
+    def __init__(self, reference: str, *, allow_model: bool, batch: int | None = None) -> None:
+        """batch: as in `builder`."""
+        self.reference = reference
+        self.make = builder(reference, allow_model=allow_model, batch=batch)
+        self._unsurveyed = ""
+
+    def build(self, wanted: Collection[str] | None, seed: int) -> Built:
+        """See `construct`."""
+        survey = self.survey
+        if wanted is None:
+            return self._own(self._made(Seeding(seed)))
+        if survey is None:
+            return self._own(self._whole(wanted, seed, self._unsurveyed))
+        unknown = sorted(set(wanted) - survey.parameters.keys())
+        if unknown:
+            raise RunError(f"{self.reference}: the model has no parameter {unknown[0]}")
+        try:
+            built = self._made(Making(seed, survey, survey.spared(wanted)))
+        except RunError as error:
+            return self._own(self._whole(wanted, seed, _first_line(error)))
+        missing = [name for name, p in built.module.named_parameters() if p.is_meta and name in wanted]
+        if missing:
+            return self._own(self._whole(wanted, seed, f"{missing[0]} is not made by operators"))
+        real = [name for name, p in built.module.named_parameters() if not p.is_meta and name not in wanted]
+        return self._own(replace(built, notes=_notes(real)))
+
+    @cached_property
+    def survey(self) -> Survey | None:
+        """How the module is made; None if that cannot be seen without making it."""
+        mode = Surveying(0)
+        try:
+            built = self._made(mode)
+        except RunError as error:
+            self._unsurveyed = _first_line(error)
+            return None
+        return mode.finish(built.module, built.tensors)
+
+    def _made(self, mode: Seeding) -> Built:
+        with seeded(mode.seed), mode:
+            return _call(self.make, self.reference)
+
+    def _whole(self, wanted: Collection[str], seed: int, why: str) -> Built:
+        built = self._made(Seeding(seed))
+        return replace(built, notes=(f"every rank makes the whole model before it drops what is not its own: {why}",))
+
+    def _own(self, built: Built) -> Built:
+        """A module that was there before it was asked for is another's: a copy is ours."""
+        foreign = self.survey is None or self.survey.foreign
+        return replace(built, module=copy.deepcopy(built.module)) if foreign else built
+
+
+def _notes(real: list[str]) -> tuple[str, ...]:
+    if not real:
+        return ()
+    are = "parameter of other ranks is" if len(real) == 1 else "parameters of other ranks are"
+    return (f"{len(real)} {are} made here too, and dropped ({real[0]}): no operator of PyTorch made them",)
 
 
 @contextmanager

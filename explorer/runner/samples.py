@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from explorer.runner.construct import construct
+from explorer.runner.birth import mixed
+from explorer.runner.construct import Maker
 from explorer.runner.dtypes import floating
 from solvers.errors import RunError
 
@@ -19,14 +20,15 @@ def make_samples(
     device: torch.device | str,
     allow_model: bool = False,
 ) -> tuple[Tensor, ...]:
-    """The model's tensor inputs, flat, for ``count`` samples. An input whose first dimension is not the batch
+    """The model's tensor inputs, flat, for ``count`` samples, the same on every rank. They are as different from
+    one another as the builder makes them under different seeds. An input whose first dimension is not the batch
     (that of the first tensor that has one) is that of the first example. Raises RunError."""
-    examples: list[tuple[Tensor, ...]] = []
-    have = 0
-    while have < count:
-        built = construct(reference, wanted=(), seed=seed + len(examples), allow_model=allow_model)
-        examples.append(built.tensors)
-        have += samples_in(built.tensors, reference)
+    maker = Maker(reference, allow_model=allow_model, batch=count)
+    examples = [maker.build((), mixed(seed, 0)).tensors]
+    while samples_in(examples[0], reference) * len(examples) < count:
+        examples.append(maker.build((), mixed(seed, len(examples))).tensors)
+        if len(examples) == 2 and _equal(*examples):  # always the same: asking again is of no use
+            examples *= 1 + count // samples_in(examples[0], reference)
     batch, target = samples_in(examples[0], reference), floating(dtype)
     joined = []
     for position, first in enumerate(examples[0]):
@@ -36,6 +38,10 @@ def make_samples(
         wanted = target if target is not None and first.is_floating_point() else first.dtype
         joined.append(whole.detach().to(device=device, dtype=wanted))
     return tuple(joined)
+
+
+def _equal(a: tuple[Tensor, ...], b: tuple[Tensor, ...]) -> bool:
+    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def samples_in(tensors: tuple[Tensor, ...], reference: str) -> int:

@@ -1,0 +1,109 @@
+"""A rank holds the values of the whole model, and only its own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from demo_models import MODELS
+from explorer.runner.birth import mixed
+from explorer.runner.construct import Maker
+from explorer.runner.weights import hold
+from explorer.runner.whole_model import whole_model
+from solvers.errors import RunError
+
+HERE = "tests.runner.models"
+SEED = 5
+
+
+@pytest.mark.parametrize(
+    "name", [*(name for name in MODELS if name.endswith("-small")), f"{HERE}:tied", f"{HERE}:blocks"]
+)
+def test_ranks_hold_the_values_of_the_whole_model_and_nothing_else(name: str) -> None:
+    whole = whole_model(name, seed=SEED, dtype=None, device="cpu", allow_model=True)
+    names = list(whole.parameters)
+    for part in (names[::2], names[1::2]):
+        built = Maker(name, allow_model=True).build(part, SEED)
+        assert {n for n, p in built.module.named_parameters() if not p.is_meta} == set(part)
+        held = hold(name, part, seed=SEED, dtype=None, device="cpu", allow_model=True)
+        assert held.parameters.keys() == set(part)
+        assert not held.notes
+        assert all(torch.equal(parameter, whole.parameters[n]) for n, parameter in held.parameters.items())
+        assert all(torch.equal(held.buffers[n], buffer) for n, buffer in whole.module.named_buffers())
+
+
+def test_weights_that_no_layer_fills_are_the_same_on_every_rank_too() -> None:
+    """Drawn and scaled, copied, cloned and orthogonal ones; what was made by NumPy is made by all."""
+    name = f"{HERE}:shared"
+    whole = whole_model(name, seed=SEED, dtype=None, device="cpu", allow_model=True).parameters
+    assert torch.equal(whole["layers.1.weight"], 2 * whole["layers.0.weight"])
+    assert torch.equal(whole["clones.0.weight"], whole["clones.1.weight"])
+    for part in whole:
+        held = hold(name, [part], seed=SEED, dtype=None, device="cpu", allow_model=True)
+        assert torch.equal(held.parameters[part], whole[part]), part
+        noted = any("from_numpy" in note for note in held.notes)
+        assert noted == (part != "from_numpy")
+
+
+def test_another_seed_gives_other_values_and_float64_the_same_ones() -> None:
+    names = ["tokens.weight", "norm.bias"]
+    one, other = (hold("gpt-small", names, seed=s, dtype=None, device="cpu").parameters for s in (1, 2))
+    assert not torch.equal(one["tokens.weight"], other["tokens.weight"])
+    double = hold("gpt-small", names, seed=1, dtype="float64", device="cpu").parameters
+    assert all(torch.equal(double[name], one[name].double()) for name in names)
+
+
+def test_what_others_hold_is_never_made() -> None:
+    """The machine has not the memory for any of its large parameters."""
+    name = f"{HERE}:huge"
+    held = hold(name, ["small.weight", "small.bias"], seed=SEED, dtype=None, device="cpu", allow_model=True)
+    assert sum(parameter.nbytes for parameter in held.parameters.values()) == 4 * (8 * 8 + 8)
+    assert not held.notes
+
+
+def test_tied_parameters_are_held_under_their_first_name() -> None:
+    held = hold(f"{HERE}:tied", ["table.weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
+    assert list(held.parameters) == ["table.weight"]
+    with pytest.raises(RunError, match=r"has no parameter head\.weight"):
+        hold(f"{HERE}:tied", ["head.weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
+
+
+def test_a_module_that_was_there_before_is_copied() -> None:
+    """Steps of an optimizer must not change what the next run begins with."""
+    name = f"{HERE}:already_there"
+    before = hold(name, ["weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
+    with torch.no_grad():
+        kept = before.parameters["weight"].clone()
+        before.parameters["weight"].zero_()
+    after = hold(name, ["weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
+    assert torch.equal(after.parameters["weight"], kept)
+    assert "1 parameter of other ranks is made here too" in after.notes[0]
+
+
+def test_a_model_that_is_made_otherwise_each_time_is_made_whole() -> None:
+    held = hold(f"{HERE}:never_the_same", ["0.weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
+    assert "every rank makes the whole model" in held.notes[0]
+    assert not held.parameters["0.weight"].is_meta
+
+
+def test_random_numbers_elsewhere_are_left_as_they_were() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    hold("dlrm-small", [], seed=SEED, dtype=None, device="cpu")
+    assert torch.equal(torch.rand(2), expected)
+
+
+def test_seeds_of_operators_differ_in_the_bits_that_a_cpu_takes() -> None:
+    drawn = {mixed(seed, number) for seed in range(20) for number in range(500)}
+    assert len(drawn) > 9_990
+    assert max(drawn) < 2**32
+
+
+def test_code_runs_only_where_that_is_allowed_and_files_never() -> None:
+    with pytest.raises(RunError, match="was not allowed"):
+        hold(f"{HERE}:tied", [], seed=0, dtype=None, device="cpu")
+    with pytest.raises(RunError, match="holds the graph alone"):
+        hold("model.pt2", [], seed=0, dtype=None, device="cpu", allow_model=True)
+    with pytest.raises(RunError, match="no attribute 'absent'"):
+        hold(f"{HERE}:absent", [], seed=0, dtype=None, device="cpu", allow_model=True)
