@@ -13,8 +13,8 @@ from pathlib import Path
 from explorer.runner.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
 from explorer.runner.result_json import write_outcome
 
-RANK = int(os.environ["RANK"])
-FOLDER = Path(sys.argv[1])
+RANK = int(os.environ.get("RANK", "0"))
+FOLDER = Path(sys.argv[-1])
 LAST = 600.0
 """Longer than any test."""
 
@@ -29,6 +29,15 @@ def fail(kind: str, message: str, step: str = "", *, out_of_memory: bool = False
     told |= {"out_of_memory": out_of_memory, "expected": expected}
     (FOLDER / f"failure-{RANK}.json").write_text(json.dumps(told))
     os._exit(1)
+
+
+def is_alive(process: int) -> bool:
+    """Whether it has not ended yet, be it waited for or not."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
 
 
 def finish() -> None:
@@ -94,14 +103,18 @@ def refuse() -> None:
 def no_memory() -> None:
     if RANK == 1:
         fail("RuntimeError", "can't allocate memory: you tried to allocate 4 bytes", "1B0", out_of_memory=True)
-    time.sleep(0.02)
+    while not (FOLDER / "failure-1.json").exists():
+        time.sleep(0.02)
     fail("RuntimeError", "Connection closed by peer [127.0.0.1]:4", "0B0")
 
 
 def killed() -> None:
     if RANK == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(0.02)
+    while not (FOLDER / "pid-1").exists():
+        time.sleep(0.02)
+    while is_alive(int((FOLDER / "pid-1").read_text())):
+        time.sleep(0.02)
     fail("RuntimeError", "[../gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:4", "0F0")
 
 
@@ -118,10 +131,18 @@ def hang() -> None:
     if RANK == 0:
         code = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep({LAST})"
         child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
-        (FOLDER / "pid-child").write_text(str(child.pid))
+        (FOLDER / "part-child").write_text(str(child.pid))
+        (FOLDER / "part-child").rename(FOLDER / "pid-child")
         say('@progress {"phase": "measuring", "done": 3, "of": 10}\n')
     time.sleep(LAST)
 
 
-(FOLDER / f"pid-{RANK}").write_text(str(os.getpid()))
-globals()[os.environ["STANDIN"]]()
+def main() -> None:
+    part = FOLDER / f"part-{RANK}"
+    part.write_text(str(os.getpid()))
+    part.rename(FOLDER / f"pid-{RANK}")
+    globals()[os.environ["STANDIN"]]()
+
+
+if __name__ == "__main__":
+    main()
