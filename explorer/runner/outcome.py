@@ -71,7 +71,9 @@ class Agreement:
     """How far the run is from the whole model in one process, on the same micro-batches in order.
 
     loss: largest relative difference of a loss. gradient: largest over tensors of max|difference| /
-    max|gradient|; parameter: the same of the parameters after all steps. worst: the tensor of ``gradient``.
+    max|gradient| (of a tensor with tiny gradients: over 1e-3 of the model's largest one); parameter: the same
+    of the parameters after all steps. worst: the tensor of ``gradient``.
+    compared: how many parameters, on all ranks.
     """
 
     loss: float
@@ -79,6 +81,7 @@ class Agreement:
     parameter: float
     worst: str
     dtype: str
+    compared: int = 0
 
 
 @dataclass(frozen=True, slots=True)

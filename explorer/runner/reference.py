@@ -20,6 +20,9 @@ from explorer.runner.weights import hold
 from solvers.errors import RunError
 from solvers.problem import Optimizer, Problem
 
+NOTHING = 1e-3
+"""Of the largest entry of all gradients: a tensor with smaller ones is measured against this. The gradient of
+the bias of attention's keys, say, is zero but for rounding, and no two roundings agree."""
 STEPS = 3
 """Updates after which parameters are compared."""
 
@@ -64,17 +67,17 @@ def verify(machine: Machine, reference: str, problem: Problem, request: RunReque
             dist.broadcast(true, 0)
             if name not in mine:
                 continue
-            error = _distance(known.get(name, torch.zeros_like(true)), true)
+            error = _distance(known.get(name, torch.zeros_like(true)), true, NOTHING * told[0][f"largest_{what}"])
             if what == "gradient" and error > worst["gradient"]:
                 culprit = name
             worst[what] = max(worst[what], error)
     found: list[Any] = [None] * machine.ranks
-    dist.all_gather_object(found, (worst, culprit))
+    dist.all_gather_object(found, (worst, culprit, len(mine)))
     at = max(found, key=lambda each: each[0]["gradient"])
     loss = max((abs(a - b) / max(abs(b), 1e-300) for a, b in zip(losses, told[0]["losses"], strict=True)), default=0.0)
     return Agreement(
         loss, at[0]["gradient"], max(each[0]["parameter"] for each in found), at[1],
-        str(told[0]["dtype"]).removeprefix("torch."),
+        str(told[0]["dtype"]).removeprefix("torch."), sum(each[2] for each in found),
     )  # fmt: skip
 
 
@@ -83,12 +86,16 @@ def dense(gradient: Tensor) -> Tensor:
     return gradient.to_dense() if gradient.is_sparse else gradient.clone()
 
 
-def _distance(found: Tensor, true: Tensor) -> float:
-    """max|difference| / max|true|; of a tensor of zeros the difference itself."""
+def _distance(found: Tensor, true: Tensor, floor: float) -> float:
+    """max|difference| / max|true|, or over ``floor`` if that is more."""
     if true.numel() == 0:
         return 0.0
-    scale = true.abs().max().item()
+    scale = max(true.abs().max().item(), floor)
     return (found - true).abs().max().item() / (scale if scale > 0 else 1.0)
+
+
+def _largest(tensors: Mapping[str, Tensor]) -> float:
+    return max((value.abs().max().item() for value in tensors.values() if value.numel()), default=0.0)
 
 
 class _Whole:
@@ -136,6 +143,8 @@ class _Whole:
             "losses": losses,
             "shapes": {name: tuple(value.shape) for name, value in trained.items()},
             "dtype": dtypes.pop(),
+            "largest_gradient": _largest(self.gradients),
+            "largest_parameter": _largest(trained),
         }
 
     def _share(self, first: int) -> float:

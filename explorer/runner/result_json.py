@@ -32,7 +32,7 @@ _MESSAGE = (
     "channel", "piece", "src_rank", "dst_rank", "iteration", "action", "nbytes", "sent_s", "arrived_s", "waited",
 )  # fmt: skip
 _ENVIRONMENT = ("hosts", "devices", "backend", "torch", "python", "threads", "date", "pinned")
-_AGREEMENT = ("loss", "gradient", "parameter", "worst", "dtype")
+_AGREEMENT = ("loss", "gradient", "parameter", "worst", "dtype", "compared")
 _REQUIRED = ("status", "reason", "culprit", "environment", "iterations_s", "actions", "messages")
 _OPTIONAL = (
     "segments", "rank_devices", "peak_bytes", "losses", "noise", "agreement", "operators_s", "notes",
@@ -223,4 +223,5 @@ def _read_agreement(field: Field) -> Agreement:
         parts["parameter"].number_or_infinity(),
         parts["worst"].text(),
         parts["dtype"].text(100),
+        parts["compared"].integer(),
     )

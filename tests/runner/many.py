@@ -1,6 +1,7 @@
 """One process of a launch that runs many plans, so that torch is imported once: ``many FOLDER PROCESS``.
 
-FOLDER/cases.json lists cases [name, ranks, plan file, request]; they are run one after the other, each on
+FOLDER/cases.json lists cases [name, ranks, plan file, request, whether to
+spoil a gradient]; they are run one after the other, each on
 processes 0 to ranks - 1, and process 0 writes FOLDER/results.json: name -> the agreement, or the error.
 """
 
@@ -19,11 +20,10 @@ import torch.distributed as dist
 
 from explorer.runner import machine as machines
 from explorer.runner.machine import make_machine
-from explorer.runner.measure import measure
-from explorer.runner.peak_memory import PeakMemory
 from explorer.runner.program import Program, trace_for_run
 from explorer.runner.reference import verify
 from explorer.runner.request import read_request
+from explorer.tracing.captured import Value
 from solvers.formats.plan_json import read_plan
 
 DEVICE = torch.device("cpu")
@@ -34,12 +34,12 @@ def main(folder: Path, process: int) -> None:
     _trace_once()
     results: dict[str, Any] = {}
     cases = json.loads((folder / "cases.json").read_text())
-    for number, (name, ranks, plan, request) in enumerate(cases):
+    for number, (name, ranks, plan, request, spoil) in enumerate(cases):
         if process >= ranks:
             continue
         dist.init_process_group("gloo", init_method=f"file://{folder}/meet{number}", rank=process, world_size=ranks)
         try:
-            results[name] = run(folder / plan, request, process, ranks)
+            results[name] = run(folder / plan, request, process, ranks, spoil)
         except Exception as error:
             traceback.print_exc()
             results[name] = {"error": f"{type(error).__name__}: {error}"}
@@ -51,17 +51,23 @@ def main(folder: Path, process: int) -> None:
         (folder / "results.json").write_text(json.dumps(results))
 
 
-def run(plan: Path, given: dict[str, Any], rank: int, ranks: int) -> dict[str, Any]:
+def run(plan: Path, given: dict[str, Any], rank: int, ranks: int, spoil: bool) -> dict[str, Any]:
     request = read_request(given)
     file = read_plan(plan.read_bytes(), str(plan))
     machine = make_machine(file, request, rank, ranks, DEVICE)
-    found: dict[str, Any] = {"segments": len(machine.script.segments), "channels": len(machine.script.channels)}
-    found["bytes"] = sum(p.numel() * p.element_size() for p in machine.held.parameters.values())
-    if request.steps > 1:
-        measured = measure(machine, request, PeakMemory(DEVICE))
-        found["records"] = measured.records
-        machine = make_machine(file, request, rank, ranks, DEVICE)
+    if spoil:
+        flowing_back = machine.exchange.flowing_back
+        machine.exchange.flowing_back = lambda c, p: tuple(1.001 * t for t in flowing_back(c, p))  # type: ignore[method-assign]
+    held: list[Any] = [None] * ranks
+    dist.all_gather_object(held, sum(p.numel() * p.element_size() for p in machine.held.parameters.values()))
+    sizes = {name: value.nbytes for name, value in whole_sizes(machine).items()}
+    found = {"segments": len(machine.script.segments), "bytes": held, "whole_bytes": sum(sizes.values())}
     return found | asdict(verify(machine, file.reference, file.problem, request))
+
+
+def whole_sizes(machine: machines.Machine) -> dict[str, Value]:
+    captured = next(iter(machine.program.sized.values()))[0]
+    return {name: captured.values[value] for value, name in captured.parameters.items()}
 
 
 def _trace_once() -> None:

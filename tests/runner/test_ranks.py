@@ -1,0 +1,221 @@
+"""Plans really run on 2, 3 and 4 processes, against the whole model in one."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from solvers.errors import InvalidPlan
+from solvers.plan import Plan
+from solvers.problem import Contiguity, Objective, Pipeline, Problem
+from tests.runner.plans import placed, problem_of, solved, text
+
+pytestmark = pytest.mark.timeout(600)
+
+PROCESSES = 4
+EXACT = {"float64": 1e-9, "float32": 1e-5}
+"""Largest error of losses, gradients and parameters, relative to the largest entry of the tensor."""
+
+
+@dataclass(frozen=True)
+class Case:
+    make: Callable[[], tuple[Problem, Plan]]
+    model: str
+    dtype: str = "float64"
+    optimizer: str = "sgd"
+    spoil: bool = False
+
+
+def chain(model: str, devices: int, **settings: Any) -> Callable[[], tuple[Problem, Plan]]:
+    def make() -> tuple[Problem, Plan]:
+        problem = problem_of(model, devices=devices, mini_batch=4 * devices, **{"micro_batches": devices, **settings})
+        return problem, solved(problem, "equal")
+
+    return make
+
+
+def recomputing() -> tuple[Problem, Plan]:
+    problem, plan = chain("gpt-small", 2, recompute=True)()
+    return problem, replace(plan, stages=tuple(replace(stage, recompute=True) for stage in plan.stages))
+
+
+def scattered(model: str, devices: int, seed: int = 1) -> Callable[[], tuple[Problem, Plan]]:
+    """Every operator on a random device: not contiguous."""
+
+    def make() -> tuple[Problem, Plan]:
+        problem = problem_of(
+            model, devices=devices, mini_batch=4 * devices, micro_batches=devices, contiguity=Contiguity.NONE
+        )
+        return problem, placed(problem, random_places(problem, devices, random.Random(seed)), devices)
+
+    return make
+
+
+def random_places(problem: Problem, devices: int, choose: random.Random) -> list[tuple[int, ...]]:
+    """A device for every forward operator, or a pair of replicas; those that read one parameter together."""
+    together: dict[str, tuple[int, ...]] = {}
+    places = []
+    pairs = [(d,) for d in range(devices)] + ([(0, 1)] if devices > 2 else [])
+    for operator in problem.graph.operators:
+        if operator.forward_of is None:
+            place = choose.choice(pairs)
+            places.append(place if operator.colocation is None else together.setdefault(operator.colocation, place))
+    return places
+
+
+def branches(model: str, devices: int) -> Callable[[], tuple[Problem, Plan]]:
+    """A graph of stages that fans out and joins."""
+
+    def make() -> tuple[Problem, Plan]:
+        problem = problem_of(model, devices=devices, mini_batch=4 * devices, micro_batches=devices)
+        return problem, solved(problem, "graph-pipeline")
+
+    return make
+
+
+def by_operator(model: str, devices: int, planner: str) -> Callable[[], tuple[Problem, Plan]]:
+    def make() -> tuple[Problem, Plan]:
+        problem = problem_of(model, devices=devices, mini_batch=4, objective=Objective.MAKESPAN)
+        return problem, solved(problem, planner)
+
+    return make
+
+
+def replicated(model: str, devices: int, planner: str) -> Callable[[], tuple[Problem, Plan]]:
+    def make() -> tuple[Problem, Plan]:
+        problem = problem_of(model, devices=devices, mini_batch=8 * devices, micro_batches=2, max_replicas=devices)
+        return problem, solved(problem, planner)
+
+    return make
+
+
+def mixed() -> tuple[Problem, Plan]:
+    """Stages with micro-batches of other sizes: a pair of replicas takes twice as many samples at once."""
+    problem = problem_of(
+        "gpt-small", devices=3, mini_batch=24, micro_batches=4, max_replicas=2, mixed_micro_batches=True
+    )
+    return problem, solved(problem, "piper")
+
+
+def random_dag(seed: int) -> Callable[[], tuple[Problem, Plan]]:
+    def make() -> tuple[Problem, Plan]:
+        choose = random.Random(seed)
+        devices = choose.randint(2, PROCESSES)
+        problem = problem_of(
+            f"tests.runner.random_models:dag{seed}", devices=devices, mini_batch=8,
+            micro_batches=choose.choice([1, 2, 4]), max_replicas=2, contiguity=Contiguity.NONE,
+        )  # fmt: skip
+        assert problem.micro_batches is not None
+        while True:  # most placements use all devices; those that cannot be cut are thrown again
+            try:
+                plan = placed(problem, random_places(problem, devices, choose), problem.micro_batches)
+            except InvalidPlan:
+                continue
+            if len(plan.devices_used()) == devices:
+                return problem, plan
+
+    return make
+
+
+CASES = {
+    "chain on 2": Case(chain("gpt-small", 2), "gpt-small"),
+    "chain on 2, Adam": Case(chain("gpt-small", 2), "gpt-small", optimizer="adam"),
+    "chain on 2, float32": Case(chain("gpt-small", 2), "gpt-small", "float32"),
+    "chain on 4": Case(chain("gpt-small", 4), "gpt-small"),
+    "GPipe": Case(chain("gpt-small", 2, pipeline=Pipeline.GPIPE), "gpt-small"),
+    "zero bubble": Case(chain("gpt-small", 2, pipeline=Pipeline.ZERO_BUBBLE), "gpt-small"),
+    "zero bubble, batch statistics": Case(chain("resnet50-small", 2, pipeline=Pipeline.ZERO_BUBBLE), "resnet50-small"),
+    "recomputing": Case(recomputing, "gpt-small"),
+    "batch statistics": Case(chain("resnet50-small", 2), "resnet50-small"),
+    "branches on 2": Case(branches("multimodal-small", 2), "multimodal-small"),
+    "branches on 4": Case(branches("multimodal-small", 4), "multimodal-small"),
+    "branches on 3, float32": Case(branches("multimodal-small", 3), "multimodal-small", "float32"),
+    "sparse gradients on 3": Case(branches("dlrm-small", 3), "dlrm-small", optimizer="adam"),
+    "scattered on 2": Case(scattered("gpt-small", 2), "gpt-small"),
+    "scattered on 3": Case(scattered("gpt-small", 3), "gpt-small"),
+    "scattered on 4, float32": Case(scattered("gpt-small", 4), "gpt-small", "float32"),
+    "by operator on 2": Case(by_operator("rnnlm-small", 2, "m-etf"), "rnnlm-small"),
+    "by operator on 3": Case(by_operator("gpt-small", 3, "heft"), "gpt-small"),
+    "by operator on 4, float32": Case(by_operator("transformer-small", 4, "m-sct"), "transformer-small", "float32"),
+    "replicas on 2": Case(replicated("gpt-small", 2, "data-parallel"), "gpt-small"),
+    "replicas on 4": Case(replicated("gpt-small", 4, "pipedream"), "gpt-small"),
+    "mixed micro-batches": Case(mixed, "gpt-small"),
+    "a spoiled gradient": Case(chain("gpt-small", 2), "gpt-small", spoil=True),
+    **{f"random DAG {seed}": Case(random_dag(seed), f"tests.runner.random_models:dag{seed}") for seed in range(20)},
+}
+"""What is run. The spoiled one shows that the comparison finds an error."""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """All cases, in one launch."""
+    folder = tmp_path_factory.mktemp("ranks")
+    cases = []
+    for number, (name, case) in enumerate(CASES.items()):
+        problem, plan = case.make()
+        (folder / f"{number}.json").write_text(text(problem, plan, case.model))
+        request = {
+            "verify": True, "dtype": case.dtype, "optimizer": case.optimizer, "learning_rate": 0.05, "steps": 1,
+            "allow_model": ":" in case.model,
+        }  # fmt: skip
+        cases.append([name, len(plan.devices_used()), f"{number}.json", request, case.spoil])
+    (folder / "cases.json").write_text(json.dumps(cases))
+    return launch(folder)
+
+
+def launch(folder: Path) -> dict[str, Any]:
+    root = Path(__file__).parents[2]
+    logs = [(folder / f"log{process}").open("w") for process in range(PROCESSES)]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.runner.many", str(folder), str(process)],
+            cwd=root, stdout=log, stderr=subprocess.STDOUT,
+        )
+        for process, log in enumerate(logs)
+    ]  # fmt: skip
+    try:
+        while any(process.poll() is None for process in running):
+            if any(process.poll() for process in running):
+                break
+            time.sleep(0.1)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+        for log in logs:
+            log.close()
+    if any(process.returncode for process in running):
+        last = "\n".join((folder / f"log{i}").read_text()[-3000:] for i in range(PROCESSES))
+        pytest.fail(f"a process failed:\n{last}")
+    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.spoil])
+def test_equals_the_whole_model(name: str, results: dict[str, Any]) -> None:
+    found, exact = results[name], EXACT[CASES[name].dtype]
+    assert found["dtype"] == CASES[name].dtype
+    assert found["compared"] > 0
+    assert found["loss"] <= exact
+    assert found["gradient"] <= exact, found["worst"]
+    assert found["parameter"] <= exact
+
+
+def test_a_wrong_gradient_is_found(results: dict[str, Any]) -> None:
+    assert results["a spoiled gradient"]["gradient"] > 1e-4
+
+
+@pytest.mark.parametrize("name", ["chain on 2", "chain on 4", "branches on 4", "scattered on 2", "by operator on 3"])
+def test_no_parameter_is_held_twice(name: str, results: dict[str, Any]) -> None:
+    held, whole = results[name]["bytes"], results[name]["whole_bytes"]
+    assert sum(held) == whole
+    assert max(held) < whole
