@@ -133,6 +133,8 @@ def hang() -> None:
         child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
         (FOLDER / "part-child").write_text(str(child.pid))
         (FOLDER / "part-child").rename(FOLDER / "pid-child")
+        while not (FOLDER / "pid-1").exists():
+            time.sleep(0.02)
         say('@progress {"phase": "measuring", "done": 3, "of": 10}\n')
     time.sleep(LAST)
 
