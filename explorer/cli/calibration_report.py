@@ -65,9 +65,9 @@ def _print_times(graph: OpGraph, profile: Profile) -> None:
         )
     print_table(rows, right=frozenset(range(8)))
     print(
-        "operators: their sum, and how far it is over the whole graph without marks; spread: of the median over the"
-        " quiet runs;\nslow-down: all ranks at once over one alone; of roofline: measured over what `plan` estimates"
-        " without a profile"
+        "operators: their sum, and how far it is over the best run of the whole graph; spread: of the median over the"
+        " lower\nquartile, which is what counts; slow-down: all ranks at once over one alone; of roofline: measured over"
+        " what\n`plan` estimates without a profile"
     )
 
 

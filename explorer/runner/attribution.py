@@ -7,12 +7,12 @@ operator's. So nothing is lost or counted twice: the operators together take wha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean, median
 
-QUIET_SHARE = 0.25
-"""Of the repetitions, the fastest: their means are the times of a profile. Means, because these add up to
-what the whole took in those repetitions; the least time of each operator by itself would not."""
-LEAST_QUIET = 3
+CALM = 0.25
+"""The quantile of an operator's times that counts, the lower quartile: what it takes when nothing else disturbs
+it, and not the one lucky time. Each operator by itself: on a busy machine no repetition of the whole is free
+of disturbance, but every operator is in a quarter of them. On a quiet one the sum is within 1 to 3 % of the
+best repetition of the whole, with which plans are compared."""
 OUTSIDE = -1
 """The operator of marks that belong to none. Before the first node of a backward autograd counts what waits
 for what, which takes as long as there are nodes: such time is shared out evenly among all marks."""
@@ -35,21 +35,19 @@ def attribute(marks: Sequence[tuple[int, float]], end: float, count: int, mark_s
     return seconds
 
 
-def quiet(totals: Sequence[float]) -> list[int]:
-    """Which repetitions count: a quarter of them, the fastest, but at least three where there are."""
-    order = sorted(range(len(totals)), key=lambda i: (totals[i], i))
-    return sorted(order[: max(LEAST_QUIET, round(len(totals) * QUIET_SHARE))])
-
-
 def settle(repetitions: Sequence[Sequence[float]]) -> tuple[list[float], list[float]]:
     """(seconds, spread) of every operator over repetitions of the whole; see `profile.OperatorTimes`."""
-    kept = quiet([sum(row) for row in repetitions])
-    seconds = [fmean(repetitions[i][k] for i in kept) for k in range(len(repetitions[0]))]
-    spread = [
-        max(0.0, median(row[k] for row in repetitions) / best - 1.0) if best > 0 else 0.0
-        for k, best in enumerate(seconds)
-    ]
-    return seconds, spread
+    columns = [sorted(column) for column in zip(*repetitions, strict=True)]
+    seconds = [_quantile(column, CALM) for column in columns]
+    middles = [_quantile(column, 0.5) for column in columns]
+    return seconds, [middle / calm - 1.0 if calm > 0 else 0.0 for middle, calm in zip(middles, seconds, strict=True)]
+
+
+def _quantile(ascending: Sequence[float], share: float) -> float:
+    at = share * (len(ascending) - 1)
+    low = int(at)
+    high = min(low + 1, len(ascending) - 1)
+    return ascending[low] + (at - low) * (ascending[high] - ascending[low])
 
 
 def divide(total_s: float, alone: Sequence[float], weights: Sequence[float]) -> list[float]:

@@ -47,10 +47,14 @@ SAMPLES = (1, 2, 4, 8, 16)
 """Numbers of samples, unless others are asked for."""
 OPERATORS_SHARE = 0.7
 """Of the budget, for operators; alone, updates and links take the rest."""
-ALONE_REPEATS = 3
+ALONE_SHARE = 0.15
+"""Of the time for one number of samples, in which rank 0 works alone."""
+LEAST_ALONE = 3
 OVER_BUDGET = 1.5
 """A count that would end later than so many budgets is left out, but never the first two."""
 WORTH_TELLING = 0.05
+TOO_NOISY = 0.1
+"""Beyond it, what dividing the backward costs cannot be told."""
 
 
 @dataclass(frozen=True)
@@ -225,18 +229,18 @@ def _measure_counts(
 
 def _in_time(request: RunRequest, place: Place, began: float, once_s: float) -> bool:
     """Whether the next count is likely to end in time; all ranks say the same."""
-    takes = 4 * 2 * once_s + (ALONE_REPEATS + 4) * once_s
+    takes = 4 * 2 * once_s + (LEAST_ALONE + 4) * once_s
     return place.largest(time.perf_counter() - began + takes) <= request.budget_s * OVER_BUDGET
 
 
 def _measure_count(subject: Subject, place: Place, slot_s: float) -> Counted:
     alone_s = None
     if place.ranks > 1:
-        alone_s = min(sum(whole(subject)) for _ in range(ALONE_REPEATS)) if place.rank == 0 else 0.0
         dist.barrier()
-        alone_s = place.largest(alone_s)
+        alone_s = _alone(subject, ALONE_SHARE * slot_s) if place.rank == 0 else 0.0
+        alone_s = place.largest(alone_s)  # the others wait here
     dist.barrier()
-    mine = measure(subject, slot_s)
+    mine = measure(subject, slot_s * (1 - ALONE_SHARE))
     count = len(subject.graph)
     means = place.mean([*mine.seconds, *mine.spread, mine.forward_s, mine.backward_s, mine.unclaimed_s, mine.apart])
     forward_s, backward_s, unclaimed_s, apart = means[2 * count :]
@@ -244,6 +248,14 @@ def _measure_count(subject: Subject, place: Place, slot_s: float) -> Counted:
         means[:count], means[count : 2 * count], forward_s, backward_s, mine.repetitions, unclaimed_s, apart
     )
     return Counted(subject.samples, measured, alone_s)
+
+
+def _alone(subject: Subject, budget_s: float) -> float:
+    """The fastest repetition of the whole graph."""
+    best, done, until = float("inf"), 0, time.perf_counter() + budget_s
+    while done < LEAST_ALONE or time.perf_counter() < until:
+        best, done = min(best, sum(whole(subject))), done + 1
+    return best
 
 
 def _updates(
@@ -283,7 +295,7 @@ def _profile(
     notes: list[str],
 ) -> Profile:
     graph = file.problem.graph
-    notes += _remarks(counted)
+    notes += _remarks(counted, noise)
     return Profile(
         reference=file.reference,
         graph_sha256=graph_hash(graph),
@@ -327,10 +339,10 @@ def _profile(
     )
 
 
-def _remarks(counted: list[Counted]) -> list[str]:
+def _remarks(counted: list[Counted], noise: float) -> list[str]:
     last = counted[-1].measured
     remarks = []
-    if last.apart > 1 + WORTH_TELLING:
+    if last.apart > 1 + WORTH_TELLING and noise < TOO_NOISY:
         remarks.append(
             f"gradients of inputs and of parameters one after the other took {last.apart - 1:.0%} longer than in one"
             " go; plans that compute them apart (zero-bubble) are predicted as if in one go"

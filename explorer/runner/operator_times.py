@@ -16,14 +16,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
-from explorer.runner.attribution import OUTSIDE, attribute, divide, quiet, settle
+from explorer.runner.attribution import OUTSIDE, attribute, divide, settle
 from explorer.runner.instrument import (
     Clock,
     Ownership,
@@ -37,7 +36,7 @@ from solvers.graph import OpGraph, Phase
 
 LEAST_REPETITIONS = 4
 MOST_REPETITIONS = 400
-ALONE_REPEATS = 4
+ALONE_REPEATS = 6
 """Runs of one operator's backward for the inputs, or for the parameters, alone; the fastest counts."""
 TELLING_S = 1e-4
 """A backward that takes less says nothing of what dividing it costs: asking for it takes as long."""
@@ -67,7 +66,8 @@ class Subject:
 
 @dataclass
 class Measured:
-    """seconds and spread: of every operator of the graph but updates, for which they are 0. unclaimed_s: what
+    """seconds and spread: of every operator of the graph but updates, for which they are 0. forward_s and
+    backward_s: the least of the whole graph without marks. unclaimed_s: what
     the backward spent on behalf of operators that the graph has no backward of. apart: gradients of inputs
     and of parameters one after the other, over both in one go, where an operator has both and
     takes long enough to tell; 1 if none does."""
@@ -129,14 +129,8 @@ def measure(
         del outputs
     rows = [f + (backwards[i] if backwards else []) for i, f in enumerate(forwards)]
     seconds, spread = settle(rows)
-    calm = quiet([f + b for f, b in plain])
-    result = Measured(
-        [0.0] * len(graph),
-        [0.0] * len(graph),
-        fmean(plain[i][0] for i in calm),
-        fmean(plain[i][1] for i in calm),
-        len(plain),
-    )
+    forward_s, backward_s = (min(column) for column in zip(*plain, strict=True))
+    result = Measured([0.0] * len(graph), [0.0] * len(graph), forward_s, backward_s, len(plain))
     _spread_over(graph, seconds, spread, division, result)
     return result
 
@@ -198,9 +192,7 @@ def _look(subject: Subject, now: Callable[[], float]) -> tuple[list[int], _Divis
         outputs = tuple(pytree.tree_leaves(looker.run(*subject.inputs)))
     roots, _ = _start(outputs)
     made_by = looker.made_by
-    slots = [
-        2 * made_by[node] + (ACCUMULATE in node.name()) if node in made_by else OUTSIDE for node in walk(roots)
-    ]
+    slots = [2 * made_by[node] + (ACCUMULATE in node.name()) if node in made_by else OUTSIDE for node in walk(roots)]
     return slots, _divisions(subject, looker.env, now)
 
 

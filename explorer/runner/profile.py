@@ -13,9 +13,8 @@ from solvers.errors import InvalidProblem
 class OperatorTimes:
     """One operator at each of the profile's sample counts.
 
-    seconds: the mean over the quietest repetitions (see `operator_times.QUIET_SHARE`), so that the sum
-    over operators is what the whole graph took in them: plans are compared with the best measured run.
-    spread: how much longer the median repetition took, as a share of ``seconds``.
+    seconds: the lower quartile over repetitions of the whole graph (see `attribution.CALM`), the mean over
+    ranks. spread: how much longer the median repetition took, as a share of ``seconds``.
     """
 
     name: str
@@ -27,6 +26,7 @@ class OperatorTimes:
 class WholeTimes:
     """The whole graph at one sample count, timed without the instrument, beside the sum of its operators.
 
+    forward_s, backward_s: the least over repetitions, the mean over ranks.
     alone_s: forward and backward in one process while the others waited; None if there was but one process.
     """
 
