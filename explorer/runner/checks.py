@@ -19,7 +19,7 @@ from solvers.schedule import Schedule
 from solvers.simulate import simulate
 
 STEP_S = 100e-6
-"""What a step costs beside its operators: measured on gloo with stages of next to no work."""
+"""About what a step costs beside its operators."""
 TOLERATED = 0.05
 """The share of the predicted time that these costs may take without a warning."""
 NAMED = 3
@@ -85,10 +85,11 @@ def _coverage(problem: Problem, plan: Plan) -> Iterator[Finding]:
     if len(plan.order) != devices:
         yield _error(f"the order is of {len(plan.order)} devices, the cluster has {devices}: plan anew")
     times = Counter(o for stage in plan.stages for o in stage.operators)
+    wrong = {o for o, operator in enumerate(operators) if not times[o] or (times[o] > 1 and not operator.replicable)}
+    shown = [o for o in sorted(wrong) if operators[o].forward_of not in wrong]  # a mirror goes where its forward goes
     for owning, what in ((True, "parameters of "), (False, "")):
-        mine = [o for o, operator in enumerate(operators) if (operator.param_bytes > 0) is owning]
-        left = [o for o in mine if not times[o]]
-        twice = [o for o in mine if times[o] > 1 and not operators[o].replicable]
+        mine = [o for o in shown if (operators[o].param_bytes > 0) is owning]
+        left, twice = [o for o in mine if not times[o]], [o for o in mine if times[o]]
         if left:
             yield _error(f"{what}{_names(problem, left)}: on no device; every operator must be in a stage: plan anew")
         if twice:

@@ -96,6 +96,7 @@ class _Simulation:
         self.computing = [False] * len(self.to_do)
         self.queued: dict[str, list[tuple[int, int]]] = defaultdict(list)
         self.busy: set[str] = set()
+        self.averages: list[int] = []
         self.ending: list[tuple[float, int]] = []
         self.lists: list[list[Step]] = [[] for _ in self.to_do]
 
@@ -126,9 +127,7 @@ class _Simulation:
             if other.wire:
                 heapq.heappush(self.queued[other.wire], (other.urgency, later))
             elif len(other.ranks) > 1:
-                for rank in other.ranks:
-                    self.lists[rank].append(other.step)
-                heapq.heappush(self.ending, (now + other.seconds, later))
+                self.averages.append(later)
 
     def _start(self, now: float) -> None:
         for wire, queue in self.queued.items():
@@ -140,6 +139,11 @@ class _Simulation:
                     assert step is not None
                     self.lists[rank].append(step)
                 heapq.heappush(self.ending, (now + task.seconds, number))
+        while self.averages:
+            number = self.averages.pop()
+            for rank in self.tasks[number].ranks:
+                self.lists[rank].append(self.tasks[number].step)
+            heapq.heappush(self.ending, (now + self.tasks[number].seconds, number))
         for rank, to_do in enumerate(self.to_do):
             if self.computing[rank] or not to_do:
                 continue

@@ -11,11 +11,11 @@ import pytest
 
 from explorer.runner.lowering import make_script, text
 from explorer.runner.replay import replay
-from explorer.runner.script import Do, Script, parse_step
+from explorer.runner.script import MESSAGES, Do, Script, parse_step
 from solvers.errors import InvalidPlan, NoLink, RunError
-from solvers.graph import Phase
+from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.plan import Action, Plan, Stage, parse_action
-from solvers.problem import Objective, Problem
+from solvers.problem import Execution, Objective, Problem
 from solvers.simulate import simulate
 from solvers.units import PHASES_OF
 from tests.instances import forward_graph, problem, training_graph
@@ -258,6 +258,100 @@ def test_a_graph_whose_backward_is_no_mirror_is_refused() -> None:
     p = problem(replace(g, operators=loose), [1.0] * 8, 2)
     with pytest.raises(RunError, match='"c\'" belongs to no forward operator'):
         make_script(p, hand_made(p, [("ab", 0), ("cd", 1)], ["0F0 0B0", "1F0 1B0"], 1))
+
+
+# -- replicas, ties, calls ------------------------------------------------------------------------
+
+
+def trained(edges: list[tuple[int, int]], owners: dict[int, int], count: int) -> OpGraph:
+    """`training_graph` whose operators read parameters, each that of its owner (co-located with it), with
+    gradients of parameters "a.W" and updates "a.U"."""
+    fused = training_graph(edges, count, nbytes=1.0)
+    operators = [
+        replace(
+            o,
+            param_bytes=8.0 if owners.get(i) == i else 0.0,
+            colocation=f"owner {owners[i % count]}" if i % count in owners else None,
+        )
+        for i, o in enumerate(fused.operators)
+    ]
+    tensors = list(fused.tensors)
+    updates = {}
+    for owner in sorted(set(owners.values())):
+        updates[owner] = len(operators)
+        operators.append(Operator(f"{operators[owner].name}.U", phase=Phase.UPDATE, forward_of=owner))
+    for o, owner in owners.items():
+        weight = len(operators)
+        operators.append(Operator(f"{operators[o].name}.W", phase=Phase.BACKWARD_WEIGHT, forward_of=o))
+        tensors = [replace(t, consumers=(*t.consumers, weight)) if count + o in t.consumers else t for t in tensors]
+        tensors += [Tensor(weight, (updates[owner],), Amount(8.0)), Tensor(count + o, (updates[owner],))]
+    return OpGraph(tuple(operators), tuple(tensors))
+
+
+def test_replicas_average_their_gradients_before_the_update() -> None:
+    graph = trained([(0, 1)], {0: 0, 1: 1}, 2)
+    p = problem(graph, [1.0] * len(graph), 3, bandwidth=10.0, mini_batch=4, micro_batches=2, max_replicas=2)
+    plan = hand_made(p, [("a", 0), ("b", 1)], ["0F0 0F1 0B0 0B1 0U", "1F0 1B0 1F1 1B1 1U", "1F0 1B0 1F1 1B1 1U"], 2)
+    plan = replace(plan, stages=(plan.stages[0], replace(plan.stages[1], devices=(1, 2))))
+    assert grid(make_script(p, plan)) == [
+        "rank 0 on device 0: 0F0 0SEND0 1SEND0 0F1 0SEND1 1SEND1 0RECV_GRADIENT0 1RECV_GRADIENT0"
+        " 0RECV_GRADIENT1 1RECV_GRADIENT1 0B0 0B1 0U",
+        "rank 1 on device 1: 0RECV0 1F0 0RECV1 1B0 0SEND_GRADIENT0 1F1 1B1 0SEND_GRADIENT1 1S 1U",
+        "rank 2 on device 2: 1RECV0 1F0 1RECV1 1B0 1SEND_GRADIENT0 1F1 1B1 1SEND_GRADIENT1 1S 1U",
+    ]
+
+
+def test_a_tied_parameter_is_averaged_when_all_that_read_it_are_done() -> None:
+    """c owns the parameter that a reads too; its own backward is done long before."""
+    graph = trained(CHAIN[:2], {0: 2, 2: 2}, 3)
+    p = problem(graph, [1.0] * len(graph), 3, bandwidth=10.0, mini_batch=2, max_replicas=2)
+    both = "0F0 2F0 2B0 0B0 2U"
+    plan = hand_made(p, [("a", 0), ("b", 2), ("c", 0)], [both, both, "1F0 1B0"], 2)
+    first, second, third = plan.stages
+    plan = replace(plan, stages=(replace(first, devices=(0, 1)), second, replace(third, devices=(0, 1))))
+    script = make_script(p, plan)
+    replay(script)
+    for rank in (0, 1):
+        compute = [str(step) for step in script.steps[rank] if step.do not in MESSAGES]
+        assert compute == ["0F0", "2F0", "2B0", "0B0", "2S", "2U"]
+
+
+def test_an_update_before_the_last_gradient_of_its_parameter_deadlocks() -> None:
+    graph = trained(CHAIN[:2], {0: 2, 2: 2}, 3)
+    p = problem(graph, [1.0] * len(graph), 2, bandwidth=10.0)
+    plan = hand_made(p, [("a", 0), ("b", 1), ("c", 0)], ["0F0 2F0 2B0 2U 0B0", "1F0 1B0"], 1)
+    with pytest.raises(InvalidPlan, match=r"2U on device 0 waits for 0B0 on device 0"):
+        make_script(p, plan)
+
+
+def test_the_cpu_of_a_latency_plan_takes_an_order_and_joins_neighbours_in_it() -> None:
+    """a | b c | d e: the CPU's stage is cut round the accelerator's call."""
+    graph = forward_graph([(0, 1), (1, 2), (2, 3), (3, 4)], 5, nbytes=1.0)
+    p = problem(graph, [1.0] * 5, 1, cpus=1, training=False, objective=Objective.MAKESPAN, execution=Execution.CALL)
+    script = make_script(p, hand_made(p, [("bc", 0), ("aed", 1)], ["0F0", "1F0"], 1))
+    assert [segment.operators for segment in script.segments] == [(1, 2), (0,), (3, 4)]
+    assert grid(script) == [
+        "rank 0 on device 0: 1RECV0 0F0 0SEND0",
+        "rank 1 on device 1: 1F0 1SEND0 0RECV0 2F0",
+    ]
+
+
+def test_one_pass_is_the_first_micro_batch_with_all_samples() -> None:
+    p = problem(
+        forward_graph([(0, 1)], 2, nbytes=1.0), [1.0, 1.0], 2, mini_batch=4, training=False,
+        objective=Objective.MAKESPAN, micro_batches=2,
+    )  # fmt: skip
+    script = make_script(p, hand_made(p, [("a", 0), ("b", 1)], ["0F1 0F0", "1F1 1F0"], 2))
+    assert [segment.micro_batch_size for segment in script.segments] == [4, 4]
+    assert [piece.samples for piece in script.channels[0].pieces] == [4]
+    assert grid(script) == ["rank 0 on device 0: 0F0 0SEND0", "rank 1 on device 1: 0RECV0 1F0"]
+
+
+def test_gradients_of_another_telling_are_taken_at_their_word() -> None:
+    p = problem(training_graph(CHAIN, 4, nbytes=1.0), [1.0] * 8, 2)
+    plan = hand_made(p, [("ab", 0), ("cd", 1)], ["0F0 0B0", "1F0 1B0"], 1)
+    assert make_script(p, plan).channels[0].senders == (1,)
+    assert make_script(p, plan, gradients=()).channels[0].senders == ()
 
 
 # -- the replay itself ----------------------------------------------------------------------------

@@ -1,0 +1,145 @@
+"""Everything that is wrong with a plan is found before it is launched, and nothing with a sound one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.runner.checks import Level, check
+from solvers.graph import OpGraph
+from solvers.plan import Plan, Stage, parse_action
+from solvers.problem import Objective, Problem
+from tests.instances import problem, training_graph
+from tests.runner.random_plans import random_plan
+
+CHAIN = [(0, 1), (1, 2), (2, 3)]
+GRAPH = training_graph(CHAIN, 4, nbytes=1.0, param_bytes=8.0, saved=1.0)
+ORDER = ("0F0 0F1 0B0 0B1", "1F0 1B0 1F1 1B1")
+
+
+def sound(graph: OpGraph = GRAPH, gpus: int = 2, **options: object) -> Problem:
+    return problem(graph, [1.0] * 8, gpus, mini_batch=2, micro_batches=2, **options)
+
+
+def planned(*forward: tuple[int, ...], order: tuple[str, ...] = ORDER, devices: tuple[int, ...] = (0, 1)) -> Plan:
+    stages = tuple(
+        Stage((*own, *(4 + o for o in own)), (device,)) for own, device in zip(forward, devices, strict=True)
+    )
+    return Plan(stages, tuple(tuple(map(parse_action, row.split())) for row in order))
+
+
+PLAN = planned((0, 1), (2, 3))
+
+
+def told(p: Problem, plan: Plan, **options: object) -> list[tuple[str, str]]:
+    return [(finding.level.value, finding.message) for finding in check(p, plan, **options)]  # type: ignore[arg-type]
+
+
+def only(found: list[tuple[str, str]], level: Level, *parts: str) -> None:
+    assert len(found) == 1, found
+    assert found[0][0] == level
+    for part in parts:
+        assert part in found[0][1], found[0][1]
+    assert "\n" not in found[0][1]
+
+
+def test_nothing_is_said_of_a_sound_plan() -> None:
+    assert check(sound(memory=100.0), PLAN, ranks_available=2, memory=[100.0, 100.0]) == []
+
+
+def test_random_plans_that_the_simulator_runs_have_no_errors() -> None:
+    for seed in range(80):
+        found = random_plan(seed)
+        if found is not None:
+            assert [f for f in check(found[0], found[1]) if f.level is Level.ERROR] == [], seed
+
+
+def test_operators_and_parameters_on_no_device() -> None:
+    only(told(sound(), planned((0, 1), (2,))), Level.ERROR, "parameters of 'd'", "on no device")
+    bare = replace(GRAPH, operators=tuple(replace(o, param_bytes=0.0) for o in GRAPH.operators))
+    only(told(sound(bare), planned((0, 1), (2,))), Level.ERROR, "'d': on no device")
+
+
+def test_operators_in_two_stages() -> None:
+    only(told(sound(), planned((0, 1, 2), (2, 3))), Level.ERROR, "parameters of 'c'", "in several stages")
+
+
+def test_copies_of_replicable_operators_are_fine() -> None:
+    source = replace(GRAPH.operators[0], replicable=True, param_bytes=0.0)
+    graph = replace(GRAPH, operators=(source, *GRAPH.operators[1:]))
+    plan = planned((0, 1), (2, 3))
+    first, second = plan.stages
+    plan = replace(plan, stages=(first, replace(second, operators=(0, *second.operators))))
+    assert told(sound(graph), plan) == []
+
+
+def test_a_device_without_a_stage() -> None:
+    order = (*ORDER, "")
+    only(told(sound(gpus=3), planned((0, 1), (2, 3), order=order)), Level.WARNING, "no stage is on device 2 (GPU 2)")
+
+
+def test_fewer_ranks_than_devices() -> None:
+    only(told(sound(), PLAN, ranks_available=1), Level.ERROR, "needs 2 ranks, the target has 1")
+
+
+def test_tied_parameters_on_two_devices() -> None:
+    tied = tuple(replace(o, colocation="tie") if o.name in "ad" else o for o in GRAPH.operators)
+    only(
+        told(sound(replace(GRAPH, operators=tied)), PLAN), Level.ERROR, "'a', 'd' must share a device (tie)", "[0], [1]"
+    )
+
+
+def test_stages_that_wait_for_each_other() -> None:
+    only(told(sound(), planned((0, 2), (1, 3))), Level.ERROR, "stages 0 -> 1 -> 0 wait for each other")
+
+
+def test_an_order_that_deadlocks_is_told_in_one_line() -> None:
+    plan = planned((0, 1), (2, 3), order=("0F0 0B0 0F1 0B1", "1F0 1F1 1B0 1B1"))
+    only(told(sound(), plan), Level.ERROR, "the order deadlocks: 0B0 on device 0 waits for 1B0 on device 1")
+
+
+def test_memory_over_the_devices_cap_or_what_a_rank_has() -> None:
+    found = told(sound(memory=68.0), PLAN)
+    only(found, Level.ERROR, "rank 0 (device 0) is predicted to hold 69 bytes", "more than the 68")
+    found = told(sound(), PLAN, memory=[1000.0, 65.0])
+    only(found, Level.ERROR, "rank 1 (device 1) is predicted to hold", "more than the 65")
+
+
+def test_steps_that_cost_more_than_they_compute() -> None:
+    quick = replace(sound(bandwidth=1e6), compute=problem(GRAPH, [1e-4] * 8, 2).compute)
+    only(told(quick, PLAN), Level.WARNING, "does 4 steps", "about 100 microseconds", "0.4 ms more than the predicted")
+
+
+def test_replicas_that_would_split_a_sample() -> None:
+    plan = Plan((Stage(tuple(range(8)), (0, 1)),), tuple(tuple(map(parse_action, ORDER[0].split())) for _ in "ab"))
+    only(told(sound(max_replicas=2), plan), Level.ERROR, "stage 0: 2 replicas cannot share micro-batches of 1 sample")
+
+
+def test_micro_batches_that_do_not_divide_the_mini_batch() -> None:
+    plan = replace(PLAN, stages=tuple(replace(stage, micro_batch_size=3) for stage in PLAN.stages))
+    found = told(sound(), plan)
+    assert [level for level, _ in found] == ["error", "error"]
+    assert "micro-batches of 3 samples do not divide the mini-batch of 2" in found[0][1]
+
+
+def test_gradients_of_parameters_that_cannot_wait_as_planned() -> None:
+    from tests.runner.test_segments import ZERO_BUBBLE, apart_graph, mirrored
+
+    graph = apart_graph(CHAIN, 4)
+    p = problem(graph, [1.0] * len(graph), 2, mini_batch=2, micro_batches=2, recompute=True)
+    stages = tuple(Stage(mirrored(graph, pair), (d,), 1, 2, d == 0) for d, pair in enumerate([(0, 1), (2, 3)]))
+    plan = Plan(stages, tuple(tuple(map(parse_action, row.split())) for row in ZERO_BUBBLE))
+    only(told(p, plan), Level.WARNING, "stage 0 recomputes its forward", "do not wait, as planned")
+
+
+def test_a_plan_of_another_model_or_cluster() -> None:
+    plan = replace(PLAN, stages=(PLAN.stages[0], Stage((2, 3, 40), (1,))))
+    only(told(sound(), plan), Level.ERROR, "stage 1 holds operators that the graph does not have")
+    found = told(sound(gpus=1), PLAN)
+    assert ("error", "stage 1 is on [1], but there are 1 devices: plan anew") in found
+    assert all(level == "error" for level, _ in found)
+
+
+def test_a_plan_of_single_operators_may_go_back_and_forth() -> None:
+    p = sound(objective=Objective.MAKESPAN)
+    plan = planned((0,), (1,), (2,), (3,), order=("0F0 2F0 2B0 0B0", "1F0 3F0 3B0 1B0"), devices=(0, 1, 0, 1))
+    assert told(p, plan) == []
