@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from explorer.costs.measured import compute_table, kind_of, label, links_between
+from explorer.planner_choice import options_of
 from explorer.runner.profile import Profile
 from solvers.errors import InvalidProblem
+from solvers.formats.plan_json import PlanFile
+from solvers.monitor import never
+from solvers.plan import Plan
+from solvers.planner import Planner
 from solvers.problem import Problem
+from solvers.result import Progress, Result
+from solvers.solve import solve
+
+SEARCH_S = 20.0
+"""Seconds of a new search, unless the first one took longer."""
+MOST_SEARCH_S = 300.0
 
 
 def replanned(problem: Problem, profile: Profile) -> Problem:
@@ -29,3 +41,47 @@ def replanned(problem: Problem, profile: Profile) -> Problem:
         transfer_s=None if links else problem.transfer_s,
         costs_from=label(profile),
     )
+
+
+def replan(
+    file: PlanFile,
+    profile: Profile,
+    *,
+    planner: Planner | str | None = None,
+    time_limit_s: float | None = None,
+    should_stop: Callable[[], bool] = never,
+    on_progress: Callable[[Progress, Plan | None], None] = lambda step, plan: None,
+) -> Result:
+    """The best plan for the same problem at measured costs, searched from the plan of ``file`` on, so that it
+    is never worse under these costs.
+
+    planner and time_limit_s: by default those of the first search. Raises InvalidProblem or UnsupportedProblem.
+    """
+    found = file.result
+    if time_limit_s is None:
+        time_limit_s = min(MOST_SEARCH_S, max(SEARCH_S, 0.0 if found is None else found.runtime_s))
+    return solve(
+        replanned(file.problem, profile),
+        planner or planner_of(file),
+        start=file.plan,
+        time_limit_s=time_limit_s,
+        seed=0 if found is None else found.seed,
+        should_stop=should_stop,
+        on_progress=on_progress,
+    )
+
+
+def planner_of(file: PlanFile) -> Planner | str:
+    """The planner that made a plan, with its options; "auto" where that is not told, or none did."""
+    from solvers.planners import PLANNERS
+
+    result = file.result
+    if result is None or result.planner not in PLANNERS:
+        return "auto"
+    kind = PLANNERS[result.planner]
+    known = options_of(kind)
+    try:
+        made: Planner = kind(**{name: value for name, value in result.planner_options.items() if name in known})
+    except (TypeError, ValueError):
+        return result.planner
+    return made

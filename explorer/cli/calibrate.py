@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from explorer.runner.profile import Profile
     from explorer.runner.request import RunRequest
     from explorer.runner.targets import Targets
-    from solvers.formats.workload import Workload
+    from solvers.graph import OpGraph
 
 DEVICES = 2
 
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     with working(f"tracing {args.model}"):
         workload = load(args.model, training=wants_training(args), dtype=args.dtype)
     try:
-        profile = measured(workload, targets, args.target, args.devices, request)
+        profile = measured(workload.graph, workload.reference, targets, args.target, args.devices, request)
     except RunError as error:
         print(f"placement-explorer: error: {error}", file=sys.stderr)
         return ENDED if isinstance(error, Ended) else FAILED
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def measured(workload: Workload, targets: Targets, name: str, devices: int, request: RunRequest) -> Profile:
+def measured(graph: OpGraph, reference: str, targets: Targets, name: str, devices: int, request: RunRequest) -> Profile:
     """The profile of a model on a target, with a line of progress; Ctrl-C ends it. The bundle is kept only
     where it failed. Raises RunError or InvalidProblem."""
     from explorer.cli.progress import stop_on_interrupt
@@ -99,14 +99,12 @@ def measured(workload: Workload, targets: Targets, name: str, devices: int, requ
     from explorer.runner.bundle import new_folder
     from explorer.runner.calibration import MODULE, calibrate_on
 
-    folder = new_folder(f"calibrate-{workload.reference}")
+    folder = new_folder(f"calibrate-{reference}")
     line = RunLine(sys.stderr, name)
     target = targets.get(name, MODULE)
     with stop_on_interrupt() as stop:
         try:
-            profile = calibrate_on(
-                target, workload.graph, workload.reference, devices, request, folder, line, stop.is_set
-            )
+            profile = calibrate_on(target, graph, reference, devices, request, folder, line, stop.is_set)
         finally:
             line.clear()
     shutil.rmtree(folder, ignore_errors=True)

@@ -59,6 +59,14 @@ def add(commands: Commands) -> None:
         "--verify", action="store_true", help="compare losses, gradients and parameters with the whole model"
     )
     what.add_argument(
+        "--replan",
+        nargs="?",
+        const="",
+        metavar="PROFILE",
+        help="measure operators and links on the target (or take them from PROFILE, as `calibrate` wrote it), plan"
+        " again with these costs, and run both plans; -o is then the new plan.json",
+    )
+    what.add_argument(
         "--allow-model",
         action="store_true",
         help="the plan is of package.module:callable and may run that code: only for code that you trust",
@@ -87,12 +95,16 @@ def run(args: argparse.Namespace) -> int:
     targets = load_targets(args.targets)
     request = _request(args, targets)
     warnings = _checked(args, file, targets)
+    if args.replan is not None:
+        from explorer.cli.replan import run_both
+
+        return run_both(args, file, targets, request)
     target = targets.get(args.target)
     folder = Path(args.bundle) if args.bundle else new_folder(file.reference)
     bundle = write_bundle(folder, text, request, target.name, predicted_s=predicted_s(file))
     for warning in warnings:
         print(f"placement-explorer: warning: {warning}", file=sys.stderr)
-    outcome = _run(target, text, file, request, bundle)
+    outcome = run_plan(target, text, file, request, bundle)
     finish_bundle(bundle, outcome)
     try:
         if args.json:
@@ -176,7 +188,7 @@ def _checked(args: argparse.Namespace, file: PlanFile, targets: Targets) -> list
     return [finding.message for finding in found]
 
 
-def _run(target: Target, text: str, file: PlanFile, request: RunRequest, bundle: Bundle) -> Outcome:
+def run_plan(target: Target, text: str, file: PlanFile, request: RunRequest, bundle: Bundle) -> Outcome:
     """The outcome, whatever happens; a target that cannot be asked is a run that failed."""
     from explorer.cli.progress import stop_on_interrupt
     from explorer.cli.run_progress import RunLine
