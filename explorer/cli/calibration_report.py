@@ -66,8 +66,8 @@ def _print_times(graph: OpGraph, profile: Profile) -> None:
     print_table(rows, right=frozenset(range(8)))
     print(
         "operators: their sum, and how far it is over the best run of the whole graph; spread: of the median over the"
-        " lower\nquartile, which is what counts; slow-down: all ranks at once over one alone; of roofline: measured over"
-        " what\n`plan` estimates without a profile"
+        " lower\nquartile, which is what counts; slow-down: all ranks at once over one alone; of roofline: measured"
+        " over what\n`plan` estimates without a profile"
     )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Ran = tuple["PlanFile", "Bundle", "Outcome"]
 
 
-def run_both(args: argparse.Namespace, text: str, file: PlanFile, targets: Targets, request: RunRequest) -> int:
+def run_both(args: argparse.Namespace, file: PlanFile, targets: Targets, request: RunRequest) -> int:
     """Prints what the plan took and what the new one takes; returns the exit status."""
     from explorer.cli.run import ENDED, FAILED
     from explorer.replan import replanned
