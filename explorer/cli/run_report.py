@@ -12,6 +12,7 @@ from explorer.cli.report import result_object
 from explorer.runner.bundle import Bundle, command_line, predicted_s
 from explorer.runner.outcome import Environment, Outcome
 from explorer.runner.request import RunRequest
+from explorer.runner.words import one_line
 from explorer.view import text
 from solvers.errors import PlacementError
 from solvers.evaluate import judge
@@ -105,7 +106,7 @@ def measured_object(outcome: Outcome) -> dict[str, object] | None:
 def print_run(file: PlanFile, bundle: Bundle, target: str, place: str, request: RunRequest, outcome: Outcome) -> None:
     """The run in a screenful, then what was measured beside what was predicted."""
     ranks = len(file.plan.devices_used())
-    print(f"{file.reference or file.problem.graph.name}: {text.plural(ranks, 'rank')} on {target} ({place})")
+    print(f"{one_line(file.reference or file.problem.graph.name)}: {text.plural(ranks, 'rank')} on {target} ({place})")
     print(f"status     {outcome.status.value}")
     if outcome.reason:
         print(f"reason     {outcome.reason}")

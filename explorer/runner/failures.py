@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from explorer.runner.bundle import MAX_RANKS, read_limited
+from explorer.runner.words import one_line
 from explorer.view import text
 from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
@@ -146,15 +147,10 @@ def _read(rank: int, path: Path) -> Failure:
     parts = Field(value, f"{path.name}:").fields_among_others(("type", "message"))
     return Failure(
         rank,
-        _line(parts["type"].text(200)),
-        _line(parts["message"].text()),
-        _line(parts["step"].text(200)) if "step" in parts else "",
+        one_line(parts["type"].text(200)),
+        one_line(parts["message"].text()),
+        one_line(parts["step"].text(200)) if "step" in parts else "",
         parts["out_of_memory"].flag() if "out_of_memory" in parts else False,
         parts["expected"].flag() if "expected" in parts else False,
         path.stat().st_mtime,
     )
-
-
-def _line(words: str) -> str:
-    """In one line, without anything a terminal would obey."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in words).split())[:2000]

@@ -8,6 +8,7 @@ from pathlib import Path
 from explorer.runner.bundle import KEPT, Bundle, bundle_folders, read_about, read_limited
 from explorer.runner.outcome import RunStatus
 from explorer.runner.places import runs_folder
+from explorer.runner.words import one_line
 from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import parse_json
@@ -61,7 +62,7 @@ def _read(folder: Path) -> PastRun:
     return PastRun(
         folder.name,
         folder,
-        about.model,
+        one_line(about.model),
         about.target,
         about.ranks,
         about.created,
@@ -82,7 +83,7 @@ def _read_summary(bundle: Bundle) -> tuple[str, str, float | None]:
         iteration = parts["iteration_s"]
         return (
             parts["status"].choice(RunStatus).value,
-            parts["reason"].text(),
+            one_line(parts["reason"].text()),
             None if iteration.is_null else iteration.number(),
         )
     except InvalidProblem:

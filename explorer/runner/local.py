@@ -31,8 +31,6 @@ FAILURE_GRACE_S = 2.0
 END_GRACE_S = 2.0
 """How long processes have to end by themselves before they are killed."""
 MOST_AT_ONCE = 2**16
-LAST_WORDS = 300
-"""Characters of the last line of the log that are told where nothing else says why a run failed."""
 LOOPBACK = "lo"
 
 
@@ -214,7 +212,7 @@ def _at(progress: RunProgress) -> str:
 
 def _unexplained(ending: _Ending) -> str:
     how = "ended without a result" if ending.status == 0 else f"ended with status {ending.status}"
-    last = f"; its last words: {text.short(ending.last, LAST_WORDS)}" if ending.last else ""
+    last = f"; its last words: {ending.last}" if ending.last else ""
     return f"the launcher {how}{last}"
 
 

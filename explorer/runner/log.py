@@ -7,6 +7,7 @@ from types import TracebackType
 
 from explorer.runner.failures import Exit, read_exit
 from explorer.runner.targets import OnProgress, RunProgress
+from explorer.runner.words import one_line
 from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import parse_json
@@ -17,10 +18,13 @@ MAX_LINE_BYTES = 16 * 1024
 MAX_LOG_BYTES = 64 * 2**20
 """Kept of a log; what comes later is told, but not kept."""
 MAX_COUNT = 10**9
+LAST_WORDS = 300
+"""Characters kept of the last line, which is told where nothing else says why a run failed."""
 
 
 class RunLog:
-    """Takes the output of a run as it comes, line by line. exits: those told so far; last: the last line of log."""
+    """Takes the output of a run as it comes, line by line. exits: those told so far; last: the last line of log
+    that says something, made fit to be shown."""
 
     def __init__(self, path: Path, on_progress: OnProgress) -> None:
         self.exits: list[Exit] = []
@@ -75,7 +79,7 @@ class RunLog:
             )
             self._file.flush()
         if line.strip():
-            self.last = line.strip()
+            self.last = one_line(line, LAST_WORDS)
         self._on_progress(RunProgress(self.progress.phase, self.progress.done, self.progress.of, line))
 
 
@@ -84,7 +88,7 @@ def read_progress(told: str) -> RunProgress | None:
     try:
         parts = Field(parse_json(told, "progress"), "progress:").fields(("phase", "done", "of"))
         return RunProgress(
-            parts["phase"].text(100), parts["done"].integer(0, MAX_COUNT), parts["of"].integer(0, MAX_COUNT)
+            one_line(parts["phase"].text(100)), parts["done"].integer(0, MAX_COUNT), parts["of"].integer(0, MAX_COUNT)
         )
     except InvalidProblem:
         return None

@@ -11,6 +11,7 @@ from typing import TypeVar
 from explorer.runner.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
 from explorer.runner.profile_json import profile_object, read_profile
 from explorer.runner.script import parse_step
+from explorer.runner.words import one_line
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.graph_json import read_header
 from solvers.formats.json_fields import Field
@@ -79,14 +80,15 @@ def outcome_text(outcome: Outcome) -> str:
 def read_outcome(data: bytes | str | object, where: str = "result.json") -> Outcome:
     """The outcome in a result.json (its text, or its parsed value), which may come from another machine.
 
-    Types, ranges and sizes are checked; whether it is of the plan at hand is not. Raises InvalidProblem.
+    Types, ranges and sizes are checked, and words for people are made fit to be shown; whether it is of the plan
+    at hand is not checked. Raises InvalidProblem.
     """
     value = parse_json(data, where) if isinstance(data, bytes | str) else data
     parts = read_header(Field(value, f"{where}:"), FORMAT, VERSION, _REQUIRED, _OPTIONAL)
     environment, noise, agreement = parts["environment"], parts.get("noise"), parts.get("agreement")
     return Outcome(
         parts["status"].choice(RunStatus),
-        parts["reason"].text(),
+        one_line(parts["reason"].text()),
         parts["culprit"].integer(-1, MAX_RANKS - 1),
         None if environment.is_null else _read_environment(environment),
         _numbers(parts["iterations_s"], MAX_ITERATIONS),
@@ -102,7 +104,7 @@ def read_outcome(data: bytes | str | object, where: str = "result.json") -> Outc
             name: item.number()
             for name, item in (parts["operators_s"].mapping(MAX_OPERATORS) if "operators_s" in parts else {}).items()
         },
-        _list(parts, "notes", MAX_NOTES, lambda item: item.text()),
+        _list(parts, "notes", MAX_NOTES, lambda item: one_line(item.text())),
         None if "profile" not in parts else read_profile(parts["profile"].value, parts["profile"].where),
     )
 
@@ -204,13 +206,13 @@ def _stages(field: Field) -> tuple[int, ...]:
 def _read_environment(field: Field) -> Environment:
     parts = field.fields(_ENVIRONMENT)
     return Environment(
-        tuple(item.text(300) for item in parts["hosts"].items(MAX_RANKS)),
-        tuple(item.text(300) for item in parts["devices"].items(MAX_RANKS)),
-        parts["backend"].text(100),
-        parts["torch"].text(100),
-        parts["python"].text(100),
+        tuple(one_line(item.text(300)) for item in parts["hosts"].items(MAX_RANKS)),
+        tuple(one_line(item.text(300)) for item in parts["devices"].items(MAX_RANKS)),
+        one_line(parts["backend"].text(100)),
+        one_line(parts["torch"].text(100)),
+        one_line(parts["python"].text(100)),
         parts["threads"].integer(),
-        parts["date"].text(100),
+        one_line(parts["date"].text(100)),
         parts["pinned"].flag(),
     )
 
@@ -221,7 +223,7 @@ def _read_agreement(field: Field) -> Agreement:
         parts["loss"].number_or_infinity(),
         parts["gradient"].number_or_infinity(),
         parts["parameter"].number_or_infinity(),
-        parts["worst"].text(),
-        parts["dtype"].text(100),
+        one_line(parts["worst"].text()),
+        one_line(parts["dtype"].text(100)),
         parts["compared"].integer(),
     )

@@ -125,6 +125,14 @@ def crash() -> None:
     time.sleep(LAST)
 
 
+def mumble() -> None:
+    """The launcher is ended before it can say anything."""
+    if RANK == 0:
+        say("\x1b[31mfatal: no room\x1b[0m\n \n")
+        os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(LAST)
+
+
 def hang() -> None:
     """All wait, deaf, and rank 0 has started a process that wants to be on its own."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -79,6 +79,7 @@ def test_a_run_tells_its_progress_and_leaves_its_log_and_result(
         ("no_memory", 1, "rank 1 is out of memory at 1B0; predicted peak 2 MiB"),
         ("killed", 1, "rank 1 was killed (signal 9): the kernel may have run out of memory; predicted peak 2 MiB"),
         ("crash", 1, "rank 1 ended with status 3; the log may say why"),
+        ("mumble", -1, "the launcher ended with status 137; its last words: [31mfatal: no room [0m"),
     ],
 )
 def test_a_failure_says_which_rank_and_why(

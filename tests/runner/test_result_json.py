@@ -10,7 +10,7 @@ import pytest
 
 from explorer.runner import result_json
 from explorer.runner.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
-from explorer.runner.result_json import read_outcome, outcome_text
+from explorer.runner.result_json import outcome_text, read_outcome
 from solvers.errors import InvalidProblem
 
 FULL = Outcome(
@@ -24,7 +24,7 @@ FULL = Outcome(
     peak_bytes=(1024.0, 0.0),
     losses=(2.5, 2.25),
     noise=0.01,
-    agreement=Agreement(1e-12, 2e-12, 0.0, "head.weight", "float64"),
+    agreement=Agreement(1e-12, 2e-12, 0.0, "head.weight", "float64", 12),
     operators_s={"head": 0.001},
     notes=("fewer cores than ranks",),
 )
@@ -100,3 +100,16 @@ def test_of_a_long_run_whole_iterations_are_kept_and_a_note_says_so(monkeypatch:
     assert {action.iteration for action in back.actions} == {0, 1}
     assert len(back.actions) == 4
     assert back.notes == ("of 8 actions the times of the first 4 are kept",)
+
+
+def test_words_for_people_hold_nothing_that_a_terminal_would_obey() -> None:
+    escape = "\x1b]0;mine\x07\x1b[2J"
+    environment = Environment((escape,), (escape,), escape, escape, escape, 1, escape)
+    agreement = Agreement(0.0, 0.0, 0.0, escape, escape)
+    back = read_outcome(
+        outcome_text(
+            Outcome(RunStatus.FAILED, f"a{escape}\nb", environment=environment, agreement=agreement, notes=(escape,))
+        )
+    )
+    assert back.reason == "a ]0;mine [2J b"
+    assert "\\x1b" not in repr(back)
