@@ -8,14 +8,17 @@ number, so that values do not depend on what takes memory.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 META = torch.device("meta")
 CPU = torch.device("cpu")
@@ -40,19 +43,54 @@ class Seeding(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = pytree.tree_map_only(torch.device, lambda device: device if device == META else CPU, kwargs or {})
+        with torch._C.DisableTorchFunction():  # see the tensors as they are
+            return self._dispatch(func, args, kwargs or {})
+
+    def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        kwargs = pytree.tree_map_only(torch.device, lambda device: device if device == META else CPU, kwargs)
         if torch.Tag.nondeterministic_seeded in func.tags:
             seed = mixed(self.seed, self.drawn)
             self.drawn += 1
             for generator in (torch.default_generator, kwargs.get("generator")):
                 if isinstance(generator, torch.Generator):
                     generator.manual_seed(seed)
-        if func.is_view:  # how often a parameter is detached depends on where it is
+        if func.is_view or func is torch.ops.aten.scalar_tensor.default:  # how often depends on where a tensor is
             return func(*args, **kwargs)
         return self.call(func, args, kwargs)
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
+
+    def truncated(self, tensor: Tensor, *args: Any, generator: torch.Generator | None = None) -> Tensor:
+        """nn.init.trunc_normal_, which draws as often as values fall outside: here one draw of its own."""
+        generator = torch.Generator().manual_seed(mixed(self.seed, self.drawn))
+        self.drawn += 1
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            return _TRUNCATED(tensor, *args, generator=generator)  # type: ignore[no-any-return]
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Tensors are made in this mode."""
+        with patch.object(nn.init, "_no_grad_trunc_normal_", self.truncated), AllReal(), self:
+            yield
+
+
+class AllReal(TorchFunctionMode):
+    """Tensors without memory say that they have some: initialisers would pass them by, and others of which the
+    values are wanted would be drawn with other numbers."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func == _IS_META:
+            return False
+        result = func(*args, **(kwargs or {}))
+        return CPU if func == _DEVICE and result == META else result
+
+
+_TRUNCATED = nn.init._no_grad_trunc_normal_
+_IS_META = torch.Tensor.is_meta.__get__
+_DEVICE = torch.Tensor.device.__get__
 
 
 def mixed(seed: int, number: int) -> int:

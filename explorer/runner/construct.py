@@ -64,7 +64,7 @@ def builder(reference: str, *, allow_model: bool, batch: int | None = None) -> B
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        with redirect_stdout(sys.stderr), seeded(0), Seeding(0):
+        with redirect_stdout(sys.stderr), seeded(0), Seeding(0).active():
             found = getattr(importlib.import_module(module_name), attribute)
     except (Exception, SystemExit) as error:
         raise RunError(f"{reference}: {type(error).__name__}: {_first_line(error)}") from error
@@ -122,7 +122,7 @@ class Maker:
         return mode.finish(built.module, built.tensors)
 
     def _made(self, mode: Seeding) -> Built:
-        with seeded(mode.seed), mode:
+        with seeded(mode.seed), mode.active():
             return _call(self.make, self.reference)
 
     def _whole(self, wanted: Collection[str], seed: int, why: str) -> Built:

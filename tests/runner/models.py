@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.init import orthogonal_
 
 WIDTH = 8
 BATCH = 4
@@ -134,15 +135,19 @@ class Shared(nn.Module):
         template = nn.Linear(WIDTH, WIDTH)
         self.clones = nn.ModuleList(copy.deepcopy(template) for _ in range(3))
         self.from_numpy = nn.Parameter(torch.from_numpy(np.random.default_rng(0).normal(size=WIDTH).astype("float32")))
+        self.late = nn.Linear(WIDTH, WIDTH)
         with torch.no_grad():
             self.layers[1].weight.copy_(self.layers[0].weight * 2)
-        nn.init.orthogonal_(self.clones[2].weight)
+        nn.init.trunc_normal_(self.clones[0].weight)
+        orthogonal_(self.clones[1].weight)
+        nn.init.sparse_(self.clones[2].weight, 0.5)
+        nn.init.trunc_normal_(self.late.weight, a=-1.0, b=1.0)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x @ self.drawn + self.from_numpy
         for layer, rate in zip((*self.layers, *self.clones), (*self.rates, 0.0, 0.0), strict=True):
             x = layer(x).tanh() * (1 - rate)
-        return x.sum()
+        return self.late(x).sum()
 
 
 def shared() -> Made:

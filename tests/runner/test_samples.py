@@ -11,7 +11,7 @@ from explorer.runner.samples import make_samples
 HERE = "tests.runner.models"
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name.endswith("-small")])
+@pytest.mark.parametrize("name", ["gpt-small", "dlrm-small", "multimodal-small", "resnet50-small"])
 def test_demo_models_have_as_many_different_samples_as_asked_for(name: str) -> None:
     samples = make_samples(name, 6, seed=1, dtype=None, device="cpu")
     again = make_samples(name, 6, seed=1, dtype=None, device="cpu")

@@ -8,7 +8,7 @@ import torch
 from demo_models import MODELS
 from explorer.runner.birth import mixed
 from explorer.runner.construct import Maker
-from explorer.runner.weights import hold
+from explorer.runner.weights import held, hold
 from explorer.runner.whole_model import whole_model
 from solvers.errors import RunError
 
@@ -22,14 +22,15 @@ SEED = 5
 def test_ranks_hold_the_values_of_the_whole_model_and_nothing_else(name: str) -> None:
     whole = whole_model(name, seed=SEED, dtype=None, device="cpu", allow_model=True)
     names = list(whole.parameters)
+    maker = Maker(name, allow_model=True)
     for part in (names[::2], names[1::2]):
-        built = Maker(name, allow_model=True).build(part, SEED)
+        built = maker.build(part, SEED)
         assert {n for n, p in built.module.named_parameters() if not p.is_meta} == set(part)
-        held = hold(name, part, seed=SEED, dtype=None, device="cpu", allow_model=True)
-        assert held.parameters.keys() == set(part)
-        assert not held.notes
-        assert all(torch.equal(parameter, whole.parameters[n]) for n, parameter in held.parameters.items())
-        assert all(torch.equal(held.buffers[n], buffer) for n, buffer in whole.module.named_buffers())
+        mine = held(built, part, None, "cpu")
+        assert mine.parameters.keys() == set(part)
+        assert not mine.notes
+        assert all(torch.equal(parameter, whole.parameters[n]) for n, parameter in mine.parameters.items())
+        assert all(torch.equal(mine.buffers[n], buffer) for n, buffer in whole.module.named_buffers())
 
 
 def test_weights_that_no_layer_fills_are_the_same_on_every_rank_too() -> None:
@@ -37,11 +38,11 @@ def test_weights_that_no_layer_fills_are_the_same_on_every_rank_too() -> None:
     name = f"{HERE}:shared"
     whole = whole_model(name, seed=SEED, dtype=None, device="cpu", allow_model=True).parameters
     assert torch.equal(whole["layers.1.weight"], 2 * whole["layers.0.weight"])
-    assert torch.equal(whole["clones.0.weight"], whole["clones.1.weight"])
+    assert torch.equal(whole["clones.0.bias"], whole["clones.1.bias"])
     for part in whole:
-        held = hold(name, [part], seed=SEED, dtype=None, device="cpu", allow_model=True)
-        assert torch.equal(held.parameters[part], whole[part]), part
-        noted = any("from_numpy" in note for note in held.notes)
+        mine = hold(name, [part], seed=SEED, dtype=None, device="cpu", allow_model=True)
+        assert torch.equal(mine.parameters[part], whole[part]), part
+        noted = any("from_numpy" in note for note in mine.notes)
         assert noted == (part != "from_numpy")
 
 
@@ -56,14 +57,14 @@ def test_another_seed_gives_other_values_and_float64_the_same_ones() -> None:
 def test_what_others_hold_is_never_made() -> None:
     """The machine has not the memory for any of its large parameters."""
     name = f"{HERE}:huge"
-    held = hold(name, ["small.weight", "small.bias"], seed=SEED, dtype=None, device="cpu", allow_model=True)
-    assert sum(parameter.nbytes for parameter in held.parameters.values()) == 4 * (8 * 8 + 8)
-    assert not held.notes
+    mine = hold(name, ["small.weight", "small.bias"], seed=SEED, dtype=None, device="cpu", allow_model=True)
+    assert sum(parameter.nbytes for parameter in mine.parameters.values()) == 4 * (8 * 8 + 8)
+    assert not mine.notes
 
 
 def test_tied_parameters_are_held_under_their_first_name() -> None:
-    held = hold(f"{HERE}:tied", ["table.weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
-    assert list(held.parameters) == ["table.weight"]
+    mine = hold(f"{HERE}:tied", ["table.weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
+    assert list(mine.parameters) == ["table.weight"]
     with pytest.raises(RunError, match=r"has no parameter head\.weight"):
         hold(f"{HERE}:tied", ["head.weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
 
@@ -81,9 +82,9 @@ def test_a_module_that_was_there_before_is_copied() -> None:
 
 
 def test_a_model_that_is_made_otherwise_each_time_is_made_whole() -> None:
-    held = hold(f"{HERE}:never_the_same", ["0.weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
-    assert "every rank makes the whole model" in held.notes[0]
-    assert not held.parameters["0.weight"].is_meta
+    mine = hold(f"{HERE}:never_the_same", ["0.weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
+    assert "every rank makes the whole model" in mine.notes[0]
+    assert not mine.parameters["0.weight"].is_meta
 
 
 def test_random_numbers_elsewhere_are_left_as_they_were() -> None:
