@@ -13,7 +13,7 @@ import pytest
 from explorer.measured import compare_run, comparison_object, rank_agreement, rows
 from explorer.measured.links import Observed, fitted
 from explorer.measured.notes import same_hardware
-from explorer.measured.telling import segment_rows
+from explorer.measured.telling import segment_rows, signed_share
 from explorer.runner.channels import gradients_of
 from explorer.runner.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
 from explorer.runner.segments import lay_out
@@ -560,6 +560,13 @@ def test_the_table_tells_the_errors_in_order_and_adds_up():
         ["machine", "quiet", "1.3 %"],
     ]
     assert segment_rows(found)[-1] == ["1", "backward", "1", "2 s", "4 s", "2×"]
+
+
+@pytest.mark.parametrize(
+    ("share", "told"), [(0.08, "+8 %"), (-0.004, "−0.4 %"), (-0.0004, "< 0.1 %"), (0.0, "0 %"), (-2.5, "−250 %")]
+)
+def test_a_share_has_a_sign_unless_it_is_next_to_nothing(share, told):
+    assert signed_share(share) == told
 
 
 def test_the_object_is_json_and_has_both_schedules():

@@ -20,6 +20,10 @@ PART_WORDS = {
 """The three errors, in the order in which they are told."""
 
 
+LEAST_SHARE = 0.001
+"""A smaller one is told as "< 0.1 %"."""
+
+
 def rows(comparison: Comparison) -> list[list[str]]:
     """What, seconds, and the share of the measured time, for a table in a terminal: the prediction, the three
     errors, the measurement, and below them the simulator fed with measured times, bubbles and noise."""
@@ -53,7 +57,9 @@ def signed_s(seconds: float) -> str:
 
 
 def signed_share(share: float) -> str:
-    """ "+8 %", "−0.4 %"."""
+    """ "+8 %", "−0.4 %"; what is next to nothing has no sign."""
+    if abs(share) < LEAST_SHARE:
+        return text.percent(abs(share))
     return ("−" if share < 0 else "+") + text.percent(abs(share))
 
 

@@ -21,6 +21,8 @@ AGREES = {"float64": 1e-9, "float32": 1e-5}
 """Largest relative difference of a loss or gradient that is rounding, by dtype."""
 COARSE = 2e-2
 """The same for shorter types."""
+LEAST_SHARE = 0.001
+"""A smaller one is told as "< 0.1 %"."""
 PLACES = 3
 """Significant digits of the measured time in the statement."""
 
@@ -249,6 +251,9 @@ def _signed(value: int, places: int) -> str:
 
 
 def _signed_percent(share: float) -> str:
+    """What is next to nothing has no sign."""
+    if abs(share) < LEAST_SHARE:
+        return text.percent(abs(share))
     return ("−" if share < 0 else "+") + text.percent(abs(share))
 
 
