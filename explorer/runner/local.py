@@ -17,13 +17,13 @@ from explorer.runner.bundle import RANK_MODULE, Bundle, clear_results, read_resu
 from explorer.runner.failures import Exit, explain, has_failures, read_failures
 from explorer.runner.log import RunLog
 from explorer.runner.outcome import Outcome, RunStatus
+from explorer.runner.predicted import predicted_peak_bytes
 from explorer.runner.processes import MARK, end_marked, new_mark
 from explorer.runner.request import RunRequest
 from explorer.runner.target_file import MAX_RANKS
 from explorer.runner.targets import OnProgress, RunProgress
 from explorer.view import text
-from solvers.errors import InvalidProblem, PlacementError, RunError
-from solvers.formats.plan_json import read_plan
+from solvers.errors import InvalidProblem, RunError
 
 POLL_S = 0.1
 FAILURE_GRACE_S = 2.0
@@ -181,8 +181,8 @@ def _end(agent: subprocess.Popen[bytes], mark: str) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             agent.wait(END_GRACE_S + 1.0)
     end_marked(mark, 0.0)
-    if agent.poll() is None:
-        agent.kill()
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # the agent's group, where marks cannot be read
+        os.killpg(agent.pid, signal.SIGKILL)
     agent.wait()
 
 
@@ -200,7 +200,9 @@ def _outcome(ending: _Ending, bundle: Bundle, plan_text: str) -> Outcome:
         return Outcome(RunStatus.CANCELLED, f"cancelled after {text.seconds(ending.took_s)}{at}")
     if ending.stopped is RunStatus.TIME_LIMIT:
         return Outcome(RunStatus.TIME_LIMIT, f"ended at its time limit, after {text.seconds(ending.took_s)}{at}")
-    reason, culprit = explain(read_failures(bundle.folder), ending.exits, lambda rank: _predicted_peak(plan_text, rank))
+    reason, culprit = explain(
+        read_failures(bundle.folder), ending.exits, lambda rank: predicted_peak_bytes(plan_text, rank)
+    )
     return Outcome(RunStatus.FAILED, reason or _unexplained(ending), culprit)
 
 
@@ -214,15 +216,3 @@ def _unexplained(ending: _Ending) -> str:
     how = "ended without a result" if ending.status == 0 else f"ended with status {ending.status}"
     last = f"; its last words: {ending.last}" if ending.last else ""
     return f"the launcher {how}{last}"
-
-
-def _predicted_peak(plan_text: str, rank: int) -> float | None:
-    """Bytes that the plan says the device of ``rank`` holds at most."""
-    from solvers.evaluate import evaluate
-
-    try:
-        file = read_plan(plan_text)
-        devices = file.plan.devices_used()
-        return evaluate(file.problem, file.plan).peak_memory_bytes[devices[rank]] if rank < len(devices) else None
-    except PlacementError:
-        return None

@@ -17,7 +17,8 @@ from explorer.runner.bundle import RANK_MODULE, Bundle, clear_results
 from explorer.runner.failures import explain, read_failures
 from explorer.runner.log import RunLog
 from explorer.runner.outcome import Outcome, RunStatus
-from explorer.runner.ray_http import Refused, Server, Stopped, Unreachable, one_line, server_at
+from explorer.runner.predicted import predicted_peak_bytes
+from explorer.runner.ray_http import Refused, Server, Stopped, Unreachable, server_at
 from explorer.runner.ray_jobs import JobStatus, RayJobs
 from explorer.runner.ray_log import JobLog
 from explorer.runner.ray_package import make_package
@@ -25,10 +26,12 @@ from explorer.runner.request import RunRequest, request_json
 from explorer.runner.result_json import read_outcome
 from explorer.runner.target_file import MAX_RANKS
 from explorer.runner.targets import OnProgress, RunProgress
+from explorer.runner.words import one_line
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.json_text import dump_json
 
 ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
+MAX_WORDS = 500
 END_S = 10.0
 """How long a job that was asked to stop is waited for; Ray kills it after 3 s."""
 
@@ -214,14 +217,18 @@ class _Run:
             return Outcome(RunStatus.CANCELLED, "the job was stopped on the cluster")
         for rank, words in self._told.rank_failures.items():
             self._bundle.failure(rank).write_text(words, encoding="utf-8")
-        reason, culprit = explain(read_failures(self._bundle.folder), self._log.exits, lambda rank: None)
+        reason, culprit = explain(
+            read_failures(self._bundle.folder), self._log.exits, lambda rank: predicted_peak_bytes(plan_text, rank)
+        )
         told = self._told.failure
         if told is not None and not (reason and told.status is RunStatus.FAILED):
             return Outcome(told.status, told.reason)
-        missing = " (what a model needs must be installed on the cluster)" if "No module named" in reason else ""
-        return Outcome(RunStatus.FAILED, (reason or self._unexplained(status, message)) + missing, culprit)
+        reason = reason or self._unexplained(status, message)
+        if "No module named" in reason:
+            reason += " (what a model needs must be installed on the cluster)"
+        return Outcome(RunStatus.FAILED, reason, culprit)
 
     def _unexplained(self, status: JobStatus, message: str) -> str:
         if self._log.last:
-            return f"the job ended without a result; its last words: {one_line(self._log.last)}"
-        return f"the job ended without a result ({status.value.lower()}): {one_line(message)}"
+            return f"the job ended without a result; its last words: {self._log.last}"
+        return f"the job ended without a result ({status.value.lower()}): {one_line(message, MAX_WORDS)}"

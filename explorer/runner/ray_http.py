@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
 from explorer.runner.target_file import is_loopback
+from explorer.runner.words import one_line
 from solvers.errors import RunError
 
 LOOK_S = 0.1
@@ -143,13 +144,6 @@ def server_at(
             raise RunError(f"{where}: the token would go to {parts.hostname} unencrypted; use https://")
     context = _tls(where, ca_file, verify_tls) if parts.scheme == "https" else None
     return Server(address.rstrip("/"), token, context)
-
-
-def one_line(text: str, most: int = 300) -> str:
-    """The first line of a stranger's text that says something, printable and at most ``most`` long."""
-    line = next((line for line in text[:20_000].splitlines() if line.strip()), "")
-    clean = "".join(letter if letter.isprintable() else " " for letter in line).strip()
-    return clean if len(clean) <= most else clean[: most - 3] + "..."
 
 
 def _split(where: str, address: str) -> SplitResult:

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
-from explorer.runner.ray_http import Refused, Reply, Server, Unreachable, one_line
+from explorer.runner.ray_http import Refused, Reply, Server, Unreachable
+from explorer.runner.words import one_line
 from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, parse_json
@@ -135,4 +136,4 @@ def _checked(server: Server) -> Iterator[None]:
 def _last_line(text: str) -> str:
     """What a traceback ends with: the exception."""
     lines = [line for line in text[-20_000:].splitlines() if line.strip()]
-    return one_line(lines[-1]) if lines else "no reason given"
+    return one_line(lines[-1], 300) if lines else "no reason given"

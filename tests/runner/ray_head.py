@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -24,13 +24,18 @@ START_S, END_S = 120.0, 20.0
 
 @dataclass(frozen=True)
 class Head:
+    """address, token: where and how to ask it. mark: in the environment of all that it starts; some overwrite
+    theirs, but these stay in the session of the head, whose number is that of its first process."""
+
     address: str
     token: str
     mark: str
+    session: list[int] = field(default_factory=list)
 
     def processes(self) -> list[int]:
         """All that the head started and that still is."""
-        return [process for process in _processes() if _carries(process, f"{MARK}={self.mark}".encode())]
+        needle = f"{MARK}={self.mark}".encode()
+        return [process for process in _processes() if _session(process) in self.session or _carries(process, needle)]
 
     def kill(self) -> None:
         """Everything at once, as when the machine loses its power."""
@@ -58,8 +63,15 @@ def running_head(cpus: int) -> Iterator[Head]:
             *("--object-store-memory=80000000", f"--temp-dir={folder}/r", "--include-log-monitor=false"),
         ]
         process = subprocess.Popen(
-            command, env=environment(head), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder
+            command,
+            env=environment(head),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+            start_new_session=True,
         )
+        head.session.append(process.pid)
         try:
             wait_for(head, process, log)
             yield head
@@ -83,7 +95,6 @@ def environment(head: Head) -> dict[str, str]:
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": head.token,
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_DASHBOARD_DISABLED_MODULES": "",
         MARK: head.mark,
     }
 
@@ -119,6 +130,15 @@ def _carries(process: int, needle: bytes) -> bool:
         return needle in Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
+
+
+def _session(process: int) -> int:
+    """0 for one that has ended."""
+    try:
+        words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return 0 if words[0] == "Z" else int(words[3])
 
 
 def _signal(process: int, number: int) -> None:

@@ -117,15 +117,9 @@ def test_a_time_limit_ends_a_run_that_hangs(head: Head, tmp_path: Path) -> None:
     wait_until_gone(head)
 
 
-@pytest.mark.parametrize(
-    ("how", "reason"),
-    [
-        ("fail", "rank 1 failed at 1F0: ValueError: the shapes do not fit"),
-        ("killed", "rank 1 was killed (signal 9): the kernel may have run out of memory"),
-    ],
-)
-def test_a_rank_that_fails_says_why(how: str, reason: str, head: Head, tmp_path: Path) -> None:
-    outcome = push(target(head), tmp_path, how)
+def test_a_rank_that_fails_says_why(head: Head, tmp_path: Path) -> None:
+    outcome = push(target(head), tmp_path, "fail")
+    reason = "rank 1 failed at 1F0: ValueError: the shapes do not fit"
     assert (outcome.status, outcome.culprit, outcome.reason) == (RunStatus.FAILED, 1, reason)
     wait_until_gone(head)
 
@@ -136,12 +130,6 @@ def test_ranks_that_find_no_room_are_a_failure(head: Head, tmp_path: Path) -> No
     assert outcome.reason == (
         "the cluster found no room for 2 ranks of 3 CPUs within 1 s: it has 4 CPUs (4 free), 0 GPUs (0 free) on 1 host"
     )
-
-
-def test_a_module_that_is_not_there_is_named(head: Head, tmp_path: Path) -> None:
-    outcome = push(target(head, module="no_such_package.rank"), tmp_path, "finish")
-    assert outcome.status is RunStatus.FAILED
-    assert "No module named 'no_such_package'" in outcome.reason
 
 
 @pytest.mark.parametrize(

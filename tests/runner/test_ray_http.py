@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.runner.ray_http import Refused, Stopped, Unreachable, one_line, server_at
+from explorer.runner.ray_http import Refused, Stopped, Unreachable, server_at
 from solvers.errors import RunError
 from tests.runner.fake_ray import TOKEN, Answer, fake_ray, told
 
@@ -109,12 +109,6 @@ def test_what_is_not_safe_to_ask_is_refused(address: str, token: str, said: str)
 def test_the_owner_may_allow_plain_http() -> None:
     assert server_at("target t", "http://10.0.0.1:8265", TOKEN, allow_plain_http=True).token == TOKEN
     assert server_at("target t", "http://[::1]:8265").tls is None
-
-
-def test_one_line_is_short_and_steers_no_terminal() -> None:
-    assert one_line("\n  \x1b[31mred\x07 \nmore") == "[31mred"
-    assert one_line("x" * 1000, 10) == "xxxxxxx..."
-    assert one_line("") == ""
 
 
 @pytest.fixture(scope="module")
