@@ -61,9 +61,9 @@ def gradients_of(graph: OpGraph) -> tuple[frozenset[int], ...]:
                 f"what backward operator {operators[first.producer].name!r} sends is the gradient of no forward tensor;"
                 " only graphs traced from a model can be run: trace it anew"
             )
-        tensor = first.sum_group if first.sum_group in later else later[0]
-        found[tensor] = senders
-        last[min(homes)] = tensor
+        match = first.sum_group if first.sum_group is not None and first.sum_group in later else later[0]
+        found[match] = senders
+        last[min(homes)] = match
     return tuple(found)
 
 
@@ -149,7 +149,8 @@ def channels_of(
     bundles: dict[tuple[object, ...], list[int]] = defaultdict(list)
     where: dict[tuple[object, ...], tuple[int, list[tuple[int, ...]]]] = {}
     for (tensor, source), places in readers.items():
-        away, here = [], []
+        away: list[tuple[int, ...]] = []
+        here: list[tuple[int, ...]] = []
         for place in sorted(places):
             group = tuple(sorted(places[place]))
             (here if _stays(segments[source], place) else away).append(group)
@@ -162,8 +163,8 @@ def channels_of(
                 bundles[key].append(tensor)
                 where[key] = source, groups
     found = []
-    for key, tensors in bundles.items():
-        source, groups = where[key]
+    for bundle, tensors in bundles.items():
+        source, groups = where[bundle]
         for group in groups:
             sending = [
                 {

@@ -59,7 +59,7 @@ def _ordered(problem: Problem, plan: Plan, layout: Layout, gradients: Sequence[f
     channels = channels_of(graph, layout.segments, gradients, problem.mini_batch, by_operator=layout.by_operator)
     devices = plan.devices_used()
     loose = frozenset(rank for rank, device in enumerate(devices) if device in layout.loose)
-    steps = _Simulation(Waits(problem, layout, channels, devices), loose).run()
+    steps = EventRun(Waits(problem, layout, channels, devices), loose).run()
     return Script(layout.segments, channels, devices, steps, problem.mini_batch, graph.trains)
 
 
@@ -86,7 +86,7 @@ def text(script: Script) -> str:
     )
 
 
-class _Simulation:
+class EventRun:
     """Ranks take their steps in order (loose ones the first that is ready), wires the most urgent message."""
 
     def __init__(self, waits: Waits, loose: frozenset[int]) -> None:
@@ -99,12 +99,13 @@ class _Simulation:
         self.averages: list[int] = []
         self.ending: list[tuple[float, int]] = []
         self.lists: list[list[Step]] = [[] for _ in self.to_do]
+        self.length_s = 0.0
 
     def run(self) -> tuple[tuple[Step, ...], ...]:
         """The steps of every rank. Raises InvalidPlan if they deadlock."""
         self._start(0.0)
         while self.ending:
-            now = self.ending[0][0]
+            now = self.length_s = self.ending[0][0]
             while self.ending and self.ending[0][0] == now:
                 self._end(heapq.heappop(self.ending)[1], now)
             self._start(now)

@@ -27,7 +27,7 @@ def replay(script: Script) -> None:
     """
     _check_steps(script)
     _check_pieces(script)
-    _Stage(script).play()
+    _Play(script).play()
 
 
 def _check_steps(script: Script) -> None:
@@ -35,19 +35,20 @@ def _check_steps(script: Script) -> None:
     rank_of = {device: rank for rank, device in enumerate(script.devices)}
     expected: list[Counter[Step]] = [Counter() for _ in script.devices]
     found = [Counter(steps) for steps in script.steps]
+    every = {step for steps in script.steps for step in steps}
+    trained = {step.index for step in every if step.do in BACK}
     for index, segment in enumerate(script.segments):
-        trains = any(step.index == index and step.do in BACK for steps in script.steps for step in steps)
         for device in segment.devices:
             rank = rank_of[device]
             for number in range(script.mini_batch // segment.micro_batch_size):
                 expected[rank][Step(index, Do.FORWARD, number)] += 1
-                if not trains:
+                if index not in trained:
                     continue
                 split = Step(index, Do.BACKWARD_INPUT, number) in found[rank]
                 for do in (Do.BACKWARD_INPUT, Do.BACKWARD_WEIGHT) if split else (Do.BACKWARD,):
                     expected[rank][Step(index, do, number)] += 1
             for do in ONCE:
-                if any(Step(index, do) in mine for mine in found):
+                if Step(index, do) in every:
                     expected[rank][Step(index, do)] += 1
     for index, channel in enumerate(script.channels):
         if channel.is_local:
@@ -95,13 +96,19 @@ def _samples(script: Script, segment: int, device: int, number: int) -> set[int]
     return set(range(first, first + size // len(devices)))
 
 
-class _Stage:
+class _Play:
     """Ranks as actors: where each is in its list, and what has happened on it."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
         self.place = [0] * len(script.steps)
         self.done: list[set[Step]] = [set() for _ in script.steps]
+        self.there = [frozenset(steps) for steps in script.steps]
+        self.own: dict[tuple[int, int], list[Step]] = defaultdict(list)
+        for rank, steps in enumerate(script.steps):
+            for step in steps:
+                if step.do not in MESSAGES:
+                    self.own[rank, step.index].append(step)
         self.rank_of = {device: rank for rank, device in enumerate(script.devices)}
         self.read_over: dict[tuple[int, int], list[int]] = defaultdict(list)
         self.made_over: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -186,7 +193,7 @@ class _Stage:
             return [Step(step.index, Do.FORWARD, step.number), *self._returns(rank, step)]
         if step.do is Do.BACKWARD_WEIGHT:
             return [Step(step.index, Do.BACKWARD_INPUT, step.number)]
-        own = [s for s in self.script.steps[rank] if s.index == step.index]
+        own = self.own[rank, step.index]
         late = [s for s in own if s.do in (*BACK, Do.BACKWARD_WEIGHT)]
         return late + [s for s in own if s.do is Do.SYNC and step.do is Do.UPDATE]
 
@@ -215,8 +222,8 @@ class _Stage:
 
     def _backward(self, rank: int, segments: Sequence[int], number: int) -> list[Step]:
         """The steps of ``segments`` that make gradients of inputs, where they have any."""
-        there = set(self.script.steps[rank])
-        return [s for segment in segments for do in BACK if (s := Step(segment, do, number)) in there]
+        backs = (Step(segment, do, number) for segment in segments for do in BACK)
+        return [step for step in backs if step in self.there[rank]]
 
     def _stuck(self) -> list[str]:
         heads = ((rank, self._head(rank)) for rank in range(len(self.place)))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from explorer.runner.channels import routes
+from explorer.runner.joining import Atom, Item, joined
 from explorer.runner.script import Do, Segment, Step
 from solvers.errors import RunError
 from solvers.graph import Phase
@@ -29,27 +29,6 @@ class Layout:
     by_operator: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Atom:
-    """What the plan runs as a unit: a stage, or one forward operator of it with its mirrors."""
-
-    stage: int
-    operators: tuple[int, ...]
-    devices: tuple[int, ...]
-    size: int
-    recompute: bool
-    single: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """An action of an atom in the order of a device; kind as in `solvers.plan.Action`."""
-
-    atom: int
-    kind: str
-    micro_batch: int
-
-
 def lay_out(
     problem: Problem,
     plan: Plan,
@@ -62,7 +41,7 @@ def lay_out(
 
     A stage is a segment. In one unsplit pass of single operators (`solvers.units.unroll`) every forward
     operator with its mirrors is a unit of its own, and neighbours in the order of a device are joined where
-    nothing is lost by it (`_joined`). Gradients of inputs (I) and of parameters (W) that follow one
+    nothing is lost by it (`explorer.runner.joining`). Gradients of inputs (I) and of parameters (W) that follow one
     another directly, or without the other, are one backward step (B); a stage that recomputes does all its
     backward at its I, a segment of ``at_weights`` at its W. ran: an earlier layout, and the steps of its loose
     devices as they came, which are an order now. Raises InvalidPlan if the order is incomplete, RunError if a
@@ -82,19 +61,19 @@ def lay_out(
         for device in loose:
             items[device] = _as_ran(items[device], atoms, before, steps.get(device, ()))
         loose = frozenset()
-    groups = _joined(problem, atoms, items, loose, gradients)
+    groups = joined(problem, atoms, items, loose, gradients)
     segment_of = {atom: segment for segment, group in enumerate(groups) for atom in group}
     segments = tuple(_segment([atoms[a] for a in group]) for group in groups)
     order = tuple(tuple(_steps(mine, segment_of, segments, at_weights)) for mine in items)
     return Layout(segments, order, loose, any(atom.single for atom in atoms))
 
 
-def _as_ran(items: list[_Item], atoms: Sequence[_Atom], before: Layout, steps: Sequence[Step]) -> list[_Item]:
+def _as_ran(items: list[Item], atoms: Sequence[Atom], before: Layout, steps: Sequence[Step]) -> list[Item]:
     """The items of a device in the order in which an earlier layout of them ran."""
     place = {step: position for position, step in enumerate(steps)}
     segment_of = {(stage, o): i for i, s in enumerate(before.segments) for stage in s.stages for o in s.operators}
 
-    def when(item: _Item) -> int:
+    def when(item: Item) -> int:
         segment = segment_of[atoms[item.atom].stage, atoms[item.atom].operators[0]]
         own = Step(segment, Do(item.kind), item.micro_batch)
         return place[own] if own in place else place[Step(segment, Do.BACKWARD, item.micro_batch)]
@@ -122,10 +101,10 @@ def _refuse(problem: Problem, plan: Plan) -> None:
                 )
 
 
-def _atoms(problem: Problem, plan: Plan, single: bool) -> tuple[list[_Atom], dict[tuple[int, int], int]]:
+def _atoms(problem: Problem, plan: Plan, single: bool) -> tuple[list[Atom], dict[tuple[int, int], int]]:
     """The atoms, and (stage, forward operator) -> its atom."""
     rank = {operator: place for place, operator in enumerate(problem.graph.topological_order)}
-    atoms: list[_Atom] = []
+    atoms: list[Atom] = []
     number: dict[tuple[int, int], int] = {}
     for index, stage in enumerate(plan.stages):
         forward = [o for o in stage.operators if problem.graph.operators[o].phase is Phase.FORWARD]
@@ -136,16 +115,16 @@ def _atoms(problem: Problem, plan: Plan, single: bool) -> tuple[list[_Atom], dic
             raise RunError(f"stage {index}: {len(stage.devices)} replicas cannot share {size} samples equally")
         for operators in [(o,) for o in forward] if apart else [tuple(sorted(forward, key=rank.__getitem__))]:
             number.update({(index, o): len(atoms) for o in operators})
-            atoms.append(_Atom(index, operators, stage.devices, size, stage.recompute, apart))
+            atoms.append(Atom(index, operators, stage.devices, size, stage.recompute, apart))
     return atoms, number
 
 
-def _items(problem: Problem, plan: Plan, device: int, number: dict[tuple[int, int], int], single: bool) -> list[_Item]:
+def _items(problem: Problem, plan: Plan, device: int, number: dict[tuple[int, int], int], single: bool) -> list[Item]:
     """The order of a device in atoms; of a stage taken apart, operator by operator. Actions that run nothing are
     left out."""
     operators = problem.graph.operators
     kind_of = {phase: kind for kind in "FIWU" for phase in PHASES_OF[kind]}
-    found: dict[_Item, None] = {}
+    found: dict[Item, None] = {}
     for action in plan.order[device]:
         if single and action.micro_batch:
             continue
@@ -153,22 +132,22 @@ def _items(problem: Problem, plan: Plan, device: int, number: dict[tuple[int, in
             operator = operators[o]
             if operator.phase in PHASES_OF[action.kind]:
                 atom = number[action.stage, o if operator.forward_of is None else operator.forward_of]
-                found.setdefault(_Item(atom, kind_of[operator.phase], action.micro_batch))
+                found.setdefault(Item(atom, kind_of[operator.phase], action.micro_batch))
     return _inputs_first(list(found))
 
 
-def _inputs_first(items: list[_Item]) -> list[_Item]:
+def _inputs_first(items: list[Item]) -> list[Item]:
     """Gradients of inputs before those of parameters: the two change places where a plan has them the other way
     round, as it may for single operators. Both read the same, and nobody but an update waits for the latter."""
     place = {item: position for position, item in enumerate(items)}
     for item, inputs in place.items():
-        weights = place.get(_Item(item.atom, "W", item.micro_batch), inputs) if item.kind == "I" else inputs
+        weights = place.get(Item(item.atom, "W", item.micro_batch), inputs) if item.kind == "I" else inputs
         if weights < inputs:
             items[weights], items[inputs] = items[inputs], items[weights]
     return items
 
 
-def _segment(atoms: list[_Atom]) -> Segment:
+def _segment(atoms: list[Atom]) -> Segment:
     first = atoms[0]
     return Segment(
         tuple(o for atom in atoms for o in atom.operators),
@@ -180,7 +159,7 @@ def _segment(atoms: list[_Atom]) -> Segment:
 
 
 def _steps(
-    items: list[_Item], segment_of: dict[int, int], segments: Sequence[Segment], at_weights: frozenset[int]
+    items: list[Item], segment_of: dict[int, int], segments: Sequence[Segment], at_weights: frozenset[int]
 ) -> list[Step]:
     """What a device computes, segment by segment; see `lay_out` for backward steps."""
     before_update = [item for item in items if item.kind != "U"]
@@ -208,110 +187,3 @@ def _steps(
         else:
             steps.setdefault(Step(segment, Do(item.kind), item.micro_batch))
     return list(steps)
-
-
-def _joined(
-    problem: Problem,
-    atoms: Sequence[_Atom],
-    items: Sequence[Sequence[_Item]],
-    loose: frozenset[int],
-    gradients: Sequence[frozenset[int]],
-) -> list[list[int]]:
-    """Atoms that become one segment each, every group in the order of its device.
-
-    Single operators are joined where their forwards follow one another directly, nothing that the former
-    makes leaves the device and nothing that the latter reads comes from another. Their backwards must follow one
-    another directly too, all of them, or those of inputs and those of parameters apart; a gradient from another
-    device must be awaited by the first of them, and one for another device made by the last: so no message
-    is sent later than in the order given. Updates may move: nobody waits for them.
-    """
-    crossing = _Crossing(problem, atoms, gradients)
-    groups: list[list[int]] = []
-    taken: set[int] = set()
-    for device, mine in enumerate(items):
-        if device in loose:
-            continue
-        sequence = [item for item in mine if item.kind != "U"]
-        places: dict[int, dict[str, int]] = defaultdict(dict)
-        for position, item in enumerate(sequence):
-            places[item.atom][item.kind] = position
-        start = 0
-        while start < len(sequence):
-            atom = sequence[start].atom
-            if sequence[start].kind != "F" or not _alone(atoms[atom]):
-                start += 1
-                continue
-            group = _longest(atoms, sequence, start, places, crossing)
-            groups.append(group)
-            taken.update(group)
-            start += len(group)
-    groups += [[atom] for atom in range(len(atoms)) if atom not in taken]
-    return sorted(groups, key=min)
-
-
-def _alone(atom: _Atom) -> bool:
-    return atom.single and len(atom.devices) == 1
-
-
-class _Crossing:
-    """Which atoms send to other devices, and which read from others; the same of gradients, which go back."""
-
-    def __init__(self, problem: Problem, atoms: Sequence[_Atom], gradients: Sequence[frozenset[int]]) -> None:
-        self.sends: set[int] = set()
-        self.reads: set[int] = set()
-        self.awaits_gradient: set[int] = set()
-        self.returns_gradient: set[int] = set()
-        devices = [atom.devices for atom in atoms]
-        for route in routes(problem.graph, [atom.operators for atom in atoms], devices):
-            if devices[route.source] == devices[route.reader]:
-                continue
-            self.sends.add(route.source)
-            self.reads.add(route.reader)
-            if route.tensor < len(gradients) and not gradients[route.tensor].isdisjoint(route.consumers):
-                self.awaits_gradient.add(route.source)
-                self.returns_gradient.add(route.reader)
-
-
-def _longest(
-    atoms: Sequence[_Atom],
-    sequence: Sequence[_Item],
-    start: int,
-    places: dict[int, dict[str, int]],
-    crossing: _Crossing,
-) -> list[int]:
-    """The longest run of atoms from ``start`` on that can be joined."""
-    first = sequence[start].atom
-    run = [first]
-    best = 1
-    inputs = [places[first]["I"]] if "I" in places[first] else []
-    weights = [places[first]["W"]] if "W" in places[first] else []
-    lacking = bool(weights) and not inputs
-    low_i, high_i = (inputs * 2)[:2] if inputs else (len(sequence), -1)
-    low_w, high_w = (weights * 2)[:2] if weights else (len(sequence), -1)
-    count_i, count_w = len(inputs), len(weights)
-    for position in range(start + 1, len(sequence)):
-        item = sequence[position]
-        atom, before = atoms[item.atom], atoms[run[-1]]
-        alike = (atom.devices, atom.size, atom.recompute) == (before.devices, before.size, before.recompute)
-        if item.kind != "F" or not _alone(atom) or not alike:
-            break
-        if run[-1] in crossing.sends or item.atom in crossing.reads:
-            break
-        run.append(item.atom)
-        mine = places[item.atom]
-        if "I" in mine:
-            low_i, high_i, count_i = min(low_i, mine["I"]), max(high_i, mine["I"]), count_i + 1
-        if "W" in mine:
-            low_w, high_w, count_w = min(low_w, mine["W"]), max(high_w, mine["W"]), count_w + 1
-            lacking |= "I" not in mine
-        low = min(low_i, low_w)
-        in_one = max(high_i, high_w) - low + 1 == count_i + count_w
-        in_two = high_i - low_i + 1 == count_i and high_w - low_w + 1 == count_w and not lacking
-        if count_i + count_w and not in_one and not in_two:
-            continue
-        if item.atom in crossing.awaits_gradient and min(mine.get("I", low + 1), mine.get("W", low + 1)) > low:
-            continue
-        if first in crossing.returns_gradient and places[first]["I"] != high_i:
-            continue
-        best = len(run)
-    return run[:best]

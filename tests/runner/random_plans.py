@@ -150,7 +150,7 @@ def random_plan(seed: int) -> tuple[Problem, Plan, Traced] | None:
     try:
         if sort == 3:
             problem, traced = random_traced_problem(rng, objective=Objective.MAKESPAN, micro_batches=1)
-            plan = _of_operators(rng, problem)
+            plan = of_operators(rng, problem)
         elif sort == 1:
             problem, traced = random_traced_problem(
                 rng, max_replicas=4, mixed_micro_batches=True, recompute=True, pipeline=_pipeline(rng)
@@ -199,7 +199,7 @@ def _copied(rng: random.Random, problem: Problem, plan: Plan) -> Plan:
     return replace(plan, stages=tuple(stages))
 
 
-def _of_operators(rng: random.Random, problem: Problem) -> Plan:
+def of_operators(rng: random.Random, problem: Problem) -> Plan:
     """A stage for every forward operator with its mirrors, in a random order that all devices can follow."""
     graph = problem.graph
     device = rng.randrange(len(problem.cluster))

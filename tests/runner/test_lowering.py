@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,9 +10,12 @@ from functools import cache
 
 import pytest
 
-from explorer.runner.lowering import make_script, text
+from explorer.runner.channels import channels_of, gradients_of
+from explorer.runner.lowering import EventRun, make_script, text
 from explorer.runner.replay import replay
 from explorer.runner.script import MESSAGES, Do, Script, parse_step
+from explorer.runner.segments import lay_out
+from explorer.runner.waits import Waits
 from solvers.errors import InvalidPlan, NoLink, RunError
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.plan import Action, Plan, Stage, parse_action
@@ -19,7 +23,7 @@ from solvers.problem import Execution, Objective, Problem
 from solvers.simulate import simulate
 from solvers.units import PHASES_OF
 from tests.instances import forward_graph, problem, training_graph
-from tests.runner.random_plans import Traced, random_plan
+from tests.runner.random_plans import Traced, of_operators, random_plan
 
 SEEDS = range(640)
 LEAST = 500
@@ -153,6 +157,26 @@ def _of(p: Problem, plan: Plan, device: int) -> Iterator[Action]:
 def _operators(p: Problem, plan: Plan, action: Action) -> list[int]:
     phases = PHASES_OF[action.kind]
     return [o for o in plan.stages[action.stage].operators if p.graph.operators[o].phase in phases]
+
+
+def test_joined_operators_take_as_long_as_the_simulator_says_of_single_ones() -> None:
+    """Nothing is sent later. (Gradients of parameters, which are made with those of inputs, would be.)"""
+    fewer = 0
+    for seed in range(150):
+        rng = random.Random(seed)
+        count = rng.randint(4, 12)
+        edges = [(u, v) for v in range(1, count) for u in rng.sample(range(v), min(v, rng.choice([1, 1, 2])))]
+        graph = training_graph(sorted(edges), count, nbytes=1.0)
+        seconds = [rng.uniform(0.5, 4.0) for _ in graph.operators]
+        p = problem(graph, seconds, 3, bandwidth=rng.choice([0.5, 4.0]), latency=0.25, objective=Objective.MAKESPAN)
+        plan = of_operators(rng, p)
+        layout = lay_out(p, plan, gradients_of(graph))
+        channels = channels_of(graph, layout.segments, gradients_of(graph), p.mini_batch, by_operator=True)
+        run = EventRun(Waits(p, layout, channels, plan.devices_used()), frozenset())
+        run.run()
+        fewer += len(layout.segments) < len(plan.stages)
+        assert run.length_s == pytest.approx(simulate(p, plan).makespan_s), seed
+    assert fewer >= 80
 
 
 # -- plans made by hand ---------------------------------------------------------------------------
