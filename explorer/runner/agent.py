@@ -41,6 +41,9 @@ def main(argv: list[str]) -> int:
     while status is None and not asked and os.getppid() == parent:
         time.sleep(POLL_S)
         status = _reap(launcher.pid)
+    if status is None:  # torchrun ends its ranks then, also where marks cannot be read
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(launcher.pid, signal.SIGTERM)
     end_marked(os.environ.get(MARK, ""), GRACE_S if status is None else 0.5, meanwhile=lambda: _quietly(launcher.pid))
     _reap(launcher.pid)
     if status is None:

@@ -181,8 +181,9 @@ def _end(agent: subprocess.Popen[bytes], mark: str) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             agent.wait(END_GRACE_S + 1.0)
     end_marked(mark, 0.0)
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # the agent's group, where marks cannot be read
-        os.killpg(agent.pid, signal.SIGKILL)
+    if agent.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(agent.pid, signal.SIGKILL)  # its group: where marks cannot be read, they are no help
     agent.wait()
 
 
