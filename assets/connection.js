@@ -118,6 +118,7 @@
     bars: function (message) { if (held === null) ex.gantt.refine(message); },
     search: function (message) { ex.search.draw(message); },
     run: function (message) { ex.runs.draw(message); },
+    say: function (message) { document.getElementById("announcer").textContent = message.text; },
     banner: function (message) {
       ex.setProps({ banner: { children: message.children, hidden: false } });
     },
@@ -140,6 +141,7 @@
 
   function draw(message, received) {
     ex.setProps({ banner: { children: [], hidden: true } });
+    ex.runs.lay(!!message.errors);
     ex.graph.overlay(message);
     ex.stages.draw(message.dag);
     ex.looks.rows(message.rows);

@@ -68,7 +68,7 @@
       ex.send({ type: "view", rows: kind });
     });
     onChoice("gantt-which", function (times) {
-      press("gantt-which", times);
+      ex.runs.show(times);
       ex.send({ type: "view", times: times });
     });
     document.getElementById("graph-colour").addEventListener("click", function (event) {

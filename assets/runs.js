@@ -4,6 +4,8 @@
   const ex = (window.explorer = window.explorer || {});
   const TICK_MS = 500;
   let measured = false;
+  let times = "both"; /* whose are drawn */
+  let wanted = "devices"; /* what the boxes are coloured by */
   let clock = null; /* when the run began, by this page's clock */
 
   /* Where the keyboard is after the tab was opened from the rail. */
@@ -16,22 +18,33 @@
   }
 
   function draw(message) {
-    if (message.state !== "going") clock = null;
     document.body.dataset.run = message.state;
-    measured = message.measured;
-    for (const id of ["gantt-which", "graph-colour"]) document.getElementById(id).hidden = !measured;
     document.getElementById("run-replan").hidden = !message.can_replan;
-    document.body.classList.toggle("overlaid", measured && message.times !== "predicted");
-    ex.looks.press("gantt-which", message.times);
-    colour(message.colour);
-    if (message.elapsed_s !== undefined) clock = performance.now() - message.elapsed_s * 1000;
+    clock = message.elapsed_s === undefined ? null : performance.now() - message.elapsed_s * 1000;
+    wanted = message.colour;
+    show(message.times);
   }
 
-  function colour(wanted) {
+  /* Whether the plan that is drawn has run: then there is something to lay over it. */
+  function lay(is) {
+    measured = is;
+    for (const id of ["gantt-which", "graph-colour"]) document.getElementById(id).hidden = !is;
+    document.body.classList.toggle("has-run", is);
+    colour(wanted);
+  }
+
+  function show(which) {
+    times = which;
+    ex.looks.press("gantt-which", times);
+    colour(wanted);
+  }
+
+  function colour(by) {
+    wanted = by;
     const errors = measured && wanted === "errors";
     document.getElementById("graph-colour").setAttribute("aria-pressed", String(errors));
     document.getElementById("error-legend").hidden = !errors;
-    document.querySelector(".graph-card").classList.toggle("by-errors", errors);
+    document.body.classList.toggle("overlaid", measured && times !== "predicted");
     ex.graph.colourBy(errors);
   }
 
@@ -68,5 +81,5 @@
     });
   }
 
-  ex.runs = { arrive, draw, colour, listen };
+  ex.runs = { arrive, draw, lay, show, colour, listen };
 })();

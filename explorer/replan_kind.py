@@ -14,7 +14,7 @@ from explorer.run_requests import ReplanRequest
 from explorer.runner.bundle import new_folder
 from explorer.runner.calibration import MODULE, calibrate_on
 from explorer.runner.targets import RunProgress, Targets, load_targets
-from explorer.view import events, run_events
+from explorer.view import events, run_events, text
 from explorer.view.skeleton import skeleton
 from explorer.worker import Emit
 from solvers.errors import PlacementError, RunError
@@ -38,9 +38,13 @@ def replan_job(
     measured = _measured(request, file, targets, teller, should_stop)
     before_s = objective_s(measured, evaluate(measured, file.plan))
 
+    best = ""
+
     def tell(step: Progress, _: Plan | None) -> None:
-        best = f"best so far {step.objective_s * 1e3:.4g} ms" if math.isfinite(step.objective_s) else ""
-        teller(RunProgress("planning with measured costs", line=best))
+        nonlocal best
+        now = f"best so far: {text.seconds(step.objective_s)}" if math.isfinite(step.objective_s) else ""
+        teller(RunProgress("planning with measured costs", line=now if now != best else ""))
+        best = now
 
     outcome = solve(
         measured,

@@ -84,7 +84,8 @@ def _kpi(name: str, value: str, note: str = "", tone: str = "") -> Component:
     return html.Div([html.Span(name), html.B(value), html.Em(note or "\u00a0", className=tone)], className="kpi")
 
 
-def chip(skeleton: Mapping[str, Any]) -> list[Any]:
+def chip(skeleton: Mapping[str, Any], costs_from: str | None = None) -> list[Any]:
+    """costs_from: of the plan on the page, if not the model's own."""
     parameters = skeleton["parameters"]
     name = skeleton["reference"].rsplit("/", 1)[-1]
     parts: list[Any] = [
@@ -93,7 +94,8 @@ def chip(skeleton: Mapping[str, Any]) -> list[Any]:
     ]
     if parameters:
         parts.append(f" · {text.large(parameters)} parameters")
-    return [*parts, html.Span([" · costs ", html.B(skeleton["costs_from"])], className="wide")]
+    costs = costs_from or skeleton["costs_from"]
+    return [*parts, html.Span([" · costs ", html.B(costs.split(" on ")[0], title=costs)], className="wide")]
 
 
 def why_panel(plan: Mapping[str, Any]) -> list[Component]:

@@ -99,11 +99,12 @@ def error_legend(theme: Theme) -> dict[str, Any]:
     ]
     none = html.Span(
         [html.I(style={"background": told["none"]["fill"], "borderColor": told["none"]["border"]}),
-         told["none"]["label"]],
+         "unmeasured"],
         className="none",
+        title=told["none"]["label"],
     )  # fmt: skip
     fast, slow = (html.Span(word.split()[0], title=word) for word in told["words"])
-    children = [html.B(told["title"], className="long"), fast, html.Span(stops, className="stops"), slow, none]
+    children = [html.B(told["title"], className="wide-only"), fast, html.Span(stops, className="stops"), slow, none]
     return {ids.ERROR_LEGEND: {"children": children}}
 
 

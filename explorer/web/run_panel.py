@@ -8,11 +8,13 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.runner.history import UNFINISHED
 from explorer.view import measured_panel, text
 from explorer.view.run_events import PastRun
 from explorer.web import panels
 
 MEMORY = (("device", "Peak memory"), ("predicted", "Predicted"), ("measured", "Measured"), ("off", "Off"))
+BAD = ("failed", "time limit", UNFINISHED)
 SAME = 0.005
 """Relative difference below which two plans are as fast as each other to people."""
 TAIL = 8
@@ -83,10 +85,8 @@ def log(lines: Sequence[str], what: str, tail: int = TAIL) -> Component:
 def report(run: Mapping[str, Any], is_drawn: bool) -> list[Component]:
     """A run that has ended. run: see `explorer.run_kinds.run_view`. is_drawn: whether its plan is on the page."""
     if run["report"] is None:
-        title = {"cancelled": "The run was cancelled.", "time limit": "The run took too long and was ended."}
-        named = title.get(run["status"], "The run failed.")
-        told = failure(named, run["reason"], run["log"], run["notes"])
-        return [*told, again(run["folder"], run["command"])]
+        ended = failure(_title(run), run["reason"], run["log"], run["notes"], run["status"] != "cancelled")
+        return [*ended, again(run["folder"], run["command"])]
     told = measured_panel.panel(run["report"], run["devices"])
     sure = [part for part in (told["agreement"], told["noise"]) if part is not None]
     plain = [part for part in (told["where"], *told["notes"], *run["notes"]) if part]
@@ -107,6 +107,23 @@ def report(run: Mapping[str, Any], is_drawn: bool) -> list[Component]:
         again(run["folder"], run["command"]),
         _more(told),
     ]
+
+
+def told_in_a_line(run: Mapping[str, Any]) -> str:
+    """How a run ended, for those who listen."""
+    if run["report"] is None:
+        return f"{_title(run)} {run['reason']}"
+    return measured_panel.statement(run["report"])
+
+
+def replanned_in_a_line(told: Mapping[str, Any]) -> str:
+    after, before = (text.seconds(told[which]["measured_s"]) for which in ("after", "before"))
+    return f"Planned again with measured costs: {after}, before {before}"
+
+
+def _title(run: Mapping[str, Any]) -> str:
+    told = {"cancelled": "The run was cancelled.", "time limit": "The run took too long and was ended."}
+    return told.get(run["status"], "The run failed.")
 
 
 def replanned(told: Mapping[str, Any]) -> list[Component]:
@@ -211,9 +228,12 @@ def _more(told: Mapping[str, Any]) -> Component:
     )
 
 
-def failure(title: str, reason: str, lines: Sequence[str], notes: Sequence[str] = ()) -> list[Component]:
-    """A run that did not come to its end."""
-    found: list[Component] = [html.Div([html.B(title), html.Span(reason)], className="run-told bad", role="alert")]
+def failure(
+    title: str, reason: str, lines: Sequence[str], notes: Sequence[str] = (), bad: bool = True
+) -> list[Component]:
+    """A run that did not come to its end. bad: whether nobody wanted that."""
+    name = "run-told bad" if bad else "run-told"
+    found: list[Component] = [html.Div([html.B(title), html.Span(reason)], className=name)]
     found += [html.P(note, className="small quiet") for note in notes]
     if lines:
         found.append(log(lines, "The log's last lines", 40))
@@ -241,8 +261,8 @@ def again(folder: str, command: str) -> Component:
     )
 
 
-def history(runs: Sequence[PastRun], shown: str) -> Component:
-    """The runs of a model. shown: the bundle that is in the panel."""
+def history(runs: Sequence[PastRun], shown: str, going: bool) -> Component:
+    """The runs of a model. shown: the bundle that is in the panel; going: whether a run goes on."""
     if not runs:
         return html.P("None yet.", className="small quiet")
     head = [("When", ""), ("Target", ""), ("Planner", ""), ("Predicted", "n"), ("Measured", "n")]
@@ -251,8 +271,8 @@ def history(runs: Sequence[PastRun], shown: str) -> Component:
         told: dict[str, Any] = {"key": run.bundle, "className": "plan", "data-act": "show-run", "data-arg": run.bundle}
         if run.bundle == shown:
             told["aria-current"] = "true"
-        times = text.seconds_alike([run.predicted_s, run.measured_s], 3)
-        ended = times[1] if run.ok and run.measured_s is not None else run.word
+        running = going and run is runs[0] and run.word == UNFINISHED
+        ended = text.seconds(run.measured_s) if run.ok and run.measured_s is not None else run.word
         body.append(
             html.Tr(
                 [
@@ -261,8 +281,10 @@ def history(runs: Sequence[PastRun], shown: str) -> Component:
                     ),
                     html.Td(run.target),
                     html.Td(run.planner),
-                    html.Td(times[0], className="n"),
-                    html.Td(ended, className="n" if run.ok else "n bad"),
+                    html.Td(text.seconds(run.predicted_s), className="n"),
+                    html.Td(
+                        "running" if running else ended, className="n bad" if run.word in BAD and not running else "n"
+                    ),
                 ],
                 **told,
             )

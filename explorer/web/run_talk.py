@@ -12,7 +12,7 @@ from explorer.view import text
 from explorer.view.events import Event, unpacked
 from explorer.view.run_events import fingerprint
 from explorer.view.session import Choices, RunAsked, parse_run
-from explorer.web import drawing, ids, run_panel
+from explorer.web import drawing, ids, panels, run_panel
 from explorer.web.backend import Backend
 from explorer.web.pair_talk import PairTalk
 from explorer.web.picture import Message
@@ -30,7 +30,8 @@ NO_CODE = (
 class RunTalk(PairTalk):
     """Asks for runs and shows what came of them.
 
-    run: the one in the panel; it is laid over the schedule while its own plan is on the page. prepared: what
+    run: the one in the panel; laid: the last one that was measured, which is laid over the schedule while its
+    own plan is on the page. prepared: what
     was found of the plan on the page before it runs. wanted: what to run as soon as that is known. complaint:
     why nothing ran, and the log until then. before: what a plan with measured costs was made to replace.
     """
@@ -46,6 +47,7 @@ class RunTalk(PairTalk):
         super().__init__(backend, choices, send, deliver)
         self.runs = Runs(backend) if runs is None else runs
         self.run: Mapping[str, Any] | None = None
+        self.laid: Mapping[str, Any] | None = None
         self.prepared: Event | None = None
         self.preparing: tuple[int, str] | None = None
         self.showing = 0
@@ -101,7 +103,7 @@ class RunTalk(PairTalk):
 
     def _replan(self, message: Mapping[str, Any]) -> None:
         """Measure costs where the run was, and plan again with them."""
-        session, run = self.session, self.run
+        session, run = self.session, self._ran()
         text_ = self.runs.text(run["held"]) if run is not None else None
         if session is None or run is None or text_ is None:
             return
@@ -164,8 +166,12 @@ class RunTalk(PairTalk):
     def _new_plan(self) -> None:
         """Another finished plan is on the page."""
         self.wanted = None
-        if self.run is not None and self.run["held"] != self._held() and self.runs.going is None:
-            self.run = self.before = self.complaint = None
+        held = self._held()
+        self.laid = self._ran()
+        if self.runs.going is None:
+            self.complaint = None
+            self.run = self.run if self.run is not None and self.run["held"] == held else None
+            self.before = self.before if self.before is not None and self.before["held"] == held else None
         self._prepare()
         if self.choices.targets:
             self._tell_run()
@@ -186,7 +192,7 @@ class RunTalk(PairTalk):
             self._tell_run()
         elif turn == self.showing:
             if event["kind"] == "ran":
-                self.run, self.before, self.complaint = event["run"], None, None
+                self._take(event["run"])
                 self.runs.keep(event["run"]["held"], event["run"]["text"])
                 self._put(event["run"])
             else:
@@ -199,15 +205,28 @@ class RunTalk(PairTalk):
     def _on_running(self, event: Event) -> None:
         match event["kind"]:
             case "ran":
-                self.run, self.before, self.complaint = event["run"], None, None
-                if self._ran() is not None:
+                self._take(event["run"])
+                if event["run"] is self._ran():
                     self._draw("run")
+                self._say(run_panel.told_in_a_line(event["run"]))
             case "replanned":
-                self.before = event
                 self._put(event)
+                self.run, self.before = None, event
+                self._say(run_panel.replanned_in_a_line(event))
             case "failed":
                 self.complaint = event["message"], tuple(event.get("lines", ()))
+                self._say(f"Nothing was run: {event['message']}")
         self._tell_run()
+
+    def _take(self, run: Mapping[str, Any]) -> None:
+        """A run that has ended, for the panel, and for the schedule if it was measured."""
+        self.run, self.before, self.complaint = run, None, None
+        if run["report"] is not None and run["held"] == self._held():
+            self.laid = run
+
+    def _say(self, words: str) -> None:
+        """For those who do not see that the panel changes."""
+        self.send({"type": "say", "text": text.short(words, 300)})
 
     def _put(self, told: Mapping[str, Any]) -> None:
         """The plan of a run on the page. The controls are left as they are: they may ask for another."""
@@ -218,8 +237,9 @@ class RunTalk(PairTalk):
             self.backend.cancel(self.job)
             self.job = None
         self.turn = next(self.turns)
-        self.before_s, self.asked_at = self.shown_s, time.perf_counter()
-        self.plan, self.drawn, self.answered = plan, None, None
+        self.before_s, self.asked_at = None, time.perf_counter()  # of other settings or costs: no better or worse
+        self.plan, self.drawn, self.answered = {**plan, "costs_from": told["skeleton"]["costs_from"]}, None, None
+        self.laid = told if told.get("report") is not None else None
         self.steps = list(plan["trace"])
         self._draw("final")
         self.send(drawing.search_message(self.steps, False, plan["runtime_s"]))
@@ -229,10 +249,17 @@ class RunTalk(PairTalk):
 
     # -- to the browser -------------------------------------------------------------------------
 
+    def _around(self) -> dict[str, Any]:
+        """A plan may have been made with other costs than the model's."""
+        found = super()._around()
+        if self.skeleton is not None and self.plan is not None:
+            found[ids.CHIP] = {"children": panels.chip(self.skeleton, self.plan.get("costs_from"))}
+        return found
+
     def _ran(self) -> Mapping[str, Any] | None:
         """The run of the plan on the page, with measurements to lay over it."""
-        run = self.run
-        return run if run is not None and run["report"] is not None and run["held"] == self._held() else None
+        laid = self.laid
+        return laid if laid is not None and laid["held"] == self._held() else None
 
     def _measured(self) -> Mapping[str, Any] | None:
         ran = self._ran()
@@ -257,10 +284,10 @@ class RunTalk(PairTalk):
         if "run" in self.open:
             shown = self.run["bundle"] if self.run is not None else ""
             props[ids.RUN_BODY] = {"children": self._run_body()}
-            props[ids.RUN_HISTORY] = {"children": run_panel.history(self._past(), shown)}
+            props[ids.RUN_HISTORY] = {"children": run_panel.history(self._past(), shown, going is not None)}
         ran = self._ran()
         state = "going" if going is not None else "measured" if ran is not None else ""
-        message: Message = {"type": "run", "state": state, "measured": ran is not None, "times": self.look.times}
+        message: Message = {"type": "run", "state": state, "times": self.look.times}
         message["can_replan"] = going is None and ran is not None and self.runs.text(ran["held"]) is not None
         if going is not None:
             message["elapsed_s"] = time.monotonic() - going.began

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 from explorer.runner.bundle import Bundle
 from explorer.runner.calibration import MODULE
@@ -14,7 +13,7 @@ from explorer.runner.outcome import Agreement, Environment, MeasuredAction, Outc
 from explorer.runner.profile import OperatorTimes, Profile, WholeTimes
 from explorer.runner.request import RunRequest
 from explorer.runner.target_file import RaySetup
-from explorer.runner.targets import RunProgress
+from explorer.runner.targets import RunProgress, Targets
 from solvers.errors import RunError
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.plan_json import read_plan
@@ -126,18 +125,12 @@ class FakeTarget:
         return outcome_of(file.problem, file.plan, request.verify)
 
 
-class FakeTargets:
+class FakeTargets(Targets):
     """In place of the targets that a server's owner declares."""
 
-    setups: ClassVar[dict[str, RaySetup]] = {name: RaySetup(name, f"http://{ADDRESS}") for name in NAMES}
-    environ: ClassVar[dict[str, str]] = {}
-    where = ""
-
-    def setup(self, name: str) -> RaySetup:
-        return self.setups[name]
+    def __init__(self) -> None:
+        super().__init__({name: RaySetup(name, f"http://{ADDRESS}") for name in NAMES}, {})
 
     def get(self, name: str, module: str = "") -> FakeTarget:
+        self.setup(name)
         return FakeTarget(name, module == MODULE)
-
-    def defaults(self, name: str) -> RunRequest:
-        return RunRequest()

@@ -1,0 +1,195 @@
+"""Runs as jobs: prepared, run on a target that pretends, kept, shown again, planned again; one at a time."""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+import pytest
+
+from explorer import worker
+from explorer.held_plans import KEPT, hold, text_of, unpacked_text
+from explorer.past_runs import past_runs
+from explorer.replan_kind import replan_job
+from explorer.run_kinds import cleaner, prepare_job, run_job, show_run_job
+from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.settings import Settings
+from explorer.view.events import LAST, unpacked
+from explorer.web.runs import Runs
+from solvers.errors import InvalidProblem
+from solvers.evaluate import evaluate
+from solvers.formats.plan_json import read_plan
+from solvers.result import Result, Status, StopReason
+from tests.browser.fake_runs import ADDRESS, FakeTargets
+from tests.view.small import chain_problem, even_plan
+
+
+@pytest.fixture(autouse=True)
+def _kept_apart(monkeypatch, tmp_path):
+    monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path))
+
+
+def result():
+    problem = chain_problem(2, micro_batches=4, blocks=2, size=3)
+    plan = even_plan(problem)
+    took = evaluate(problem, plan).iteration_s
+    return Result(problem, plan, Status.FEASIBLE, StopReason.FINISHED, took, 0.0, 0.01, "linear-dp")
+
+
+def told(job, request, should_stop=lambda: False):
+    """The events of a job on targets that pretend."""
+    found = []
+    worker.run(lambda *given: job(*given, targets=FakeTargets()), request, found.append, should_stop)
+    return found
+
+
+@pytest.fixture
+def text():
+    return text_of(hold(result(), "chain"))
+
+
+def ran(text, target="fake", **asked):
+    found = told(run_job, RunPlanRequest("plan-1", text, target, **asked))
+    assert found[-1]["kind"] == "ran", found[-1]
+    return found[-1]["run"]
+
+
+def test_a_plan_that_is_held_is_given_out_whole():
+    held = hold(result(), "chain")
+    file = read_plan(unpacked_text(text_of(held)))
+    assert (file.plan, file.reference, file.result.planner) == (result().plan, "chain", "linear-dp")
+
+
+def test_the_oldest_plans_are_let_go():
+    first = hold(result(), "chain")
+    for _ in range(KEPT):
+        hold(result(), "chain")
+    with pytest.raises(InvalidProblem, match="solve again"):
+        text_of(first)
+
+
+def test_a_plan_is_looked_at_before_it_runs():
+    found = told(prepare_job, PrepareRequest(hold(result(), "chain"), "fake"))
+    assert (found[-1]["kind"], found[-1]["ranks"], found[-1]["refused"]) == ("prepared", 2, [])
+    assert read_plan(unpacked_text(found[-1]["text"])).plan == result().plan
+
+
+def test_a_run_tells_its_phases_and_what_was_measured_and_is_kept(text):
+    found = told(run_job, RunPlanRequest("plan-1", text, "fake", steps=4))
+    phases = [event["phase"] for event in found if event["kind"] == "running"]
+    assert list(dict.fromkeys(phases)) == ["tracing", "building", "warming up", "measuring"]
+    run = found[-1]["run"]
+    assert run["report"]["measured_s"] > run["report"]["predicted_s"]
+    assert unpacked(run["plan"])["held"] == run["held"] == "plan-1"
+    assert run["command"].endswith(run["folder"])
+    (kept,) = past_runs("chain")
+    assert (kept.bundle, kept.target, kept.planner, kept.ok) == (run["bundle"], "fake", "linear-dp", True)
+    assert kept.measured_s == pytest.approx(run["report"]["measured_s"])
+    assert past_runs("another") == []
+
+
+def test_a_past_run_is_shown_as_it_was_told(text):
+    run = ran(text, verify=True)
+    again = told(show_run_job, ShowRunRequest(run["bundle"]))[-1]["run"]
+    assert again["report"] == run["report"]
+    assert again["fingerprint"] == run["fingerprint"]
+    assert unpacked_text(again["text"]) == unpacked_text(text)
+
+
+@pytest.mark.parametrize("name", ["../../etc", "", "no-such-run"])
+def test_only_runs_that_are_kept_can_be_shown(name, text):
+    ran(text)
+    assert told(show_run_job, ShowRunRequest(name))[-1]["kind"] == "failed"
+
+
+def test_a_lost_rank_is_a_run_that_failed_with_its_reason_and_its_log(text):
+    run = ran(text, "broken")
+    assert (run["status"], run["culprit"], run["report"]) == ("failed", 1, None)
+    assert "signal 9" in run["reason"]
+    assert run["log"][-1] == "rank 1: signal 9"
+    assert [kept.word for kept in past_runs("chain")] == ["failed"]
+
+
+def test_a_target_out_of_reach_is_named_but_its_address_is_not_told(text):
+    run = ran(text, "gone")
+    assert run["status"] == "failed"
+    assert ADDRESS not in str({key: run[key] for key in ("reason", "log", "notes")})
+    assert "does not answer" in run["reason"]
+
+
+def test_an_address_is_replaced_by_the_targets_name_however_it_is_written():
+    clean = cleaner("https://head.example.org:8265", "cluster")
+    assert clean("https://head.example.org:8265/api: 401; head.example.org") == "cluster/api: 401; cluster"
+    assert cleaner("this machine", "local")("on this machine") == "on this machine"
+
+
+def test_a_cancelled_run_says_so(text):
+    run = told(run_job, RunPlanRequest("plan-1", text, "slow"), lambda: True)[-1]["run"]
+    assert run["status"] == "cancelled"
+
+
+def test_an_unknown_target_is_refused(text):
+    found = told(run_job, RunPlanRequest("plan-1", text, "elsewhere"))[-1]
+    assert found["kind"] == "failed"
+    assert "no target 'elsewhere'" in found["message"]
+
+
+def test_a_plan_is_made_again_with_measured_costs_and_can_run(text):
+    request = ReplanRequest("plan-1", text, "fake", "chain", Settings(), "linear-dp", 2.0)
+    found = told(replan_job, request)
+    assert found[-1]["kind"] == "replanned", found[-1]
+    told_, file = found[-1], read_plan(unpacked_text(found[-1]["text"]))
+    assert file.problem.costs_from.startswith("measured on 2 x a processor")
+    assert told_["before"]["measured_s"] > told_["before"]["estimated_s"]
+    assert told_["after"]["measured_s"] <= told_["before"]["measured_s"] * (1 + 1e-9)
+    assert past_runs("chain") == []
+    assert ran(told_["text"])["report"] is not None
+
+
+class Held:
+    """A backend whose runs end when they are told to."""
+
+    def __init__(self):
+        self.tell, self.cancelled = None, []
+
+    def run(self, request, on_event):
+        self.tell = on_event
+        return "run-1"
+
+    def cancel(self, job):
+        self.cancelled.append(job)
+
+
+def test_a_server_has_one_run_at_a_time_and_every_page_sees_it():
+    runs, seen = Runs(backend := Held()), ([], [])
+    forget = [runs.listen(page.append) for page in seen]
+    runs.begin(RunPlanRequest("plan-1", b"", "fake"), "the plan of auto")
+    with pytest.raises(InvalidProblem, match="one run at a time: the plan of auto is still running on fake"):
+        runs.begin(RunPlanRequest("plan-2", b"", "fake"), "another")
+    backend.tell({"kind": "running", "phase": "measuring", "done": 1, "of": 5, "lines": ["a"]})
+    assert (runs.going.phase, runs.going.done, list(runs.going.lines)) == ("measuring", 1, ["a"])
+    runs.cancel()
+    runs.cancel()
+    assert backend.cancelled == ["run-1"]
+    forget[1]()
+    backend.tell({"kind": "failed", "message": "over"})
+    assert runs.going is None
+    assert [event["kind"] for event in seen[0]] == ["running", "running", "running", "failed"]
+    assert len(seen[1]) == 3
+    runs.begin(RunPlanRequest("plan-2", b"", "fake"), "another")
+
+
+def test_a_worker_of_runs_lets_what_runs_end_when_the_server_does():
+    from multiprocessing import Pipe
+
+    ours, theirs = Pipe()
+    closed, waiting = threading.Event(), queue.Queue()
+    reader = threading.Thread(target=worker._listen, args=(theirs, waiting, set(), closed, 3600.0), daemon=True)
+    reader.start()
+    ours.send(("close",))
+    assert closed.wait(20)
+    assert waiting.get(timeout=20) is None
+
+
+def test_every_kind_of_job_about_runs_has_its_last_event():
+    assert {"prepared", "ran", "replanned"} <= set(LAST)
