@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 Ran = tuple["PlanFile", "Bundle", "Outcome"]
 
 
-def run_both(args: argparse.Namespace, file: PlanFile, targets: Targets, request: RunRequest) -> int:
+def run_both(
+    args: argparse.Namespace, file: PlanFile, targets: Targets, request: RunRequest, warnings: Sequence[str]
+) -> int:
     """Prints what the plan took and what the new one takes; returns the exit status."""
     from explorer.cli.run import ENDED, FAILED
     from explorer.replan import replanned
@@ -31,6 +34,8 @@ def run_both(args: argparse.Namespace, file: PlanFile, targets: Targets, request
     from explorer.runner.outcome import RunStatus
     from solvers.formats.plan_json import PlanFile, write_plan
 
+    for warning in warnings:
+        print(f"placement-explorer: warning: {warning}", file=sys.stderr)
     try:
         profile = _profile(args, file, targets, request)
         problem = replanned(file.problem, profile)
@@ -59,13 +64,14 @@ def run_both(args: argparse.Namespace, file: PlanFile, targets: Targets, request
 
 
 def _profile(args: argparse.Namespace, file: PlanFile, targets: Targets, request: RunRequest) -> Profile:
-    """Measured now, on as many ranks as the plan has devices, or read. Raises RunError or InvalidProblem."""
+    """Measured now, on as many ranks as the plan has devices (two at least, if there are, for the link between
+    them), or read. Raises RunError or InvalidProblem."""
     from explorer.cli.calibrate import measured
     from explorer.runner.profile_json import load_profile
 
     if args.replan:
         return load_profile(args.replan)
-    ranks = max(1, len(file.plan.devices_used()))
+    ranks = max(len(file.plan.devices_used()), min(2, len(file.problem.cluster)))
     return measured(file.problem.graph, file.reference, targets, args.target, ranks, request)
 
 
@@ -134,9 +140,8 @@ def _print(file: PlanFile, profile: Profile, result: Result, ran: list[Ran]) -> 
     print()
     if len(ran) == 2 and all(outcome.iterations_s for _, _, outcome in ran):
         old, new = (median(outcome.iterations_s) for _, _, outcome in ran)
-        print(
-            f"gain       {text.percent(abs(old / new - 1))} {'faster' if new <= old else 'slower'} than the first plan"
-        )
+        more = "less" if new <= old else "more"
+        print(f"gain       the new plan takes {text.percent(abs(new / old - 1))} {more} time than the first")
     elif len(ran) == 1 and ran[0][2].status is RunStatus.DONE:
         print("gain       none: with measured costs no better plan than the first was found")
     for _, _, outcome in ran:

@@ -95,11 +95,11 @@ def run(args: argparse.Namespace) -> int:
     targets = load_targets(args.targets)
     request = _request(args, targets)
     warnings = _checked(args, file, targets)
+    target = targets.get(args.target)
     if args.replan is not None:
         from explorer.cli.replan import run_both
 
-        return run_both(args, file, targets, request)
-    target = targets.get(args.target)
+        return run_both(args, file, targets, request, warnings)
     folder = Path(args.bundle) if args.bundle else new_folder(file.reference)
     bundle = write_bundle(folder, text, request, target.name, predicted_s=predicted_s(file))
     for warning in warnings:

@@ -1,0 +1,100 @@
+"""``run --replan PROFILE`` plans again with measured costs and runs both plans; here the target only pretends to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from explorer.loading import load
+from explorer.replan import planner_of, replan, replanned
+from explorer.runner.outcome import Outcome, RunStatus
+from explorer.runner.profile_json import write_profile
+from explorer.runner.request import RunRequest
+from explorer.runner.targets import Targets
+from solvers.evaluate import evaluate
+from solvers.formats.plan_json import read_plan
+from tests.cli.command import Command
+from tests.runner.profiles import profile_of
+
+
+class Pretended:
+    """Takes exactly as long as predicted."""
+
+    name = "local"
+
+    def __init__(self) -> None:
+        self.ran: list[float] = []
+
+    def run(
+        self,
+        plan_text: str,
+        request: RunRequest,
+        ranks: int,
+        folder: Path,
+        on_progress: object,
+        should_stop: Callable[[], bool],
+    ) -> Outcome:
+        file = read_plan(plan_text)
+        assert len(file.plan.devices_used()) == ranks
+        self.ran.append(evaluate(file.problem, file.plan).iteration_s)
+        return Outcome(RunStatus.DONE, iterations_s=(self.ran[-1],) * 3, noise=0.01)
+
+
+@pytest.fixture
+def target(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pretended:
+    found = Pretended()
+    monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(Targets, "get", lambda *_: found)
+    return found
+
+
+@pytest.fixture
+def plan(command: Command, tmp_path: Path) -> Path:
+    """All on one device: by the estimate, a slow link is not worth it."""
+    file = tmp_path / "plan.json"
+    flags = ("--devices", 2, "--bandwidth", "1MB/s", "--mini-batch", 8, "--planner", "linear-dp:orders=1")
+    assert command("plan", "rnnlm-small", *flags, "-o", file).status == 0
+    return file
+
+
+def test_the_new_plan_is_better_by_the_measured_costs_and_both_are_run(
+    command: Command, tmp_path: Path, target: Pretended, plan: Path
+) -> None:
+    measured, new = tmp_path / "profile.json", tmp_path / "new.json"
+    measured.write_text(write_profile(profile_of(load("rnnlm-small").graph)))
+    ran = command("run", plan, "--replan", measured, "-o", new)
+    assert ran.status == 0
+    assert "no stage is on device 1" in ran.err  # what stands against the first plan is said, and it runs
+    assert len(target.ran) == 2
+    assert target.ran[1] < target.ran[0]
+    assert "Slide Rule" in ran.out
+    assert "less time than the first" in ran.out
+    file = read_plan(new.read_bytes())
+    assert file.result is not None
+    assert file.result.objective_s == target.ran[1]
+    assert file.reference == "rnnlm-small"
+    again = command("run", new, "--replan", measured)
+    assert len(target.ran) == 3  # nothing better to be found: the same plan is not run twice
+    assert "no better plan" in again.out
+
+
+def test_a_plan_is_searched_for_with_the_planner_that_made_it(plan: Path) -> None:
+    file = read_plan(plan.read_bytes())
+    chosen = planner_of(file)
+    assert not isinstance(chosen, str)
+    assert (chosen.name, getattr(chosen, "orders", None)) == ("linear-dp", 1)
+    profile = profile_of(file.problem.graph)
+    found = replan(file, profile, time_limit_s=5.0)
+    assert found.planner == "linear-dp"
+    assert found.objective_s <= evaluate(replanned(file.problem, profile), file.plan).iteration_s
+
+
+def test_a_profile_of_another_model_is_refused_before_anything_runs(
+    command: Command, tmp_path: Path, target: Pretended, plan: Path
+) -> None:
+    other = tmp_path / "profile.json"
+    other.write_text(write_profile(profile_of(load("gnmt-small").graph)))
+    assert "another graph" in command.refused("run", plan, "--replan", other)
+    assert target.ran == []
