@@ -34,14 +34,14 @@ def run_both(
     from explorer.runner.outcome import RunStatus
     from solvers.formats.plan_json import PlanFile, write_plan
 
-    for warning in warnings:
-        print(f"placement-explorer: warning: {warning}", file=sys.stderr)
     try:
         profile = _profile(args, file, targets, request)
         problem = replanned(file.problem, profile)
     except RunError as error:
         print(f"placement-explorer: error: {error}", file=sys.stderr)
         return ENDED if isinstance(error, Ended) else FAILED
+    for warning in warnings:
+        print(f"placement-explorer: warning: {warning}", file=sys.stderr)
     result = _search(file, profile)
     # The first plan is judged by the same costs as the new one.
     before = PlanFile(problem, file.plan, None, file.reference)
