@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from statistics import fmean, median
 
 from explorer.measured.action_times import ActionTimes
 from explorer.measured.comparison import LinkError
+from explorer.measured.wire_times import ends_of, wire_seconds
 from explorer.runner.outcome import MeasuredMessage, Outcome
 from solvers.cluster import Cluster, Link
 from solvers.lowering import lower
@@ -72,52 +72,43 @@ def measured_links(
 ) -> tuple[Cluster, tuple[LinkError, ...], list[str]]:
     """The cluster with the links as measured, what was found of each link in use, and notes.
 
-    A message's seconds count from when it was posted, or from the end of the one before it on its wire, to
-    when it arrived, and only where the reader waited for it: else the moment of arrival is not known. They are
-    set against the bytes that the plan counts: where the run sends more or less in all (another dtype, say), the
-    link's bandwidth makes up for it. Links that only the all-reduce of replicas used are measured by that.
+    The seconds of messages (`wire_seconds`) are set against the bytes that the plan counts: where the run sends
+    more or less in all (another dtype, say), the link's bandwidth makes up for it. Links that only the all-reduce
+    of replicas used are measured by that.
     """
     planned = planned_traffic(problem, plan, outcome.segments)
     sent: dict[Pair, list[_Sent]] = defaultdict(list)
-    seconds = _message_seconds(problem.cluster, outcome)
+    seconds = wire_seconds(problem.cluster, outcome)
     for position, message in enumerate(outcome.messages):
-        sent[_ends(message, outcome)].append((message, seconds.get(position)))
+        sent[ends_of(message, outcome)].append((message, seconds.get(position)))
     iterations = max(1, len({m.iteration for m in outcome.messages}))
     links, found, notes = {(link.src, link.dst): link for link in problem.cluster.links}, [], []
     off = _all_reduce_ratios(planned, links, times)
     for pair in sorted({*planned, *sent} & set(links)):
-        plans = planned.get(pair, Planned((), {}))
+        plans, link = planned.get(pair, Planned((), {})), links[pair]
         scale = _byte_scale(plans, sent[pair], iterations)
-        if scale is not None and abs(scale - 1) > SAME_BYTES:
+        if abs(scale - 1) > SAME_BYTES:
             notes.append(
                 f"messages from device {pair[0]} to {pair[1]} carried {1 / scale:.3g} times the bytes that the plan"
                 " counts"
             )
-        observed = _observed(plans, sent[pair], iterations, 1.0 if scale is None else scale)
-        how = ""
-        if not observed and not sent[pair]:
-            observed = [
-                replace(counted, seconds=_predicted_s(links[pair], counted) * off[segment])
-                for segment, each in plans.averages.items()
-                if segment in off
-                for counted in (Observed(*each, 0.0),)
-            ]
-            how = "all-reduce" if observed else ""
-        link = links[pair]
+        averaged = not sent[pair]
+        if averaged:
+            observed = _all_reduces(plans, link, off)
+        else:
+            observed = [o for o in _observed(plans, sent[pair], iterations, scale) if o.seconds > 0]
         links[pair], way = fitted(link, observed)
-        known = [o for o in observed if o.seconds > 0]
-        sizes = [o.nbytes for o in known] or [nbytes for _, nbytes in plans.messages]
         found.append(
             LinkError(
                 *pair,
-                len(sent[pair]) / iterations,
-                len(known),
-                median(sizes) if sizes else 0.0,
-                median(o.seconds for o in known) if known else None,
-                median(_predicted_s(link, o) for o in known) if known else None,
-                links[pair].latency_s,
-                links[pair].bandwidth_bytes_per_s,
-                how or way,
+                messages=len(sent[pair]) / iterations,
+                waited=len(observed),
+                nbytes=median([o.nbytes for o in observed] or [nbytes for _, nbytes in plans.messages] or [0.0]),
+                measured_s=median(o.seconds for o in observed) if observed else None,
+                predicted_s=median(_predicted_s(link, o) for o in observed) if observed else None,
+                latency_s=links[pair].latency_s,
+                bandwidth_bytes_per_s=links[pair].bandwidth_bytes_per_s,
+                how="all-reduce" if averaged and observed else way,
             )
         )
     cluster = Cluster(problem.cluster.devices, tuple(links[link.src, link.dst] for link in problem.cluster.links))
@@ -187,53 +178,17 @@ def _all_reduce_ratios(
     }
 
 
-def _message_seconds(cluster: Cluster, outcome: Outcome) -> dict[int, float]:
-    """Position of a message -> its seconds on the wire, where they are known.
-
-    Where another message was under way on its wire meanwhile, its own time begins when that one arrived; if
-    nobody waited for that one, no one knows when the wire became free, and the message is left out.
-    """
-    wires: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for position, message in enumerate(outcome.messages):
-        src, dst = _ends(message, outcome)
-        link = cluster.link(src, dst)
-        if link is not None:
-            wires[link.resource or f"{src}->{dst}", message.iteration].append(position)
-    found = {}
-    for positions in wires.values():
-        wire = sorted((outcome.messages[p].sent_s, outcome.messages[p].arrived_s, p) for p in positions)
-        under_way: list[MeasuredMessage] = []
-        for place, (sent_s, arrived_s, position) in enumerate(wire):
-            message = outcome.messages[position]
-            under_way = [other for other in under_way if other.arrived_s > sent_s]
-            if message.waited:
-                beside = [*under_way, *_posted_meanwhile(outcome, wire, place)]
-                if all(other.waited for other in beside):
-                    ends = [other.arrived_s for other in beside if other.arrived_s < arrived_s]
-                    found[position] = max(0.0, arrived_s - max([sent_s, *ends]))
-            under_way.append(message)
-    return found
+def _all_reduces(planned: Planned, link: Link, off: Mapping[int, float]) -> list[Observed]:
+    """The all-reduces of one link, each as much off as that of its segment is (`_all_reduce_ratios`)."""
+    counted = [(segment, Observed(*each, 0.0)) for segment, each in planned.averages.items() if segment in off]
+    return [replace(o, seconds=_predicted_s(link, o) * off[segment]) for segment, o in counted]
 
 
-def _posted_meanwhile(
-    outcome: Outcome, wire: Sequence[tuple[float, float, int]], place: int
-) -> Iterator[MeasuredMessage]:
-    """The messages posted while the one at ``place`` was on its way."""
-    for sent_s, _, position in islice(wire, place + 1, None):
-        if sent_s >= wire[place][1]:
-            return
-        yield outcome.messages[position]
-
-
-def _ends(message: MeasuredMessage, outcome: Outcome) -> Pair:
-    return outcome.rank_devices[message.src_rank], outcome.rank_devices[message.dst_rank]
-
-
-def _byte_scale(planned: Planned, sent: Sequence[_Sent], iterations: int) -> float | None:
-    """Bytes that the plan counts for each byte sent; None where either has none."""
+def _byte_scale(planned: Planned, sent: Sequence[_Sent], iterations: int) -> float:
+    """Bytes that the plan counts for each byte sent; 1 where either has none."""
     counted = sum(nbytes for _, nbytes in planned.messages)
     carried = sum(message.nbytes for message, _ in sent) / iterations
-    return counted / carried if counted > 0 and carried > 0 else None
+    return counted / carried if counted > 0 and carried > 0 else 1.0
 
 
 def _observed(planned: Planned, sent: Sequence[_Sent], iterations: int, scale: float) -> list[Observed]:

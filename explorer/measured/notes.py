@@ -13,7 +13,7 @@ from explorer.measured.parts import Part
 from explorer.runner.outcome import Outcome, RunStatus
 from explorer.view import text
 from solvers.plan import Plan
-from solvers.problem import Problem
+from solvers.problem import Objective, Problem
 
 FEW = 3
 """With fewer iterations a median is no protection against one that went wrong."""
@@ -44,7 +44,8 @@ def notes_of(
             f"{text.plural(len(deaf), 'link')} of {len(links)} kept the plan's speed: no reader had to wait for their"
             " messages, so nobody knows when these arrived"
         )
-    found += _backwards(plan, parts, times)
+    if problem.objective is not Objective.MAKESPAN:  # in a single pass nothing is lost by it
+        found += _backwards(plan, parts, times)
     if any(len(part.segments) > 1 for part in parts):
         found.append("which operators some segments had is not known: stages that they share are taken together")
     return found + list(outcome.notes)
