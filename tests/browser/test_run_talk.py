@@ -1,0 +1,203 @@
+"""What one page is told of runs, message by message: only what the server holds runs, and only where it may."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.view import events, run_events
+from explorer.view.run_events import PastRun
+from explorer.view.session import Choices
+from explorer.web.conversation import Conversation
+from explorer.web.live import encode
+from explorer.web.runs import Runs
+from solvers.result import Result, Status, StopReason
+from tests.view.small import chain_problem, chain_workload, even_plan
+
+CHOICES = Choices(("chain",), ("auto",), ("toy",), ("local", "cluster"))
+PAST = PastRun("20261121T160742Z-chain-ab12cd", "21 Nov 16:07", "local", "auto", 0.1, 0.2, True, "done")
+
+
+class Recorder:
+    """A backend that only remembers what it was asked."""
+
+    def __init__(self):
+        self.asked, self.cancelled, self.may = [], [], True
+
+    def start(self, request, on_event):
+        self.asked.append((request, on_event))
+        return f"job{len(self.asked)}"
+
+    compare = prepare = run = show_run = start
+
+    def past_runs(self, model):
+        return [PAST]
+
+    def may_run(self, model):
+        return self.may
+
+    def cancel(self, job):
+        self.cancelled.append(job)
+
+    def of(self, kind):
+        return [request for request, _ in self.asked if isinstance(request, kind)]
+
+
+def page(backend, runs=None):
+    sent = []
+    talk = Conversation(backend, CHOICES, {}, sent.append, lambda turn, event: talk.on_event(turn, event), runs)
+    talk.sent = sent
+    return talk
+
+
+@pytest.fixture
+def talk():
+    return page(Recorder())
+
+
+def result(held="plan-1"):
+    problem = chain_problem(4)
+    plan = even_plan(problem)
+    found = Result(problem, plan, Status.FEASIBLE, StopReason.FINISHED, 0.2, 0.1, 0.01, "auto")
+    return events.result(found, held=held)
+
+
+def solved(talk, held="plan-1"):
+    talk.receive({"type": "solve", "session": {"devices": 4}})
+    tell = talk.backend.asked[-1][1]
+    tell(events.model(chain_workload(), frozenset()))
+    tell(result(held))
+    return talk
+
+
+def prepared(talk, held="plan-1", refused=(), warnings=()):
+    talk.backend.asked[-1][1](
+        run_events.prepared(held, "local", "chain", b"the plan's file", 4, list(refused), list(warnings))
+    )
+
+
+def props(talk, element):
+    """The newest properties of an element."""
+    found = [m["props"][element] for m in talk.sent if element in m.get("props", {})]
+    merged = {}
+    for each in found:
+        merged |= each
+    return merged
+
+
+def shown(talk):
+    return json.dumps(json.loads(encode(props(talk, "run-body"))))
+
+
+def opened(talk):
+    talk.receive({"type": "open", "shown": ["run"]})
+    return talk
+
+
+def test_the_plan_that_the_server_holds_is_run_once_it_was_looked_at(talk):
+    solved(talk)
+    talk.receive({"type": "run", "target": "cluster", "steps": 7, "verify": True, "held": "other", "text": "{}"})
+    assert talk.backend.of(PrepareRequest) == [PrepareRequest("plan-1", "cluster", None)]
+    assert talk.backend.of(RunPlanRequest) == []
+    prepared(talk)
+    assert talk.backend.of(RunPlanRequest) == [
+        RunPlanRequest("plan-1", b"the plan's file", "cluster", 7, True, allow_model=True)
+    ]
+    assert props(talk, "run-start")["disabled"]
+    assert not props(talk, "run-stop")["disabled"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"target": "http://10.0.0.1:8265"}, {"target": ["local"]}, {"steps": 0}, {"steps": 10**9}, {"verify": "perhaps"}],
+)
+def test_what_does_not_parse_runs_nothing_and_says_so(talk, asked):
+    opened(solved(talk))
+    talk.receive({"type": "run", "target": "local", **asked})
+    assert talk.backend.of(RunPlanRequest) == []
+    assert next(iter(asked)) in shown(talk)
+
+
+def test_without_a_finished_plan_nothing_can_be_run(talk):
+    talk.receive({"type": "run", "target": "local"})
+    assert talk.backend.asked == []
+    solved(talk, held="")
+    assert props(talk, "run-open")["disabled"]
+    talk.receive({"type": "run", "target": "local"})
+    assert talk.backend.of(PrepareRequest) == []
+
+
+def test_warnings_are_told_before_a_run_and_errors_prevent_it(talk):
+    opened(solved(talk))
+    prepared(talk, warnings=["device 3 is idle"])
+    assert "device 3 is idle" in shown(talk)
+    assert not props(talk, "run-start")["disabled"]
+    opened(solved(talk, "plan-2"))
+    prepared(talk, "plan-2", refused=["stage 1 holds nothing"])
+    assert "stage 1 holds nothing" in shown(talk)
+    assert props(talk, "run-start")["disabled"]
+    talk.receive({"type": "run", "target": "local"})
+    assert talk.backend.of(RunPlanRequest) == []
+
+
+def test_code_that_the_owner_did_not_name_is_not_run(talk):
+    talk.backend.may = False
+    opened(solved(talk))
+    prepared(talk)
+    talk.receive({"type": "run", "target": "local"})
+    assert talk.backend.of(RunPlanRequest) == []
+    assert "only code can be run" in shown(talk)
+
+
+def test_a_newer_question_drops_what_was_being_looked_at(talk):
+    opened(solved(talk))
+    talk.receive({"type": "solve", "session": {"devices": 4}})
+    assert "job2" in talk.backend.cancelled
+
+
+def test_a_run_outlives_its_page_and_the_next_page_sees_and_ends_it():
+    backend = Recorder()
+    runs = Runs(backend)
+    first = solved(page(backend, runs))
+    first.receive({"type": "run", "target": "local"})
+    prepared(first)
+    run_job = f"job{len(backend.asked)}"
+    tell = backend.asked[-1][1]
+    first.close()
+    assert run_job not in backend.cancelled
+    second = opened(page(backend, runs))
+    tell(run_events.running("measuring", 3, 5, ["a line"]))
+    assert "measuring 3 of 5" in shown(second)
+    assert "a line" in shown(second)
+    solved(second)
+    second.receive({"type": "run", "target": "local"})
+    prepared(second)
+    assert len(backend.of(RunPlanRequest)) == 1
+    second.receive({"type": "cancel-run"})
+    assert backend.cancelled[-1] == run_job
+    assert props(second, "run-stop")["disabled"]
+
+
+def test_only_runs_that_are_listed_can_be_shown(talk):
+    solved(talk)
+    for element in ("../../etc/passwd", "", 3, None, "20261121T160742Z-chain-ffffff"):
+        talk.receive({"type": "show-run", "element": element})
+    assert talk.backend.of(ShowRunRequest) == []
+    talk.receive({"type": "show-run", "element": PAST.bundle})
+    assert talk.backend.of(ShowRunRequest) == [ShowRunRequest(PAST.bundle)]
+
+
+def test_nothing_is_planned_again_without_a_run(talk):
+    solved(talk)
+    talk.receive({"type": "replan"})
+    assert talk.backend.of(ReplanRequest) == []
+
+
+def test_a_server_without_targets_offers_no_run():
+    sent = []
+    talk = Conversation(Recorder(), Choices(("chain",), ("auto",), ("toy",)), {}, sent.append, lambda *_: None)
+    opened(talk)
+    talk.receive({"type": "run", "target": "local"})
+    assert talk.backend.asked == []
