@@ -122,7 +122,6 @@ def _longest(
     run: list[int] = []
     best = 1
     inputs, weights, every = _Block(), _Block(), _Block()
-    each_has_inputs = True
     for item in sequence[start:]:
         if item.kind != "F" or (run and not _follows(atoms, run[-1], item.atom, crossing)):
             break
@@ -131,8 +130,7 @@ def _longest(
         for kind, place in mine.items():
             (inputs if kind == "I" else weights).add(place)
             every.add(place)
-        each_has_inputs &= "I" in mine or not mine
-        in_two_parts = inputs.unbroken and weights.unbroken and each_has_inputs
+        in_two_parts = inputs.unbroken and weights.unbroken
         awaited_first = item.atom not in crossing.awaits_gradient or min(mine.values()) == every.low
         returned_last = first not in crossing.returns_gradient or places[first]["I"] == inputs.high
         if (every.unbroken or in_two_parts) and awaited_first and returned_last:

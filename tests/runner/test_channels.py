@@ -103,6 +103,18 @@ def test_what_stays_on_its_replicas_is_handed_over_there() -> None:
     ]
 
 
+def test_replicas_with_other_micro_batches_are_sent_to_like_other_devices() -> None:
+    """Samples change replicas, so tensors with other readers elsewhere are other messages here too."""
+    operators = tuple(Operator(name) for name in "abc")
+    tensors = tuple(Tensor(0, readers, Amount(0.0, 1.0)) for readers in ((1,), (1, 2)))
+    segments = [segment((0,), (0, 1), 2), segment((1,), (0, 1), 4), segment((2,), (2,), 2)]
+    found = channels_of(OpGraph(operators, tensors), segments, NO_GRADIENT, 4)
+    assert {channel.tensors for channel in found} == {(0,), (1,)}
+    segments[1] = segment((1,), (0, 1), 2)
+    found = channels_of(OpGraph(operators, tensors), segments, NO_GRADIENT, 4)
+    assert {channel.tensors for channel in found if channel.is_local} == {(0, 1)}
+
+
 def test_gradients_flow_back_from_the_readers_that_send_them() -> None:
     segments = [segment((0,), (0,), 1), segment((1,), (1,), 1), segment((2,), (1,), 1), segment((3,), (2,), 1)]
     found = channels_of(FORK, segments, (frozenset({2}),), 1)

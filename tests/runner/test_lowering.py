@@ -159,6 +159,16 @@ def _operators(p: Problem, plan: Plan, action: Action) -> list[int]:
     return [o for o in plan.stages[action.stage].operators if p.graph.operators[o].phase in phases]
 
 
+def length_s(p: Problem, plan: Plan) -> float:
+    """What the event simulation says of the whole."""
+    gradients = gradients_of(p.graph)
+    layout = lay_out(p, plan, gradients)
+    channels = channels_of(p.graph, layout.segments, gradients, p.mini_batch, by_operator=layout.by_operator)
+    run = EventRun(Waits(p, layout, channels, plan.devices_used()), layout.loose)
+    run.run()
+    return run.length_s
+
+
 def test_joined_operators_take_as_long_as_the_simulator_says_of_single_ones() -> None:
     """Nothing is sent later. (Gradients of parameters, which are made with those of inputs, would be.)"""
     fewer = 0
@@ -170,13 +180,21 @@ def test_joined_operators_take_as_long_as_the_simulator_says_of_single_ones() ->
         seconds = [rng.uniform(0.5, 4.0) for _ in graph.operators]
         p = problem(graph, seconds, 3, bandwidth=rng.choice([0.5, 4.0]), latency=0.25, objective=Objective.MAKESPAN)
         plan = of_operators(rng, p)
-        layout = lay_out(p, plan, gradients_of(graph))
-        channels = channels_of(graph, layout.segments, gradients_of(graph), p.mini_batch, by_operator=True)
-        run = EventRun(Waits(p, layout, channels, plan.devices_used()), frozenset())
-        run.run()
-        fewer += len(layout.segments) < len(plan.stages)
-        assert run.length_s == pytest.approx(simulate(p, plan).makespan_s), seed
+        fewer += len(lay_out(p, plan, gradients_of(graph)).segments) < len(plan.stages)
+        assert length_s(p, plan) == pytest.approx(simulate(p, plan).makespan_s), seed
     assert fewer >= 80
+
+
+def test_pipelines_take_as_long_as_the_simulator_says() -> None:
+    checked = recomputed = 0
+    for seed, p, plan, _, _ in cases():
+        whole = all(action.kind not in "IW" for actions in plan.order for action in actions)
+        if p.objective is Objective.ITERATION and whole and all(len(stage.devices) == 1 for stage in plan.stages):
+            checked += 1
+            recomputed += any(stage.recompute for stage in plan.stages)
+            assert length_s(p, plan) == pytest.approx(simulate(p, plan).makespan_s), seed
+    assert checked >= 100
+    assert recomputed >= 10
 
 
 # -- plans made by hand ---------------------------------------------------------------------------
@@ -323,6 +341,7 @@ def test_replicas_average_their_gradients_before_the_update() -> None:
         "rank 1 on device 1: 0RECV0 1F0 0RECV1 1B0 0SEND_GRADIENT0 1F1 1B1 0SEND_GRADIENT1 1S 1U",
         "rank 2 on device 2: 1RECV0 1F0 1RECV1 1B0 1SEND_GRADIENT0 1F1 1B1 1SEND_GRADIENT1 1S 1U",
     ]
+    assert length_s(p, plan) == pytest.approx(simulate(p, plan).makespan_s)
 
 
 def test_a_tied_parameter_is_averaged_when_all_that_read_it_are_done() -> None:

@@ -141,6 +141,19 @@ def test_operators_are_joined_where_both_parts_of_their_backwards_follow_one_ano
     assert steps(found)[0] == expected
 
 
+def test_the_one_update_of_joined_operators_is_where_their_last_one_was() -> None:
+    graph = apart_graph([(0, 1), (3, 2)], 4)
+    found = layout(graph, "0001", ["0F0 1F0 2F0 1I0 1W0 0I0 0W0 1U 2I0 2W0 2U 0U", "3F0 3I0 3W0 3U"])
+    assert steps(found)[0] == "0F0 1F0 0B0 1B0 1U 0U"
+
+
+def test_an_operator_without_gradients_of_inputs_keeps_apart_what_need_not_wait_for_its_own() -> None:
+    """b, which only has parameters, is read on the other device; a can make its gradients before that comes back."""
+    graph = apart_graph([(1, 2)], 3, without_inputs="b")
+    assert joined(layout(graph, "001", ["0F0 1F0 1W0 0I0 0W0 0U 1U", "2F0 2I0 2W0 2U"])) == [(0, 1), (2,)]
+    assert joined(layout(graph, "001", ["0F0 1F0 0I0 0W0 1W0 0U 1U", "2F0 2I0 2W0 2U"])) == [(0,), (1,), (2,)]
+
+
 def test_gradients_of_parameters_alone_are_a_whole_backward() -> None:
     graph = apart_graph([(0, 1)], 2, without_inputs="a")
     found = layout(graph, "01", ["0F0 0W0 0U", "1F0 1I0 1W0 1U"])
