@@ -134,9 +134,9 @@ def _print_measured(file: PlanFile, outcome: Outcome) -> None:
     middle = median(times)
     least, most, usual = text.seconds_alike([min(times), max(times), middle], 3)
     print(f"iteration  {usual} median of {len(times)}, from {least} to {most}")
-    off = (expected - middle) / middle if middle > 0 else math.inf
-    sign = "+" if off > 0 else "−"
-    print(f"predicted  {text.seconds(expected)} ({sign}{text.percent(abs(off))})")
+    share = abs(expected - middle) / middle if middle > 0 else math.inf
+    side = "shorter" if expected < middle else "longer"
+    print(f"predicted  {text.seconds(expected)} ({text.percent(share)} {side})")
     shown = "" if outcome.noise is None else f" ({text.percent(outcome.noise)} variation)"
     print(f"machine    {noise_word(outcome.noise)}{shown}")
     if outcome.losses:

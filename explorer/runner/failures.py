@@ -89,12 +89,16 @@ def read_exit(line: str) -> Exit | None:
 
 
 def explain(
-    failures: Sequence[Failure], exits: Sequence[Exit], predicted_peak: Callable[[int], float | None]
+    failures: Sequence[Failure],
+    exits: Sequence[Exit],
+    predicted_peak: Callable[[int], float | None],
+    during: str = "",
 ) -> tuple[str, int]:
     """(reason in one line, rank to blame) or ("", -1) where neither says anything.
 
     A rank that a signal killed comes before one that says why it failed, and that before one that only
     lost its peer; SIGTERM is what the others get when one of them fails. predicted_peak: rank -> bytes.
+    during: what the run was doing ("measuring (3 of 10)"), told where a rank does not say at which step it was.
     """
     killed = [end for end in exits if end.code < 0 and end.code != -signal.SIGTERM]
     causes = [failure for failure in failures if not failure.is_consequence]
@@ -103,12 +107,12 @@ def explain(
         return _killed(killed[0], predicted_peak), killed[0].rank
     if causes:
         chosen = next((failure for failure in causes if failure.out_of_memory), causes[0])
-        return _failed(chosen, predicted_peak), chosen.rank
+        return _failed(chosen, predicted_peak, during), chosen.rank
     silent = [end for end in exits if end.code not in (0, -signal.SIGTERM) and end.rank not in spoken]
     if silent:
         return f"rank {silent[0].rank} ended with status {silent[0].code}; the log may say why", silent[0].rank
     if failures:
-        return _failed(failures[0], predicted_peak), failures[0].rank
+        return _failed(failures[0], predicted_peak, during), failures[0].rank
     if exits:
         return _killed(exits[0], predicted_peak), exits[0].rank
     return "", -1
@@ -128,8 +132,10 @@ def _killed(end: Exit, predicted_peak: Callable[[int], float | None]) -> str:
     return f"rank {end.rank} was killed (signal {number}, {name})"
 
 
-def _failed(failure: Failure, predicted_peak: Callable[[int], float | None]) -> str:
+def _failed(failure: Failure, predicted_peak: Callable[[int], float | None], during: str) -> str:
     at = f" at {failure.step}" if failure.step else ""
+    if not at and during and not failure.expected:
+        at = f" while {during}"
     if failure.out_of_memory:
         return f"rank {failure.rank} is out of memory{at}{_peak_words(failure.rank, predicted_peak)}"
     if failure.expected:

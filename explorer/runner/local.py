@@ -196,21 +196,20 @@ def _outcome(ending: _Ending, bundle: Bundle, plan_text: str) -> Outcome:
         if outcome.status is not RunStatus.DONE or ending.status == 0:
             return outcome
         return replace(outcome, notes=(*outcome.notes, "a process failed after the result was written; see the log"))
-    at = _at(ending.progress)
+    during = _during(ending.progress)
     if ending.stopped is RunStatus.CANCELLED:
-        return Outcome(RunStatus.CANCELLED, f"cancelled after {text.seconds(ending.took_s)}{at}")
+        return Outcome(RunStatus.CANCELLED, f"cancelled after {text.seconds(ending.took_s)}, while {during}")
     if ending.stopped is RunStatus.TIME_LIMIT:
-        return Outcome(RunStatus.TIME_LIMIT, f"ended at its time limit, after {text.seconds(ending.took_s)}{at}")
+        took = text.seconds(ending.took_s)
+        return Outcome(RunStatus.TIME_LIMIT, f"ended at its time limit, after {took}, while {during}")
     reason, culprit = explain(
-        read_failures(bundle.folder), ending.exits, lambda rank: predicted_peak_bytes(plan_text, rank)
+        read_failures(bundle.folder), ending.exits, lambda rank: predicted_peak_bytes(plan_text, rank), during
     )
     return Outcome(RunStatus.FAILED, reason or _unexplained(ending), culprit)
 
 
-def _at(progress: RunProgress) -> str:
-    if not progress.phase:
-        return ""
-    return f", while {progress.phase}" + (f" ({progress.done} of {progress.of})" if progress.of else "")
+def _during(progress: RunProgress) -> str:
+    return progress.phase + (f" ({progress.done} of {progress.of})" if progress.of else "")
 
 
 def _unexplained(ending: _Ending) -> str:

@@ -47,12 +47,13 @@ def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_is_told_in_a_screenful_with_its_bundle_and_command(command: Command, plan: Path, tmp_path: Path) -> None:
     ran = command("run", plan)
     assert ran.status == 0
-    lines = ran.out.splitlines()
-    assert lines[0] == "gpt: 2 ranks on local (this machine)"
-    told = dict(line.split(maxsplit=1) for line in lines[1:] if line and not line.startswith(" "))
+    first, *lines = ran.out.partition("\n\n")[0].splitlines()
+    assert first == "gpt: 2 ranks on local (this machine)"
+    told = dict(line.split(maxsplit=1) for line in lines)
     assert told["status"] == "done"
     assert told["hardware"] == "2 x a CPU on here; 1 thread a rank"
     assert told["iteration"] == "10 s median of 3, from 8 s to 12 s"
+    assert told["predicted"] == "8 s (20 % shorter)"
     assert told["losses"] == "first 2.5, last 2"
     assert told["agreement"].startswith("with the whole model in float64: loss 1.0e-12, gradients 2.0e-12")
     assert Path(told["bundle"]).parent == tmp_path / "home" / "runs"

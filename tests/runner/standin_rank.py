@@ -100,6 +100,18 @@ def refuse() -> None:
     time.sleep(LAST)
 
 
+def lost_in_thought() -> None:
+    """Rank 1 fails, and does not know where."""
+    if RANK == 0:
+        say('@progress {"phase": "measuring", "done": 3, "of": 10}\n')
+        (FOLDER / "said").touch()
+    else:
+        while not (FOLDER / "said").exists():
+            time.sleep(0.02)
+        fail("ValueError", "no")
+    time.sleep(LAST)
+
+
 def no_memory() -> None:
     if RANK == 1:
         fail("RuntimeError", "can't allocate memory: you tried to allocate 4 bytes", "1B0", out_of_memory=True)

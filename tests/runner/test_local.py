@@ -75,6 +75,7 @@ def test_a_run_tells_its_progress_and_leaves_its_log_and_result(
     ("how", "culprit", "reason"),
     [
         ("fail_alone", 1, "rank 1 failed at 1F0: ValueError: the shapes do not fit"),
+        ("lost_in_thought", 1, "rank 1 failed while measuring (3 of 10): ValueError: no"),
         ("refuse", 0, "rank 0: 2 ranks need 2 GPUs on this host, found 0; run with --backend cpu"),
         ("no_memory", 1, "rank 1 is out of memory at 1B0; predicted peak 2 MiB"),
         ("killed", 1, "rank 1 was killed (signal 9): the kernel may have run out of memory; predicted peak 2 MiB"),
