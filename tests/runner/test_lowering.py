@@ -344,6 +344,17 @@ def test_replicas_average_their_gradients_before_the_update() -> None:
     assert length_s(p, plan) == pytest.approx(simulate(p, plan).makespan_s)
 
 
+def test_an_update_waits_for_the_average() -> None:
+    graph = trained([(0, 1)], {0: 0, 1: 1}, 2)
+    p = problem(graph, [1.0] * len(graph), 2, bandwidth=2.0, latency=0.5, mini_batch=2, max_replicas=2)
+    (stage,) = hand_made(p, [("ab", 0)], ["0F0 0B0 0U", ""], 2).stages
+    order = tuple(map(parse_action, ("0F0", "0B0", "0U")))
+    plan = Plan((replace(stage, devices=(0, 1)),), (order, order))
+    assert grid(make_script(p, plan)) == ["rank 0 on device 0: 0F0 0B0 0S 0U", "rank 1 on device 1: 0F0 0B0 0S 0U"]
+    # a sample each: 2 s forward, 4 s backward; a ring of 2 x 0.5 s and 16 bytes at 2 bytes/s; 2 s of updates
+    assert length_s(p, plan) == pytest.approx(2 + 4 + 1 + 8 + 2)
+
+
 def test_a_tied_parameter_is_averaged_when_all_that_read_it_are_done() -> None:
     """c owns the parameter that a reads too; its own backward is done long before."""
     graph = trained(CHAIN[:2], {0: 2, 2: 2}, 3)
