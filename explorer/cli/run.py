@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
 from explorer.cli.schedule import refuse_invalid, violations
+from explorer.runner.words import one_line
 from solvers.errors import InvalidPlan, InvalidProblem, RunError
 
 if TYPE_CHECKING:
@@ -173,13 +174,12 @@ def _request(args: argparse.Namespace, targets: Targets) -> RunRequest:
 
 def _checked(args: argparse.Namespace, file: PlanFile, targets: Targets) -> list[str]:
     """What to know before the launch. Raises InvalidPlan or InvalidProblem for what stands against it."""
-    from demo_models import MODELS
     from explorer.runner.checks import Level, check
+    from explorer.runner.permission import why_not
 
-    if file.reference not in MODELS and ":" in file.reference and not args.allow_model:
-        raise InvalidProblem(
-            f"{args.plan}: is of {file.reference}, whose code would run here; --allow-model, if you trust it"
-        )
+    if refusal := why_not(file.reference, allow_model=args.allow_model):
+        hint = "" if why_not(file.reference, allow_model=True) else " (--allow-model)"
+        raise InvalidProblem(f"{args.plan}: {one_line(refusal)}{hint}")
     found = check(file.problem, file.plan, targets.setup(args.target).max_ranks)
     errors = [finding.message for finding in found if finding.level is Level.ERROR]
     if errors:

@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 from demo_models import MODELS
 from explorer.runner.birth import Making, Seeding, Survey, Surveying
+from explorer.runner.permission import why_not
 from solvers.errors import PlacementError, RunError
 
 Builder = Callable[[], Any]
@@ -52,15 +53,9 @@ def builder(reference: str, *, allow_model: bool, batch: int | None = None) -> B
             return demo.build
         family = importlib.import_module(f"demo_models.{demo.module}")
         return lambda: family.build(replace(family.SIZES[demo.size], batch=batch))
-    module_name, separator, attribute = reference.partition(":")
-    names = (*module_name.split("."), attribute)
-    if not separator or not all(name.isidentifier() for name in names):
-        raise RunError(
-            f"{reference}: only the code of a model can be run, and this is not a reference to code; plan a demo model"
-            " or package.module:callable (a file holds the graph alone)"
-        )
-    if not allow_model:
-        raise RunError(f"{reference}: running it runs its code, which was not allowed; allow it if you trust it")
+    if refusal := why_not(reference, allow_model=allow_model):
+        raise RunError(refusal)
+    module_name, _, attribute = reference.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:

@@ -1,0 +1,21 @@
+"""Whether a plan may run the code of its model. No torch here: it is asked before anything is launched."""
+
+from __future__ import annotations
+
+from demo_models import MODELS
+
+
+def why_not(reference: str, *, allow_model: bool) -> str:
+    """Why the code of ``reference`` is not run, in one line; "" if it is: that of a demo model always is, that of
+    "package.module:callable" where it is allowed. Files hold no code."""
+    if reference in MODELS:
+        return ""
+    module, separator, attribute = reference.partition(":")
+    if not separator or not all(name.isidentifier() for name in (*module.split("."), attribute)):
+        return (
+            f"{reference or 'the model'}: only the code of a model can be run, and this is not a reference to code; plan"
+            " a demo model or package.module:callable (a file holds the graph alone)"
+        )
+    if not allow_model:
+        return f"{reference}: running it runs its code, which was not allowed; allow it if you trust it"
+    return ""
