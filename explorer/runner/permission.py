@@ -13,8 +13,8 @@ def why_not(reference: str, *, allow_model: bool) -> str:
     module, separator, attribute = reference.partition(":")
     if not separator or not all(name.isidentifier() for name in (*module.split("."), attribute)):
         return (
-            f"{reference or 'the model'}: only the code of a model can be run, and this is not a reference to code; plan"
-            " a demo model or package.module:callable (a file holds the graph alone)"
+            f"{reference or 'the model'}: only the code of a model can be run, and this is not a reference to code;"
+            " plan a demo model or package.module:callable (a file holds the graph alone)"
         )
     if not allow_model:
         return f"{reference}: running it runs its code, which was not allowed; allow it if you trust it"
