@@ -12,6 +12,7 @@ import pytest
 
 from explorer.measured import compare_run, comparison_object, rank_agreement, rows
 from explorer.measured.links import Observed, fitted
+from explorer.measured.measured_bars import measured_bars
 from explorer.measured.notes import same_hardware
 from explorer.measured.telling import segment_rows, signed_share
 from explorer.runner.channels import gradients_of
@@ -378,6 +379,22 @@ def test_times_are_medians_over_iterations_and_means_over_micro_batches():
     assert found.spans[0].end_s == 4
 
 
+def test_an_iteration_fed_with_its_own_times_tells_noise_from_the_model():
+    """Forward and backward are slow in turn: the sum of their medians, 3 s, is less than any iteration took, but
+    each of these is the sum of its own."""
+    given, plan = one_operator([1, 1, 1, 1])
+    lines = ("0F0 9 0B0 1 0U 1", "0F0 1 0B0 9 0U 1", "0F0 1 0B0 1 0U 9")
+    found = compare_run(given, plan, outcome(" | ".join(lines)))
+    assert (found.fed_s, found.measured_s) == (3, 11)
+    assert found.fed_each_error == pytest.approx(0)
+
+
+def test_of_many_iterations_some_are_fed_with_their_own_times():
+    given, plan = one_operator([1, 1, 1, 1])
+    found = compare_run(given, plan, outcome(" | ".join(["0F0 1 0B0 2 0U 1"] * 95), lengths=(5.0,) * 95))
+    assert found.fed_each_error == pytest.approx(-0.2)
+
+
 def test_a_profile_of_operators_counts_more_than_their_share_of_a_segment():
     given, plan = one_operator([1, 2, 4, 1])
     found = compare_run(given, plan, outcome("0F0 1 0B0 12 0U 1", operators_s={"a.W": 5.0}))
@@ -558,6 +575,7 @@ def test_the_table_tells_the_errors_in_order_and_adds_up():
         ["measured", "20 s", "median of 1 iteration, fastest 20 s"],
         ["prediction off by", "−9 s", "−45 %"],
         ["fed with measured times", "19 s", "−5 %"],
+        ["each iteration with its own", "", "−5 %"],
         ["bubble", "45.5 % predicted", "55 % measured"],
         ["machine", "quiet", "1.3 %"],
     ]
@@ -583,6 +601,19 @@ def test_the_object_is_json_and_has_both_schedules():
     assert told["agreement"]["gradient"] is None
     first = {name: column[0] for name, column in told["bars"]["measured"].items()}
     assert (first["kind"], first["segment"], first["predicted_s"], first["wait_s"]) == ("F", 0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize("limit", [8, 7, 3, 1])
+def test_of_many_bars_neighbours_melt_and_no_action_is_lost(limit):
+    given, plan = two_devices()
+    spans = compare_run(given, plan, run_of(given, plan)).spans
+    found = measured_bars(spans, limit)
+    assert len(found["device"]) <= max(limit, 2)  # one a device at least
+    assert sum(found["spans"]) == len(spans) == 8
+    assert sum(found["predicted_s"]) == sum(span.predicted_s for span in spans) == 12
+    assert max(found["end_s"]) == 11
+    if limit == 7:  # of one kind only the forwards of device 0 touch
+        assert [n for n in found["spans"] if n > 1] == [2]
 
 
 def test_a_ranking_is_spearmans_with_ties_averaged():

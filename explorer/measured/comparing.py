@@ -14,13 +14,17 @@ from explorer.measured.links import measured_links
 from explorer.measured.notes import notes_of
 from explorer.measured.parts import Part, parts_of
 from explorer.measured.spans import measured_spans, predicted_action_s, typical_iteration
-from explorer.runner.outcome import Outcome
+from explorer.runner.outcome import MeasuredAction, Outcome
+from solvers.cluster import Link
 from solvers.errors import InvalidPlan, RunError
 from solvers.graph import Phase
 from solvers.plan import Plan
 from solvers.problem import Objective, Problem
 from solvers.schedule import Schedule
 from solvers.simulate import simulate
+
+MOST_SIMULATED = 10
+"""Iterations that are simulated each with its own times."""
 
 
 def compare_run(problem: Problem, plan: Plan, outcome: Outcome) -> Comparison:
@@ -71,12 +75,30 @@ def compare_run(problem: Problem, plan: Plan, outcome: Outcome) -> Comparison:
         devices=devices,
         bubble_predicted=_idle(sum(predicted.busy_per_device_s()), predicted.makespan_s * len(plan.devices_used())),
         bubble_measured=_idle(busy, drawn_s * len(devices)),
+        fed_each_error=_fed_each_error(problem, plan, parts, outcome, fed.cluster.links),
         agreement=outcome.agreement,
         noise=outcome.noise,
         environment=outcome.environment,
         losses=outcome.losses,
         notes=(*notes_of(problem, plan, parts, times, links, outcome), *odd),
     )
+
+
+def _fed_each_error(
+    problem: Problem, plan: Plan, parts: Sequence[Part], outcome: Outcome, links: tuple[Link, ...]
+) -> float:
+    """See `Comparison.fed_each_error`; of many iterations some, evenly apart, are simulated."""
+    by_iteration: dict[int, list[MeasuredAction]] = defaultdict(list)
+    for action in outcome.actions:
+        by_iteration[action.iteration].append(action)
+    lengths = list(zip(sorted(by_iteration), outcome.iterations_s, strict=False))
+    found = []
+    for number, measured_s in lengths[:: -(-len(lengths) // MOST_SIMULATED)]:
+        times = action_times(replace(outcome, actions=tuple(by_iteration[number])))
+        fed = fed_problem(problem, parts, measured_seconds(problem, parts, times))
+        fed = replace(fed, cluster=replace(fed.cluster, links=links))
+        found.append(simulate(fed, plan, fed.objective).makespan_s / measured_s - 1)
+    return median(found)
 
 
 def _check(problem: Problem, plan: Plan, outcome: Outcome) -> None:

@@ -114,7 +114,9 @@ class Comparison:
     P1, with the measured time of every action; fed_s: P2, with the measured links as well; measured_s: M, the
     median of iterations_s. predicted and fed: the schedules of P0 and P2; spans: the measured iteration whose
     length is nearest to the median, drawn_s long. operators: by position, None where nothing was measured.
-    noise: as in `Outcome`. notes: what a reader must know before believing the numbers.
+    fed_each_error: the median over iterations of (P - M) / M where each is simulated with its own times: what
+    the simulator is off where noise between iterations is left out. noise: as in `Outcome`. notes: what a reader
+    must know before believing the numbers.
     """
 
     objective: Objective
@@ -133,6 +135,7 @@ class Comparison:
     devices: tuple[DeviceError, ...]
     bubble_predicted: float
     bubble_measured: float
+    fed_each_error: float
     agreement: Agreement | None = None
     noise: float | None = None
     environment: Environment | None = None

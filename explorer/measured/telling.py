@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from explorer.measured.comparison import Comparison, MeasuredSpan
+from explorer.measured.comparison import Comparison
+from explorer.measured.measured_bars import measured_bars
 from explorer.view import bars as view_bars
 from explorer.view import text
 from explorer.view.actions import KIND_WORDS
@@ -35,6 +36,7 @@ def rows(comparison: Comparison) -> list[list[str]]:
     told.append(["measured", text.seconds(comparison.measured_s), fastest])
     told.append(["prediction off by", signed_s(-comparison.total_error_s), signed_share(comparison.error)])
     told.append(["fed with measured times", text.seconds(comparison.fed_s), signed_share(comparison.fed_error)])
+    told.append(["each iteration with its own", "", signed_share(comparison.fed_each_error)])
     bubbles = text.percent(comparison.bubble_predicted), text.percent(comparison.bubble_measured)
     told.append(["bubble", f"{bubbles[0]} predicted", f"{bubbles[1]} measured"])
     noise = text.NOTHING if comparison.noise is None else text.percent(comparison.noise)
@@ -68,12 +70,12 @@ def comparison_object(comparison: Comparison) -> dict[str, Any]:
     `errors` read.
 
     objective; predicted_s, operators_fed_s, fed_s, measured_s, fastest_s, iterations_s, drawn_s; errors: key of
-    PART_WORDS or "total" -> {s, share}; error and fed_error: shares; bubble: {predicted, measured}; segments,
-    links and devices: a list of the fields of `SegmentError`, `LinkError` and `DeviceError`, the first with
-    ratio; operators: by position {predicted_s, measured_s, runs, profiled, ratio}, or None; bars:
-    {predicted, fed, measured}, each `explorer.view.bars.Bars`, the measured ones with the columns segment,
-    wait_s and predicted_s (None: not predicted) besides, kind "S" for an all-reduce; agreement and environment:
-    their fields, or None; noise (None: unknown), noise_word, losses, notes.
+    PART_WORDS or "total" -> {s, share}; error, fed_error and fed_each_error: shares; bubble: {predicted,
+    measured}; segments, links and devices: a list of the fields of `SegmentError`, `LinkError` and
+    `DeviceError`, the first with ratio; operators: by position {predicted_s, measured_s, runs, profiled, ratio},
+    or None; bars: {predicted, fed, measured}, each `explorer.view.bars.Bars`, the measured ones as
+    `explorer.measured.measured_bars.measured_bars` gives them; agreement and environment: their fields, or None;
+    noise (None: unknown), noise_word, losses, notes.
     """
     told = {**errors_s(comparison), "total": comparison.total_error_s}
     return {
@@ -88,6 +90,7 @@ def comparison_object(comparison: Comparison) -> dict[str, Any]:
         "errors": {key: {"s": s, "share": comparison.share(s)} for key, s in told.items()},
         "error": comparison.error,
         "fed_error": comparison.fed_error,
+        "fed_each_error": comparison.fed_each_error,
         "bubble": {"predicted": comparison.bubble_predicted, "measured": comparison.bubble_measured},
         "segments": [{**_plain(asdict(s)), "ratio": s.ratio} for s in comparison.segments],
         "operators": [None if o is None else {**asdict(o), "ratio": o.ratio} for o in comparison.operators],
@@ -105,18 +108,6 @@ def comparison_object(comparison: Comparison) -> dict[str, Any]:
         "losses": [finite(loss) for loss in comparison.losses],
         "notes": list(comparison.notes),
     }
-
-
-def measured_bars(spans: tuple[MeasuredSpan, ...]) -> dict[str, list[Any]]:
-    """The measured iteration as columns: those of `explorer.view.bars`, and segment, wait_s and predicted_s.
-    stage: the first of the segment's."""
-    found: dict[str, list[Any]] = {name: [] for name in (*view_bars.COLUMNS, "segment", "wait_s", "predicted_s")}
-    for span in sorted(spans, key=lambda s: (s.start_s, s.device)):
-        row = [span.device, span.start_s, span.end_s, span.kind, span.stages[0], span.micro_batch, -1, 0.0, 1, -1, -1,
-               -1, span.segment, span.wait_s, span.predicted_s]  # fmt: skip
-        for column, value in zip(found.values(), row, strict=True):
-            column.append(value)
-    return found
 
 
 def segment_rows(comparison: Comparison) -> list[list[str]]:

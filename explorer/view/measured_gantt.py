@@ -142,7 +142,8 @@ def _what(found: Columns, i: int, where: str) -> str:
     """ "forward, segment 2, micro-batch 0"."""
     micro_batch = found["micro_batch"][i]
     number = f", {where} {found[where][i]}" if found[where][i] >= 0 else ""
-    return WORDS[found["kind"][i]] + number + (f", micro-batch {micro_batch}" if micro_batch >= 0 else "")
+    merged = f" ({found['spans'][i]} actions)" if found["spans"][i] > 1 else ""
+    return WORDS[found["kind"][i]] + number + (f", micro-batch {micro_batch}" if micro_batch >= 0 else "") + merged
 
 
 def _grouped(found: Columns, place: Mapping[int, int]) -> dict[tuple[int, str], list[int]]:

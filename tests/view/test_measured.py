@@ -216,6 +216,10 @@ def test_the_panel_tells_everything_as_text():
     assert told["statement"].startswith("Measured ")
     assert [part["key"] for part in told["parts"]] == ["operators", "links", "schedule"]
     assert sum(part["width"] for part in told["parts"]) == pytest.approx(1)
+    assert re.fullmatch(
+        r"Fed with measured times, the simulation is 0\.4 % too short; each iteration with its own, 0\.4 % too short\.",
+        told["fed"],
+    )
     assert told["agreement"] == {
         "text": "Agrees with the whole model in one process: loss 1e-12, gradients 3e-10, parameters 0 (float64)",
         "tone": "good",
