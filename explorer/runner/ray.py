@@ -118,7 +118,7 @@ class _Run:
         self._target = target
         self._jobs = jobs
         self._lasting = RayJobs(jobs.server, lambda: False)
-        """For what is done after the run was cancelled."""
+        """For what is done even if the run was cancelled."""
         self._limit_s = request.time_limit_s
         self._bundle = bundle
         self._log = log
@@ -129,7 +129,8 @@ class _Run:
     def follow(self, entrypoint: str, package_name: str, plan_text: str) -> Outcome:
         """Submit the job and watch it until there is an outcome."""
         try:
-            self._jobs.submit(self._job, entrypoint, package_name, ENVIRONMENT)
+            # to its end, even if cancelled meanwhile: a job that starts after it was stopped would run on
+            self._lasting.submit(self._job, entrypoint, package_name, ENVIRONMENT)
             status, message = self._watch()
         except Stopped:
             return self._ended(RunStatus.CANCELLED, "cancelled")

@@ -25,17 +25,17 @@ START_S, END_S = 120.0, 20.0
 @dataclass(frozen=True)
 class Head:
     """address, token: where and how to ask it. mark: in the environment of all that it starts; some overwrite
-    theirs, but these stay in the session of the head, whose number is that of its first process."""
+    theirs, but these stay in the sessions of the two that were started, whose numbers are those of these."""
 
     address: str
     token: str
     mark: str
-    session: list[int] = field(default_factory=list)
+    sessions: list[int] = field(default_factory=list)
 
     def processes(self) -> list[int]:
         """All that the head started and that still is."""
         needle = f"{MARK}={self.mark}".encode()
-        return [process for process in _processes() if _session(process) in self.session or _carries(process, needle)]
+        return [process for process in _processes() if _session(process) in self.sessions or _carries(process, needle)]
 
     def kill(self) -> None:
         """Everything at once, as when the machine loses its power."""
@@ -48,40 +48,55 @@ class Head:
 
 @contextmanager
 def running_head(cpus: int) -> Iterator[Head]:
-    """A head with ``cpus`` CPUs and no GPU. At the end nothing of it is left, however the tests went."""
+    """A head and a second node, as if of another host, with ``cpus`` CPUs each and no GPU. At the end nothing of
+    them is left, however the tests went."""
     with ExitStack() as stack:
         # a short path: sockets below it must have names of at most 107 bytes
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ray", dir="/tmp"))
-        address, agent, client = free_ports(3)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ray", dir="/tmp")))
+        address, control, agent, other_agent, client = free_ports(5)
         head = Head(f"http://127.0.0.1:{address}", secrets.token_hex(20), secrets.token_hex(8))
-        log = stack.enter_context(open(Path(folder) / "head.log", "w+b"))
-        command = [
-            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--disable-usage-stats"),
-            *("--node-ip-address=127.0.0.1", "--port=0", "--dashboard-host=127.0.0.1", f"--dashboard-port={address}"),
-            *(f"--dashboard-agent-listen-port={agent}", f"--ray-client-server-port={client}"),
+        log = stack.enter_context((folder / "head.log").open("wb"))
+        each = (
+            *("--block", "--disable-usage-stats", "--include-log-monitor=false", "--object-store-memory=80000000"),
             *("--min-worker-port=0", "--max-worker-port=0", f"--num-cpus={cpus}", "--num-gpus=0"),
-            *("--object-store-memory=80000000", f"--temp-dir={folder}/r", "--include-log-monitor=false"),
-        ]
-        process = subprocess.Popen(
-            command,
-            env=environment(head),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd=folder,
-            start_new_session=True,
         )
-        head.session.append(process.pid)
+        first = (
+            *("--head", "--node-ip-address=127.0.0.1", f"--port={control}", f"--ray-client-server-port={client}"),
+            *("--dashboard-host=127.0.0.1", f"--dashboard-port={address}", f"--temp-dir={folder}/r"),
+            f"--dashboard-agent-listen-port={agent}",
+        )
+        second = (f"--address=127.0.0.1:{control}", f"--dashboard-agent-listen-port={other_agent}")
+        started: list[subprocess.Popen[bytes]] = []
+
+        def start(*options: str) -> None:
+            command = [sys.executable, "-m", "ray.scripts.scripts", "start", *options, *each]
+            started.append(
+                subprocess.Popen(
+                    command,
+                    env=environment(head),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=folder,
+                    start_new_session=True,
+                )
+            )
+            head.sessions.append(started[-1].pid)
+
         try:
-            wait_for(head, process, log)
+            start(*first)
+            wait_for(head, started[0], folder / "head.log")
+            start(*second)
             yield head
         finally:
-            process.terminate()
-            try:
-                process.wait(END_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            for process in reversed(started):
+                process.terminate()
+            for process in reversed(started):
+                try:
+                    process.wait(END_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
             head.kill()
         assert head.processes() == []
 
@@ -99,7 +114,7 @@ def environment(head: Head) -> dict[str, str]:
     }
 
 
-def wait_for(head: Head, process: subprocess.Popen[bytes], log: object) -> None:
+def wait_for(head: Head, process: subprocess.Popen[bytes], log: Path) -> None:
     """Until it answers. Raises AssertionError with its last words if it does not."""
     deadline = time.monotonic() + START_S
     asked = urllib.request.Request(f"{head.address}/api/version", headers={"Authorization": f"Bearer {head.token}"})
@@ -109,8 +124,7 @@ def wait_for(head: Head, process: subprocess.Popen[bytes], log: object) -> None:
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)
-    name = Path(log.name)  # type: ignore[attr-defined]
-    raise AssertionError(f"the Ray head did not start: {name.read_text(errors='replace')[-3000:]}")
+    raise AssertionError(f"the Ray head did not start: {log.read_text(errors='replace')[-3000:]}")
 
 
 def free_ports(count: int) -> list[int]:

@@ -1,5 +1,4 @@
-"""Plans pushed to a real Ray head of this machine. (Several hosts cannot be had here; `test_ray_driver` has what
-can be said of them without.)"""
+"""Plans pushed to a real Ray cluster: a head and a second node, both on this machine, since there is no other."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ def never() -> bool:
 
 @pytest.fixture(scope="module")
 def head() -> Iterator[Head]:
-    with running_head(cpus=4) as head:
+    with running_head(cpus=2) as head:
         yield head
 
 
@@ -72,7 +71,7 @@ def wait_until_gone(head: Head) -> None:
 
 def test_a_run_streams_its_progress_and_brings_its_result_back(head: Head, tmp_path: Path) -> None:
     told: list[RunProgress] = []
-    outcome = push(target(head), tmp_path, "finish", replace(REQUEST, threads=2), told)
+    outcome = push(target(head, hosts=2), tmp_path, "finish", replace(REQUEST, threads=2), told)
     assert (outcome.status, outcome.reason) == (RunStatus.DONE, "")
     assert outcome.iterations_s == (0.5, 0.25) * 2000
     assert outcome.environment is not None
@@ -80,7 +79,7 @@ def test_a_run_streams_its_progress_and_brings_its_result_back(head: Head, tmp_p
     package, path, peer = outcome.notes
     assert "_ray_pkg_" in package  # our packages were those that were sent
     assert path.endswith(str(ROOT))
-    assert peer == "1/2"
+    assert peer == "0/1"  # rank 1 is alone on its node
 
     steps = list(dict.fromkeys((step.phase, step.done, step.of) for step in told))
     assert steps[:4] == [
@@ -128,7 +127,7 @@ def test_ranks_that_find_no_room_are_a_failure(head: Head, tmp_path: Path) -> No
     outcome = push(target(head, wait_s=1.0), tmp_path, "finish", replace(REQUEST, threads=3))
     assert outcome.status is RunStatus.FAILED
     assert outcome.reason == (
-        "the cluster found no room for 2 ranks of 3 CPUs within 1 s: it has 4 CPUs (4 free), 0 GPUs (0 free) on 1 host"
+        "the cluster found no room for 2 ranks of 3 CPUs within 1 s: it has 4 CPUs (4 free), 0 GPUs (0 free) on 2 hosts"
     )
 
 

@@ -187,6 +187,19 @@ def test_a_run_cancelled_before_its_submission_is_not_submitted(tmp_path: Path) 
     assert [path for _, path, _ in fake.asked] == ["/api/version"]
 
 
+def test_a_run_cancelled_while_it_is_submitted_is_stopped_afterwards(tmp_path: Path) -> None:
+    pause = threading.Event()
+    cluster = Cluster(("RUNNING", ""), also={("POST", "jobs"): Answer(body=b'{"submission_id": "x"}', pause=pause)})
+
+    def should_stop(fake: FakeRay) -> bool:
+        return ("POST", "/api/jobs/") in [(method, path) for method, path, _ in fake.asked]
+
+    threading.Timer(0.3, pause.set).start()
+    outcome, fake = push(cluster, tmp_path, should_stop=should_stop)
+    assert (outcome.status, cluster.stopped) == (RunStatus.CANCELLED, True)
+    assert next(path for method, path, _ in fake.asked if method == "POST") == "/api/jobs/"
+
+
 def test_a_time_limit_stops_the_job(tmp_path: Path) -> None:
     cluster = Cluster(("RUNNING", ""))
     outcome, _ = push(cluster, tmp_path, request=RunRequest(time_limit_s=0.3))
