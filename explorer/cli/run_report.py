@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from explorer.cli.command import print_table
 from explorer.cli.report import result_object
 from explorer.runner.bundle import Bundle, command_line, predicted_s
-from explorer.runner.outcome import Environment, Outcome
+from explorer.runner.outcome import Agreement, Environment, Outcome
 from explorer.runner.request import RunRequest
 from explorer.runner.words import one_line
 from explorer.view import text
@@ -142,13 +142,23 @@ def _print_measured(file: PlanFile, outcome: Outcome) -> None:
     if outcome.losses:
         print(f"losses     first {outcome.losses[0]:.6g}, last {outcome.losses[-1]:.6g}")
     if outcome.agreement is not None:
-        agreement = outcome.agreement
-        print(
-            f"agreement  with the whole model in {agreement.dtype}: loss {agreement.loss:.1e}, gradients"
-            f" {agreement.gradient:.1e} (worst {text.short(agreement.worst, 60)}), parameters {agreement.parameter:.1e}"
-        )
+        print(f"agreement  {agreement_words(outcome.agreement)}")
     if outcome.peak_bytes:
         print(f"memory     peak {', '.join(text.nbytes(peak) for peak in outcome.peak_bytes)} by rank")
+
+
+def agreement_words(agreement: Agreement) -> str:
+    """How far a run is from the whole model: the largest relative differences, and the tensor that is worst."""
+    told = [
+        f"{what} {'identical' if value == 0 else f'{value:.1e}'}"
+        for what, value in (
+            ("losses", agreement.loss),
+            ("gradients", agreement.gradient),
+            ("parameters", agreement.parameter),
+        )
+    ]
+    worst = f" (worst: {text.short(agreement.worst, 60)})" if agreement.gradient and agreement.worst else ""
+    return f"with the whole model in {agreement.dtype}, relative: {', '.join(told)}{worst}"
 
 
 def environment_lines(environment: Environment) -> list[str]:

@@ -55,7 +55,10 @@ def test_a_run_is_told_in_a_screenful_with_its_bundle_and_command(command: Comma
     assert told["iteration"] == "10 s median of 3, from 8 s to 12 s"
     assert told["predicted"] == "8 s (20 % shorter)"
     assert told["losses"] == "first 2.5, last 2"
-    assert told["agreement"].startswith("with the whole model in float64: loss 1.0e-12, gradients 2.0e-12")
+    assert told["agreement"] == (
+        "with the whole model in float64, relative: losses 1.0e-12, gradients 2.0e-12, parameters identical"
+        " (worst: head.weight)"
+    )
     assert Path(told["bundle"]).parent == tmp_path / "home" / "runs"
     assert (Path(told["bundle"]) / "run.sh").is_file()
     assert shlex.split(told["again"])[-3:] == ["-m", "explorer.runner.rank", told["bundle"]]
