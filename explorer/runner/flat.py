@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -68,22 +69,22 @@ def flatten(program: ExportedProgram, labels: dict[str, str], *, without_dropout
     return flat
 
 
-def in_grad_mode(enabled: bool, target: Any, *args: Any, **kwargs: Any) -> Any:
-    """A call inside a block under no_grad or enable_grad."""
-    with torch.set_grad_enabled(enabled and torch.is_grad_enabled()):
+Context = tuple[Any, ...]
+"""A block: (GRAD_MODE, enabled) or (AUTOCAST, device, dtype, enabled)."""
+
+GRAD_MODE, AUTOCAST = "grad mode", "autocast"
+
+
+def inside(contexts: tuple[Context, ...], target: Any, *args: Any, **kwargs: Any) -> Any:
+    """A call inside blocks, the outermost first. Casts of weights are not kept from call to call."""
+    with ExitStack() as stack:
+        for kind, *given in contexts:
+            if kind == GRAD_MODE:
+                stack.enter_context(torch.set_grad_enabled(given[0] and torch.is_grad_enabled()))
+            else:
+                device, dtype, enabled = given
+                stack.enter_context(torch.autocast(device.type, dtype, enabled, cache_enabled=False))
         return target(*args, **kwargs)
-
-
-def in_autocast(
-    device: torch.device, dtype: torch.dtype | None, enabled: bool, target: Any, *args: Any, **kwargs: Any
-) -> Any:
-    """A call inside a block under autocast; casts of weights are not kept from call to call."""
-    with torch.autocast(device.type, dtype, enabled, cache_enabled=False):
-        return target(*args, **kwargs)
-
-
-Context = tuple[Any, tuple[Any, ...]]
-"""A wrapper and its first arguments."""
 
 
 class _Flattener:
@@ -141,8 +142,8 @@ class _Flattener:
         if self.without_dropout:
             args, kwargs = undropped(node.target, args, kwargs)
         target: Any = node.target
-        for wrapper, first in reversed(context):
-            args, target = (*first, target, *args), wrapper
+        if context:
+            args, target = (context, target, *args), inside
         new = self.flat.graph.call_function(target, args, kwargs)
         name = f"{prefix}{node.name}"
         self.flat.calls[name] = new
@@ -176,10 +177,10 @@ class _Flattener:
         inner: Context
         if kind == "wrap_with_set_grad_enabled":
             enabled, body, *rest = args
-            inner = (in_grad_mode, (enabled,))
+            inner = (GRAD_MODE, enabled)
         elif kind == "wrap_with_autocast":
             device, dtype, enabled, _, body, *rest = args
-            inner = (in_autocast, (torch.device(device), dtype, enabled))
+            inner = (AUTOCAST, torch.device(device), dtype, enabled)
         else:
             raise RunError(f"{kind} (control flow inside the graph) cannot be run in parts")
         given = [n for n in body.graph.nodes if n.op == "placeholder"]

@@ -9,20 +9,20 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
+from torch.export import ExportedProgram
 
 from demo_models import MODELS
-from explorer.costs.roofline import stated_dtype
 from explorer.runner.construct import Built, construct
-from explorer.runner.dtypes import floating
+from explorer.runner.dtypes import DTYPES, floating
 from explorer.runner.flat import Flat, From, Source, flatten
 from explorer.runner.same_model import check_same
 from explorer.runner.segment_module import Input, Kind, Output, Parts, SegmentProgram, build_segment
 from explorer.runner.weights import Held
 from explorer.tracing.batching import doubled
 from explorer.tracing.build import build, operators, same_nodes
-from explorer.tracing.capture import capture, capture_program
+from explorer.tracing.capture import capture_program
 from explorer.tracing.captured import Captured
-from explorer.tracing.fake import Inputs, at_batch, batch_of, fake_inputs, fake_module
+from explorer.tracing.fake import at_batch, batch_of, fake_inputs, fake_module
 from explorer.tracing.fold import NO_OPERATOR, Folded
 from explorer.tracing.forward import Edge
 from solvers.errors import RunError, TraceError
@@ -159,6 +159,11 @@ class Program:
         return grown[0]
 
     @cached_property
+    def widest(self) -> Captured:
+        """The capture at the most samples."""
+        return max((self.captured, self._other), key=lambda captured: captured.samples)
+
+    @cached_property
     def _other(self) -> Captured:
         """A capture at another batch than the graph's."""
         for samples, (captured, _) in self.sized.items():
@@ -222,7 +227,7 @@ def trace_for_run(
             small, large = doubled(small)
         check_same(workload.graph, graph, reference)
         folded, forward = operators(small, large)
-        run_dtype = floating(dtype) if dtype is not None else planned
+        run_dtype = planned if dtype is None or (planned is None and _is_all_in(built, dtype)) else floating(dtype)
         sized = {
             count: tracer.at(count, run_dtype, small, without_dropout=without_dropout) for count in sorted(set(samples))
         }
@@ -233,28 +238,46 @@ def trace_for_run(
 
 def _planned_dtype(module: nn.Module, graph: OpGraph) -> torch.dtype | None:
     """The floating dtype that the plan was made in, None if it is the model's own."""
-    stated = stated_dtype(graph)
     own = [p.dtype for p in module.parameters() if p.is_floating_point()]
-    target = floating(stated)
-    return None if target is None or max(set(own), key=own.count, default=target) == target else target
+    stated = [t.dtype for t in graph.tensors if t.dtype in DTYPES]
+    if not own or not stated:
+        return None
+    target = DTYPES[max(sorted(set(stated)), key=stated.count)]
+    return None if max(set(own), key=own.count) == target else target
+
+
+def _is_all_in(built: Built, dtype: str) -> bool:
+    """Whether every floating tensor of the model has this dtype already."""
+    tensors = (*built.module.parameters(), *built.module.buffers(), *built.tensors)
+    return all(x.dtype == floating(dtype) for x in tensors if x.is_floating_point())
+
+
+Traced = tuple[Captured, ExportedProgram]
 
 
 class _Tracer:
+    """Captures a module at several batches and in several dtypes, each once."""
+
     def __init__(self, built: Built, name: str, training: bool) -> None:
         self.built, self.name, self.training = built, name, training
+        self._done: dict[tuple[int, torch.dtype | None], Traced] = {}
 
-    def _faked(self, samples: int, dtype: torch.dtype | None) -> tuple[nn.Module, Inputs, FakeTensorMode]:
-        mode = FakeTensorMode(allow_non_fake_inputs=True)
-        module = fake_module(self.built.module, mode, training=self.training, dtype=dtype)
-        inputs = fake_inputs(self.built.args, mode, dtype, self.built.kwargs)
-        return module, inputs if samples == batch_of(inputs) else at_batch(inputs, samples, mode), mode
+    def traced(self, samples: int, dtype: torch.dtype | None) -> Traced:
+        key = (samples, dtype)
+        if key not in self._done:
+            mode = FakeTensorMode(allow_non_fake_inputs=True)
+            module = fake_module(self.built.module, mode, training=self.training, dtype=dtype)
+            inputs = fake_inputs(self.built.args, mode, dtype, self.built.kwargs)
+            if samples != batch_of(inputs):
+                inputs = at_batch(inputs, samples, mode)
+            self._done[key] = capture_program(module, inputs, mode, name=self.name, training=self.training)
+        return self._done[key]
 
     def both(self, samples: int, dtype: torch.dtype | None) -> tuple[Captured, Captured | None]:
         """At ``samples`` and at twice that; None if that fails or differs (see `trace_module`)."""
-        module, inputs, mode = self._faked(samples, dtype)
-        small = capture(module, inputs, mode, name=self.name, training=self.training)
+        small, _ = self.traced(samples, dtype)
         try:
-            large = capture(module, at_batch(inputs, 2 * samples, mode), mode, name=self.name, training=self.training)
+            large, _ = self.traced(2 * samples, dtype)
         except TraceError:
             return small, None
         return small, large if same_nodes(small, large) else None
@@ -262,12 +285,12 @@ class _Tracer:
     def at(
         self, samples: int, dtype: torch.dtype | None, small: Captured, *, without_dropout: bool
     ) -> tuple[Captured, Flat]:
-        module, inputs, mode = self._faked(samples, dtype)
-        captured, program = capture_program(module, inputs, mode, name=self.name, training=self.training)
+        captured, program = self.traced(samples, dtype)
         if not _same_calls(small, captured):
+            how = f"in {dtype} at {samples} samples" if dtype is not None else f"at {samples} samples"
             raise RunError(
-                f"{self.name}: at {samples} samples the model makes other calls than at {small.samples}, so the plan"
-                " cannot be run with such micro-batches; choose another number of micro-batches or replicas"
+                f"{self.name}: {how} the model makes other calls than the plan's at {small.samples}; choose another"
+                " number of micro-batches or replicas, or run it in the plan's dtype"
             )
         return captured, flatten(program, _labels(captured, program), without_dropout=without_dropout)
 
@@ -280,7 +303,7 @@ def _same_calls(a: Captured, b: Captured) -> bool:
     )
 
 
-def _labels(captured: Captured, program: torch.export.ExportedProgram) -> dict[str, str]:
+def _labels(captured: Captured, program: ExportedProgram) -> dict[str, str]:
     """Name of a placeholder that is a tensor -> the value; a tensor that comes in twice is one value."""
     named = {name: label for label, names in captured.parameters.items() for name in names.split(" = ")}
     buffers, given = iter(captured.buffers), iter(captured.inputs)
