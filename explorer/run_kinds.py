@@ -19,6 +19,7 @@ from explorer.runner.bundle import (
     command_line,
     finish_bundle,
     new_folder,
+    predicted_s,
     read_about,
     read_bundle,
     read_result,
@@ -34,10 +35,8 @@ from explorer.view.plan_view import devices, plan_view
 from explorer.view.skeleton import skeleton
 from explorer.worker import Emit
 from solvers.errors import InvalidProblem, RunError
-from solvers.evaluate import evaluate
 from solvers.formats.plan_json import PlanFile, read_plan
 from solvers.formats.workload import Workload
-from solvers.problem import Objective
 from solvers.result import Status
 
 TELL_S = 0.2
@@ -125,12 +124,6 @@ def cleaner(place: str, name: str) -> Callable[[str], str]:
     host = place.split("://", 1)[1]
     bare = host.rsplit(":", 1)[0]
     return lambda words: words.replace(place, name).replace(host, name).replace(bare, name)
-
-
-def predicted_s(file: PlanFile) -> float:
-    """Seconds that what runs is expected to take: an iteration, or one pass."""
-    metrics = evaluate(file.problem, file.plan)
-    return metrics.makespan_s if file.problem.objective is Objective.MAKESPAN else metrics.iteration_s
 
 
 def run_view(

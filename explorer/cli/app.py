@@ -8,6 +8,7 @@ import socket
 
 from explorer.cli.command import Commands, add_command
 from explorer.cli.flags import MODEL_HELP
+from explorer.cli.run import add_targets
 from solvers.errors import InvalidProblem
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -18,6 +19,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("model", metavar="MODEL", nargs="?", default="", help=MODEL_HELP)
     parser.add_argument("--host", default="127.0.0.1", help="only this machine's own addresses are allowed (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8050)
+    add_targets(parser)
     parser.add_argument("--no-browser", action="store_true", help="print the address only")
 
 
@@ -26,6 +28,8 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidProblem(f"--host {args.host}: the page is served to this machine only; use 127.0.0.1")
     if not 0 <= args.port < 65536:
         raise InvalidProblem(f"--port must be from 0 to 65535, found {args.port}")
+    if args.targets:
+        _declare(args.targets)
     query = _first_question(args.model) if args.model else ""
     _check_free(args.host, args.port)
     try:
@@ -34,6 +38,14 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidProblem(f"the page needs {error.name}: pip install 'placement-explorer[app]'") from None
     serve(args.model or None, host=args.host, port=args.port, open_browser=not args.no_browser, query=query)
     return 0
+
+
+def _declare(path: str) -> None:
+    """Where the page's plans can be run, for this process and those that it starts. Raises InvalidProblem."""
+    from explorer.runner.targets import load_targets
+
+    load_targets(path)
+    os.environ["PLACEMENT_EXPLORER_TARGETS"] = os.path.abspath(path)
 
 
 def _first_question(model: str) -> str:

@@ -17,7 +17,7 @@ from explorer.view.search import Step
 from explorer.view.session import Look, Session, member
 from explorer.view.skeleton import Skeleton
 from explorer.view.stage_boxes import stage_facts
-from explorer.web import drawing, ids, panels
+from explorer.web import drawing, ids, panels, run_drawing
 from explorer.web.comparing import Comparing
 from explorer.web.pairing import Pairing, pair_question
 from explorer.web.stylesheet import stylesheet
@@ -190,6 +190,9 @@ class Picture:
             elif self.plan is not None and which.isdecimal():
                 of = stage_facts if kind == "stage" else device_facts
                 facts = of(int(which), self.plan)
+            ran = self._measured()
+            if facts is not None and ran is not None:
+                facts = replace(facts, rows=(*facts.rows, *run_drawing.facts(kind, which, self.view, ran)))
         return {ids.INSPECTOR: {"children": panels.inspector(facts)}}
 
     def _inspect(self) -> None:

@@ -90,6 +90,30 @@ def over_graph(view: GraphView, comparison: Mapping[str, Any]) -> dict[str, Any]
     return found
 
 
+def facts(kind: str, which: str, view: GraphView, comparison: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the run says of a box or a device, as rows of the inspector."""
+    if kind == "box" and which in view.boxes:
+        predicted, measured = errors.seconds_of(comparison, view.boxes[which])
+        ratio = errors.ratio_of(predicted, measured)
+        if ratio is None:
+            return [("Measured", "not by itself")]
+        return [
+            ("Predicted an iteration", text.seconds(predicted)),
+            ("Measured", f"{text.seconds(measured)}, {errors.times_text(ratio)}"),
+        ]
+    found = [told for told in comparison["devices"] if kind == "device" and str(told["device"]) == which]
+    return [
+        row
+        for told in found
+        for row in (
+            ("Busy, predicted", text.seconds(told["busy_predicted_s"])),
+            ("Busy, measured", text.seconds(told["busy_measured_s"])),
+            ("Waited", text.seconds(told["wait_s"])),
+            ("Peak, measured", text.nbytes(told["peak_measured_bytes"])),
+        )
+    ]
+
+
 def error_legend(theme: Theme) -> dict[str, Any]:
     """Properties of the legend of the errors' colours."""
     told = errors.legend(theme)
