@@ -184,6 +184,20 @@ def shares_of(problem: Problem, plan: Plan) -> tuple[int, ...]:
     return tuple(sorted(shares))
 
 
+def trace(file: PlanFile, request: RunRequest) -> Program:
+    """The model of a plan, traced for all shares of micro-batches. Raises PlacementError."""
+    problem = file.problem
+    return trace_for_run(
+        file.reference,
+        training=problem.graph.trains,
+        dtype=request.dtype,
+        graph=problem.graph,
+        samples=shares_of(problem, file.plan),
+        without_dropout=request.verify,
+        allow_model=request.allow_model,
+    )
+
+
 def make_machine(file: PlanFile, request: RunRequest, rank: int, ranks: int, device: torch.device) -> Machine:
     """This rank's part of a plan. Raises PlacementError for what cannot run; every rank must call it."""
     problem, plan = file.problem, file.plan
@@ -191,15 +205,7 @@ def make_machine(file: PlanFile, request: RunRequest, rank: int, ranks: int, dev
     if ranks != used:
         raise RunError(f"the plan uses {used} devices, so it runs on {used} ranks; found {ranks}")
     tell("tracing")
-    program = trace_for_run(
-        file.reference,
-        training=problem.graph.trains,
-        dtype=request.dtype,
-        graph=problem.graph,
-        samples=shares_of(problem, plan),
-        without_dropout=request.verify,
-        allow_model=request.allow_model,
-    )
+    program = trace(file, request)
     script = make_script(problem, plan, program.gradients)
     tell("building")
     mine = {s: at for s, at in enumerate(script.segments) if script.devices[rank] in at.devices}

@@ -1,4 +1,5 @@
-"""One process of a launch that runs many plans, so that torch is imported once: ``many FOLDER PROCESS``.
+"""A launch that runs many plans: ``many FOLDER PROCESSES``. Torch is imported and every model traced once; then
+the process divides, and every part of it is a rank.
 
 FOLDER/cases.json lists cases [name, ranks, plan file, request, whether to
 spoil a gradient]; they are run one after the other, each on
@@ -8,10 +9,9 @@ processes 0 to ranks - 1, and process 0 writes FOLDER/results.json: name -> the 
 from __future__ import annotations
 
 import json
+import os
 import sys
-import traceback
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +20,22 @@ import torch.distributed as dist
 
 from explorer.runner import machine as machines
 from explorer.runner.machine import make_machine
-from explorer.runner.program import Program, trace_for_run
+from explorer.runner.program import Program
 from explorer.runner.reference import verify
-from explorer.runner.request import read_request
+from explorer.runner.request import RunRequest, read_request
 from explorer.tracing.captured import Value
-from solvers.formats.plan_json import read_plan
+from solvers.formats.plan_json import PlanFile, read_plan
 
 DEVICE = torch.device("cpu")
 
 
-def main(folder: Path, process: int) -> None:
-    torch.set_num_threads(1)
-    _trace_once()
+def main(folder: Path, cases: list[Any], process: int) -> None:
     results: dict[str, Any] = {}
-    cases = json.loads((folder / "cases.json").read_text())
     for number, (name, ranks, plan, request, spoil) in enumerate(cases):
         if process >= ranks:
             continue
         dist.init_process_group("gloo", init_method=f"file://{folder}/meet{number}", rank=process, world_size=ranks)
-        try:
-            results[name] = run(folder / plan, request, process, ranks, spoil)
-        except Exception as error:
-            traceback.print_exc()
-            results[name] = {"error": f"{type(error).__name__}: {error}"}
-            if process == 0:
-                (folder / "results.json").write_text(json.dumps(results))
-            raise
+        results[name] = run(folder / plan, request, process, ranks, spoil)
         dist.destroy_process_group()
     if process == 0:
         (folder / "results.json").write_text(json.dumps(results))
@@ -70,23 +60,33 @@ def whole_sizes(machine: machines.Machine) -> dict[str, Value]:
     return {name: captured.values[value] for value, name in captured.parameters.items()}
 
 
-def _trace_once() -> None:
-    """The same model at the same sizes is traced once for all cases."""
+def trace_all(folder: Path, cases: list[Any]) -> None:
+    """From here on `make_machine` finds the models traced."""
+    known: dict[tuple[Any, ...], Program] = {}
 
-    @cache
-    def traced(key: tuple[Any, ...]) -> list[Program]:
-        return []
+    def key_of(file: PlanFile, request: RunRequest) -> tuple[Any, ...]:
+        shares = machines.shares_of(file.problem, file.plan)
+        return file.reference, file.problem.graph.trains, file.problem.graph.samples, request.dtype, shares
 
-    def trace(reference: str, **how: Any) -> Program:
-        graph = how["graph"]
-        key = (reference, *(value for name, value in sorted(how.items()) if name != "graph"), graph.samples)
-        known = traced(key)
-        if not known:
-            known.append(trace_for_run(reference, **how))
-        return known[0]
+    for _, _, plan, given, _ in cases:
+        file, request = read_plan((folder / plan).read_bytes(), plan), read_request(given)
+        key = key_of(file, request)
+        if key not in known:
+            known[key] = machines.trace(file, request)
+    machines.trace = lambda file, request: known[key_of(file, request)]
 
-    machines.trace_for_run = trace  # type: ignore[assignment]
+
+def divide(processes: int) -> int:
+    """Forks; returns which process this is. The first one waits for the others when it ends."""
+    for process in range(1, processes):
+        if os.fork() == 0:
+            return process
+    return 0
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    torch.set_num_threads(1)
+    place = Path(sys.argv[1])
+    listed = json.loads((place / "cases.json").read_text())
+    trace_all(place, listed)
+    main(place, listed, divide(int(sys.argv[2])))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -173,29 +175,19 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def launch(folder: Path) -> dict[str, Any]:
-    root = Path(__file__).parents[2]
-    logs = [(folder / f"log{process}").open("w") for process in range(PROCESSES)]
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.runner.many", str(folder), str(process)],
-            cwd=root, stdout=log, stderr=subprocess.STDOUT,
-        )
-        for process, log in enumerate(logs)
-    ]  # fmt: skip
-    try:
-        while any(process.poll() is None for process in running):
-            if any(process.poll() for process in running):
-                break
-            time.sleep(0.1)
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-        for log in logs:
-            log.close()
-    if any(process.returncode for process in running):
-        last = "\n".join((folder / f"log{i}").read_text()[-3000:] for i in range(PROCESSES))
-        pytest.fail(f"a process failed:\n{last}")
+    """Runs the cases of a folder. A process that fails takes those that wait for it along."""
+    with (folder / "log").open("w") as log:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "tests.runner.many", str(folder), str(PROCESSES)],
+            cwd=Path(__file__).parents[2], stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            running.wait()
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+    if not (folder / "results.json").exists():
+        pytest.fail(f"a process failed:\n{(folder / 'log').read_text()[-6000:]}")
     found: dict[str, Any] = json.loads((folder / "results.json").read_text())
     return found
 
