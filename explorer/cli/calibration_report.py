@@ -22,7 +22,7 @@ def print_profile(graph: OpGraph, profile: Profile) -> None:
     print(f"{profile.reference}: {text.plural(len(graph), 'operator')} measured on {on}, {profile.dtype}, for {phase}")
     print(
         f"ranks      {profile.ranks} at once, {text.plural(profile.threads, 'thread')} each{pinned};"
-        f" {profile.backend}, torch {profile.torch}, {profile.date}"
+        f" {profile.backend}, torch {profile.torch}, {profile.date}; {profile.clock}"
     )
     print()
     _print_times(graph, profile)
@@ -65,7 +65,7 @@ def _print_times(graph: OpGraph, profile: Profile) -> None:
         )
     print_table(rows, right=frozenset(range(8)))
     print(
-        "operators: their sum, and how far it is over the best run of the whole graph; spread: of the median over the"
+        "operators: their sum, and how far it is over the whole graph without marks; spread: of the median over the"
         " lower\nquartile, which is what counts; slow-down: all ranks at once over one alone; of roofline: measured"
         " over what\n`plan` estimates without a profile"
     )

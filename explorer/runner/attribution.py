@@ -11,8 +11,8 @@ from collections.abc import Sequence
 CALM = 0.25
 """The quantile of an operator's times that counts, the lower quartile: what it takes when nothing else disturbs
 it, and not the one lucky time. Each operator by itself: on a busy machine no repetition of the whole is free
-of disturbance, but every operator is in a quarter of them. On a quiet one the sum is within 1 to 3 % of the
-best repetition of the whole, with which plans are compared."""
+of disturbance, but every operator is in a quarter of them. How close their sum is to the whole is told
+(`profile.WholeTimes.residual`)."""
 OUTSIDE = -1
 """The operator of marks that belong to none. Before the first node of a backward autograd counts what waits
 for what, which takes as long as there are nodes: such time is shared out evenly among all marks."""
@@ -33,6 +33,11 @@ def attribute(marks: Sequence[tuple[int, float]], end: float, count: int, mark_s
     for at in owned:
         seconds[marks[at][0]] += lengths[at] + shared / len(owned)
     return seconds
+
+
+def calm(seconds: Sequence[float]) -> float:
+    """The lower quartile."""
+    return _quantile(sorted(seconds), CALM)
 
 
 def settle(repetitions: Sequence[Sequence[float]]) -> tuple[list[float], list[float]]:

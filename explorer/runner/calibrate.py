@@ -13,8 +13,10 @@ import re
 import socket
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +26,12 @@ import torch.distributed as dist
 from explorer.costs.roofline import stated_dtype
 from explorer.runner import rank as ranks_of_a_run
 from explorer.runner.affinity import pin
+from explorer.runner.attribution import calm
 from explorer.runner.gather import device_name
 from explorer.runner.link_times import measure_links
 from explorer.runner.machine import OPTIMIZERS
 from explorer.runner.noise import probe
-from explorer.runner.operator_times import Measured, Subject, measure, step_overhead, update_times, whole
+from explorer.runner.operator_times import Measured, Subject, measure, step_overhead, timer_of, update_times, whole
 from explorer.runner.outcome import Environment, Outcome, RunStatus
 from explorer.runner.profile import LinkTimes, OperatorTimes, Profile, WholeTimes
 from explorer.runner.program import Program, trace_for_run
@@ -133,14 +136,15 @@ def calibrate(file: PlanFile, request: RunRequest, place: Place) -> Outcome:
     )  # fmt: skip
     counted = _measure_counts(file, request, place, program, held, counts, notes)
     tell("measuring updates")
-    updates = _updates(graph, program, held, place, notes) if graph.trains else {}
-    overhead_s = place.mean([step_overhead(place.device)])[0]
+    now, clock = timer_of(place.device, request.threads)
+    updates = _updates(graph, program, held, place, notes, now) if graph.trains else {}
+    overhead_s = place.mean([step_overhead(place.device, now)])[0]
     hosts = tuple(str(each["host"]) for each in here)
     links = measure_links(place.rank, hosts, place.device, on_pair=lambda done, of: tell("measuring links", done, of))
     with torch.random.fork_rng(devices=[]):
         noise = place.largest(max(noise, probe(place.device)))
     tell("gathering")
-    profile = _profile(file, request, place, counted, updates, links, overhead_s, noise, here, notes)
+    profile = _profile(file, request, place, counted, updates, links, overhead_s, noise, here, notes, clock)
     environment = Environment(
         hosts, profile.hardware, profile.backend, profile.torch, profile.python, profile.threads, profile.date,
         profile.pinned,
@@ -185,6 +189,7 @@ def _measure_counts(
         for group, members in enumerate(program.folded.groups)
         for member in members
     }
+    now, _ = timer_of(place.device, request.threads)
     found: list[Counted] = []
     slot_s = request.budget_s * OPERATORS_SHARE / len(counts)
     began = time.perf_counter()
@@ -208,7 +213,7 @@ def _measure_counts(
             device=place.device,
         )
         try:
-            once = sum(whole(subject))
+            once = _wall_s(subject)
         except (RuntimeError, ValueError) as error:
             if isinstance(error, torch.OutOfMemoryError) or found:
                 raise
@@ -218,7 +223,7 @@ def _measure_counts(
             left_out = ", ".join(map(str, counts[number:]))
             notes.append(f"{left_out} samples were left out: the budget of {request.budget_s:g} s was used up")
             break
-        found.append(_measure_count(subject, place, slot_s))
+        found.append(_measure_count(subject, place, slot_s, now))
     if len(found) < 2:
         raise RunError(
             f"{file.reference}: could be measured at {len(found)} of the numbers of samples {list(counts)}; at least"
@@ -233,14 +238,21 @@ def _in_time(request: RunRequest, place: Place, began: float, once_s: float) -> 
     return place.largest(time.perf_counter() - began + takes) <= request.budget_s * OVER_BUDGET
 
 
-def _measure_count(subject: Subject, place: Place, slot_s: float) -> Counted:
+def _wall_s(subject: Subject) -> float:
+    """What one run of the whole graph costs of the budget."""
+    began = time.perf_counter()
+    whole(subject)
+    return time.perf_counter() - began
+
+
+def _measure_count(subject: Subject, place: Place, slot_s: float, now: Callable[[], float]) -> Counted:
     alone_s = None
     if place.ranks > 1:
         dist.barrier()
-        alone_s = _alone(subject, ALONE_SHARE * slot_s) if place.rank == 0 else 0.0
+        alone_s = _alone(subject, ALONE_SHARE * slot_s, now) if place.rank == 0 else 0.0
         alone_s = place.largest(alone_s)  # the others wait here
     dist.barrier()
-    mine = measure(subject, slot_s * (1 - ALONE_SHARE))
+    mine = measure(subject, slot_s * (1 - ALONE_SHARE), now)
     count = len(subject.graph)
     means = place.mean([*mine.seconds, *mine.spread, mine.forward_s, mine.backward_s, mine.unclaimed_s, mine.apart])
     forward_s, backward_s, unclaimed_s, apart = means[2 * count :]
@@ -250,16 +262,17 @@ def _measure_count(subject: Subject, place: Place, slot_s: float) -> Counted:
     return Counted(subject.samples, measured, alone_s)
 
 
-def _alone(subject: Subject, budget_s: float) -> float:
-    """The fastest repetition of the whole graph."""
-    best, done, until = float("inf"), 0, time.perf_counter() + budget_s
-    while done < LEAST_ALONE or time.perf_counter() < until:
-        best, done = min(best, sum(whole(subject))), done + 1
-    return best
+def _alone(subject: Subject, budget_s: float, now: Callable[[], float]) -> float:
+    """The lower quartile of repetitions of the whole graph."""
+    found: list[float] = []
+    until = time.perf_counter() + budget_s
+    while len(found) < LEAST_ALONE or time.perf_counter() < until:
+        found.append(sum(whole(subject, now)))
+    return calm(found)
 
 
 def _updates(
-    graph: OpGraph, program: Program, held: Held, place: Place, notes: list[str]
+    graph: OpGraph, program: Program, held: Held, place: Place, notes: list[str], now: Callable[[], float]
 ) -> dict[str, dict[str, float]]:
     of_operator = {
         operator.name: [
@@ -274,7 +287,7 @@ def _updates(
     for name, kind in OPTIMIZERS.items():
         try:
             dist.barrier()
-            seconds = update_times(of_operator, lambda held, kind=kind: kind(held, lr=0.0), place.device)  # type: ignore[misc]
+            seconds = update_times(of_operator, partial(kind, lr=0.0), place.device, now=now)
         except RuntimeError as error:
             notes.append(f"{name} was left out: {(str(error).splitlines() or [''])[0]}"[:300])
             continue
@@ -293,6 +306,7 @@ def _profile(
     noise: float,
     here: list[Any],
     notes: list[str],
+    clock: str,
 ) -> Profile:
     graph = file.problem.graph
     notes += _remarks(counted, noise)
@@ -336,6 +350,7 @@ def _profile(
         noise=noise,
         memory_bytes=tuple(float(each["memory"]) for each in here),
         notes=tuple(notes),
+        clock=clock,
     )
 
 

@@ -81,8 +81,9 @@ class CudaClock:
         return self._events[self._used - 1]
 
 
-def clock_of(device: torch.device) -> Clock:
-    return CudaClock(device) if device.type == "cuda" else CpuClock()
+def clock_of(device: torch.device, now: Callable[[], float]) -> Clock:
+    """now: of a CPU; a GPU has its own."""
+    return CudaClock(device) if device.type == "cuda" else CpuClock(now)
 
 
 def marked(module: fx.GraphModule, owner: Mapping[str, int], clock: Clock) -> fx.GraphModule:

@@ -22,9 +22,8 @@ import torch
 from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
-from explorer.runner.attribution import OUTSIDE, attribute, divide, settle
+from explorer.runner.attribution import OUTSIDE, attribute, calm, divide, settle
 from explorer.runner.instrument import (
-    Clock,
     Ownership,
     clock_of,
     mark_costs,
@@ -67,7 +66,7 @@ class Subject:
 @dataclass
 class Measured:
     """seconds and spread: of every operator of the graph but updates, for which they are 0. forward_s and
-    backward_s: the least of the whole graph without marks. unclaimed_s: what
+    backward_s: of the whole graph without marks, lower quartiles. unclaimed_s: what
     the backward spent on behalf of operators that the graph has no backward of. apart: gradients of inputs
     and of parameters one after the other, over both in one go, where an operator has both and
     takes long enough to tell; 1 if none does."""
@@ -90,6 +89,14 @@ class Measured:
         )
 
 
+def timer_of(device: torch.device, threads: int) -> tuple[Callable[[], float], str]:
+    """(a clock in seconds, its name). One thread on a CPU is timed by what it computes, not by how long it
+    had to wait for a core that other programs use: the same on a quiet machine, and right on a busy one."""
+    if device.type == "cpu" and threads == 1:
+        return time.thread_time, "CPU time of one thread"
+    return time.perf_counter, "GPU events" if device.type == "cuda" else "wall clock"
+
+
 def whole(subject: Subject, now: Callable[[], float] = time.perf_counter) -> tuple[float, float]:
     """(forward, backward) seconds of the graph once, without any mark."""
     wait = _waiter(subject.device)
@@ -104,12 +111,11 @@ def whole(subject: Subject, now: Callable[[], float] = time.perf_counter) -> tup
     return between - began, (now() - between) if subject.graph.trains else 0.0
 
 
-def measure(
-    subject: Subject, budget_s: float, clock: Clock | None = None, now: Callable[[], float] = time.perf_counter
-) -> Measured:
-    """Runs the graph with and without marks in turn for about ``budget_s`` seconds."""
-    clock = clock_of(subject.device) if clock is None else clock
-    graph, until = subject.graph, now() + budget_s
+def measure(subject: Subject, budget_s: float, now: Callable[[], float] = time.perf_counter) -> Measured:
+    """Runs the graph with and without marks in turn for about ``budget_s`` seconds by the clock on the wall;
+    ``now`` times it (see `timer_of`)."""
+    clock = clock_of(subject.device, now)
+    graph, until = subject.graph, time.perf_counter() + budget_s
     whole(subject, now)  # memory is allocated, kernels are chosen
     forward_mark_s, backward_mark_s = mark_costs(subject.device, clock)
     in_backward, division = _look(subject, now)
@@ -117,7 +123,7 @@ def measure(
     forwards: list[list[float]] = []
     backwards: list[list[float]] = []
     plain: list[tuple[float, float]] = []
-    while len(forwards) < LEAST_REPETITIONS or (now() < until and len(forwards) < MOST_REPETITIONS):
+    while len(forwards) < LEAST_REPETITIONS or (time.perf_counter() < until and len(forwards) < MOST_REPETITIONS):
         plain.append(whole(subject, now))
         with torch.set_grad_enabled(graph.trains):
             clock.start()
@@ -129,7 +135,7 @@ def measure(
         del outputs
     rows = [f + (backwards[i] if backwards else []) for i, f in enumerate(forwards)]
     seconds, spread = settle(rows)
-    forward_s, backward_s = (min(column) for column in zip(*plain, strict=True))
+    forward_s, backward_s = (calm(column) for column in zip(*plain, strict=True))
     result = Measured([0.0] * len(graph), [0.0] * len(graph), forward_s, backward_s, len(plain))
     _spread_over(graph, seconds, spread, division, result)
     return result
@@ -302,7 +308,7 @@ def step_overhead(device: torch.device, now: Callable[[], float] = time.perf_cou
     value = graph.placeholder("value")
     graph.output((graph.call_function(torch.ops.aten.neg.default, (value,)),))
     module = fx.GraphModule(nn.Module(), graph)
-    given, clock, wait = torch.ones(1, device=device), clock_of(device), _waiter(device)
+    given, clock, wait = torch.ones(1, device=device), clock_of(device, now), _waiter(device)
     one, best = torch.ones(1, device=device), float("inf")
     for _ in range(20):
         wait()

@@ -26,7 +26,7 @@ class OperatorTimes:
 class WholeTimes:
     """The whole graph at one sample count, timed without the instrument, beside the sum of its operators.
 
-    forward_s, backward_s: the least over repetitions, the mean over ranks.
+    forward_s, backward_s: lower quartiles over repetitions, the mean over ranks.
     alone_s: forward and backward in one process while the others waited; None if there was but one process.
     """
 
@@ -70,7 +70,7 @@ class Profile:
     at least two. operators: all but updates, in the graph's order. updates: optimizer -> operator ->
     seconds of its part of one step. step_overhead_s: what calling a segment forward and backward takes
     beside its operators. noise: of a fixed piece of work, before and after, the larger; below 0.02 is quiet.
-    memory_bytes: what each rank could use.
+    memory_bytes: what each rank could use. clock: what operators were timed with (see `operator_times.timer_of`).
     """
 
     reference: str
@@ -94,6 +94,7 @@ class Profile:
     noise: float
     memory_bytes: tuple[float, ...]
     notes: tuple[str, ...] = field(default=())
+    clock: str = "wall clock"
 
     def __post_init__(self) -> None:
         if len(self.samples) < 2 or list(self.samples) != sorted(set(self.samples)) or self.samples[0] < 1:

@@ -53,7 +53,7 @@ def read_profile(data: bytes | str | object, where: str = "profile.json") -> Pro
     """The profile of a JSON text, or of its parsed value. Raises InvalidProblem."""
     value = parse_json(data, where) if isinstance(data, bytes | str) else data
     whole = Field(value, f"{where}:")
-    parts = read_header(whole, FORMAT, VERSION, _FIELDS, ("notes",))
+    parts = read_header(whole, FORMAT, VERSION, _FIELDS, ("notes", "clock"))
     counts = _integers(parts["samples"])
     operators = tuple(_operator(item, len(counts)) for item in parts["operators"].items(MAX_OPERATORS))
     updates = {
@@ -86,6 +86,7 @@ def read_profile(data: bytes | str | object, where: str = "profile.json") -> Pro
             noise=parts["noise"].number(),
             memory_bytes=tuple(item.number() for item in parts["memory_bytes"].items(MAX_RANKS)),
             notes=notes,
+            clock=parts["clock"].text() if "clock" in parts else "wall clock",
         )
     )
 
