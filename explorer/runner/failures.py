@@ -77,12 +77,10 @@ def exit_line(rank: int, code: int) -> str:
     return EXIT + json.dumps({"rank": rank, "code": code})
 
 
-def read_exit(line: str) -> Exit | None:
-    """The exit that a line of a launcher tells, if it does."""
-    if not line.startswith(EXIT):
-        return None
+def read_exit(told: str) -> Exit | None:
+    """The exit that follows the mark in a line of a launcher, if it does."""
     try:
-        parts = Field(parse_json(line.removeprefix(EXIT), "exit"), "exit:").fields(("rank", "code"))
+        parts = Field(parse_json(told, "exit"), "exit:").fields(("rank", "code"))
         return Exit(parts["rank"].integer(0, MAX_RANKS - 1), parts["code"].integer(-1000, 1000))
     except InvalidProblem:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import TracebackType
 
-from explorer.runner.failures import Exit, read_exit
+from explorer.runner.failures import EXIT, Exit, read_exit
 from explorer.runner.targets import OnProgress, RunProgress
 from explorer.runner.words import one_line
 from solvers.errors import InvalidProblem
@@ -58,17 +58,28 @@ class RunLog:
 
     def _take(self, data: bytes) -> None:
         line = data.decode("utf-8", "replace").rstrip("\r")
-        if (end := read_exit(line)) is not None:
+        for mark, hear in ((EXIT, self._hear_exit), (PROGRESS, self._hear_progress)):
+            # All processes write to one pipe: another one may have left its line open, or begun its own in this one.
+            before, found, told = line.partition(mark)
+            value, brace, after = told.partition("}")
+            if found and hear(value + brace):
+                line = before + after
+                if not line.strip():
+                    return
+        self._log(line)
+
+    def _hear_exit(self, told: str) -> bool:
+        end = read_exit(told)
+        if end is not None:
             self.exits.append(end)
-            return
-        before, mark, told = line.partition(PROGRESS)  # another process may have left its line open
-        progress = read_progress(told) if mark else None
+        return end is not None
+
+    def _hear_progress(self, told: str) -> bool:
+        progress = read_progress(told)
         if progress is not None:
             self.progress = progress
             self._on_progress(progress)
-            line = before
-        if progress is None or line.strip():
-            self._log(line)
+        return progress is not None
 
     def _log(self, line: str) -> None:
         if self._written <= MAX_LOG_BYTES:

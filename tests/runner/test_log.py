@@ -1,0 +1,64 @@
+"""What many processes print into one pipe comes out as progress, exits and log, whatever the pieces it comes in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from explorer.runner import log as run_log
+from explorer.runner.failures import Exit, exit_line
+from explorer.runner.log import RunLog
+from explorer.runner.targets import RunProgress
+
+PROGRESS = '@progress {"phase": "measuring", "done": 1, "of": 2}'
+PRINTED = f"one\n{PROGRESS}\nleft open {PROGRESS}begun in it\ntwo{exit_line(1, -9)}\r\n@progress {{}}\n@exit x\nlast"
+LINES = ["one", "left open begun in it", "two", "@progress {}", "@exit x", "last"]
+
+
+def feed(path: Path, pieces: list[bytes]) -> tuple[list[RunProgress], RunLog]:
+    told: list[RunProgress] = []
+    with RunLog(path, told.append) as log:
+        for piece in pieces:
+            log.feed(piece)
+    return told, log
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_lines_are_told_apart_whatever_the_pieces(size: int, tmp_path: Path) -> None:
+    data = PRINTED.encode()
+    told, log = feed(tmp_path / "log.txt", [data[i : i + size] for i in range(0, len(data), size)])
+    assert log.exits == [Exit(1, -9)]
+    assert log.progress == RunProgress("measuring", 1, 2)
+    assert [step for step in told if not step.line] == [RunProgress("starting"), log.progress, log.progress]
+    assert (tmp_path / "log.txt").read_text().split("\n") == [*LINES, ""]
+    assert log.last == "last"
+
+
+def test_a_line_without_an_end_and_a_log_without_an_end_are_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_log, "MAX_LINE_BYTES", 10)
+    monkeypatch.setattr(run_log, "MAX_LOG_BYTES", 30)
+    told, _ = feed(tmp_path / "log.txt", [b"x" * 25] * 40)
+    kept = (tmp_path / "log.txt").read_text().splitlines()
+    assert kept == ["x" * 10, "x" * 10, "(the log was too long: the rest is left out)"]
+    assert sum(len(step.line) for step in told) == 1000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '@progress {"phase": "a", "done": -1, "of": 2}',
+        '@progress {"phase": "a", "done": 1e99, "of": 2}',
+        '@progress {"phase": "a", "done": 1}',
+        '@progress {"phase": "a", "done": 1, "of": 2, "more": 3}',
+        "@progress [",
+        '@exit {"rank": -1, "code": 0}',
+        '@exit {"rank": 0, "code": true}',
+    ],
+)
+def test_what_only_looks_like_progress_is_log(line: str, tmp_path: Path) -> None:
+    told, log = feed(tmp_path / "log.txt", [f"{line}\n".encode()])
+    assert (log.progress, log.exits) == (RunProgress("starting"), [])
+    assert told[1:] == [RunProgress("starting", 0, 0, line)]
