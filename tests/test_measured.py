@@ -218,6 +218,47 @@ def test_the_all_reduce_of_replicas_measures_links_that_carry_nothing_else():
     assert [(s.kind, s.measured_s, s.predicted_s) for s in found.segments] == [("F", 1, 1), ("B", 2, 2), ("S", 6, 3)]
 
 
+def two_replicas(*actions: tuple[int, str, float, float, float]) -> tuple[Problem, Plan, Outcome]:
+    """One stage on two devices with forward 1 s, backward 2 s, all-reduce 3 s and update 1 s; actions: rank, name,
+    start, end and wait."""
+    graph = OpGraph(
+        (
+            Operator("a", param_bytes=3.0),
+            Operator("a'", phase=Phase.BACKWARD_INPUT, forward_of=0),
+            Operator("a.U", phase=Phase.UPDATE, forward_of=0),
+        ),
+        (Tensor(0, (1,)), Tensor(1, (2,))),
+    )
+    given = problem(graph, [1, 2, 1], 2, objective=Objective.ITERATION, mini_batch=2, micro_batches=1, max_replicas=2)
+    plan = realise(given, Draft((DraftStage((0, 1, 2), 2, 2),)))
+    told = tuple(MeasuredAction(rank, 0, name, start, end, wait) for rank, name, start, end, wait in actions)
+    end = max(action.end_s for action in told)
+    return given, plan, Outcome(
+        RunStatus.DONE, iterations_s=(end,), actions=told, segments=((0,),), rank_devices=(0, 1)
+    )  # fmt: skip
+
+
+FIRST = [(0, "0F0", 0.0, 1.0, 0.0), (0, "0B0", 1.0, 3.0, 0.0), (1, "0F0", 0.0, 1.0, 0.0), (1, "0B0", 1.0, 5.0, 0.0)]
+"""Device 1 is 2 s late with its backward."""
+
+
+def test_an_all_reduce_that_the_update_waits_for_takes_from_the_last_to_begin_until_the_update():
+    last = [(0, "0S", 3.0, 4.0, 0.0), (0, "0U", 10.0, 11.0, 6.0), (1, "0S", 5.0, 6.0, 0.0), (1, "0U", 10.0, 11.0, 4.0)]
+    found = compare_run(*two_replicas(*FIRST, *last))
+    assert [s.measured_s for s in found.segments if s.kind == "S"] == [5.0]
+    assert [link.measured_s for link in found.links] == [5.0, 5.0]
+    assert (found.predicted_s, found.operators_fed_s, found.fed_s, found.measured_s) == (7, 9, 11, 11)
+
+
+def test_an_update_that_began_before_the_last_replica_gave_its_part_only_waited_until_then():
+    """Nothing was told of waiting: the update of device 0 begins at 4 s, but device 1 gives its part at 6 s."""
+    last = [(0, "0S", 3.0, 4.0, 0.0), (0, "0U", 4.0, 7.0, 0.0), (1, "0S", 5.0, 6.0, 0.0), (1, "0U", 6.0, 7.0, 0.0)]
+    found = compare_run(*two_replicas(*FIRST, *last))
+    waited = {(s.device, s.action): (s.start_s, s.wait_s) for s in found.spans}
+    assert waited[0, "0U"] == (6.0, 2.0)
+    assert [s.measured_s for s in found.segments if s.kind == "U"] == [1.0]
+
+
 def one_pass(seed: int, training: bool) -> tuple[Problem, Plan, list[list[int]], list[tuple[int, ...]]] | None:
     """A random pass of single operators, and the operators and stages of its segments."""
     given = random_problem(seed, 7, training=training, objective=Objective.MAKESPAN, execution=Execution.OPERATOR,

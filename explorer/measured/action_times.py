@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from explorer.measured.all_reduce import sync_seconds
 from explorer.runner.outcome import MeasuredAction, Outcome
 from explorer.runner.script import MESSAGES, Do, Step, parse_step
 from solvers.errors import InvalidPlan
@@ -19,8 +20,8 @@ SYNC = Do.SYNC.value
 class ActionTimes:
     """seconds: (segment, kind, device) -> of one action: the median over iterations of each micro-batch, then
     their mean, so that a slow first micro-batch counts once an iteration as it does in the run.
-    backward_s: (segment, device) -> of all backward actions (B, I and W) of one micro-batch. sync_s: segment ->
-    of the all-reduce, of the replica that comes last, since others wait for it."""
+    backward_s: (segment, device) -> of all backward actions (B, I and W) of one micro-batch. sync_s: see
+    `explorer.measured.all_reduce.sync_seconds`."""
 
     seconds: Mapping[tuple[int, str, int], float]
     backward_s: Mapping[tuple[int, int], float]
@@ -46,13 +47,10 @@ def step_of(action: MeasuredAction, outcome: Outcome) -> tuple[Step, int]:
 def action_times(outcome: Outcome) -> ActionTimes:
     """The times of all actions of an outcome. Raises InvalidPlan, see `step_of`."""
     each: dict[tuple[int, str, int, int], list[float]] = defaultdict(list)
-    syncs: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for action in outcome.actions:
         step, device = step_of(action, outcome)
         took = max(0.0, action.end_s - action.start_s)
         each[step.index, step.do.value, device, step.number].append(took)
-        if step.do is Do.SYNC:
-            syncs[step.index][action.iteration].append(took)
     middle = {key: median(values) for key, values in each.items()}
     of_kind: dict[tuple[int, str, int], list[float]] = defaultdict(list)
     together: dict[tuple[int, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
@@ -63,7 +61,7 @@ def action_times(outcome: Outcome) -> ActionTimes:
     return ActionTimes(
         {key: fmean(values) for key, values in of_kind.items()},
         {key: fmean(by_micro_batch.values()) for key, by_micro_batch in together.items()},
-        {segment: median(map(min, by_iteration.values())) for segment, by_iteration in syncs.items()},
+        sync_seconds(outcome),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from statistics import fmean, median
 
 from explorer.measured.action_times import SYNC, ActionTimes, action_times
+from explorer.measured.all_reduce import settled
 from explorer.measured.comparison import Comparison, DeviceError, LinkError, MeasuredSpan, OperatorError, SegmentError
 from explorer.measured.fed import Seconds, fed_problem, measured_seconds
 from explorer.measured.links import measured_links
@@ -40,6 +41,7 @@ def compare_run(problem: Problem, plan: Plan, outcome: Outcome) -> Comparison:
     segments, stages or devices that the plan does not have.
     """
     _check(problem, plan, outcome)
+    outcome = settled(outcome)
     objective = Objective.MAKESPAN if problem.objective is Objective.MAKESPAN else Objective.ITERATION
     predicted = simulate(problem, plan, objective)
     parts = parts_of(problem, plan, outcome)
