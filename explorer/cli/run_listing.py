@@ -7,6 +7,12 @@ import argparse
 from explorer.cli.command import Commands, add_command, add_json, print_json, print_table
 from explorer.cli.run import add_targets
 
+FILE_HELP = (
+    ' A file of targets has a TOML table for each: [cluster] kind = "ray", address = "https://head:8265", token_env ='
+    ' "RAY_AUTH_TOKEN" (or token_file), and if need be ca_file, verify_tls, allow_plain_http, hosts, installed, python,'
+    ' wait; [local], or any with kind = "local", is this machine; both know threads, pin, backend, timeout and'
+    " max_ranks. Secrets are never in the file."
+)
 SHOWN = 20
 """Runs listed unless more are asked for."""
 
@@ -15,6 +21,7 @@ def add_target_list(commands: Commands) -> None:
     parser = add_command(
         commands, "targets", targets, "list where plans can be run", "placement-explorer targets --targets targets.toml"
     )
+    parser.description += FILE_HELP
     add_targets(parser)
     add_json(parser)
 
