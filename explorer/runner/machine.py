@@ -61,7 +61,7 @@ class Machine:
 
     def start(self, ports: dict[tuple[int, bool], Port]) -> None:
         """Make the runtime, once segments and ports are there."""
-        work = Work(self.stages, ports, self.exchange, self.read_sample, self.synchronise, self.update)
+        work = Work(self.stages, ports, self.exchange, self.read_sample, self.synchronise, self.update, self.settle)
         self._runtime = ScriptRuntime(self.script, self.rank, work, self.recorder)
 
     def iterate(self) -> None:
@@ -94,10 +94,13 @@ class Machine:
         if gradients:
             self._syncing[segment] = _Sum(gradients, self.groups[self.script.segments[segment].devices])
 
-    def update(self, segment: int) -> None:
-        """The optimizer's step for the parameters that a segment updates."""
+    def settle(self, segment: int) -> None:
+        """Wait for the sum of the replicas' gradients."""
         if segment in self._syncing:
             self._syncing.pop(segment).finish()
+
+    def update(self, segment: int) -> None:
+        """The optimizer's step for the parameters that a segment updates."""
         if self.before_update is not None:
             self.before_update(segment)
         if segment in self.optimizers:

@@ -42,7 +42,7 @@ class Work:
     """What a rank runs a script with.
 
     stages: by segment. read_samples: (segment, micro-batch) -> the model's inputs it reads, by position.
-    synchronise and update: what SYNC and UPDATE of a segment do.
+    synchronise and update: what SYNC and UPDATE of a segment do; settle: waits for what SYNC began.
     """
 
     stages: Mapping[int, SegmentStage]
@@ -53,6 +53,7 @@ class Work:
     """(segment, micro-batch, position) -> the samples of one of the model's inputs."""
     synchronise: Callable[[int], None]
     update: Callable[[int], None]
+    settle: Callable[[int], None]
 
 
 def stage_numbers(script: Script) -> tuple[list[int], int, int]:
@@ -117,6 +118,8 @@ class ScriptRuntime(_PipelineScheduleRuntime):
             self._wait(self.fwd_recv_ops, self.work.exchange.incoming[segment, step.number], 1)
         elif step.do in (Do.BACKWARD, Do.BACKWARD_INPUT):
             self._wait(self.bwd_recv_ops, self.work.exchange.outgoing[segment, step.number], 0)
+        elif step.do is Do.UPDATE:
+            self.work.settle(segment)
         began = self.recorder.now()
         if step.do is Do.FORWARD:
             self._forward(segment, step.number)
