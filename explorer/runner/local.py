@@ -121,7 +121,7 @@ def _watch(
 
 
 def _start(command: list[str], request: RunRequest, mark: str) -> subprocess.Popen[bytes]:
-    environ = {**os.environ, MARK: mark, "OMP_NUM_THREADS": str(request.threads)}
+    environ = {**os.environ, MARK: mark, "OMP_NUM_THREADS": str(request.threads), **_own_code()}
     if os.path.isdir(f"/sys/class/net/{LOOPBACK}"):  # ranks of one machine need no other interface
         environ.setdefault("GLOO_SOCKET_IFNAME", LOOPBACK)
     try:
@@ -135,6 +135,16 @@ def _start(command: list[str], request: RunRequest, mark: str) -> subprocess.Pop
         )
     except OSError as error:
         raise RunError(f"no process can be started: {(error.strerror or str(error)).lower()}") from None
+
+
+def _own_code() -> dict[str, str]:
+    """So that processes import this program, and not folders of the same name where they are started; modules of
+    a model are looked for there all the same (`construct`)."""
+    root = Path(__file__).parents[2]
+    if root.name in ("site-packages", "dist-packages"):  # found without a word, and after the standard library
+        return {"PYTHONSAFEPATH": "1"}
+    before = os.environ.get("PYTHONPATH")
+    return {"PYTHONSAFEPATH": "1", "PYTHONPATH": f"{root}{os.pathsep}{before}" if before else str(root)}
 
 
 def _follow(

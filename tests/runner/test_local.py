@@ -143,6 +143,16 @@ def test_a_bundle_runs_again_without_what_the_first_run_left(tmp_path: Path, mon
     assert not list(folder.glob("failure-*"))
 
 
+def test_folders_that_are_called_like_ours_do_no_harm_where_a_run_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("solvers", "explorer"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('not this one')")
+    monkeypatch.chdir(tmp_path)
+    assert run(tmp_path / "run", monkeypatch, "finish").status is RunStatus.DONE
+
+
 def test_more_ranks_than_the_owner_allows_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidProblem, match="needs 2 ranks; target local takes at most 1"):
         LocalTarget(max_ranks=1).run(two_rank_text(), RunRequest(), 2, tmp_path, lambda _: None, never)
