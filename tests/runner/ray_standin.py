@@ -45,7 +45,8 @@ def meet() -> list[str]:
     for _ in range(600):
         try:
             with socket.create_connection(place) as other:
-                other.sendall(f"{RANK} {os.environ['LOCAL_RANK']}/{os.environ['LOCAL_WORLD_SIZE']}".encode())
+                told = [os.environ[key] for key in ("LOCAL_RANK", "LOCAL_WORLD_SIZE", "CUDA_VISIBLE_DEVICES")]
+                other.sendall(f"{RANK} {'/'.join(told)}".encode())
                 return []
         except OSError:
             time.sleep(0.1)
