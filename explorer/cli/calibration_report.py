@@ -7,7 +7,7 @@ import statistics
 from explorer.cli.command import print_table
 from explorer.runner.profile import LinkTimes, Profile
 from explorer.view import text
-from solvers.errors import InvalidProblem
+from solvers.cluster import CPU_KIND
 from solvers.graph import OpGraph
 
 QUIET = 0.02
@@ -45,50 +45,48 @@ def print_profile(graph: OpGraph, profile: Profile) -> None:
 
 def _print_times(graph: OpGraph, profile: Profile) -> None:
     rows = [["samples", "forward", "backward", "operators", "over whole", "spread", "slow-down", "of roofline"]]
+    kind = _catalogued(profile)
     for at, whole in enumerate(profile.wholes):
-        operators_s = whole.operators_forward_s + whole.operators_backward_s
+        measured_s = [times.seconds[at] for times in profile.operators]
         # Weighted by time: an operator of a microsecond may vary as it likes.
-        spread = sum(times.spread[at] * times.seconds[at] for times in profile.operators)
-        spread /= sum(times.seconds[at] for times in profile.operators) or 1.0
-        ratio = _over_roofline(graph, profile, at)
+        spread = sum(times.spread[at] * times.seconds[at] for times in profile.operators) / (sum(measured_s) or 1.0)
+        estimated_s = 0.0 if kind is None else _estimated_s(graph, profile, kind, profile.samples[at])
         rows.append(
             [
                 text.count(whole.samples),
                 text.seconds(whole.forward_s),
                 text.seconds(whole.backward_s) if profile.training else text.NOTHING,
-                text.seconds(operators_s),
+                text.seconds(whole.operators_forward_s + whole.operators_backward_s),
                 f"{whole.residual:+.1%}",
                 text.percent(spread),
                 text.NOTHING if whole.slowdown is None else f"{whole.slowdown:.2f} x",
-                text.NOTHING if ratio is None else f"{ratio:.2f} x",
+                text.NOTHING if not estimated_s else f"{sum(measured_s) / estimated_s:.2f} x",
             ]
         )
     print_table(rows, right=frozenset(range(8)))
-    print(
-        "operators: their sum, and how far it is over the whole graph without marks; spread: of the median over the"
-        " lower\nquartile, which is what counts; slow-down: all ranks at once over one alone; of roofline: measured"
-        " over what\n`plan` estimates without a profile"
-    )
+    print("operators  their sum, and how far it is over the whole graph without marks")
+    print("spread     how far the median is over the lower quartile, which is what counts")
+    print("slow-down  all ranks at once over one alone")
+    if kind is not None:
+        what = "a server's 40 cores" if kind == CPU_KIND else kind
+        print(f"roofline   measured over what is estimated for {what} (`placement-explorer devices`)")
 
 
-def _over_roofline(graph: OpGraph, profile: Profile, at: int) -> float | None:
-    """Measured seconds over those estimated for a server CPU of one socket; for GPUs of the catalogue theirs."""
+def _catalogued(profile: Profile) -> str | None:
+    """The kind of the catalogue that is most like the hardware."""
     from explorer.costs.devices import DEVICES
+
+    if profile.backend != "nccl":
+        return CPU_KIND
+    return next((kind for kind in DEVICES if kind.split("-")[0] in profile.hardware[0].upper()), None)
+
+
+def _estimated_s(graph: OpGraph, profile: Profile, kind: str, samples: int) -> float:
     from explorer.costs.roofline import estimate
 
-    hardware = profile.hardware[0].upper()
-    kind = "cpu" if profile.backend != "nccl" else next((k for k in DEVICES if k.split("-")[0] in hardware), None)
-    if kind is None:
-        return None
-    try:
-        table = estimate(graph, [kind])
-    except InvalidProblem:
-        return None
-    seconds = table.at(kind, profile.samples[at])
+    seconds = estimate(graph, [kind]).at(kind, samples)
     index = graph.index_of()
-    estimated = sum(float(seconds[index[times.name]]) for times in profile.operators)
-    measured = sum(times.seconds[at] for times in profile.operators)
-    return measured / estimated if estimated > 0 else None
+    return sum(float(seconds[index[times.name]]) for times in profile.operators)
 
 
 def _misfit(link: LinkTimes) -> str:

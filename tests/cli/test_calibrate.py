@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from explorer.cli.calibration_report import print_profile
 from explorer.loading import load
+from explorer.runner.outcome import Outcome, RunStatus
 from explorer.runner.profile_json import load_profile, write_profile
+from explorer.runner.request import RunRequest
+from explorer.runner.targets import Targets
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.plan_json import read_plan
 from solvers.graph import Phase
 from tests.cli.command import Command
+from tests.instances import training_graph
 from tests.runner.profiles import profile_of
 
 
@@ -66,6 +71,54 @@ def test_what_cannot_be_measured_is_refused(
     monkeypatch.chdir(tmp_path)
     Path("graph.json").write_text("{}")
     assert said in command.refused("calibrate", *given)
+
+
+class Pretended:
+    """Ends with an outcome that is given, and leaves a log."""
+
+    name = "local"
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+
+    def run(self, plan_text: str, request: RunRequest, ranks: int, folder: Path, *_: object) -> Outcome:
+        file = read_plan(plan_text)
+        assert (len(file.plan.devices_used()), file.reference, request.samples) == (ranks, "rnnlm-small", (1, 2))
+        return self.outcome
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "said"),
+    [
+        (Outcome(RunStatus.CANCELLED, "cancelled after 1 s"), 6, "cancelled after 1 s (log: "),
+        (Outcome(RunStatus.TIME_LIMIT, "ended at its time limit"), 6, "time limit"),
+        (Outcome(RunStatus.FAILED, "rank 1 ran out of memory"), 5, "rank 1 ran out of memory"),
+        (Outcome(RunStatus.DONE), 5, "sent no profile"),
+        (Outcome(RunStatus.DONE, profile=profile_of(training_graph([(0, 1)], 2))), 5, "sent no profile"),
+    ],
+)
+def test_what_did_not_come_to_an_end_is_said_in_a_line_and_kept(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, status: int, said: str
+) -> None:
+    monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path))
+    monkeypatch.setattr(Targets, "get", lambda *_: Pretended(outcome))
+    ran = command("calibrate", "rnnlm-small", "--samples", "2,1", "-o", tmp_path / "profile.json")
+    assert (ran.status, ran.out) == (status, "")
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+    assert not (tmp_path / "profile.json").exists()
+    assert len(list(tmp_path.rglob("plan.json"))) == 1
+
+
+def test_a_profile_is_told_in_a_screenful(capsys: pytest.CaptureFixture[str]) -> None:
+    graph = training_graph([(0, 1), (1, 2)], 3)
+    print_profile(graph, profile_of(graph))
+    told = capsys.readouterr().out
+    assert "6 operators measured on 2 x Slide Rule (R) 3000, fp32, for training" in told
+    assert "1.20 x" in told  # 0.3 s together, 0.25 s alone
+    assert "link       0 - 1: 1 ms + 954 MiB/s" in told
+    assert "noise      1 % (quiet)" in told
+    assert "note       made by hand" in told
 
 
 def test_a_profile_of_another_model_is_refused(command: Command, tmp_path: Path) -> None:
