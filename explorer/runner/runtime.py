@@ -113,6 +113,13 @@ class ScriptRuntime(_PipelineScheduleRuntime):
     def _compute(self, action: _Action, _: Any) -> None:
         segment = self._segment_of[action.stage_index]
         step = Step(segment, COMPUTE[action.computation_type], action.microbatch_index or 0)
+        try:
+            self._take(segment, step)
+        except Exception as error:
+            error.step = str(step)  # type: ignore[attr-defined]  # for the report: where it failed
+            raise
+
+    def _take(self, segment: int, step: Step) -> None:
         asked = self.recorder.now()
         if step.do is Do.FORWARD:
             self._wait(self.fwd_recv_ops, self.work.exchange.incoming[segment, step.number], 1)
