@@ -44,6 +44,9 @@
     });
   }
 
+  /* A name as long as its box has room for beside a device's number, or shorter beside more. */
+  const fitting = (name, beside) => (beside.length > 3 && name.length > 12 ? name.slice(0, 10) + "…" : name);
+
   function overlay(message) {
     view.overlay = message;
     view.nodes = message.nodes;
@@ -60,7 +63,7 @@
           const extra = node.hasClass("selected") ? " selected" : "";
           node.classes(kind + " " + paint + extra);
           const beside = off ? off.labels[node.id()] : devices.length ? spread(devices) : "";
-          node.data("label", beside ? node.data("name") + " · " + beside : node.data("name"));
+          node.data("label", beside ? fitting(node.data("name"), beside) + " · " + beside : node.data("name"));
           if (devices.length > 1 && !off) node.style(stripes([...devices].sort((a, b) => a - b)));
           else if (node.scratch("striped")) node.removeStyle();
           node.scratch("striped", devices.length > 1 && !off);

@@ -21,6 +21,8 @@ from solvers.errors import InvalidProblem
 
 RUNS = -1
 """The turn of what all pages are told of the server's one run."""
+REDRAW_S = 0.5
+"""The progress of a run is drawn at most this often."""
 NO_CODE = (
     "only code can be run: a demo model, or package.module:callable named where this server was started; a file holds"
     " the graph alone"
@@ -55,6 +57,8 @@ class RunTalk(PairTalk):
         self.target = choices.targets[0] if choices.targets else ""
         self.complaint: tuple[str, tuple[str, ...]] | None = None
         self.before: Event | None = None
+        self.stage: tuple[float, str, bool] | None = None
+        self.told_at = 0.0
         self.unlisten = self.runs.listen(lambda event: self.deliver(RUNS, event))
 
     # -- from the browser -----------------------------------------------------------------------
@@ -203,6 +207,9 @@ class RunTalk(PairTalk):
         return True
 
     def _on_running(self, event: Event) -> None:
+        if event["kind"] == "running":
+            self._tell_progress()
+            return
         match event["kind"]:
             case "ran":
                 self._take(event["run"])
@@ -292,6 +299,18 @@ class RunTalk(PairTalk):
         if going is not None:
             message["elapsed_s"] = time.monotonic() - going.began
         self.send(message | {"colour": self.look.colour, "props": props})
+
+    def _tell_progress(self) -> None:
+        """How far the run is: the phase when it changes, the rest not more often than can be read."""
+        going = self.runs.going
+        stage = None if going is None else (going.began, going.phase, going.stopping)
+        now = time.monotonic()
+        if stage != self.stage:
+            self.stage, self.told_at = stage, now
+            self._tell_run()
+        elif now - self.told_at >= REDRAW_S and "run" in self.open and going is not None:
+            self.told_at = now
+            self.send({"type": "props", "props": {ids.RUN_BODY: {"children": self._run_body()}}})
 
     def _run_note(self) -> str:
         going = self.runs.going
