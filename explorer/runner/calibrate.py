@@ -287,7 +287,8 @@ def _updates(
     for name, kind in OPTIMIZERS.items():
         try:
             dist.barrier()
-            seconds = update_times(of_operator, partial(kind, lr=0.0), place.device, now=now)
+            stepper = partial(kind, lr=0.0)  # type: ignore[call-arg]
+            seconds = update_times(of_operator, stepper, place.device, now=now)
         except RuntimeError as error:
             notes.append(f"{name} was left out: {(str(error).splitlines() or [''])[0]}"[:300])
             continue

@@ -76,7 +76,7 @@ class CudaClock:
 
     def _next(self) -> torch.cuda.Event:
         if self._used == len(self._events):
-            self._events.append(torch.cuda.Event(enable_timing=True))
+            self._events.append(torch.cuda.Event(enable_timing=True))  # type: ignore[no-untyped-call]
         self._used += 1
         return self._events[self._used - 1]
 
@@ -92,7 +92,8 @@ def marked(module: fx.GraphModule, owner: Mapping[str, int], clock: Clock) -> fx
     owner: name of a node -> its operator; calls that are not in it belong to the operator before them.
     """
     graph = fx.Graph()
-    graph.graph_copy(module.graph, values := {})
+    values: dict[fx.Node, fx.Node] = {}
+    graph.graph_copy(module.graph, values)
     marks: dict[int, Callable[[], None]] = {}
     current: int | None = None
     for node in module.graph.nodes:
