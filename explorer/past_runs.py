@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from explorer.runner import history
-from explorer.runner.bundle import read_limited
+from explorer.runner.bundle import MARKER, read_limited
 from explorer.runner.outcome import RunStatus
 from explorer.view.run_events import PastRun, local_time
 from solvers.errors import InvalidProblem
@@ -20,7 +20,8 @@ _PLANNER = re.compile(rb'"planner":\s*"([A-Za-z0-9:=,._-]{1,80})"')
 
 def past_runs(model: str, most: int = MOST) -> list[PastRun]:
     """The newest ``most`` runs of a model, the newest first."""
-    found = [run for run in history.past_runs() if run.model == model and "-calibrate-" not in run.id][:most]
+    found = [run for run in history.past_runs() if run.model == model and "-calibrate-" not in run.id]
+    found.sort(key=lambda run: (run.created, _made_ns(run.folder)), reverse=True)
     return [
         PastRun(
             run.id,
@@ -32,8 +33,16 @@ def past_runs(model: str, most: int = MOST) -> list[PastRun]:
             run.status == RunStatus.DONE,
             run.status,
         )
-        for run in found
+        for run in found[:most]
     ]
+
+
+def _made_ns(folder: Path) -> int:
+    """When a bundle was made: two of one second differ by this."""
+    try:
+        return (folder / MARKER).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 @lru_cache(maxsize=512)

@@ -88,6 +88,11 @@ def test_a_run_tells_its_phases_and_what_was_measured_and_is_kept(text):
     assert past_runs("another") == []
 
 
+def test_the_newest_run_is_listed_first_even_within_a_second(text):
+    made = [ran(text)["bundle"] for _ in range(4)]
+    assert [kept.bundle for kept in past_runs("chain")] == made[::-1]
+
+
 def test_a_past_run_is_shown_as_it_was_told(text):
     run = ran(text, verify=True)
     again = told(show_run_job, ShowRunRequest(run["bundle"]))[-1]["run"]

@@ -56,15 +56,15 @@ class Page:
         self.js("return new Promise((done) => requestAnimationFrame(() => setTimeout(done, 150)))")
         return self
 
-    def until(self, test: Callable[[], T]) -> T:
+    def until(self, test: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
         """The first true value of ``test``."""
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + patience_s
         while time.monotonic() < end:
             found = test()
             if found:
                 return found
             time.sleep(0.03)
-        raise AssertionError(f"nothing came of it in {PATIENCE_S:.0f} s; the page says {self.text('status')!r}")
+        raise AssertionError(f"nothing came of it in {patience_s:.0f} s; the page says {self.text('status')!r}")
 
     def js(self, script: str, *arguments: Any) -> Any:
         return self.browser.execute_script(script, *arguments)

@@ -1,8 +1,12 @@
 """Serve the page with the real engine: ``python -m tests.browser.serve_real PORT [MODEL]``."""
 
+import os
 import sys
+import tempfile
 
 from explorer.web import serve
 
 if __name__ == "__main__":
-    serve(sys.argv[2] if len(sys.argv) > 2 else None, port=int(sys.argv[1]), open_browser=False)
+    with tempfile.TemporaryDirectory() as kept:
+        os.environ["PLACEMENT_EXPLORER_HOME"] = kept
+        serve(sys.argv[2] if len(sys.argv) > 2 else None, port=int(sys.argv[1]), open_browser=False)

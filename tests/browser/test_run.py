@@ -115,3 +115,21 @@ def test_the_panel_fits_its_place(fake):
             assert page.js("return document.documentElement.scrollWidth") <= width
     finally:
         page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.timeout(240)
+def test_a_plan_really_runs_on_two_processes(real):
+    page = real.open("model=gpt-small&devices=2&micro_batches=2&time_limit=0.5")
+    page.js("document.getElementById('run-open').click()")
+    page.until(lambda: page.text("run-body") and page.find("#run-start").is_enabled())
+    page.js("window.dash_clientside.set_props('run-steps', { value: 2 })")
+    page.click("#run-start")
+    ended = ("Operators", "The run failed", "Nothing was run")
+    page.until(lambda: any(words in page.text("run-body") for words in ended), 180)
+    told = page.text("run-body")
+    assert "median of 2 iterations" in told
+    assert "2 ranks on" in told
+    assert page.js(LANES)[:2] == ["measured", "predicted"]
+    assert "errors of operators and links" in told
+    assert page.js(HISTORY)[0] != "running"
+    assert page.state in ("optimal", "feasible")
