@@ -99,7 +99,8 @@ def clock_offsets(ranks: int, rank: int, device: torch.device) -> float:
 
 
 def start_together(rank: int, offset: float, device: torch.device, ahead_s: float = 2e-3) -> float:
-    """Waits until all ranks begin an iteration; returns that moment by this rank's clock."""
+    """Waits until all ranks begin an iteration; returns that moment by this rank's clock: the same for a rank that
+    was held up and begins later, or its times would be of another clock."""
     dist.barrier()
     moment = torch.zeros(1, dtype=torch.float64, device=device)
     if rank == 0:
@@ -108,4 +109,4 @@ def start_together(rank: int, offset: float, device: torch.device, ahead_s: floa
     start = moment.item() - offset
     while time.perf_counter() < start:
         pass
-    return time.perf_counter()
+    return start
