@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from explorer.runner.cuts import check_cuts
 from explorer.runner.exchange import Exchange
 from explorer.runner.lowering import make_script
 from explorer.runner.program import Program, trace_for_run
@@ -210,6 +211,7 @@ def make_machine(file: PlanFile, request: RunRequest, rank: int, ranks: int, dev
     tell("tracing")
     program = trace(file, request)
     script = make_script(problem, plan, program.gradients)
+    check_cuts(program, script)
     tell("building")
     mine = {s: at for s, at in enumerate(script.segments) if script.devices[rank] in at.devices}
     names = program.parameters_of([o for at in mine.values() for o in at.operators])
