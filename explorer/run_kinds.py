@@ -84,7 +84,11 @@ def run_job(
     text = unpacked_text(request.text)
     file = read_plan(text)
     asked = replace(
-        targets.defaults(request.target), steps=request.steps, verify=request.verify, allow_model=request.allow_model
+        targets.defaults(request.target),
+        steps=request.steps,
+        verify=request.verify,
+        allow_model=request.allow_model,
+        operators=True,
     )
     ranks, refused, _ = checked(file, targets.setup(request.target).max_ranks)
     if refused:

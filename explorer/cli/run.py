@@ -59,6 +59,7 @@ def add(commands: Commands) -> None:
     what.add_argument(
         "--verify", action="store_true", help="compare losses, gradients and parameters with the whole model"
     )
+    what.add_argument("--operators", action="store_true", help="afterwards time every operator in place, one by one")
     what.add_argument(
         "--replan",
         nargs="?",
@@ -167,6 +168,7 @@ def _request(args: argparse.Namespace, targets: Targets) -> RunRequest:
         threads=usual.threads if args.threads is None else args.threads,
         pin=usual.pin and not args.no_pin,
         verify=args.verify,
+        operators=args.operators,
         allow_model=args.allow_model,
         time_limit_s=usual.time_limit_s if args.time_limit is None else args.time_limit,
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import platform
 import socket
+from collections import defaultdict
 from dataclasses import asdict
 from datetime import UTC, datetime
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -27,6 +29,7 @@ def gather(
     agreement: Agreement | None,
     noise: list[float],
     pinned: bool,
+    operators_s: dict[str, float],
     notes: tuple[str, ...] = (),
 ) -> Outcome | None:
     """The outcome on rank 0, None elsewhere. Every rank calls it."""
@@ -37,6 +40,7 @@ def gather(
         "device": device_name(machine.device),
         "noise": max(noise, default=0.0),
         "pinned": pinned,
+        "operators": operators_s,
     }
     found: list[Any] | None = [None] * machine.ranks if machine.rank == 0 else None
     dist.gather_object(mine, found)
@@ -64,8 +68,18 @@ def gather(
         losses=tuple(losses) if machine.has_loss else (),
         noise=max(each["noise"] for each in found),
         agreement=agreement,
+        operators_s=_operators(found),
         notes=(*machine.notes, *notes),
     )
+
+
+def _operators(found: list[Any]) -> dict[str, float]:
+    """The mean over ranks that hold an operator."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for each in found:
+        for name, seconds in each["operators"].items():
+            times[name].append(seconds)
+    return {name: fmean(seconds) for name, seconds in times.items()}
 
 
 def _actions(found: list[Any]) -> tuple[MeasuredAction, ...]:

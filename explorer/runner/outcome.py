@@ -107,7 +107,7 @@ class Outcome:
     noise: float | None = None
     agreement: Agreement | None = None
     operators_s: Mapping[str, float] = field(default_factory=dict)
-    """Operator name -> measured seconds per micro-batch share, where the request asked to profile."""
+    """Operator name -> measured seconds per micro-batch share, where the request asked for it."""
     notes: tuple[str, ...] = ()
     profile: Profile | None = None
     """What a calibration measured."""

@@ -27,6 +27,7 @@ from explorer.runner.peak_memory import PeakMemory
 from explorer.runner.reference import verify
 from explorer.runner.request import Backend, RunRequest, read_request
 from explorer.runner.result_json import write_outcome
+from explorer.runner.segment_times import operator_seconds
 from explorer.runner.telling import tell
 from solvers.errors import PlacementError, RunError
 from solvers.formats.json_text import parse_json
@@ -78,6 +79,7 @@ def run(bundle: Path, rank: int) -> None:
         peak = PeakMemory(device)
         machine = make_machine(file, request, rank, ranks, device)
         measured = measure(machine, request, peak)
+        times = operator_seconds(machine, file.problem.graph) if request.operators else {}
         # Afterwards: the whole model on rank 0 must not count as memory of the plan.
         agreement = (
             verify(make_machine(file, request, rank, ranks, device), file.reference, file.problem, request)
@@ -85,7 +87,7 @@ def run(bundle: Path, rank: int) -> None:
             else None
         )
         noise.append(probe())
-        outcome = gather(machine, request, measured, agreement, noise, pinned)
+        outcome = gather(machine, request, measured, agreement, noise, pinned, times)
         if outcome is not None:
             write_outcome(bundle / "result.json", outcome)
         dist.barrier()

@@ -30,7 +30,7 @@ class RunRequest:
     run in another floating dtype than the plan's (None: the plan's). threads: of each rank on a CPU; pin:
     whether each rank keeps to its own cores. verify: compare loss, gradients and parameters with the whole
     model in one process, dropout off. allow_model: whether a reference "package.module:callable" may run.
-    time_limit_s: the whole run is ended after it. profile: also measure operators one by one.
+    time_limit_s: the whole run is ended after it. operators: also measure operators one by one.
     samples and budget_s are for calibrations: at which numbers of samples operators are measured (none:
     powers of two), and for about how many seconds.
     """
@@ -46,7 +46,7 @@ class RunRequest:
     pin: bool = True
     verify: bool = False
     allow_model: bool = False
-    profile: bool = False
+    operators: bool = False
     time_limit_s: float = 600.0
     samples: tuple[int, ...] = ()
     budget_s: float = 15.0
@@ -71,7 +71,7 @@ class RunRequest:
             raise InvalidProblem(f"samples: expected at most {MAX_COUNTS} whole numbers, found {str(counts)[:80]}")
         if counts != sorted(set(counts)) or any(not 1 <= n <= MAX_STEPS for n in counts):
             raise InvalidProblem(f"samples: expected numbers that ascend from 1 to {MAX_STEPS:,}, found {counts}")
-        for what in ("pin", "verify", "allow_model", "profile"):
+        for what in ("pin", "verify", "allow_model", "operators"):
             if not isinstance(getattr(self, what), bool):
                 raise InvalidProblem(f"{what}: expected true or false, found {getattr(self, what)!r}")
 

@@ -56,6 +56,9 @@ class SegmentStage(_Stage):
         self.kept: dict[int, tuple[tuple[Tensor, ...], tuple[Tensor, ...]]] = {}
         self.late: dict[int, Any] = {}
         self.losses: dict[int, float | Tensor] = {}
+        self.remembers = False
+        self.remembered: tuple[Tensor, ...] = ()
+        """The inputs of the last forward, where it remembers."""
 
     def forward(self, micro_batch: int, values: Sequence[Tensor], training: bool) -> tuple[Tensor, ...]:
         """Runs the segment; values are its inputs in order. Returns its outputs in order."""
@@ -63,6 +66,8 @@ class SegmentStage(_Stage):
             value.detach().requires_grad_(wanted and training)
             for value, wanted in zip(values, self.differentiated, strict=True)
         )
+        if self.remembers:
+            self.remembered = tuple(i.detach().requires_grad_(i.requires_grad) for i in inputs)
         with torch.set_grad_enabled(training):
             if self.recompute and training:
                 outputs = checkpoint(self.program.module, *inputs, use_reentrant=False)
