@@ -45,7 +45,7 @@
   }
 
   /* A name as long as its box has room for beside a device's number, or shorter beside more. */
-  const fitting = (name, beside) => (beside.length > 3 && name.length > 12 ? name.slice(0, 10) + "…" : name);
+  const fitting = (name, beside) => (beside.length > 3 && name.length > 10 ? name.slice(0, 9) + "…" : name);
 
   function overlay(message) {
     view.overlay = message;

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from itertools import count
 
 from solvers.errors import InvalidProblem
-from solvers.formats.plan_json import write_plan
+from solvers.formats.plan_json import PlanFile, write_plan
 from solvers.result import Result
 
 KEPT = 256
@@ -30,13 +30,18 @@ def hold(result: Result, reference: str) -> str:
     return name
 
 
-def text_of(name: str) -> bytes:
-    """The packed plan.json of a plan that is held. Raises InvalidProblem if it no longer is."""
+def file_of(name: str) -> PlanFile:
+    """A plan that is held, as its file would be read. Raises InvalidProblem if it no longer is."""
     found = _held.get(name)
     if found is None or found[0].plan is None:
         raise InvalidProblem("this plan is no longer held by the solver: solve again, then run it")
     result, reference = found
-    return packed_text(write_plan(result.problem, found[0].plan, result, reference))
+    return PlanFile(result.problem, found[0].plan, result, reference)
+
+
+def text_of(file: PlanFile) -> bytes:
+    """The packed plan.json."""
+    return packed_text(write_plan(file.problem, file.plan, file.result, file.reference))
 
 
 def packed_text(text: str) -> bytes:

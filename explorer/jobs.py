@@ -31,6 +31,9 @@ HEED_S = 2.0
 ORDERLY_S = 20.0
 """How long a worker that has processes of its own may take to end them."""
 
+BRIEF = frozenset({"prepare", "show-run"})
+"""Kinds of job that end by themselves soon: nothing is killed for them."""
+
 
 @dataclass(frozen=True, slots=True)
 class SolveRequest:
@@ -107,6 +110,8 @@ class Jobs:
             job.cancelled = True
             with suppress(OSError):  # a worker that is gone: its reader sees to the job
                 job.sent_to.send(("cancel", identifier))
+            if job.kind in BRIEF:
+                return
             killer = threading.Timer(self._heed_s, self._kill_if_running, (identifier, self._process))
             killer.daemon = True
             killer.start()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from explorer.held_plans import packed_text, text_of, unpacked_text
+from explorer.held_plans import file_of, packed_text, text_of, unpacked_text
 from explorer.run_requests import PrepareRequest, RunPlanRequest, ShowRunRequest
 from explorer.runner.bundle import (
     About,
@@ -68,10 +68,15 @@ def prepare_job(
     request: PrepareRequest, emit: Emit, should_stop: Callable[[], bool], targets: Targets | None = None
 ) -> None:
     """Fetch a plan's file, and check it as a launch would."""
-    packed = request.text if request.text is not None else text_of(request.held)
-    file = read_plan(unpacked_text(packed))
     targets = targets or load_targets()
-    ranks, refused, warnings = checked(file, targets.setup(request.target).max_ranks)
+    most = targets.setup(request.target).max_ranks
+    file = file_of(request.held) if request.text is None else read_plan(unpacked_text(request.text))
+    if should_stop():
+        return
+    ranks, refused, warnings = checked(file, most)
+    if should_stop():
+        return
+    packed = request.text if request.text is not None else text_of(file)
     emit(run_events.prepared(request.held, request.target, file.reference, packed, ranks, refused, warnings))
 
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from explorer import worker
-from explorer.held_plans import KEPT, hold, text_of, unpacked_text
+from explorer.held_plans import KEPT, file_of, hold, text_of, unpacked_text
 from explorer.past_runs import past_runs
 from explorer.replan_kind import replan_job
 from explorer.run_kinds import cleaner, prepare_job, run_job, show_run_job
@@ -45,7 +45,7 @@ def told(job, request, should_stop=lambda: False):
 
 @pytest.fixture
 def text():
-    return text_of(hold(result(), "chain"))
+    return text_of(file_of(hold(result(), "chain")))
 
 
 def ran(text, target="fake", **asked):
@@ -55,8 +55,7 @@ def ran(text, target="fake", **asked):
 
 
 def test_a_plan_that_is_held_is_given_out_whole():
-    held = hold(result(), "chain")
-    file = read_plan(unpacked_text(text_of(held)))
+    file = read_plan(unpacked_text(text_of(file_of(hold(result(), "chain")))))
     assert (file.plan, file.reference, file.result.planner) == (result().plan, "chain", "linear-dp")
 
 
@@ -65,7 +64,7 @@ def test_the_oldest_plans_are_let_go():
     for _ in range(KEPT):
         hold(result(), "chain")
     with pytest.raises(InvalidProblem, match="solve again"):
-        text_of(first)
+        file_of(first)
 
 
 def test_a_plan_is_looked_at_before_it_runs():

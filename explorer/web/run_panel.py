@@ -89,7 +89,7 @@ def report(run: Mapping[str, Any], is_drawn: bool) -> list[Component]:
         return [*ended, again(run["folder"], run["command"])]
     told = measured_panel.panel(run["report"], run["devices"])
     sure = [part for part in (told["agreement"], told["noise"]) if part is not None]
-    plain = [part for part in (told["where"], *told["notes"], *run["notes"]) if part]
+    plain = [part[:1].upper() + part[1:] for part in (told["where"], *told["notes"], *run["notes"]) if part]
     return [
         *([] if is_drawn else [_elsewhere(run)]),
         _headline(told),
