@@ -91,7 +91,11 @@ class Machine:
     def synchronise(self, segment: int) -> None:
         """Begin to add up the replicas' gradients of the parameters that a segment updates."""
         make_dense(self.owned[segment])  # the replicas looked up different rows
-        gradients = [p.grad for p in self.owned[segment] if p.grad is not None]
+        gradients = []
+        for parameter in self.owned[segment]:
+            if parameter.grad is None:  # of a tensor that all replicas send, its gradient may go to one of them
+                parameter.grad = torch.zeros_like(parameter)
+            gradients.append(parameter.grad)
         if gradients:
             self._syncing[segment] = _Sum(gradients, self.groups[self.script.segments[segment].devices])
 

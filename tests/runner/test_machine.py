@@ -1,0 +1,28 @@
+"""What one rank does between its segments."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from explorer.runner import machine as machines
+from explorer.runner.machine import Machine
+
+
+def test_replicas_add_up_alike_where_one_got_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a tensor that does not depend on the samples every replica sends a copy, and one gets the gradient back."""
+    summed: list[list[Tensor]] = []
+    monkeypatch.setattr(machines, "_Sum", lambda gradients, group: summed.append(gradients))
+    with_gradient, without = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
+    with_gradient.grad = torch.ones(2)
+    rank: Any = SimpleNamespace(
+        owned={0: (with_gradient, without)}, groups={(0, 1): None}, _syncing={},
+        script=SimpleNamespace(segments=[SimpleNamespace(devices=(0, 1))]),
+    )  # fmt: skip
+    Machine.synchronise(cast(Machine, rank), 0)
+    assert [gradient.tolist() for gradient in summed[0]] == [[1.0, 1.0], [0.0, 0.0, 0.0]]
+    assert cast(Tensor, without.grad).tolist() == [0.0, 0.0, 0.0]
