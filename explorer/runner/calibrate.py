@@ -44,7 +44,7 @@ from solvers.errors import RunError
 from solvers.formats.json_text import parse_json
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.plan_json import PlanFile, read_plan
-from solvers.graph import OpGraph, Phase
+from solvers.graph import Phase
 
 SAMPLES = (1, 2, 4, 8, 16)
 """Numbers of samples, unless others are asked for."""
@@ -86,9 +86,13 @@ class Place:
 class Counted:
     """What was measured at one number of samples, means over ranks."""
 
-    samples: int
+    subject: Subject
     measured: Measured
     alone_s: float | None
+
+    @property
+    def samples(self) -> int:
+        return self.subject.samples
 
 
 def run(bundle: Path, rank: int) -> None:
@@ -137,7 +141,7 @@ def calibrate(file: PlanFile, request: RunRequest, place: Place) -> Outcome:
     counted = _measure_counts(file, request, place, program, held, counts, notes)
     tell("measuring updates")
     now, clock = timer_of(place.device, request.threads)
-    updates = _updates(graph, program, held, place, notes, now) if graph.trains else {}
+    updates = _updates(counted[0].subject, program, held, place, notes, now) if graph.trains else {}
     overhead_s = place.mean([step_overhead(place.device, now)])[0]
     hosts = tuple(str(each["host"]) for each in here)
     links = measure_links(place.rank, hosts, place.device, on_pair=lambda done, of: tell("measuring links", done, of))
@@ -259,7 +263,7 @@ def _measure_count(subject: Subject, place: Place, slot_s: float, now: Callable[
     measured = Measured(
         means[:count], means[count : 2 * count], forward_s, backward_s, mine.repetitions, unclaimed_s, apart
     )
-    return Counted(subject.samples, measured, alone_s)
+    return Counted(subject, measured, alone_s)
 
 
 def _alone(subject: Subject, budget_s: float, now: Callable[[], float]) -> float:
@@ -272,7 +276,7 @@ def _alone(subject: Subject, budget_s: float, now: Callable[[], float]) -> float
 
 
 def _updates(
-    graph: OpGraph, program: Program, held: Held, place: Place, notes: list[str], now: Callable[[], float]
+    subject: Subject, program: Program, held: Held, place: Place, notes: list[str], now: Callable[[], float]
 ) -> dict[str, dict[str, float]]:
     of_operator = {
         operator.name: [
@@ -280,7 +284,7 @@ def _updates(
             for name in program.owned_by((operator.forward_of,))
             if held.parameters[name].requires_grad
         ]
-        for operator in graph.operators
+        for operator in subject.graph.operators
         if operator.phase is Phase.UPDATE and operator.forward_of is not None
     }
     found: dict[str, dict[str, float]] = {}
@@ -288,7 +292,7 @@ def _updates(
         try:
             dist.barrier()
             stepper = partial(kind, lr=0.0)  # type: ignore[call-arg]
-            seconds = update_times(of_operator, stepper, place.device, now=now)
+            seconds = update_times(of_operator, stepper, place.device, now=now, between=lambda: whole(subject))
         except RuntimeError as error:
             notes.append(f"{name} was left out: {(str(error).splitlines() or [''])[0]}"[:300])
             continue

@@ -334,23 +334,29 @@ def update_times(
     device: torch.device,
     repeats: int = 5,
     now: Callable[[], float] = time.perf_counter,
+    between: Callable[[], object] = lambda: None,
 ) -> dict[str, float]:
     """Seconds of one optimizer step by the operator whose parameters it is for: a step for all of them, in
-    parts that are to one another as steps for each alone (once for all that have the same shapes)."""
+    parts that are to one another as steps for each alone (once for all that have the same shapes).
+
+    between: run before every step for all: a step comes after a forward and a backward, which leave other
+    things in the caches than the optimizer's states.
+    """
     wait = _waiter(device)
 
-    def step(held: Sequence[nn.Parameter]) -> float:
+    def step(held: Sequence[nn.Parameter], before_each: Callable[[], object] = lambda: None) -> float:
         for parameter in held:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        stepper, best = optimizer(list(held)), float("inf")
+        stepper, taken = optimizer(list(held)), []
         for _ in range(repeats + 1):  # the first one makes the states
+            before_each()
             wait()
             before = now()
             stepper.step()
             wait()
-            best = min(best, now() - before)
-        return best
+            taken.append(now() - before)
+        return calm(taken[1:])
 
     every = list({id(p): p for held in parameters.values() for p in held}.values())
     if not every:
@@ -364,4 +370,4 @@ def update_times(
             taken = step(held) if held else 0.0
             known[key] = max(0.05 * taken, taken - least)
         alone.append(known[key])
-    return dict(zip(parameters, divide(step(every), alone, [1.0] * len(alone)), strict=True))
+    return dict(zip(parameters, divide(step(every, between), alone, [1.0] * len(alone)), strict=True))

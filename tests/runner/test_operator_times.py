@@ -184,3 +184,10 @@ def test_noise_is_the_variation_of_the_faster_half() -> None:
 
 def test_calling_a_segment_takes_some_time_beside_its_operators() -> None:
     assert 0.0 <= step_overhead(CPU) < 1.0
+
+
+def test_an_update_is_timed_after_what_comes_before_it_in_a_step() -> None:
+    passes: list[int] = []
+    parameter = nn.Parameter(torch.zeros(10))
+    update_times({"a/update": [parameter]}, torch.optim.SGD, CPU, repeats=3, between=lambda: passes.append(1))
+    assert len(passes) == 4  # the first step, which makes the states, is not counted but comes after a pass, too
