@@ -19,10 +19,15 @@ import torch
 import torch.distributed as dist
 
 from explorer.runner import machine as machines
+from explorer.runner.gather import gather
 from explorer.runner.machine import make_machine
+from explorer.runner.measure import measure
+from explorer.runner.peak_memory import PeakMemory
 from explorer.runner.program import Program
 from explorer.runner.reference import verify
 from explorer.runner.request import RunRequest, read_request
+from explorer.runner.result_json import outcome_text
+from explorer.runner.segment_times import operator_seconds
 from explorer.tracing.captured import Value
 from solvers.formats.plan_json import PlanFile, read_plan
 
@@ -52,6 +57,12 @@ def run(plan: Path, given: dict[str, Any], rank: int, ranks: int, spoil: bool) -
     dist.all_gather_object(held, sum(p.numel() * p.element_size() for p in machine.held.parameters.values()))
     sizes = {name: value.nbytes for name, value in whole_sizes(machine).items()}
     found = {"segments": len(machine.script.segments), "bytes": held, "whole_bytes": sum(sizes.values())}
+    if request.operators:
+        measured = measure(machine, request, PeakMemory(DEVICE))
+        times = operator_seconds(machine, file.problem.graph)
+        outcome = gather(machine, request, measured, None, [], False, times)
+        found["outcome"] = outcome_text(outcome) if outcome is not None else ""
+        machine = make_machine(file, request, rank, ranks, DEVICE)
     return found | asdict(verify(machine, file.reference, file.problem, request))
 
 

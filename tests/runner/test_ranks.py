@@ -16,7 +16,10 @@ from typing import Any
 
 import pytest
 
+from explorer.measured import compare_run
+from explorer.runner.result_json import read_outcome
 from solvers.errors import InvalidPlan
+from solvers.graph import Phase
 from solvers.plan import Plan
 from solvers.problem import Contiguity, Objective, Pipeline, Problem
 from tests.runner.plans import placed, problem_of, solved, text
@@ -35,6 +38,7 @@ class Case:
     dtype: str = "float64"
     optimizer: str = "sgd"
     spoil: bool = False
+    measured: bool = False
 
 
 def chain(model: str, devices: int, **settings: Any) -> Callable[[], tuple[Problem, Plan]]:
@@ -138,7 +142,7 @@ CASES = {
     "zero bubble, batch statistics": Case(chain("resnet50-small", 2, pipeline=Pipeline.ZERO_BUBBLE), "resnet50-small"),
     "recomputing": Case(recomputing, "gpt-small"),
     "batch statistics": Case(chain("resnet50-small", 2), "resnet50-small"),
-    "branches on 2": Case(branches("multimodal-small", 2), "multimodal-small"),
+    "branches on 2": Case(branches("multimodal-small", 2), "multimodal-small", measured=True),
     "branches on 4": Case(branches("multimodal-small", 4), "multimodal-small"),
     "branches on 3, float32": Case(branches("multimodal-small", 3), "multimodal-small", "float32"),
     "sparse gradients on 3": Case(branches("dlrm-small", 3), "dlrm-small", optimizer="adam"),
@@ -146,7 +150,7 @@ CASES = {
     "scattered on 3": Case(scattered("gpt-small", 3), "gpt-small"),
     "scattered on 4, float32": Case(scattered("gpt-small", 4), "gpt-small", "float32"),
     "by operator on 2": Case(by_operator("rnnlm-small", 2, "m-etf"), "rnnlm-small"),
-    "by operator on 3": Case(by_operator("gpt-small", 3, "heft"), "gpt-small"),
+    "by operator on 3": Case(by_operator("gpt-small", 3, "heft"), "gpt-small", measured=True),
     "by operator on 4, float32": Case(by_operator("transformer-small", 4, "m-sct"), "transformer-small", "float32"),
     "replicas on 2": Case(replicated("gpt-small", 2, "data-parallel"), "gpt-small"),
     "replicas on 4": Case(replicated("gpt-small", 4, "pipedream"), "gpt-small"),
@@ -166,8 +170,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         problem, plan = case.make()
         (folder / f"{number}.json").write_text(text(problem, plan, case.model))
         request = {
-            "verify": True, "dtype": case.dtype, "optimizer": case.optimizer, "learning_rate": 0.05, "steps": 1,
-            "allow_model": ":" in case.model,
+            "verify": True, "dtype": case.dtype, "optimizer": case.optimizer, "learning_rate": 0.05,
+            "allow_model": ":" in case.model, "operators": case.measured, "steps": 3, "warmup": 0,
         }  # fmt: skip
         cases.append([name, len(plan.devices_used()), f"{number}.json", request, case.spoil])
     (folder / "cases.json").write_text(json.dumps(cases))
@@ -211,3 +215,41 @@ def test_no_parameter_is_held_twice(name: str, results: dict[str, Any]) -> None:
     held, whole = results[name]["bytes"], results[name]["whole_bytes"]
     assert sum(held) == whole
     assert max(held) < whole
+
+
+MEASURED = [name for name, case in CASES.items() if case.measured]
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_actions_of_a_rank_follow_one_another(name: str, results: dict[str, Any]) -> None:
+    outcome = read_outcome(results[name]["outcome"])
+    assert len(outcome.iterations_s) == 3
+    for rank in range(len(outcome.rank_devices)):
+        for iteration, length in enumerate(outcome.iterations_s):
+            mine = [a for a in outcome.actions if (a.rank, a.iteration) == (rank, iteration)]
+            assert mine
+            end = 0.0
+            for action in mine:
+                assert end <= action.start_s - action.wait_s + 1e-9
+                assert action.start_s <= action.end_s
+                end = action.end_s
+            assert end <= length
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_messages_arrive_after_they_were_sent(name: str, results: dict[str, Any]) -> None:
+    outcome = read_outcome(results[name]["outcome"])
+    assert outcome.messages
+    assert all(message.sent_s <= message.arrived_s for message in outcome.messages)
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_every_operator_is_timed_and_the_three_errors_add_up(name: str, results: dict[str, Any]) -> None:
+    problem, plan = CASES[name].make()
+    outcome = read_outcome(results[name]["outcome"])
+    timed = {o.name for o in problem.graph.operators if o.phase is not Phase.UPDATE}
+    assert outcome.operators_s.keys() == timed
+    assert sum(outcome.operators_s.values()) > 0
+    compared = compare_run(problem, plan, outcome)
+    parts = compared.operators_error_s + compared.links_error_s + compared.schedule_error_s
+    assert parts == pytest.approx(compared.measured_s - compared.predicted_s)
