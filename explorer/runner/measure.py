@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from explorer.runner.machine import Machine
-from explorer.runner.peak_memory import PeakMemory
+from explorer.runner.peak_memory import peak_of_an_iteration
 from explorer.runner.recording import clock_offsets, start_together
 from explorer.runner.request import RunRequest
 from explorer.runner.telling import tell
@@ -28,8 +28,9 @@ class Measured:
     offset_s: float = 0.0
 
 
-def measure(machine: Machine, request: RunRequest, peak: PeakMemory) -> Measured:
-    """Runs warm-up and measured iterations. Every rank calls it."""
+def measure(machine: Machine, request: RunRequest, floor_bytes: float = 0.0) -> Measured:
+    """Runs warm-up and measured iterations, and one that only counts bytes. Every rank calls it. floor_bytes: see
+    `peak_of_an_iteration`."""
     measured = Measured()
     measured.offset_s = clock_offsets(machine.ranks, machine.rank, machine.device)
     for count in range(request.warmup):
@@ -45,7 +46,8 @@ def measure(machine: Machine, request: RunRequest, peak: PeakMemory) -> Measured
         measured.records.append(machine.recorder.iteration(start))
         measured.losses.append(machine.loss())
     tell("measuring", request.steps, request.steps)
-    measured.peak_bytes = peak.peak()
+    tell("measuring memory")
+    measured.peak_bytes = peak_of_an_iteration(machine, floor_bytes)
     return measured
 
 

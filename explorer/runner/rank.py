@@ -23,7 +23,7 @@ from explorer.runner.gather import gather
 from explorer.runner.machine import make_machine
 from explorer.runner.measure import measure
 from explorer.runner.noise import probe
-from explorer.runner.peak_memory import PeakMemory
+from explorer.runner.peak_memory import allocated_bytes
 from explorer.runner.reference import verify
 from explorer.runner.request import Backend, RunRequest, read_request
 from explorer.runner.result_json import write_outcome
@@ -76,9 +76,9 @@ def run(bundle: Path, rank: int) -> None:
     try:
         with torch.random.fork_rng(devices=[]):
             noise = [probe()]
-        peak = PeakMemory(device)
+        floor_bytes = allocated_bytes(device)
         machine = make_machine(file, request, rank, ranks, device)
-        measured = measure(machine, request, peak)
+        measured = measure(machine, request, floor_bytes)
         times = operator_seconds(machine, file.problem.graph) if request.operators else {}
         # Afterwards: the whole model on rank 0 must not count as memory of the plan.
         agreement = (

@@ -22,7 +22,6 @@ from explorer.runner import machine as machines
 from explorer.runner.gather import gather
 from explorer.runner.machine import make_machine
 from explorer.runner.measure import measure
-from explorer.runner.peak_memory import PeakMemory
 from explorer.runner.program import Program
 from explorer.runner.reference import verify
 from explorer.runner.request import RunRequest, read_request
@@ -58,7 +57,7 @@ def run(plan: Path, given: dict[str, Any], rank: int, ranks: int, spoil: bool) -
     sizes = {name: value.nbytes for name, value in whole_sizes(machine).items()}
     found = {"segments": len(machine.script.segments), "bytes": held, "whole_bytes": sum(sizes.values())}
     if request.operators:
-        measured = measure(machine, request, PeakMemory(DEVICE))
+        measured = measure(machine, request)
         times = operator_seconds(machine, file.problem.graph)
         outcome = gather(machine, request, measured, None, [], False, times)
         found["outcome"] = outcome_text(outcome) if outcome is not None else ""
