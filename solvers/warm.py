@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 
 import numpy as np
@@ -31,29 +35,63 @@ from solvers.stage_actions import stage_actions
 
 def warm() -> None:
     """Solve problems of three operators, of which no bound tells the answer. Fast once they are in numba's cache."""
-    for objective in (Objective.ITERATION, Objective.MAX_LOAD):
-        solve(_tiny(objective))
+    for family in FAMILIES:
+        family()
+
+
+def fill_cache(on_done: Callable[[int, int], None], processes: int | None = None) -> None:
+    """Leave all that `warm` needs in numba's cache on disk, compiled in several processes at once.
+
+    on_done: told how many of how many families are there. processes: by default one a core; each takes
+    about 0.5 GB.
+    """
+    count = min(len(FAMILIES), processes or os.cpu_count() or 1)
+    with ProcessPoolExecutor(count, multiprocessing.get_context("spawn")) as pool:
+        for done, future in enumerate(as_completed([pool.submit(family) for family in FAMILIES]), 1):
+            future.result()
+            on_done(done, len(FAMILIES))
+
+
+def pipelines() -> None:
+    """The kernels of pipelines, which simulate what a draft costs."""
+    for planner in ("auto", "graph-pipeline", "pipedream-iter", "piper"):
+        solve(_tiny(Objective.ITERATION), planner)
+    _estimate()
+    _map()
+    _order()
+
+
+def passes() -> None:
+    """The kernels of one pass, operator by operator."""
+    operators = replace(_tiny(Objective.MAKESPAN), contiguity=Contiguity.NONE)
+    for planner in ("m-etf", "heft", "layer-split"):
+        solve(operators, planner)
+    _bound()
+    _pass()
+
+
+def max_loads() -> None:
+    """The kernels of sets of operators on devices."""
     chain = _tiny(Objective.MAX_LOAD)
+    solve(chain)
     for planner in (DownsetDP(), LocalSearch(restarts=1), Annealing(steps=10, patience=1)):
         solve(chain, planner)
     solve(replace(chain, transfers=Transfers.DUPLEX), DownsetDP())
     solve(replace(chain, contiguity=Contiguity.NONE), NonContiguous(prove=False))
-    latency = replace(_tiny(Objective.MAKESPAN), execution=Execution.CALL, transfers=Transfers.BLOCKING)
-    operators = replace(_tiny(Objective.MAKESPAN), contiguity=Contiguity.NONE)
-    for name in ("m-etf", "heft", "layer-split"):
-        solve(operators, name)
-    for name in ("latency-dp", "latency-search"):
-        solve(latency, name)
-    solve(replace(latency, subgraphs_per_device=1), "latency-search")
-    optimise(profile_of(chain, 1), 2, 1e9)
-    for name in ("graph-pipeline", "pipedream-iter", "piper"):
-        solve(_tiny(Objective.ITERATION), name)
-    _bound()
     _price()
-    _pass()
-    _estimate()
-    _map()
-    _order()
+
+
+def latencies() -> None:
+    """The kernels of one sample through subgraphs, and those of PipeDream's optimiser."""
+    latency = replace(_tiny(Objective.MAKESPAN), execution=Execution.CALL, transfers=Transfers.BLOCKING)
+    for planner in ("latency-dp", "latency-search"):
+        solve(latency, planner)
+    solve(replace(latency, subgraphs_per_device=1), "latency-search")
+    optimise(profile_of(_tiny(Objective.MAX_LOAD), 1), 2, 1e9)
+
+
+FAMILIES = (pipelines, passes, max_loads, latencies)
+"""Hardly any kernel belongs to two, so that none is compiled twice; the longest first."""
 
 
 def _bound() -> None:
@@ -112,4 +150,4 @@ def _tiny(objective: Objective) -> Problem:
 
 
 if __name__ == "__main__":
-    warm()
+    fill_cache(lambda done, of: print(f"  {done} of {of} families of kernels", flush=True))
