@@ -10,6 +10,12 @@ from explorer.tracing.captured import Captured, Node, Value
 from explorer.tracing.views import SAME_WHEN_POSSIBLE, VIEWS
 from solvers.errors import RunError
 
+COUNTING = frozenset(
+    f"aten.{name}"
+    for name in ("arange", "range", "linspace", "logspace", "eye", "cumsum", "tril_indices", "triu_indices")
+)
+"""Calls whose result, where nothing of it was computed from samples, differs from one row to the next."""
+
 
 def check_cuts(program: Program, script: Script) -> None:
     """Raises RunError for the first tensor of a channel that cannot be cut as the script wants it."""
@@ -31,6 +37,7 @@ class Cuts:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._computed = from_samples(program.widest)
+        self._counted = counted(program.widest)
         self._outermost = _outermost(program)
 
     def check(self, tensor: int) -> None:
@@ -45,6 +52,8 @@ class Cuts:
         if dim is None:
             if edge.value in self._computed:
                 raise RunError(f"{where} is one for all samples of a micro-batch {advice}")
+        elif edge.value in self._counted - self._computed:
+            raise RunError(f"{where} counts the samples of a micro-batch from its first one {advice}")
         elif edge.value not in self._outermost:
             raise RunError(f"{where} has the samples inside of dimension {dim}, not outermost, {advice}")
 
@@ -57,6 +66,15 @@ def from_samples(captured: Captured) -> frozenset[str]:
             found.update(node.outputs)
             found.update(node.mutates)
             found.update(captured.root(name) for name in node.mutates)
+    return frozenset(found)
+
+
+def counted(captured: Captured) -> frozenset[str]:
+    """Values that depend on a row's number, such as an ``arange``."""
+    found: set[str] = set()
+    for node in captured.nodes:
+        if node.target in COUNTING or any(name in found for _, name in node.tensors):
+            found.update(node.outputs)
     return frozenset(found)
 
 

@@ -108,7 +108,7 @@ class Exchange:
                 gradient = gradients.get(t) if at.gradient[k] else None
                 if gradient is None:
                     continue
-                if self.shapes.batch_dim(t) is None and part.first > self._first_of(segment, micro_batch, t):
+                if part.first > self._first_of(segment, micro_batch, t) and self.shapes.batch_dim(t) is None:
                     continue  # one tensor that came in several copies: its gradient goes back with the first
                 mine = self._slice(t, gradient, offset, part.samples, share)
                 known = sums[k]
@@ -176,8 +176,8 @@ class Exchange:
         return value.narrow(dim, offset * rows, samples * rows)
 
     def _joined(self, tensor: int, parts: list[tuple[int, Tensor]]) -> Tensor:
-        dim = self.shapes.batch_dim(tensor)
-        if len(parts) == 1 or dim is None:
+        dim = self.shapes.batch_dim(tensor) if len(parts) > 1 else None
+        if dim is None:
             return parts[0][1]
         return torch.cat([value for _, value in parts], dim)
 

@@ -170,6 +170,9 @@ class Sizes:
 
     def tensor_meta(self, tensor: int, samples: int) -> tuple[tuple[int, ...], torch.dtype]:
         name = self.program.edges[tensor].value
+        if samples in self.program.sized:  # also of what cannot be cut, since several dimensions hold samples
+            value = self.program.sized[samples][0].values[name]
+            return value.shape, getattr(torch, value.dtype)
         value, dim = self._any.values[name], self.batch_dim(tensor)
         shape = list(value.shape)
         if dim is not None:

@@ -210,3 +210,20 @@ class TokensFirst(nn.Module):
 
 def tokens_first() -> Made:
     return TokensFirst(), torch.randn(BATCH, 3, WIDTH)
+
+
+class Numbered(nn.Module):
+    """What samples count for depends on their place in the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        count = x.shape[0]
+        weights = torch.arange(count, device=x.device) * 0.1
+        return (self.first(x) * weights.unsqueeze(1) + torch.ones(count, 1)).mean()
+
+
+def numbered() -> Made:
+    return Numbered(), torch.randn(BATCH, WIDTH)

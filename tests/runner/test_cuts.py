@@ -52,6 +52,18 @@ def test_what_cannot_be_cut_into_samples_is_refused(operator: str, why: str) -> 
         Cuts(program()).check(tensor_of(operator))
 
 
+def test_numbers_of_samples_are_those_of_one_micro_batch() -> None:
+    name = "tests.runner.models:numbered"
+    graph = load_callable(name).graph
+    numbered = trace_for_run(name, training=True, dtype=None, graph=graph, samples=[4, 8], allow_model=True)
+    tensors = {graph.operators[edge.producer].name: tensor for tensor, edge in enumerate(numbered.edges)}
+    for operator in ("arange", "mul"):
+        with pytest.raises(RunError, match=r"counts the samples of a micro-batch.*equal micro-batches"):
+            Cuts(numbered).check(tensors[operator])
+    for operator in ("first/linear", "mul#2", "ones"):
+        Cuts(numbered).check(tensors[operator])
+
+
 @pytest.mark.parametrize("operator", ["first/linear", "sigmoid", "second/linear"])
 def test_a_tensor_of_8_samples_is_that_of_4_and_of_the_other_4(operator: str) -> None:
     tensor = tensor_of(operator)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from explorer.runner import machine as machines
-from explorer.runner.machine import Machine
+from explorer.runner.machine import Machine, Sizes
 
 
 def test_replicas_add_up_alike_where_one_got_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,3 +26,14 @@ def test_replicas_add_up_alike_where_one_got_no_gradient(monkeypatch: pytest.Mon
     Machine.synchronise(cast(Machine, rank), 0)
     assert [gradient.tolist() for gradient in summed[0]] == [[1.0, 1.0], [0.0, 0.0, 0.0]]
     assert cast(Tensor, without.grad).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_what_has_samples_in_two_dimensions_has_a_size() -> None:
+    """It cannot be cut, but it can be sent whole."""
+
+    def sized(samples: int) -> Any:
+        value = SimpleNamespace(shape=(samples, samples), dtype="float32")
+        return SimpleNamespace(samples=samples, values={"scores": value}), None
+
+    program: Any = SimpleNamespace(edges=[SimpleNamespace(value="scores")], sized={2: sized(2), 4: sized(4)})
+    assert Sizes(program).tensor_meta(0, 4) == ((4, 4), torch.float32)
