@@ -29,9 +29,9 @@ from explorer.runner.affinity import pin
 from explorer.runner.attribution import calm
 from explorer.runner.gather import device_name
 from explorer.runner.link_times import measure_links
-from explorer.runner.machine import OPTIMIZERS
 from explorer.runner.noise import probe
 from explorer.runner.operator_times import Measured, Subject, measure, step_overhead, timer_of, update_times, whole
+from explorer.runner.optimizers import OPTIMIZERS
 from explorer.runner.outcome import Environment, Outcome, RunStatus
 from explorer.runner.profile import LinkTimes, OperatorTimes, Profile, WholeTimes
 from explorer.runner.program import Program, trace_for_run

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from explorer.runner.cuts import check_cuts
 from explorer.runner.exchange import Exchange
 from explorer.runner.lowering import make_script
+from explorer.runner.optimizers import OPTIMIZERS, make_dense, step
 from explorer.runner.program import Program, trace_for_run
 from explorer.runner.recording import Recorder, recorder_for
 from explorer.runner.request import RunRequest
@@ -26,8 +27,6 @@ from solvers.errors import RunError
 from solvers.formats.plan_json import PlanFile
 from solvers.plan import Plan
 from solvers.problem import Objective, Optimizer, Problem
-
-OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
 
 
 @dataclass
@@ -121,22 +120,6 @@ class Machine:
                 shape, dtype = sizes.tensor_meta(tensor, at.pieces[piece].samples)
                 total += torch.Size(shape).numel() * dtype.itemsize
         return total
-
-
-def step(optimizer: torch.optim.Optimizer) -> None:
-    """The optimizer's step. Adam's moments decay in every row, so it takes dense gradients only."""
-    if isinstance(optimizer, torch.optim.Adam):
-        make_dense([parameter for group in optimizer.param_groups for parameter in group["params"]])
-    optimizer.step()
-
-
-def make_dense(parameters: Sequence[nn.Parameter]) -> None:
-    """Replace sparse gradients, those of tables of which few rows were looked up."""
-    for parameter in parameters:
-        if parameter.grad is not None and parameter.grad.is_sparse:
-            dense = parameter.grad.to_dense()
-            parameter.grad = None  # a gradient does not change its layout in place
-            parameter.grad = dense
 
 
 class _Sum:

@@ -31,6 +31,7 @@ from explorer.runner.instrument import (
     marked_backward,
     walk,
 )
+from explorer.runner.optimizers import step
 from solvers.graph import OpGraph, Phase
 
 LEAST_REPETITIONS = 4
@@ -344,7 +345,7 @@ def update_times(
     """
     wait = _waiter(device)
 
-    def step(held: Sequence[nn.Parameter], before_each: Callable[[], object] = lambda: None) -> float:
+    def timed(held: Sequence[nn.Parameter], before_each: Callable[[], object] = lambda: None) -> float:
         for parameter in held:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
@@ -353,7 +354,7 @@ def update_times(
             before_each()
             wait()
             before = now()
-            stepper.step()
+            step(stepper)
             wait()
             taken.append(now() - before)
         return calm(taken[1:])
@@ -361,13 +362,13 @@ def update_times(
     every = list({id(p): p for held in parameters.values() for p in held}.values())
     if not every:
         return dict.fromkeys(parameters, 0.0)
-    least = step([nn.Parameter(torch.zeros(1, device=device))])
+    least = timed([nn.Parameter(torch.zeros(1, device=device))])
     known: dict[object, float] = {}
     alone = []
     for held in parameters.values():
         key = tuple(sorted(map(str, map(_like, held))))
         if key not in known:
-            taken = step(held) if held else 0.0
+            taken = timed(held) if held else 0.0
             known[key] = max(0.05 * taken, taken - least)
         alone.append(known[key])
-    return dict(zip(parameters, divide(step(every, between), alone, [1.0] * len(alone)), strict=True))
+    return dict(zip(parameters, divide(timed(every, between), alone, [1.0] * len(alone)), strict=True))

@@ -9,8 +9,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from explorer.runner.machine import OPTIMIZERS, Machine, step
+from explorer.runner.machine import Machine
 from explorer.runner.measure import total_loss
+from explorer.runner.optimizers import OPTIMIZERS, step
 from explorer.runner.outcome import Agreement
 from explorer.runner.program import SegmentProgram
 from explorer.runner.request import RunRequest

@@ -191,3 +191,12 @@ def test_an_update_is_timed_after_what_comes_before_it_in_a_step() -> None:
     parameter = nn.Parameter(torch.zeros(10))
     update_times({"a/update": [parameter]}, torch.optim.SGD, CPU, repeats=3, between=lambda: passes.append(1))
     assert len(passes) == 4  # the first step, which makes the states, is not counted but comes after a pass, too
+
+
+def test_adam_steps_a_table_with_a_sparse_gradient() -> None:
+    table = nn.Embedding(50, 4, sparse=True)
+    table(torch.tensor([1, 3])).sum().backward()
+    assert table.weight.grad is not None
+    assert table.weight.grad.is_sparse
+    times = update_times({"table/update": [table.weight]}, torch.optim.Adam, torch.device("cpu"), repeats=1)
+    assert times["table/update"] > 0
