@@ -190,7 +190,7 @@
       label.style.pointerEvents = "all";
       label.style.cursor = "pointer";
       label.onclick = () => (rows.link[row] ? holdRow(row)
-        : rows.kind === "stages" ? holdStage(rows.stages[row], rows.devices[row][0]) : holdDevice(row));
+        : rows.kind === "stages" ? holdStage(rows.stages[row], rows.devices[row][0]) : holdDevice(rows.devices[row][0]));
     });
   }
 

@@ -111,7 +111,7 @@ class FakeBackend:
         return past_runs(model)
 
     def may_run(self, model: str) -> bool:
-        return model != "lattice"
+        return True
 
     def _begin(self, run: Callable[..., None], request: object, on_event: Callable[[Event], None]) -> str:
         job = f"job{next(self._numbers)}"
