@@ -104,9 +104,11 @@ class Picture:
         started = time.perf_counter()
         beside = self._beside()
         self.at_scale = beside is not None
-        self.until_s = max(self.plan["span_s"], beside[1] if beside else 0.0)
+        ran = self._measured()
+        ends = (beside[1] if beside else 0.0, run_drawing.until_s(ran) if ran else 0.0)
+        self.until_s = max(self.plan["span_s"], *ends)
         message = drawing.plan_message(
-            self.view, self.skeleton, self.plan, self.theme, self.before_s, self.look, beside, self._measured()
+            self.view, self.skeleton, self.plan, self.theme, self.before_s, self.look, beside, ran
         )
         message["props"] |= self._tables() | self._inspector() | self._around()
         done = time.perf_counter()

@@ -18,6 +18,7 @@ from explorer.web.runs import Runs
 
 RUNS = -1
 """The turn of what all pages are told of the server's one run."""
+NOTHING = "Nothing was run."
 REDRAW_S = 0.5
 """The progress of a run is drawn at most this often."""
 
@@ -27,7 +28,7 @@ class RunPicture(PairTalk):
 
     run: the one in the panel; laid: the last one that was measured, which is laid over the schedule while its
     own plan is on the page. prepared: what was found of the plan on the page before it runs. wanted: what to
-    run as soon as that is known. complaint: why nothing ran, and the log until then. before: what a plan with
+    run as soon as that is known. complaint: what did not happen, why, and the log until then. before: what a plan with
     measured costs was made to replace. stage and told_at: of the progress told last, and when.
     """
 
@@ -48,7 +49,7 @@ class RunPicture(PairTalk):
         self.showing = 0
         self.wanted: RunAsked | None = None
         self.target = choices.targets[0] if choices.targets else ""
-        self.complaint: tuple[str, tuple[str, ...]] | None = None
+        self.complaint: tuple[str, str, tuple[str, ...]] | None = None
         self.before: Event | None = None
         self.stage: tuple[float, str, bool] | None = None
         self.told_at = 0.0
@@ -75,7 +76,7 @@ class RunPicture(PairTalk):
         return None if ran is None else ran["report"]
 
     def _complain(self, words: str) -> None:
-        self.complaint, self.wanted = (words, ()), None
+        self.complaint, self.wanted = (NOTHING, words, ()), None
         self._tell_run()
 
     def _past(self) -> list[Any]:
@@ -132,7 +133,8 @@ class RunPicture(PairTalk):
                 going.what, going.target, going.phase, going.done, going.of, list(going.lines), elapsed_s
             )
         if self.complaint is not None:
-            return run_panel.failure("Nothing was run.", text.short(self.complaint[0], 2000), self.complaint[1])
+            title, why, lines = self.complaint
+            return run_panel.failure(title, text.short(why, 2000), lines)
         if self.before is not None:
             return run_panel.replanned(self.before)
         if run is not None:

@@ -12,7 +12,7 @@ from explorer.view.events import Event, unpacked
 from explorer.view.run_events import fingerprint
 from explorer.view.session import parse_run
 from explorer.web import drawing, run_panel
-from explorer.web.run_picture import RUNS, RunPicture
+from explorer.web.run_picture import NOTHING, RUNS, RunPicture
 from solvers.errors import InvalidProblem
 
 NO_CODE = (
@@ -124,7 +124,7 @@ class RunTalk(RunPicture):
         try:
             self.runs.begin(request, f"the plan of {planner}" if planner else "a plan")
         except InvalidProblem as error:
-            self.complaint = str(error), ()
+            self.complaint = NOTHING, str(error), ()
 
     def _new_plan(self) -> None:
         """Another finished plan is on the page."""
@@ -151,7 +151,7 @@ class RunTalk(RunPicture):
                 self.prepared = event if self.backend.may_run(event["model"]) else {**event, "refused": [NO_CODE]}
                 self._begin()
             elif event["kind"] == "failed":
-                self.complaint, self.wanted = (event["message"], ()), None
+                self.complaint, self.wanted = (NOTHING, event["message"], ()), None
             self._tell_run()
         elif turn == self.showing:
             if event["kind"] == "ran":
@@ -159,7 +159,7 @@ class RunTalk(RunPicture):
                 self.runs.keep(event["run"]["held"], event["run"]["text"])
                 self._put(event["run"])
             else:
-                self.complaint = event["message"], ()
+                self.complaint = "This run cannot be shown.", event["message"], ()
             self._tell_run()
         else:
             return False
@@ -180,7 +180,7 @@ class RunTalk(RunPicture):
                 self.run, self.before = None, event
                 self._say(run_panel.replanned_in_a_line(event))
             case "failed":
-                self.complaint = event["message"], tuple(event.get("lines", ()))
+                self.complaint = NOTHING, event["message"], tuple(event.get("lines", ()))
                 self._say(f"Nothing was run: {event['message']}")
         self._tell_run()
 
