@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -26,6 +27,9 @@ NOTHING = 1e-3
 the bias of attention's keys, say, is zero but for rounding, and no two roundings agree."""
 STEPS = 3
 """Updates after which parameters are compared."""
+APART = 0.05
+"""A parameter whose change is this far from the true one was updated otherwise, which may be little beside its
+entries. Less may be rounding, too: Adam takes whole steps by gradients that are nearly zero."""
 
 
 def verify(machine: Machine, reference: str, problem: Problem, request: RunRequest) -> Agreement:
@@ -43,6 +47,7 @@ def verify(machine: Machine, reference: str, problem: Problem, request: RunReque
                 gradients.setdefault(names[id(parameter)], dense(parameter.grad))
 
     machine.before_update = keep
+    starts = {name: parameter.detach().clone() for name, parameter in machine.held.parameters.items()}
     losses = []
     steps = STEPS if machine.script.training else 1
     for count in range(steps):
@@ -68,17 +73,24 @@ def verify(machine: Machine, reference: str, problem: Problem, request: RunReque
             dist.broadcast(true, 0)
             if name not in mine:
                 continue
-            error = _distance(known.get(name, torch.zeros_like(true)), true, NOTHING * told[0][f"largest_{what}"])
-            if what == "gradient" and error > worst["gradient"]:
-                culprit = name
+            floor = NOTHING * told[0][f"largest_{what}"]
+            error = distance(known.get(name, torch.zeros_like(true)), true, floor)
+            if what == "gradient":
+                flat = not float(true.abs().sum()) > floor  # zero but for rounding, and so is its direction
+                if error > worst["gradient"]:
+                    culprit = name
+            elif not flat and (moved := apart(mine[name], true, starts[name])) > APART:
+                error = max(error, moved)
             worst[what] = max(worst[what], error)
     found: list[Any] = [None] * machine.ranks
-    dist.all_gather_object(found, (worst, culprit, len(mine)))
+    dist.all_gather_object(found, (worst, culprit, sorted(mine)))
+    forgotten = set(shapes).difference(*(each[2] for each in found))
+    if forgotten:
+        raise RunError(f"no rank updates the parameter {min(forgotten)}: plan anew")
     at = max(found, key=lambda each: each[0]["gradient"])
-    loss = max((abs(a - b) / max(abs(b), 1e-300) for a, b in zip(losses, told[0]["losses"], strict=True)), default=0.0)
     return Agreement(
-        loss, at[0]["gradient"], max(each[0]["parameter"] for each in found), at[1],
-        str(told[0]["dtype"]).removeprefix("torch."), sum(each[2] for each in found),
+        furthest(losses, told[0]["losses"]), at[0]["gradient"], max(each[0]["parameter"] for each in found), at[1],
+        str(told[0]["dtype"]).removeprefix("torch."), sum(len(each[2]) for each in found),
     )  # fmt: skip
 
 
@@ -87,12 +99,30 @@ def dense(gradient: Tensor) -> Tensor:
     return gradient.to_dense() if gradient.is_sparse else gradient.clone()
 
 
-def _distance(found: Tensor, true: Tensor, floor: float) -> float:
-    """max|difference| / max|true|, or over ``floor`` if that is more."""
+def distance(found: Tensor, true: Tensor, floor: float) -> float:
+    """max|difference| / max|true|, or over ``floor`` if that is more; inf if it is not a number."""
     if true.numel() == 0:
         return 0.0
-    scale = max(true.abs().max().item(), floor)
-    return (found - true).abs().max().item() / (scale if scale > 0 else 1.0)
+    scale = max(floor, true.abs().max().item())
+    error = (found - true).abs().max().item() / (scale if scale != 0 else 1.0)
+    return error if math.isfinite(error) else math.inf
+
+
+def apart(found: Tensor, true: Tensor, start: Tensor) -> float:
+    """How far a parameter has come from where it should have: |difference| / |change| beyond what rounding of its
+    entries makes, by Euclidean norms; inf if it is not a number."""
+    rounding = STEPS * torch.finfo(true.dtype).eps * float(true.norm())
+    error = float((found - true).norm()) - rounding
+    change = max(float((true - start).norm()), rounding)
+    if error <= 0:
+        return 0.0
+    return error / change if math.isfinite(error / change) else math.inf
+
+
+def furthest(found: Sequence[float], true: Sequence[float]) -> float:
+    """The largest relative difference of a loss; inf if one is not a number."""
+    errors = [abs(a - b) / max(abs(b), 1e-300) for a, b in zip(found, true, strict=True)]
+    return max(errors, default=0.0) if all(map(math.isfinite, errors)) else math.inf
 
 
 def _largest(tensors: Mapping[str, Tensor]) -> float:

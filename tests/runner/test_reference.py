@@ -1,0 +1,51 @@
+"""The comparison with the whole model does not take for equal what is not."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from explorer.runner.reference import apart, distance, furthest
+
+NAN = torch.tensor([1.0, math.nan])
+TRUE = torch.tensor([1.0, 2.0])
+
+
+@pytest.mark.parametrize(("found", "true"), [(NAN, TRUE), (TRUE, NAN), (NAN, NAN), (TRUE * math.inf, TRUE * math.inf)])
+def test_what_is_not_a_number_is_equal_to_nothing(found: torch.Tensor, true: torch.Tensor) -> None:
+    assert distance(found, true, 0.0) == math.inf
+    assert distance(found, true, math.nan) == math.inf
+
+
+def test_the_largest_entries_are_compared() -> None:
+    assert distance(TRUE, TRUE.clone(), 0.0) == 0.0
+    assert distance(TRUE + torch.tensor([0.0, 0.5]), TRUE, 0.0) == 0.25
+    assert distance(TRUE + torch.tensor([0.0, 0.5]), TRUE, 10.0) == 0.05
+
+
+@pytest.mark.parametrize(("found", "true"), [([1.0, math.nan], [1.0, 2.0]), ([math.nan], [math.nan])])
+def test_losses_that_are_not_numbers_are_equal_to_nothing(found: list[float], true: list[float]) -> None:
+    assert furthest(found, true) == math.inf
+
+
+def test_a_loss_that_differs_is_found_wherever_it_is() -> None:
+    assert furthest([1.0, 2.0], [1.0, 2.0]) == 0.0
+    assert furthest([1.0, 2.0, 4.0], [2.0, 2.0, 4.0]) == 0.5
+
+
+def test_a_skipped_update_is_found_though_it_is_far_smaller_than_the_parameter() -> None:
+    start = torch.linspace(0.5, 1.5, 100)
+    step = 4e-6 * torch.linspace(-1.0, 1.0, 100)
+    once, thrice = start - step, start - step - step - step
+    assert distance(once, thrice, 0.0) < 1e-5
+    assert apart(once, thrice, start) > 0.5
+    assert apart(start, thrice, start) > 0.9
+
+
+def test_rounding_of_the_entries_is_no_skipped_update() -> None:
+    start = torch.linspace(0.5, 1.5, 100)
+    moved = start - 1e-6 * torch.linspace(-1.0, 1.0, 100)
+    assert apart(torch.nextafter(moved, torch.full_like(moved, math.inf)), moved, start) < 0.01
+    assert apart(start, start.clone(), start) == 0.0
