@@ -109,12 +109,14 @@ def device_for(request: RunRequest, ranks: int) -> torch.device:
 
 def _fail(bundle: Path, rank: int, error: BaseException) -> None:
     traceback.print_exc()
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     root = error.__cause__ or error
+    message, cause = _first_line(error), _first_line(root)
+    if cause not in message:  # torch wraps what a backward raised
+        message = f"{message.removesuffix(':')}: {cause}"
     told = {
         "rank": rank,
         "type": type(error).__name__,
-        "message": (lines or [type(error).__name__])[0][:500],
+        "message": message[:500],
         "step": str(getattr(error, "step", ""))[:50],
         "out_of_memory": any(isinstance(e, (MemoryError, torch.OutOfMemoryError)) for e in (error, root))
         or "can't allocate memory" in str(error) or "can't allocate memory" in str(root),
@@ -124,6 +126,11 @@ def _fail(bundle: Path, rank: int, error: BaseException) -> None:
         (bundle / f"failure-{rank}.json").write_text(json.dumps(told), encoding="utf-8")
     except OSError as problem:
         print(f"rank {rank}: cannot write the failure: {problem}", file=sys.stderr)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines or [type(error).__name__])[0]
 
 
 if __name__ == "__main__":
