@@ -101,21 +101,29 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chr
     browser.quit()
 
 
+@pytest.fixture(scope="module")
+def window(chromium: webdriver.Chrome) -> Iterator[webdriver.Chrome]:
+    """The browser, empty after a module: pages are shared within one at most."""
+    yield chromium
+    chromium.get("about:blank")
+
+
 @pytest.fixture
-def fake(chromium: webdriver.Chrome, fake_server: str) -> Iterator[Page]:
+def fake(window: webdriver.Chrome, fake_server: str, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page on hand-made plans."""
-    yield from watched(chromium, fake_server)
+    yield from watched(window, fake_server, request.session)
 
 
 @pytest.fixture
-def real(chromium: webdriver.Chrome, real_server: str) -> Iterator[Page]:
+def real(window: webdriver.Chrome, real_server: str, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page on the real engine."""
-    yield from watched(chromium, real_server)
+    yield from watched(window, real_server, request.session)
 
 
-def watched(browser: webdriver.Chrome, address: str) -> Iterator[Page]:
+def watched(browser: webdriver.Chrome, address: str, session: pytest.Session) -> Iterator[Page]:
     browser.get_log("browser")
     browser.get_log("performance")
+    failed = session.testsfailed
     yield Page(browser, address)
     complaints = [
         entry["message"]
@@ -123,7 +131,8 @@ def watched(browser: webdriver.Chrome, address: str) -> Iterator[Page]:
         if entry["level"] in ("WARNING", "SEVERE") and not any(known in entry["message"] for known in HARMLESS)
     ]
     abroad = [url for url in requests(browser) if urlsplit(url).hostname not in ("127.0.0.1", None)]
-    browser.get("about:blank")
+    if complaints or abroad or session.testsfailed > failed:
+        browser.get("about:blank")  # what a failed test leaves is nothing to go on from
     assert complaints == []
     assert abroad == []
 

@@ -53,7 +53,7 @@ LATTICES = {"lattice": (4, 3, 4), "lattice-large": (20, 6, 6)}
 """Blocks, branches and their length."""
 IMPROVES_S = 0.6
 """When "slow" finds a lattice's better plan."""
-BUSY_S = 20.0
+BUSY_S = 60.0
 """How long the planner "slow" pretends to search."""
 
 

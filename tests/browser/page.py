@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -38,6 +40,14 @@ for (const canvas of document.querySelectorAll('#graph canvas')) {
 return [...found];
 """
 
+OPENED = "window.opened = {query: arguments[0], shown: location.search}"
+LEFT = """
+const left = window.opened;
+return left && location.href.startsWith(arguments[0]) && location.search === left.shown ? left.query : null;
+"""
+DIM = "return document.getElementById('graph')._cyreg.cy.nodes('.dim').length"
+"""How many boxes are dimmed."""
+
 
 class Page:
     """browser: a selenium driver. Reads the state from what is drawn, waits instead of sleeping."""
@@ -46,10 +56,41 @@ class Page:
         self.browser, self.address = browser, address
 
     def open(self, query: str = "") -> Page:
-        """Open with a query string and wait for the first answer."""
+        """Open anew with a query string and wait for the first answer."""
         self.browser.get("about:blank")
         self.browser.get(self.address + ("?" + query if query else ""))
+        self.settle()
+        self.js(OPENED, query)
+        return self
+
+    def at(self, query: str = "") -> Page:
+        """What `open` shows, with nothing picked; without loading it where a test before left it so.
+
+        Tests that share a page put back what its address does not tell: what is expanded, open or compared."""
+        if self.js(LEFT, self.address) != query:
+            return self.open(query)
+        pointer = ActionChains(self.browser)
+        pointer.w3c_actions.pointer_action.move_to_location(1, 1)
+        pointer.perform()
+        self.find(".gantt-card .canvas").send_keys(Keys.ESCAPE)
+        self.until(lambda: not self.js(DIM))
         return self.settle()
+
+    @contextmanager
+    def sized(self, width: int, height: int) -> Iterator[None]:
+        """The page in a window of another size, laid out."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        try:
+            self.until(lambda: self.js("return [innerWidth, innerHeight]") == [width, height])
+            self.settle()
+            yield
+        finally:
+            self.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+    def put(self, control: str, value: Any) -> None:
+        """Set a control as if it had been chosen by hand."""
+        self.js("window.dash_clientside.set_props(arguments[0], {value: arguments[1]})", control, value)
 
     def settle(self) -> Page:
         self.until(lambda: self.state in DONE and not self.js("return window.explorer.busy()"))

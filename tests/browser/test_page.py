@@ -10,7 +10,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.browser.conftest import serve
-from tests.browser.page import Page
+from tests.browser.page import DIM, Page
 
 pytestmark = pytest.mark.browser
 
@@ -23,8 +23,19 @@ def devices(page):
     return set(page.boxes.values()) - {"mixed", ""}
 
 
-def test_the_first_view_shows_a_coloured_graph_and_a_schedule(fake):
+def test_everything_is_reached_by_keyboard(fake):
     fake.open()
+    seen = set()
+    fake.js("document.body.focus()")
+    for _ in range(60):
+        ActionChains(fake.browser).send_keys(Keys.TAB).perform()
+        active = "const e = document.activeElement; return e.id || e.closest('[id]')?.id || e.className"
+        seen.add(fake.js(active))
+    assert {"share", "theme-toggle", "model", "kind", "planner", "solve", "deeper", "memory-cards"} <= seen
+
+
+def test_the_first_view_shows_a_coloured_graph_and_a_schedule(fake):
+    fake.at()
     assert fake.state == "optimal"
     assert devices(fake) == {"d0", "d1", "d2", "d3"}
     assert lanes(fake) == {"GPU 0", "GPU 1", "GPU 2", "GPU 3"}
@@ -32,107 +43,46 @@ def test_the_first_view_shows_a_coloured_graph_and_a_schedule(fake):
     assert "192 operators" in fake.text("model-chip")
 
 
-def test_the_boxes_are_really_painted(fake):
-    fake.open("theme=light")
-    fake.until(lambda: {"0,114,178", "230,159,0", "0,158,115"} <= fake.colours)
-
-
-def test_another_gpu_count_recolours_the_graph_and_redraws_the_schedule(fake):
-    fake.open()
-    fake.change(lambda: fake.slide("devices", 4))
-    assert fake.text("devices-value") == "8"
-    assert devices(fake) == {f"d{i}" for i in range(8)}
-    assert len(lanes(fake)) == 8
-    assert len(fake.browser.find_elements(By.CSS_SELECTOR, ".mem")) == 8
-
-
-def test_every_step_of_a_slider_costs_one_answer_and_its_time_is_told(fake):
-    fake.open()
+def test_another_gpu_count_recolours_the_graph_and_redraws_the_schedule_and_its_time_is_told(fake):
+    fake.at()
     told = fake.js("return window.__pe_timing.length")
     fake.change(lambda: fake.slide("devices", 1))
+    assert fake.text("devices-value") == "5"
+    assert devices(fake) == {f"d{i}" for i in range(5)}
+    assert len(lanes(fake)) == 5
+    assert len(fake.browser.find_elements(By.CSS_SELECTOR, ".mem")) == 5
     fake.until(lambda: fake.js("return window.__pe_timing.length") > told)
     entry = fake.js("return window.__pe_timing.at(-1)")
     assert entry["total_ms"] > 0
     assert {"solve_ms", "server_ms", "figure_ms", "transport_ms", "paint_ms"} <= set(entry)
+    fake.change(lambda: fake.slide("devices", -1))
 
 
-def test_a_cap_that_nothing_fits_tells_whom_to_blame_and_offers_one_that_fits(fake):
-    fake.open("memory=536870912&devices=2")
-    assert fake.state == "infeasible"
-    assert "No plan fits 2 devices of 512 MiB" in fake.text("banner")
-    assert "blocks.0.attention.op0" in fake.text("banner")
-    fake.change(lambda: fake.click("[data-act=cap]"))
-    assert fake.state == "optimal"
-    assert fake.text("banner") == ""
-    assert fake.text("memory-value").endswith("GiB")
-
-
-def test_a_search_shows_incumbents_and_stops_when_cancelled(fake):
-    fake.browser.get(fake.address + "?planner=slow&time_limit=30")
-    fake.until(lambda: fake.state == "solving" and "gap 20 %" in fake.text("status"))
-    fake.until(lambda: devices(fake) == {"d0", "d1", "d2", "d3"})
-    assert fake.state == "solving"
-    fake.until(lambda: fake.find("#cancel").is_enabled())
-    fake.click("#cancel")
-    fake.settle()
-    assert fake.state == "feasible"
-    assert "cancelled" in fake.text("status")
-
-
-def test_a_time_limit_ends_with_a_gap(fake):
-    fake.open("planner=slow&time_limit=0.5")
-    assert fake.state == "feasible"
-    assert "gap 20 %" in fake.text("status")
-    assert "time limit" in fake.text("status")
-
-
-def test_a_newer_question_replaces_the_one_being_solved(fake):
-    fake.browser.get(fake.address + "?planner=slow&time_limit=30")
-    fake.until(lambda: fake.state == "solving" and "gap" in fake.text("status"))
-    fake.slide("devices", 2)
-    fake.until(lambda: len(lanes(fake)) == 6)
-    fake.click("#cancel")
-    fake.settle()
-
-
-def test_the_theme_switches_everything_and_is_kept(fake):
-    fake.open("theme=light")
-    light = fake.js("return getComputedStyle(document.body).backgroundColor")
-    fake.click("#theme-toggle")
-    fake.until(lambda: fake.theme == "dark")
-    assert fake.js("return getComputedStyle(document.body).backgroundColor") != light
-    fake.until(lambda: fake.js("return document.getElementById('gantt').layout.font.color") == "#e8eaee")
-    fake.open("devices=3")
-    assert fake.theme == "dark"
-    fake.js("localStorage.clear()")
-
-
-def test_a_link_opens_the_same_state(fake):
-    query = "model=chain&devices=6&device_kind=H100-80GB&mini_batch=32&micro_batches=4&pipeline=gpipe&theme=dark"
-    fake.open(query)
-    shown = fake.query
-    assert fake.text("devices-value") == "6"
-    assert "GPIPE" in fake.text("gantt-count")
-    assert "mini-batch 32" in fake.text("kpis")
-    assert "micro-batches 4" in fake.text("kpis")
-    fake.open(shown.removeprefix("?"))
-    assert fake.query == shown
+def test_settings_wait_for_solve_when_asked_to(fake):
+    fake.at()
+    fake.js("document.getElementById('solve-on-change').click()")
+    before = fake.query
+    fake.slide("devices", 1)
+    fake.until(lambda: fake.js("return document.body.classList.contains('stale')"))
+    assert fake.query == before
+    fake.change(lambda: fake.click("#solve"))
+    assert "devices=5" in fake.query
+    fake.js("document.getElementById('solve-on-change').click()")
+    fake.change(lambda: fake.slide("devices", -1))
 
 
 def test_a_model_that_fails_says_why(fake):
-    fake.open("model=broken")
-    assert fake.state == "failed"
+    fake.at()
+    fake.put("model", "broken")
+    fake.until(lambda: fake.state == "failed")
     assert "this model is here to fail" in fake.text("banner")
-
-
-def test_a_link_with_nonsense_is_refused_in_words(fake):
-    fake.open("devices=99")
-    assert fake.state == "failed"
-    assert "devices: expected a number from 1 to 32" in fake.text("banner")
+    fake.put("model", "chain")
+    fake.until(lambda: fake.state == "optimal")
+    fake.settle()
 
 
 def test_hovering_a_box_dims_what_is_elsewhere(fake):
-    fake.open()
+    fake.at()
     x, y = fake.where("m:blocks.2.attention")
     chain = ActionChains(fake.browser)
     chain.w3c_actions.pointer_action.move_to_location(x, y)
@@ -144,26 +94,24 @@ def test_hovering_a_box_dims_what_is_elsewhere(fake):
 
 
 def test_a_click_on_a_bar_highlights_its_stage(fake):
-    fake.open()
+    fake.at()
     bar = fake.browser.find_elements(By.CSS_SELECTOR, "#gantt .barlayer .point path")[0]
     ActionChains(fake.browser).move_to_element(bar).pause(0.3).click().perform()
     fake.until(lambda: "In flight" in fake.text("inspector"))
-    dim = "return document.getElementById('graph')._cyreg.cy.nodes('.dim').length"
-    assert 0 < fake.js(dim) < len(fake.boxes)
+    assert 0 < fake.js(DIM) < len(fake.boxes)
 
 
 def test_a_click_on_a_device_filters_and_a_second_one_releases(fake):
-    fake.open()
+    fake.at()
     fake.click(".mem[data-device='2']")
-    dim = "return document.getElementById('graph')._cyreg.cy.nodes('.dim').length"
-    fake.until(lambda: fake.js(dim) == 12)
+    fake.until(lambda: fake.js(DIM) == 12)
     assert "GPU 2" in fake.text("inspector")
     fake.click(".mem[data-device='2']")
-    fake.until(lambda: fake.js(dim) == 0)
+    fake.until(lambda: fake.js(DIM) == 0)
 
 
 def test_modules_expand_by_keyboard_and_level(fake):
-    fake.open()
+    fake.at()
     canvas = fake.find(".graph-card .canvas")
     canvas.send_keys(Keys.ARROW_DOWN)
     fake.until(lambda: "blocks.0.attention" in fake.text("inspector"))
@@ -179,34 +127,78 @@ def test_modules_expand_by_keyboard_and_level(fake):
 
 
 def test_each_canvas_has_a_table_twin(fake):
-    fake.open()
+    fake.at()
     for card, words in (("graph", "blocks.0.attention"), ("gantt", "forward, stage 0, micro-batch 0")):
         fake.click(f".{card}-card summary")
         fake.until(lambda: words in fake.text(f"{card}-table"))  # noqa: B023
+        fake.click(f".{card}-card summary")
     fake.click("button[role=tab]:nth-of-type(2)")
     fake.until(lambda: "Static memory" in fake.text("device-table"))
+    fake.click("button[role=tab]:nth-of-type(1)")
 
 
-def test_settings_wait_for_solve_when_asked_to(fake):
-    fake.open()
-    fake.js("document.getElementById('solve-on-change').click()")
-    before = fake.query
-    fake.slide("devices", 1)
-    fake.until(lambda: fake.js("return document.body.classList.contains('stale')"))
-    assert fake.query == before
-    fake.change(lambda: fake.click("#solve"))
-    assert "devices=5" in fake.query
+def test_the_boxes_are_really_painted(fake):
+    fake.at("theme=light")
+    fake.until(lambda: {"0,114,178", "230,159,0", "0,158,115"} <= fake.colours)
 
 
-def test_everything_is_reached_by_keyboard(fake):
-    fake.open()
-    seen = set()
-    fake.js("document.body.focus()")
-    for _ in range(60):
-        ActionChains(fake.browser).send_keys(Keys.TAB).perform()
-        active = "const e = document.activeElement; return e.id || e.closest('[id]')?.id || e.className"
-        seen.add(fake.js(active))
-    assert {"share", "theme-toggle", "model", "kind", "planner", "solve", "deeper", "memory-cards"} <= seen
+def test_the_theme_switches_everything_and_is_kept(fake):
+    fake.at("theme=light")
+    light = fake.js("return getComputedStyle(document.body).backgroundColor")
+    fake.click("#theme-toggle")
+    fake.until(lambda: fake.theme == "dark")
+    assert fake.js("return getComputedStyle(document.body).backgroundColor") != light
+    fake.until(lambda: fake.js("return document.getElementById('gantt').layout.font.color") == "#e8eaee")
+    fake.open("devices=3")
+    assert fake.theme == "dark"
+    fake.js("localStorage.clear()")
+
+
+def test_a_cap_that_nothing_fits_tells_whom_to_blame_and_offers_one_that_fits(fake):
+    fake.open("memory=536870912&devices=2")
+    assert fake.state == "infeasible"
+    assert "No plan fits 2 devices of 512 MiB" in fake.text("banner")
+    assert "blocks.0.attention.op0" in fake.text("banner")
+    fake.change(lambda: fake.click("[data-act=cap]"))
+    assert fake.state == "optimal"
+    assert fake.text("banner") == ""
+    assert fake.text("memory-value").endswith("GiB")
+
+
+def test_a_search_shows_incumbents_gives_way_to_a_newer_question_and_stops_when_cancelled_or_late(fake):
+    fake.browser.get(fake.address + "?planner=slow&time_limit=60")
+    fake.until(lambda: fake.state == "solving" and "gap 20 %" in fake.text("status"))
+    fake.until(lambda: devices(fake) == {"d0", "d1", "d2", "d3"})
+    assert fake.state == "solving"
+    fake.slide("devices", 2)
+    fake.until(lambda: len(lanes(fake)) == 6)
+    fake.until(lambda: fake.find("#cancel").is_enabled())
+    fake.click("#cancel")
+    fake.settle()
+    assert fake.state == "feasible"
+    assert "cancelled" in fake.text("status")
+    fake.change(lambda: fake.put("time-limit", 0.5))
+    assert fake.state == "feasible"
+    assert "gap 20 %" in fake.text("status")
+    assert "time limit" in fake.text("status")
+
+
+def test_a_link_opens_the_same_state(fake):
+    query = "model=chain&devices=6&device_kind=H100-80GB&mini_batch=32&micro_batches=4&pipeline=gpipe&theme=dark"
+    fake.open(query)
+    shown = fake.query
+    assert fake.text("devices-value") == "6"
+    assert "GPIPE" in fake.text("gantt-count")
+    assert "mini-batch 32" in fake.text("kpis")
+    assert "micro-batches 4" in fake.text("kpis")
+    fake.open(shown.removeprefix("?"))
+    assert fake.query == shown
+
+
+def test_a_link_with_nonsense_is_refused_in_words(fake):
+    fake.open("devices=99")
+    assert fake.state == "failed"
+    assert "devices: expected a number from 1 to 32" in fake.text("banner")
 
 
 def test_a_lost_connection_is_said(chromium):
@@ -218,22 +210,18 @@ def test_a_lost_connection_is_said(chromium):
     chromium.get("about:blank")
 
 
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 700), (1920, 1080)])
-def test_nothing_sticks_out_of_the_window(fake, width, height):
-    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-    fake.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
-        fake.open("devices=8")
-        assert fake.js("return document.documentElement.scrollWidth") <= width
-        clipped = """
-          const told = '.kpi b, .card-head h2:not(.sr), .choice button, .run button, .status b';
-          return [...document.querySelectorAll(told)]
-            .filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.innerText)"""
-        assert fake.js(clipped) == []
-        cut = """
-          const right = (e) => e.getBoundingClientRect().right;
-          return [...document.querySelectorAll('.card-head > *')]
-            .filter((e) => right(e) > right(e.closest('.card'))).map((e) => e.outerHTML)"""
-        assert fake.js(cut) == []
-    finally:
-        fake.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+def test_nothing_sticks_out_of_the_window(fake):
+    fake.at("devices=8")
+    clipped = """
+      const told = '.kpi b, .card-head h2:not(.sr), .choice button, .run button, .status b';
+      return [...document.querySelectorAll(told)]
+        .filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.innerText)"""
+    cut = """
+      const right = (e) => e.getBoundingClientRect().right;
+      return [...document.querySelectorAll('.card-head > *')]
+        .filter((e) => right(e) > right(e.closest('.card'))).map((e) => e.outerHTML)"""
+    for width, height in ((1440, 900), (1024, 700), (1920, 1080)):
+        with fake.sized(width, height):
+            assert fake.js("return document.documentElement.scrollWidth") <= width
+            assert fake.js(clipped) == [], width
+            assert fake.js(cut) == [], width

@@ -6,6 +6,7 @@ import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
+from tests.browser.page import DIM
 from tests.browser.test_page import lanes
 
 pytestmark = pytest.mark.browser
@@ -28,8 +29,14 @@ return [r.left, r.top, r.right, r.bottom];
 VEIL = "return document.getElementById('gantt').layout.shapes.some((s) => s.layer === 'above' && s.opacity < 1)"
 
 
-def test_the_stages_are_a_view_of_their_own_that_the_link_keeps(fake):
+def test_the_stages_are_a_view_of_their_own_and_rows_are_stages_or_devices_as_a_link_keeps(fake):
     fake.open(BRANCHES)
+    assert fake.js(PRESSED, "gantt-rows") == "Stages"
+    assert fake.js(ROWS)[0] == "0 · GPU 0"
+    assert "warm-up" in fake.text("gantt-legend")
+    fake.click("#gantt-rows [data-value=devices]")
+    fake.until(lambda: fake.js(ROWS) == [f"GPU {i}" for i in range(7)])
+    fake.until(lambda: "rows=devices" in fake.query)
     fake.click("#graph-kind [data-value=stages]")
     fake.until(lambda: "graph=stages" in fake.query)
     boxes = fake.js(STAGES)
@@ -45,24 +52,25 @@ def test_the_stages_are_a_view_of_their_own_that_the_link_keeps(fake):
     fake.open(fake.query.removeprefix("?"))
     assert fake.js(PRESSED, "graph-kind") == "Stages"
     assert len(fake.js(STAGES)) == 7
+    assert fake.js(PRESSED, "gantt-rows") == "Devices"
+    assert lanes(fake) == {f"GPU {i}" for i in range(7)}
     fake.click("#graph-kind [data-value=operators]")
     fake.until(lambda: "graph=" not in fake.query)
 
 
 def test_a_click_on_a_stage_selects_it_everywhere_and_a_second_one_releases(fake):
-    fake.open(BRANCHES + "&graph=stages")
+    fake.at(BRANCHES + "&graph=stages")
     fake.click("#stages [data-stage='3']")
     fake.until(lambda: "Stage 3" in fake.text("inspector"))
     assert fake.js(VEIL)
-    dim = "return document.getElementById('graph')._cyreg.cy.nodes('.dim').length"
-    assert 0 < fake.js(dim) < len(fake.boxes)
+    assert 0 < fake.js(DIM) < len(fake.boxes)
     fake.click("#stages [data-stage='3']")
     fake.until(lambda: not fake.js(VEIL))
-    assert fake.js(dim) == 0
+    assert fake.js(DIM) == 0
 
 
 def test_stages_are_reached_by_keyboard(fake):
-    fake.open(BRANCHES + "&graph=stages")
+    fake.at(BRANCHES + "&graph=stages")
     fake.js("document.querySelector('#stages .stage').focus()")
     keys = ActionChains(fake.browser)
     keys.send_keys(Keys.ARROW_RIGHT, Keys.ENTER).perform()
@@ -71,33 +79,8 @@ def test_stages_are_reached_by_keyboard(fake):
     fake.until(lambda: not fake.js(VEIL))
 
 
-def test_rows_are_stages_or_devices_as_asked(fake):
-    fake.open(BRANCHES)
-    assert fake.js(PRESSED, "gantt-rows") == "Stages"
-    assert fake.js(ROWS)[0] == "0 · GPU 0"
-    assert "warm-up" in fake.text("gantt-legend")
-    fake.click("#gantt-rows [data-value=devices]")
-    fake.until(lambda: fake.js(ROWS) == [f"GPU {i}" for i in range(7)])
-    assert "rows=devices" in fake.query
-    fake.open(fake.query.removeprefix("?"))
-    assert fake.js(PRESSED, "gantt-rows") == "Devices"
-    assert lanes(fake) == {f"GPU {i}" for i in range(7)}
-
-
-def test_zooming_in_numbers_the_micro_batches(fake):
-    fake.open(BRANCHES + "&micro_batches=64")
-    numbered = "return document.getElementById('gantt').data.flatMap((t) => t.text || []).filter((t) => t).length"
-    before = fake.js(numbered)
-    canvas = fake.find(".gantt-card .canvas")
-    for _ in range(8):
-        canvas.send_keys("+")
-    fake.until(lambda: fake.js(numbered) > before)
-    canvas.send_keys("0")
-    fake.until(lambda: fake.js(numbered) == before)
-
-
 def test_one_click_plans_the_sequential_pipeline_too_and_toggling_asks_nobody(fake):
-    fake.open(BRANCHES + "&graph=stages")
+    fake.at(BRANCHES + "&graph=stages")
     fake.click("[data-act=pair]")
     fake.until(lambda: "1.69× faster" in fake.text("pair"))
     fake.settle()
@@ -120,6 +103,18 @@ def test_one_click_plans_the_sequential_pipeline_too_and_toggling_asks_nobody(fa
     assert fake.js(PRESSED, "pair") == "Sequential"
     fake.click("[data-act=unpair]")
     fake.until(lambda: "pair=" not in fake.query)
+
+
+def test_zooming_in_numbers_the_micro_batches(fake):
+    fake.open(BRANCHES + "&micro_batches=64")
+    numbered = "return document.getElementById('gantt').data.flatMap((t) => t.text || []).filter((t) => t).length"
+    before = fake.js(numbered)
+    canvas = fake.find(".gantt-card .canvas")
+    for _ in range(8):
+        canvas.send_keys("+")
+    fake.until(lambda: fake.js(numbered) > before)
+    canvas.send_keys("0")
+    fake.until(lambda: fake.js(numbered) == before)
 
 
 def test_on_a_chain_both_are_the_same_and_it_says_so(fake):
