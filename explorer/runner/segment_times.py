@@ -7,7 +7,7 @@ from explorer.runner.operator_times import Subject, measure
 from explorer.runner.telling import tell
 from solvers.graph import OpGraph, Phase
 
-BUDGET_S = 4.0
+BUDGET_S = 2.0
 """Of one rank, for all its segments; each is run a few times in any case."""
 
 

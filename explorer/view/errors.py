@@ -29,7 +29,7 @@ ENDS: dict[Theme, tuple[str, str, str]] = {
     "dark": (SKY, "#3a434d", ORANGE),
 }
 """Much faster than predicted, as predicted, much slower."""
-LEAST_TINT = 0.1
+LEAST_TINT = 0.2
 """Of an end's colour in the first step from the middle: less could not be seen."""
 
 
