@@ -27,6 +27,8 @@ NOTHING = 1e-3
 the bias of attention's keys, say, is zero but for rounding, and no two roundings agree."""
 STEPS = 3
 """Updates after which parameters are compared."""
+FLAT = 1e-2
+"""Of the largest entry of a tensor's gradient: where Adam's gradient is smaller, its whole step may be rounding."""
 APART = 0.05
 """A parameter whose change is this far from the true one was updated otherwise, which may be little beside its
 entries. Less may be rounding, too: Adam takes whole steps by gradients that are nearly zero."""
@@ -65,7 +67,9 @@ def verify(machine: Machine, reference: str, problem: Problem, request: RunReque
     mine = {names[id(p)]: p.detach() for owned in machine.owned.values() for p in owned}
     worst: dict[str, float] = {"gradient": 0.0, "parameter": 0.0}
     culprit = ""
+    adam = any(isinstance(optimizer, torch.optim.Adam) for optimizer in machine.optimizers.values())
     for name, shape in shapes.items():
+        slope, flat_below, flat = torch.zeros(()), 0.0, True  # of the gradient, which comes first
         for what, known in (("gradient", gradients), ("parameter", mine)):
             true = torch.zeros(shape, dtype=told[0]["dtype"], device=machine.device)
             if whole is not None:
@@ -74,8 +78,12 @@ def verify(machine: Machine, reference: str, problem: Problem, request: RunReque
             if name not in mine:
                 continue
             floor = NOTHING * told[0][f"largest_{what}"]
-            error = distance(known.get(name, torch.zeros_like(true)), true, floor)
+            given = known.get(name, torch.zeros_like(true))
+            if what == "parameter" and adam:
+                given = without_flat(given, true, slope, flat_below)
+            error = distance(given, true, floor)
             if what == "gradient":
+                slope, flat_below = true, floor
                 flat = not float(true.abs().sum()) > floor  # zero but for rounding, and so is its direction
                 if error > worst["gradient"]:
                     culprit = name
@@ -106,6 +114,13 @@ def distance(found: Tensor, true: Tensor, floor: float) -> float:
     scale = max(floor, true.abs().max().item())
     error = (found - true).abs().max().item() / (scale if scale != 0 else 1.0)
     return error if math.isfinite(error) else math.inf
+
+
+def without_flat(found: Tensor, true: Tensor, gradient: Tensor, floor: float) -> Tensor:
+    """``found``, but ``true`` where the gradient is zero but for rounding: below `FLAT`, or in all below ``floor``."""
+    size = gradient.abs()
+    least = max(FLAT * float(size.max()), floor) if size.numel() else 0.0
+    return torch.where((size < least) & found.isfinite(), true, found)
 
 
 def apart(found: Tensor, true: Tensor, start: Tensor) -> float:

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from explorer.runner.reference import apart, distance, furthest
+from explorer.runner.reference import apart, distance, furthest, without_flat
 
 NAN = torch.tensor([1.0, math.nan])
 TRUE = torch.tensor([1.0, 2.0])
@@ -49,3 +49,12 @@ def test_rounding_of_the_entries_is_no_skipped_update() -> None:
     moved = start - 1e-6 * torch.linspace(-1.0, 1.0, 100)
     assert apart(torch.nextafter(moved, torch.full_like(moved, math.inf)), moved, start) < 0.01
     assert apart(start, start.clone(), start) == 0.0
+
+
+def test_where_a_gradient_is_nearly_zero_adam_may_step_either_way() -> None:
+    true, gradient = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 1e-6, -0.5])
+    either_way = true + torch.tensor([0.0, 0.1, 0.0])
+    assert distance(without_flat(either_way, true, gradient, 0.0), true, 0.0) == 0.0
+    assert distance(without_flat(true + 0.1, true, gradient, 0.0), true, 0.0) > 0.03
+    assert distance(without_flat(true * math.nan, true, gradient, 0.0), true, 0.0) == math.inf
+    assert distance(without_flat(true + 0.1, true, gradient, 1e3), true, 0.0) == 0.0
