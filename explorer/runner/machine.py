@@ -21,6 +21,7 @@ from explorer.runner.samples import make_samples
 from explorer.runner.script import Script, Segment
 from explorer.runner.segment_module import Kind
 from explorer.runner.stages import Port, SegmentStage
+from explorer.runner.states import check_states
 from explorer.runner.telling import tell
 from explorer.runner.weights import Held, hold
 from solvers.errors import RunError
@@ -202,6 +203,7 @@ def make_machine(file: PlanFile, request: RunRequest, rank: int, ranks: int, dev
     program = trace(file, request)
     script = make_script(problem, plan, program.gradients)
     check_cuts(program, script)
+    check_states(program, script)
     tell("building")
     mine = {s: at for s, at in enumerate(script.segments) if script.devices[rank] in at.devices}
     names = program.parameters_of([o for at in mine.values() for o in at.operators])

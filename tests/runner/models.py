@@ -227,3 +227,23 @@ class Numbered(nn.Module):
 
 def numbered() -> Made:
     return Numbered(), torch.randn(BATCH, WIDTH)
+
+
+class Averaging(nn.Module):
+    """Scales by a running mean of what it saw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDTH)
+        self.norm = nn.BatchNorm1d(WIDTH)
+        self.register_buffer("seen", torch.ones(WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(self.first(x))
+        with torch.no_grad():
+            self.seen.mul_(0.9).add_(0.1 * x.mean(0))
+        return (y * self.seen).mean()
+
+
+def averaging() -> Made:
+    return Averaging(), torch.randn(BATCH, WIDTH)
