@@ -11,7 +11,6 @@ import os
 import platform
 import re
 import socket
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -389,4 +388,4 @@ def _memory_bytes(device: torch.device) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(ranks_of_a_run.main(work=run))
+    ranks_of_a_run.end(ranks_of_a_run.main(work=run))

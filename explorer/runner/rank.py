@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
@@ -50,11 +51,16 @@ def main(argv: list[str] | None = None, work: Callable[[Path, int], None] | None
         (run if work is None else work)(bundle, rank)
     except BaseException as error:
         _fail(bundle, rank, error)
-        # Not sys.exit: a library's thread must not keep the rank, and with it the others, alive.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(FAILED)
+        end(FAILED)
     return 0
+
+
+def end(status: int) -> NoReturn:
+    """Ends this process at once: a thread of a model or a library must not keep the rank, and with it the others,
+    alive, as it would after sys.exit."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def run(bundle: Path, rank: int) -> None:
@@ -134,4 +140,4 @@ def _first_line(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main())

@@ -1,8 +1,10 @@
-"""What a rank says of its failure."""
+"""How a rank ends, and what it says of its failure."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 from explorer.runner import rank
@@ -28,3 +30,15 @@ def test_an_error_that_repeats_its_cause_tells_it_once(tmp_path: Path) -> None:
         "cannot trace: no such thing"
     )
     assert failed(tmp_path, ValueError()) == "ValueError"
+
+
+def test_a_thread_of_the_model_does_not_keep_a_rank_alive() -> None:
+    script = (
+        "import threading, time\n"
+        "from explorer.runner.rank import end\n"
+        "threading.Thread(target=time.sleep, args=(1000,)).start()\n"
+        "print('done')\n"
+        "end(3)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert (ended.returncode, ended.stdout) == (3, "done\n")
