@@ -11,8 +11,8 @@ from explorer.cluster_file import load_cluster
 from explorer.planner_choice import choose_planner
 from explorer.problems import make_problem
 from explorer.quantities import parse_bandwidth, parse_bytes, parse_seconds
-from explorer.runner.profile import Profile
-from explorer.runner.profile_json import load_profile
+from explorer.runner.measuring.profile import Profile
+from explorer.runner.measuring.profile_json import load_profile
 from explorer.settings import MemoryModel, Settings
 from solvers.cluster import Cluster, Wires
 from solvers.errors import InvalidProblem

@@ -6,9 +6,9 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from explorer.runner import history
-from explorer.runner.bundle import MARKER, read_limited
-from explorer.runner.outcome import RunStatus
+from explorer.runner.bundles import history
+from explorer.runner.bundles.bundle import MARKER, read_limited
+from explorer.runner.bundles.outcome import RunStatus
 from explorer.view.run_events import PastRun, local_time
 from solvers.errors import InvalidProblem
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from explorer.costs.measured import compute_table, kind_of, label, links_between
 from explorer.planner_choice import options_of
-from explorer.runner.profile import Profile
+from explorer.runner.measuring.profile import Profile
 from solvers.errors import InvalidProblem
 from solvers.formats.plan_json import PlanFile
 from solvers.monitor import never

@@ -11,9 +11,9 @@ from explorer.held_plans import packed_text, unpacked_text
 from explorer.replan import replanned
 from explorer.run_kinds import Teller, cleaner
 from explorer.run_requests import ReplanRequest
-from explorer.runner.bundle import new_folder
-from explorer.runner.calibration import MODULE, calibrate_on
-from explorer.runner.targets import RunProgress, Targets, load_targets
+from explorer.runner.bundles.bundle import new_folder
+from explorer.runner.measuring.calibration import MODULE, calibrate_on
+from explorer.runner.targets.registry import RunProgress, Targets, load_targets
 from explorer.view import events, run_events, text
 from explorer.view.skeleton import skeleton
 from explorer.worker import Emit

@@ -13,7 +13,7 @@ from typing import Any
 
 from explorer.held_plans import file_of, packed_text, text_of, unpacked_text
 from explorer.run_requests import PrepareRequest, RunPlanRequest, ShowRunRequest
-from explorer.runner.bundle import (
+from explorer.runner.bundles.bundle import (
     About,
     Bundle,
     command_line,
@@ -25,11 +25,11 @@ from explorer.runner.bundle import (
     read_result,
     write_bundle,
 )
-from explorer.runner.checks import Level, check
-from explorer.runner.history import find_run
-from explorer.runner.outcome import Outcome, RunStatus
-from explorer.runner.request import RunRequest
-from explorer.runner.targets import RunProgress, Targets, load_targets
+from explorer.runner.bundles.history import find_run
+from explorer.runner.bundles.outcome import Outcome, RunStatus
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.scripts.checks import Level, check
+from explorer.runner.targets.registry import RunProgress, Targets, load_targets
 from explorer.view import events, run_events
 from explorer.view.plan_view import devices, plan_view
 from explorer.view.skeleton import skeleton

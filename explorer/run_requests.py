@@ -20,7 +20,7 @@ class PrepareRequest:
 @dataclass(frozen=True, slots=True)
 class RunPlanRequest:
     """Run a plan on ``target``. held: its name, for whoever asks; text: its packed file. steps, verify and
-    allow_model: as in `explorer.runner.request.RunRequest`; the rest is as the target says."""
+    allow_model: as in `explorer.runner.bundles.request.RunRequest`; the rest is as the target says."""
 
     held: str
     text: bytes

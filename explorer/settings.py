@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from explorer.runner.profile import Profile
+from explorer.runner.measuring.profile import Profile
 from solvers.cluster import Cluster, Wires
 from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
 

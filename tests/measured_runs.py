@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from explorer.runner.outcome import MeasuredAction, MeasuredMessage, Outcome, RunStatus
+from explorer.runner.bundles.outcome import MeasuredAction, MeasuredMessage, Outcome, RunStatus
 from solvers.graph import Phase
 from solvers.plan import Plan, parse_action
 from solvers.problem import ComputeTable, Objective, Problem

@@ -47,7 +47,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "explorer": frozenset({"numpy"}),
     "explorer.tracing": frozenset({"numpy", "torch", "networkx"}),
     "explorer.runner": frozenset({"numpy", "torch"}),
-    "explorer.runner.ray_driver": frozenset({"ray"}),
+    "explorer.runner.targets.ray_driver": frozenset({"ray"}),
     "explorer.api": frozenset({"numpy", "torch"}),
     "explorer.view": frozenset({"numpy", "networkx"}),
     "explorer.web": frozenset({"dash", "dash_cytoscape", "dash_mantine_components", "dash_ag_grid", "plotly",

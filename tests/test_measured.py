@@ -15,9 +15,9 @@ from explorer.measured.links import Observed, fitted
 from explorer.measured.measured_bars import measured_bars
 from explorer.measured.notes import same_hardware
 from explorer.measured.telling import segment_rows, signed_share
-from explorer.runner.channels import gradients_of
-from explorer.runner.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
-from explorer.runner.segments import lay_out
+from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
+from explorer.runner.scripts.channels import gradients_of
+from explorer.runner.scripts.segments import lay_out
 from solvers.assemble import assemble
 from solvers.cluster import Link
 from solvers.drafts import Draft, DraftStage, realise

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _declare(path: str) -> None:
     """Where the page's plans can be run, for this process and those that it starts. Raises InvalidProblem."""
-    from explorer.runner.targets import load_targets
+    from explorer.runner.targets.registry import load_targets
 
     load_targets(path)
     os.environ["PLACEMENT_EXPLORER_TARGETS"] = os.path.abspath(path)

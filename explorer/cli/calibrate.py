@@ -16,9 +16,9 @@ from explorer.cli.run import ENDED, FAILED, add_targets
 from solvers.errors import InvalidProblem, RunError
 
 if TYPE_CHECKING:
-    from explorer.runner.profile import Profile
-    from explorer.runner.request import RunRequest
-    from explorer.runner.targets import Targets
+    from explorer.runner.bundles.request import RunRequest
+    from explorer.runner.measuring.profile import Profile
+    from explorer.runner.targets.registry import Targets
     from solvers.graph import OpGraph
 
 DEVICES = 2
@@ -60,9 +60,9 @@ def add_target_flags(where: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     from explorer.cli.progress import working
     from explorer.loading import load
-    from explorer.runner.calibration import Ended
-    from explorer.runner.profile_json import profile_object, write_profile
-    from explorer.runner.targets import load_targets
+    from explorer.runner.measuring.calibration import Ended
+    from explorer.runner.measuring.profile_json import profile_object, write_profile
+    from explorer.runner.targets.registry import load_targets
 
     _check_model(args.model)
     targets = load_targets(args.targets)
@@ -96,8 +96,8 @@ def measured(graph: OpGraph, reference: str, targets: Targets, name: str, device
     where it failed. Raises RunError or InvalidProblem."""
     from explorer.cli.progress import stop_on_interrupt
     from explorer.cli.run_progress import RunLine
-    from explorer.runner.bundle import new_folder
-    from explorer.runner.calibration import MODULE, calibrate_on
+    from explorer.runner.bundles.bundle import new_folder
+    from explorer.runner.measuring.calibration import MODULE, calibrate_on
 
     folder = new_folder(f"calibrate-{reference}")
     line = RunLine(sys.stderr, name)
@@ -124,7 +124,7 @@ def _check_model(model: str) -> None:
 
 
 def _request(args: argparse.Namespace, targets: Targets) -> RunRequest:
-    from explorer.runner.request import Backend
+    from explorer.runner.bundles.request import Backend
 
     usual = targets.defaults(args.target)
     return replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from explorer.cli.command import print_table
-from explorer.runner.profile import LinkTimes, Profile
+from explorer.runner.measuring.profile import LinkTimes, Profile
 from explorer.view import text
 from solvers.cluster import CPU_KIND
 from solvers.graph import OpGraph

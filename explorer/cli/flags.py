@@ -10,7 +10,7 @@ from typing import TypeVar
 from explorer.accelerators import parse_caps, parse_kinds
 from explorer.pins import parse_pin
 from explorer.quantities import parse_bandwidth, parse_seconds
-from explorer.runner.profile import Profile
+from explorer.runner.measuring.profile import Profile
 from explorer.settings import MemoryModel, Settings
 from solvers.cluster import Cluster, Wires
 from solvers.errors import InvalidProblem
@@ -228,7 +228,7 @@ def _cluster(path: str) -> Cluster:
 
 
 def _profile(path: str) -> Profile:
-    from explorer.runner.profile_json import load_profile
+    from explorer.runner.measuring.profile_json import load_profile
 
     return load_profile(path)
 

@@ -13,11 +13,11 @@ from explorer.cli.command import print_json, print_table, write_text
 from solvers.errors import RunError
 
 if TYPE_CHECKING:
-    from explorer.runner.bundle import Bundle
-    from explorer.runner.outcome import Outcome
-    from explorer.runner.profile import Profile
-    from explorer.runner.request import RunRequest
-    from explorer.runner.targets import Targets
+    from explorer.runner.bundles.bundle import Bundle
+    from explorer.runner.bundles.outcome import Outcome
+    from explorer.runner.bundles.request import RunRequest
+    from explorer.runner.measuring.profile import Profile
+    from explorer.runner.targets.registry import Targets
     from solvers.formats.plan_json import PlanFile
     from solvers.result import Result
 
@@ -30,8 +30,8 @@ def run_both(
     """Prints what the plan took and what the new one takes; returns the exit status."""
     from explorer.cli.run import ENDED, FAILED
     from explorer.replan import replanned
-    from explorer.runner.calibration import Ended
-    from explorer.runner.outcome import RunStatus
+    from explorer.runner.bundles.outcome import RunStatus
+    from explorer.runner.measuring.calibration import Ended
     from solvers.formats.plan_json import PlanFile, write_plan
 
     try:
@@ -67,7 +67,7 @@ def _profile(args: argparse.Namespace, file: PlanFile, targets: Targets, request
     """Measured now, on as many ranks as the plan has devices (two at least, if there are, for the link between
     them), or read. Raises RunError or InvalidProblem."""
     from explorer.cli.calibrate import measured
-    from explorer.runner.profile_json import load_profile
+    from explorer.runner.measuring.profile_json import load_profile
 
     if args.replan:
         return load_profile(args.replan)
@@ -89,7 +89,7 @@ def _search(file: PlanFile, profile: Profile) -> Result:
 
 def _run(args: argparse.Namespace, file: PlanFile, text: str, targets: Targets, request: RunRequest) -> Ran:
     from explorer.cli.run import run_plan
-    from explorer.runner.bundle import finish_bundle, new_folder, predicted_s, write_bundle
+    from explorer.runner.bundles.bundle import finish_bundle, new_folder, predicted_s, write_bundle
 
     target = targets.get(args.target)
     bundle = write_bundle(new_folder(file.reference), text, request, target.name, predicted_s=predicted_s(file))
@@ -100,7 +100,7 @@ def _run(args: argparse.Namespace, file: PlanFile, text: str, targets: Targets, 
 
 def _object(file: PlanFile, profile: Profile, ran: list[Ran], target: str, request: RunRequest) -> dict[str, object]:
     from explorer.cli.run_report import run_object
-    from explorer.runner.profile_json import profile_object
+    from explorer.runner.measuring.profile_json import profile_object
 
     told = [run_object(each, bundle, target, request, outcome) for each, bundle, outcome in ran]
     return {
@@ -113,8 +113,8 @@ def _object(file: PlanFile, profile: Profile, ran: list[Ran], target: str, reque
 
 def _print(file: PlanFile, profile: Profile, result: Result, ran: list[Ran]) -> None:
     from explorer.costs.measured import label
-    from explorer.runner.bundle import predicted_s
-    from explorer.runner.outcome import RunStatus
+    from explorer.runner.bundles.bundle import predicted_s
+    from explorer.runner.bundles.outcome import RunStatus
     from explorer.view import text
 
     print(f"{file.reference}: planned again with costs {label(profile)}")

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
 from explorer.cli.schedule import refuse_invalid, violations
-from explorer.runner.words import one_line
+from explorer.runner.bundles.words import one_line
 from solvers.errors import InvalidPlan, InvalidProblem, RunError
 
 if TYPE_CHECKING:
-    from explorer.runner.bundle import Bundle
-    from explorer.runner.outcome import Outcome
-    from explorer.runner.request import RunRequest
-    from explorer.runner.targets import Target, Targets
+    from explorer.runner.bundles.bundle import Bundle
+    from explorer.runner.bundles.outcome import Outcome
+    from explorer.runner.bundles.request import RunRequest
+    from explorer.runner.targets.registry import Target, Targets
     from solvers.formats.plan_json import PlanFile
 
 FAILED = 5
@@ -88,10 +88,10 @@ def add_targets(parser: argparse._ActionsContainer) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from explorer.cli.run_report import print_run, run_object
-    from explorer.runner.bundle import finish_bundle, new_folder, predicted_s, write_bundle
-    from explorer.runner.outcome import RunStatus
-    from explorer.runner.result_json import write_outcome
-    from explorer.runner.targets import load_targets
+    from explorer.runner.bundles.bundle import finish_bundle, new_folder, predicted_s, write_bundle
+    from explorer.runner.bundles.outcome import RunStatus
+    from explorer.runner.bundles.result_json import write_outcome
+    from explorer.runner.targets.registry import load_targets
 
     text, file = _read(args.plan)
     targets = load_targets(args.targets)
@@ -153,7 +153,7 @@ def _is_model(path: str) -> InvalidProblem:
 
 def _request(args: argparse.Namespace, targets: Targets) -> RunRequest:
     """What the flags ask, and the target's own word where they say nothing. Raises InvalidProblem."""
-    from explorer.runner.request import Backend
+    from explorer.runner.bundles.request import Backend
 
     usual = targets.defaults(args.target)
     return replace(
@@ -176,8 +176,8 @@ def _request(args: argparse.Namespace, targets: Targets) -> RunRequest:
 
 def _checked(args: argparse.Namespace, file: PlanFile, targets: Targets) -> list[str]:
     """What to know before the launch. Raises InvalidPlan or InvalidProblem for what stands against it."""
-    from explorer.runner.checks import Level, check
-    from explorer.runner.permission import why_not
+    from explorer.runner.model.permission import why_not
+    from explorer.runner.scripts.checks import Level, check
 
     if refusal := why_not(file.reference, allow_model=args.allow_model):
         hint = "" if why_not(file.reference, allow_model=True) else " (--allow-model)"
@@ -194,7 +194,7 @@ def run_plan(target: Target, text: str, file: PlanFile, request: RunRequest, bun
     """The outcome, whatever happens; a target that cannot be asked is a run that failed."""
     from explorer.cli.progress import stop_on_interrupt
     from explorer.cli.run_progress import RunLine
-    from explorer.runner.outcome import Outcome, RunStatus
+    from explorer.runner.bundles.outcome import Outcome, RunStatus
 
     line = RunLine(sys.stderr, target.name)
     with stop_on_interrupt() as stop:

@@ -36,8 +36,8 @@ ADD = (add_target_list, add_runs)
 
 
 def targets(args: argparse.Namespace) -> int:
-    from explorer.runner.target_file import default_file
-    from explorer.runner.targets import load_targets
+    from explorer.runner.targets.registry import load_targets
+    from explorer.runner.targets.target_file import default_file
 
     declared = load_targets(args.targets)
     if args.json:
@@ -68,8 +68,8 @@ def targets(args: argparse.Namespace) -> int:
 
 
 def runs(args: argparse.Namespace) -> int:
-    from explorer.runner.history import past_runs
-    from explorer.runner.places import runs_folder
+    from explorer.runner.bundles.history import past_runs
+    from explorer.runner.bundles.places import runs_folder
     from explorer.view import text
 
     found = past_runs(limit=args.limit)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from explorer.cli.command import print_table
 from explorer.cli.report import result_object
-from explorer.runner.bundle import Bundle, command_line, predicted_s
-from explorer.runner.outcome import Agreement, Environment, Outcome
-from explorer.runner.request import RunRequest
-from explorer.runner.words import one_line
+from explorer.runner.bundles.bundle import Bundle, command_line, predicted_s
+from explorer.runner.bundles.outcome import Agreement, Environment, Outcome
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.bundles.words import one_line
 from explorer.view import text
 from solvers.errors import PlacementError
 from solvers.evaluate import judge

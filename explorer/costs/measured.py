@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from explorer.runner.profile import LinkTimes, Profile
+from explorer.runner.measuring.profile import LinkTimes, Profile
 from solvers.cluster import Cluster, Device, Link
 from solvers.errors import InvalidProblem
 from solvers.formats.op_graph_json import graph_hash

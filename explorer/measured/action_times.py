@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from explorer.measured.all_reduce import sync_seconds
-from explorer.runner.outcome import MeasuredAction, Outcome
-from explorer.runner.script import MESSAGES, Do, Step, parse_step
+from explorer.runner.bundles.outcome import MeasuredAction, Outcome
+from explorer.runner.scripts.script import MESSAGES, Do, Step, parse_step
 from solvers.errors import InvalidPlan
 
 BACKWARD = "BIW"

@@ -6,8 +6,8 @@ from collections import defaultdict
 from dataclasses import replace
 from statistics import median
 
-from explorer.runner.outcome import MeasuredAction, Outcome
-from explorer.runner.script import Do, parse_step
+from explorer.runner.bundles.outcome import MeasuredAction, Outcome
+from explorer.runner.scripts.script import Do, parse_step
 
 _Where = tuple[int, int]
 """A segment and an iteration."""

@@ -15,7 +15,7 @@ from explorer.measured.links import measured_links
 from explorer.measured.notes import notes_of
 from explorer.measured.parts import Part, parts_of
 from explorer.measured.spans import measured_spans, predicted_action_s, typical_iteration
-from explorer.runner.outcome import MeasuredAction, Outcome
+from explorer.runner.bundles.outcome import MeasuredAction, Outcome
 from solvers.cluster import Link
 from solvers.errors import InvalidPlan, RunError
 from solvers.graph import Phase

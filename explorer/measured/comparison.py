@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explorer.runner.outcome import Agreement, Environment
+from explorer.runner.bundles.outcome import Agreement, Environment
 from solvers.problem import Objective
 from solvers.schedule import Schedule
 

@@ -10,7 +10,7 @@ from statistics import fmean, median
 from explorer.measured.action_times import ActionTimes
 from explorer.measured.comparison import LinkError
 from explorer.measured.wire_times import ends_of, wire_seconds
-from explorer.runner.outcome import MeasuredMessage, Outcome
+from explorer.runner.bundles.outcome import MeasuredMessage, Outcome
 from solvers.cluster import Cluster, Link
 from solvers.lowering import lower
 from solvers.plan import Plan

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explorer.runner.channels import gradients_of
-from explorer.runner.outcome import Outcome
-from explorer.runner.segments import lay_out
+from explorer.runner.bundles.outcome import Outcome
+from explorer.runner.scripts.channels import gradients_of
+from explorer.runner.scripts.segments import lay_out
 from solvers.errors import InvalidPlan, PlacementError
 from solvers.graph import Phase
 from solvers.plan import Plan

@@ -8,7 +8,7 @@ from statistics import median
 from explorer.measured.action_times import SYNC, iteration_numbers, step_of
 from explorer.measured.comparison import MeasuredSpan
 from explorer.measured.parts import Part
-from explorer.runner.outcome import Outcome
+from explorer.runner.bundles.outcome import Outcome
 from solvers.problem import Problem
 from solvers.schedule import Schedule
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from statistics import median
 
-from explorer.runner.outcome import MeasuredMessage, Outcome
+from explorer.runner.bundles.outcome import MeasuredMessage, Outcome
 from solvers.cluster import Cluster, Link
 
 

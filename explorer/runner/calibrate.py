@@ -24,21 +24,29 @@ import torch.distributed as dist
 
 from explorer.costs.roofline import stated_dtype
 from explorer.runner import rank as ranks_of_a_run
-from explorer.runner.affinity import pin
-from explorer.runner.attribution import calm
-from explorer.runner.gather import device_name
-from explorer.runner.link_times import measure_links
-from explorer.runner.noise import probe
-from explorer.runner.operator_times import Measured, Subject, measure, step_overhead, timer_of, update_times, whole
-from explorer.runner.optimizers import OPTIMIZERS
-from explorer.runner.outcome import Environment, Outcome, RunStatus
-from explorer.runner.profile import LinkTimes, OperatorTimes, Profile, WholeTimes
-from explorer.runner.program import Program, trace_for_run
-from explorer.runner.request import RunRequest, read_request
-from explorer.runner.result_json import write_outcome
-from explorer.runner.samples import make_samples
-from explorer.runner.telling import tell
-from explorer.runner.weights import Held, hold
+from explorer.runner.bundles.outcome import Environment, Outcome, RunStatus
+from explorer.runner.bundles.request import RunRequest, read_request
+from explorer.runner.bundles.result_json import write_outcome
+from explorer.runner.engine.affinity import pin
+from explorer.runner.engine.gather import device_name
+from explorer.runner.engine.optimizers import OPTIMIZERS
+from explorer.runner.engine.telling import tell
+from explorer.runner.measuring.attribution import calm
+from explorer.runner.measuring.link_times import measure_links
+from explorer.runner.measuring.noise import probe
+from explorer.runner.measuring.operator_times import (
+    Measured,
+    Subject,
+    measure,
+    step_overhead,
+    timer_of,
+    update_times,
+    whole,
+)
+from explorer.runner.measuring.profile import LinkTimes, OperatorTimes, Profile, WholeTimes
+from explorer.runner.model.program import Program, trace_for_run
+from explorer.runner.model.samples import make_samples
+from explorer.runner.model.weights import Held, hold
 from solvers.errors import RunError
 from solvers.formats.json_text import parse_json
 from solvers.formats.op_graph_json import graph_hash

@@ -19,17 +19,17 @@ from typing import NoReturn
 import torch
 import torch.distributed as dist
 
-from explorer.runner.affinity import die_with_parent, pin
-from explorer.runner.gather import gather
-from explorer.runner.machine import make_machine
-from explorer.runner.measure import measure
-from explorer.runner.noise import probe
-from explorer.runner.peak_memory import allocated_bytes
-from explorer.runner.reference import verify
-from explorer.runner.request import Backend, RunRequest, read_request
-from explorer.runner.result_json import write_outcome
-from explorer.runner.segment_times import operator_seconds
-from explorer.runner.telling import tell
+from explorer.runner.bundles.request import Backend, RunRequest, read_request
+from explorer.runner.bundles.result_json import write_outcome
+from explorer.runner.engine.affinity import die_with_parent, pin
+from explorer.runner.engine.gather import gather
+from explorer.runner.engine.machine import make_machine
+from explorer.runner.engine.measure import measure
+from explorer.runner.engine.peak_memory import allocated_bytes
+from explorer.runner.engine.reference import verify
+from explorer.runner.engine.segment_times import operator_seconds
+from explorer.runner.engine.telling import tell
+from explorer.runner.measuring.noise import probe
 from solvers.errors import PlacementError, RunError
 from solvers.formats.json_text import parse_json
 from solvers.formats.plan_json import read_plan

@@ -9,7 +9,7 @@ from explorer.jobs import Jobs
 from explorer.loading import is_callable
 from explorer.past_runs import past_runs
 from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
-from explorer.runner.targets import load_targets
+from explorer.runner.targets.registry import load_targets
 from explorer.view.events import Event
 from explorer.view.run_events import PastRun
 from explorer.web.backend import (

@@ -8,7 +8,7 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.runner.history import UNFINISHED
+from explorer.runner.bundles.history import UNFINISHED
 from explorer.view import text
 from explorer.view.run_events import PastRun
 

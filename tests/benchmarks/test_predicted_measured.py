@@ -16,12 +16,12 @@ from explorer.measured import compare_run
 from explorer.measured.ranking import rank_agreement
 from explorer.problems import make_problem
 from explorer.replan import replanned
-from explorer.runner.bundle import RANK_MODULE, finish_bundle, write_bundle
-from explorer.runner.calibration import MODULE, calibrate_on
-from explorer.runner.local import LocalTarget
-from explorer.runner.outcome import RunStatus
-from explorer.runner.profile import Profile
-from explorer.runner.request import RunRequest
+from explorer.runner.bundles.bundle import RANK_MODULE, finish_bundle, write_bundle
+from explorer.runner.bundles.outcome import RunStatus
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.measuring.calibration import MODULE, calibrate_on
+from explorer.runner.measuring.profile import Profile
+from explorer.runner.targets.local import LocalTarget
 from explorer.settings import Settings
 from solvers.formats.plan_json import read_plan, write_plan
 from solvers.plan import Plan

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from explorer.runner.bundle import Bundle
-from explorer.runner.calibration import MODULE
-from explorer.runner.outcome import Agreement, Environment, MeasuredAction, Outcome, RunStatus
-from explorer.runner.profile import OperatorTimes, Profile, WholeTimes
-from explorer.runner.request import RunRequest
-from explorer.runner.target_file import RaySetup
-from explorer.runner.targets import RunProgress, Targets
+from explorer.runner.bundles.bundle import Bundle
+from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, Outcome, RunStatus
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.measuring.calibration import MODULE
+from explorer.runner.measuring.profile import OperatorTimes, Profile, WholeTimes
+from explorer.runner.targets.registry import RunProgress, Targets
+from explorer.runner.targets.target_file import RaySetup
 from solvers.errors import RunError
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.plan_json import read_plan

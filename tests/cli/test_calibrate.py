@@ -8,10 +8,10 @@ import pytest
 
 from explorer.cli.calibration_report import print_profile
 from explorer.loading import load
-from explorer.runner.outcome import Outcome, RunStatus
-from explorer.runner.profile_json import load_profile, write_profile
-from explorer.runner.request import RunRequest
-from explorer.runner.targets import Targets
+from explorer.runner.bundles.outcome import Outcome, RunStatus
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.measuring.profile_json import load_profile, write_profile
+from explorer.runner.targets.registry import Targets
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.plan_json import read_plan
 from solvers.graph import Phase

@@ -9,10 +9,10 @@ import pytest
 
 from explorer.loading import load
 from explorer.replan import planner_of, replan, replanned
-from explorer.runner.outcome import Outcome, RunStatus
-from explorer.runner.profile_json import write_profile
-from explorer.runner.request import RunRequest
-from explorer.runner.targets import Targets
+from explorer.runner.bundles.outcome import Outcome, RunStatus
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.measuring.profile_json import write_profile
+from explorer.runner.targets.registry import Targets
 from solvers.evaluate import evaluate
 from solvers.formats.plan_json import read_plan
 from tests.cli.command import Command

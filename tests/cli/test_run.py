@@ -15,10 +15,10 @@ from statistics import median
 import pytest
 
 from explorer.cli.run_progress import RunLine
-from explorer.runner.local import LocalTarget
-from explorer.runner.outcome import RunStatus
-from explorer.runner.result_json import read_outcome
-from explorer.runner.targets import RunProgress
+from explorer.runner.bundles.outcome import RunStatus
+from explorer.runner.bundles.result_json import read_outcome
+from explorer.runner.targets.local import LocalTarget
+from explorer.runner.targets.registry import RunProgress
 from solvers.errors import RunError
 from tests.cli.command import Command, workload, write
 from tests.cli.test_interrupt import Terminal
@@ -38,7 +38,7 @@ def plan(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are kept in the test's own folder, and the local target's ranks compute nothing."""
-    monkeypatch.setattr("explorer.runner.local.LocalTarget", light)
+    monkeypatch.setattr("explorer.runner.targets.local.LocalTarget", light)
     monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("STANDIN", "measure")

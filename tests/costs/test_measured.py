@@ -11,7 +11,7 @@ import explorer
 from explorer.costs.measured import compute_table, kind_of, label, links_between, measured_cluster
 from explorer.problems import make_problem
 from explorer.replan import replanned
-from explorer.runner.profile import LinkTimes
+from explorer.runner.measuring.profile import LinkTimes
 from explorer.settings import Settings
 from solvers.cluster import Device, uniform_cluster
 from solvers.errors import InvalidProblem

@@ -9,8 +9,8 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from explorer.runner.program import Kind, Program, SegmentProgram
-from explorer.runner.weights import Held
+from explorer.runner.model.program import Kind, Program, SegmentProgram
+from explorer.runner.model.weights import Held
 
 
 def random_groups(program: Program, seed: int, count: int) -> list[list[int]]:

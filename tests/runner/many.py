@@ -18,15 +18,15 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from explorer.runner import machine as machines
-from explorer.runner.gather import gather
-from explorer.runner.machine import make_machine
-from explorer.runner.measure import measure
-from explorer.runner.program import Program
-from explorer.runner.reference import verify
-from explorer.runner.request import RunRequest, read_request
-from explorer.runner.result_json import outcome_text
-from explorer.runner.segment_times import operator_seconds
+from explorer.runner.bundles.request import RunRequest, read_request
+from explorer.runner.bundles.result_json import outcome_text
+from explorer.runner.engine import machine as machines
+from explorer.runner.engine.gather import gather
+from explorer.runner.engine.machine import make_machine
+from explorer.runner.engine.measure import measure
+from explorer.runner.engine.reference import verify
+from explorer.runner.engine.segment_times import operator_seconds
+from explorer.runner.model.program import Program
 from explorer.tracing.captured import Value
 from solvers.formats.plan_json import PlanFile, read_plan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.runner.profile import LinkTimes, OperatorTimes, Profile, WholeTimes
+from explorer.runner.measuring.profile import LinkTimes, OperatorTimes, Profile, WholeTimes
 from solvers.formats.op_graph_json import graph_hash
 from solvers.graph import OpGraph, Phase
 

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import explorer
-from explorer.runner.outcome import Environment, Outcome, RunStatus
-from explorer.runner.result_json import write_outcome
+from explorer.runner.bundles.outcome import Environment, Outcome, RunStatus
+from explorer.runner.bundles.result_json import write_outcome
 
 RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 FOLDER = Path(sys.argv[1])

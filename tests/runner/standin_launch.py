@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from explorer.runner.failures import exit_line
+from explorer.runner.targets.failures import exit_line
 
 
 def main(argv: list[str]) -> int:

@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from explorer.runner.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
-from explorer.runner.result_json import write_outcome
+from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
+from explorer.runner.bundles.result_json import write_outcome
 
 RANK = int(os.environ.get("RANK", "0"))
 FOLDER = Path(sys.argv[-1])

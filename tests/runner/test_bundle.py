@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from explorer.runner import bundle as bundles
-from explorer.runner.bundle import (
+from explorer.runner.bundles import bundle as bundles
+from explorer.runner.bundles.bundle import (
     MARKER,
     Bundle,
     command_line,
@@ -22,10 +22,10 @@ from explorer.runner.bundle import (
     read_result,
     write_bundle,
 )
-from explorer.runner.history import UNFINISHED, find_run, past_runs
-from explorer.runner.outcome import Outcome, RunStatus
-from explorer.runner.places import state_folder
-from explorer.runner.request import Backend, RunRequest
+from explorer.runner.bundles.history import UNFINISHED, find_run, past_runs
+from explorer.runner.bundles.outcome import Outcome, RunStatus
+from explorer.runner.bundles.places import state_folder
+from explorer.runner.bundles.request import Backend, RunRequest
 from solvers.errors import InvalidProblem, RunError
 from tests.runner.two_ranks import two_rank_text
 

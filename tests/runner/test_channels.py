@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.runner.channels import channels_of, gradients_of, routes
-from explorer.runner.script import Channel, Piece, Segment
+from explorer.runner.scripts.channels import channels_of, gradients_of, routes
+from explorer.runner.scripts.script import Channel, Piece, Segment
 from solvers.errors import RunError
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from tests.instances import forward_graph, training_graph

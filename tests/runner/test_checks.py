@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.runner.checks import Level, check
+from explorer.runner.scripts.checks import Level, check
 from solvers.graph import OpGraph
 from solvers.plan import Plan, Stage, parse_action
 from solvers.problem import Objective, Problem

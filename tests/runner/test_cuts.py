@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from explorer.loading import load_callable
-from explorer.runner.cuts import Cuts, check_cuts
-from explorer.runner.program import Program, trace_for_run
-from explorer.runner.samples import make_samples
-from explorer.runner.script import Channel, Piece, Script, Segment
-from explorer.runner.weights import hold
+from explorer.runner.model.cuts import Cuts, check_cuts
+from explorer.runner.model.program import Program, trace_for_run
+from explorer.runner.model.samples import make_samples
+from explorer.runner.model.weights import hold
+from explorer.runner.scripts.script import Channel, Piece, Script, Segment
 from solvers.errors import RunError
 from tests.runner.in_parts import difference
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from explorer.runner.link_times import SIZES, fit, pairs
+from explorer.runner.measuring.link_times import SIZES, fit, pairs
 
 US = 1e-6
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from explorer.runner.bundle import Bundle, write_bundle
-from explorer.runner.local import LocalTarget, core_notes
-from explorer.runner.outcome import Outcome, RunStatus
-from explorer.runner.processes import MARK, marked
-from explorer.runner.request import RunRequest
-from explorer.runner.targets import RunProgress
+from explorer.runner.bundles.bundle import Bundle, write_bundle
+from explorer.runner.bundles.outcome import Outcome, RunStatus
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.targets.local import LocalTarget, core_notes
+from explorer.runner.targets.processes import MARK, marked
+from explorer.runner.targets.registry import RunProgress
 from solvers.errors import InvalidProblem
 from tests.runner.standin_rank import is_alive
 from tests.runner.two_ranks import two_rank_text
@@ -171,7 +171,7 @@ def parent(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """Another process that runs a bundle which hangs, and the bundle."""
     folder = write_bundle(tmp_path / "run", two_rank_text(), RunRequest(), "local").folder
     code = (
-        "import sys; from pathlib import Path; from explorer.runner.request import RunRequest;"
+        "import sys; from pathlib import Path; from explorer.runner.bundles.request import RunRequest;"
         " from tests.runner.test_local import LIGHT;"
         " LIGHT.run('', RunRequest(), 2, Path(sys.argv[1]), lambda _: None, lambda: False)"
     )

@@ -10,12 +10,12 @@ from functools import cache
 
 import pytest
 
-from explorer.runner.channels import channels_of, gradients_of
-from explorer.runner.lowering import EventRun, make_script, text
-from explorer.runner.replay import replay
-from explorer.runner.script import MESSAGES, Do, Script, parse_step
-from explorer.runner.segments import lay_out
-from explorer.runner.waits import Waits
+from explorer.runner.scripts.channels import channels_of, gradients_of
+from explorer.runner.scripts.lowering import EventRun, make_script, text
+from explorer.runner.scripts.replay import replay
+from explorer.runner.scripts.script import MESSAGES, Do, Script, parse_step
+from explorer.runner.scripts.segments import lay_out
+from explorer.runner.scripts.waits import Waits
 from solvers.errors import InvalidPlan, NoLink, RunError
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.plan import Action, Plan, Stage, parse_action

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from explorer.runner import machine as machines
-from explorer.runner.machine import Machine, Sizes
+from explorer.runner.engine import machine as machines
+from explorer.runner.engine.machine import Machine, Sizes
 
 
 def test_replicas_add_up_alike_where_one_got_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:

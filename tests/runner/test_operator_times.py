@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, fx, nn
 
 from explorer.loading import load
-from explorer.runner.attribution import OUTSIDE, attribute, divide, settle
-from explorer.runner.instrument import CpuClock, Ownership, mark_costs, marked, marked_backward, walk
-from explorer.runner.noise import probe, variation
-from explorer.runner.operator_times import Subject, measure, step_overhead, update_times, whole
-from explorer.runner.program import trace_for_run
-from explorer.runner.samples import make_samples
-from explorer.runner.weights import hold
+from explorer.runner.measuring.attribution import OUTSIDE, attribute, divide, settle
+from explorer.runner.measuring.instrument import CpuClock, Ownership, mark_costs, marked, marked_backward, walk
+from explorer.runner.measuring.noise import probe, variation
+from explorer.runner.measuring.operator_times import Subject, measure, step_overhead, update_times, whole
+from explorer.runner.model.program import trace_for_run
+from explorer.runner.model.samples import make_samples
+from explorer.runner.model.weights import hold
 from solvers.graph import Phase
 
 CPU = torch.device("cpu")

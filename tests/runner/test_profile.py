@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from explorer.runner.outcome import Outcome, RunStatus
-from explorer.runner.profile import WholeTimes
-from explorer.runner.profile_json import load_profile, read_profile, write_profile
-from explorer.runner.result_json import outcome_text, read_outcome
+from explorer.runner.bundles.outcome import Outcome, RunStatus
+from explorer.runner.bundles.result_json import outcome_text, read_outcome
+from explorer.runner.measuring.profile import WholeTimes
+from explorer.runner.measuring.profile_json import load_profile, read_profile, write_profile
 from solvers.errors import InvalidProblem
 from tests.instances import training_graph
 from tests.runner.profiles import profile_of

@@ -9,13 +9,13 @@ from unittest.mock import patch
 import pytest
 import torch
 
-import explorer.runner.program
+import explorer.runner.model.program
 from demo_models import MODELS
 from explorer.loading import load_callable
-from explorer.runner.program import Program, trace_for_run
-from explorer.runner.samples import make_samples
-from explorer.runner.weights import hold
-from explorer.runner.whole_model import whole_model
+from explorer.runner.model.program import Program, trace_for_run
+from explorer.runner.model.samples import make_samples
+from explorer.runner.model.weights import hold
+from explorer.runner.model.whole_model import whole_model
 from explorer.tracing import trace_demo
 from solvers.errors import RunError
 from solvers.graph import Operator, OpGraph, Tensor
@@ -42,7 +42,7 @@ def traced(name: str, *samples: int, dtype: str | None = "float64", without_drop
     """Planned in the dtype of the run. That it is the model that was planned is not looked at here, to trace once."""
     tensor = Tensor(0, (), shape=(1,), dtype=dtype or "float32")
     stand_in = OpGraph((Operator("any"),), (tensor,), samples=min(samples))
-    with patch.object(explorer.runner.program, "check_same"):
+    with patch.object(explorer.runner.model.program, "check_same"):
         return trace_for_run(
             name, training=True, dtype=dtype, graph=stand_in, samples=samples, without_dropout=without_dropout,
             allow_model=True,

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from explorer.measured import compare_run
-from explorer.runner.result_json import read_outcome
+from explorer.runner.bundles.result_json import read_outcome
 from solvers.errors import InvalidPlan
 from solvers.graph import Phase
 from solvers.plan import Plan

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from explorer.runner.bundle import RANK_MODULE
-from explorer.runner.outcome import Outcome, RunStatus
-from explorer.runner.processes import MARK
-from explorer.runner.ray import RayTarget
-from explorer.runner.request import RunRequest
-from explorer.runner.targets import RunProgress
+from explorer.runner.bundles.bundle import RANK_MODULE
+from explorer.runner.bundles.outcome import Outcome, RunStatus
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.targets.processes import MARK
+from explorer.runner.targets.ray import RayTarget
+from explorer.runner.targets.registry import RunProgress
 from solvers.errors import RunError
 from tests.runner.plans import placed, problem_of, text
 from tests.runner.ray_head import ROOT, Head, running_head

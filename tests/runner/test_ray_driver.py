@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from explorer.runner.failures import Exit, explain, read_failures
-from explorer.runner.processes import marked
-from explorer.runner.ray_driver import MAX_LOG_CHARS, Place, Relay, by_host, environments, shares
-from explorer.runner.ray_log import JobLog, rank_failure_line
-from explorer.runner.ray_ranks import Look, RankProcess
-from explorer.runner.request import Backend, RunRequest
+from explorer.runner.bundles.request import Backend, RunRequest
+from explorer.runner.targets.failures import Exit, explain, read_failures
+from explorer.runner.targets.processes import marked
+from explorer.runner.targets.ray_driver import MAX_LOG_CHARS, Place, Relay, by_host, environments, shares
+from explorer.runner.targets.ray_log import JobLog, rank_failure_line
+from explorer.runner.targets.ray_ranks import Look, RankProcess
 from tests.runner.ray_head import ROOT
 
 CUDA = RunRequest(backend=Backend.CUDA)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.runner.ray_http import Refused, Stopped, Unreachable, server_at
+from explorer.runner.targets.ray_http import Refused, Stopped, Unreachable, server_at
 from solvers.errors import RunError
 from tests.runner.fake_ray import TOKEN, Answer, fake_ray, told
 

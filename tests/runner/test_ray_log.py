@@ -9,9 +9,9 @@ import zlib
 
 import pytest
 
-from explorer.runner import ray_log
-from explorer.runner.outcome import RunStatus
-from explorer.runner.ray_log import JobFailure, JobLog, failure_line, rank_failure_line, result_lines
+from explorer.runner.bundles.outcome import RunStatus
+from explorer.runner.targets import ray_log
+from explorer.runner.targets.ray_log import JobFailure, JobLog, failure_line, rank_failure_line, result_lines
 from solvers.errors import RunError
 
 TEXT = json.dumps([random.Random(number).random() for number in range(2_000)])

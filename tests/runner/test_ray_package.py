@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from explorer.runner import ray_package
-from explorer.runner.ray_package import make_package
+from explorer.runner.targets import ray_package
+from explorer.runner.targets.ray_package import make_package
 from solvers.errors import RunError
 
 
@@ -39,7 +39,7 @@ def test_the_driver_finds_all_that_is_ours_in_the_package(tmp_path: Path) -> Non
     assert {"explorer/runner/rank.py", "solvers/errors.py", "demo_models/gpt.py"} <= set(names)
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]);"
-        "import explorer.runner.ray_driver;"
+        "import explorer.runner.targets.ray_driver;"
         "packages = ('explorer', 'solvers', 'demo_models');"
         "own = [module.__file__ for name, module in sys.modules.items() if name.split('.')[0] in packages];"
         "print(len(own), all(file.startswith(sys.argv[1]) for file in own))"

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from explorer.runner import ray_jobs
-from explorer.runner.bundle import Bundle, write_bundle
-from explorer.runner.failures import exit_line
-from explorer.runner.outcome import Outcome, RunStatus
-from explorer.runner.ray import RayTarget
-from explorer.runner.ray_http import Refused, Unreachable
-from explorer.runner.ray_log import JobFailure, failure_line, rank_failure_line, result_lines
-from explorer.runner.request import RunRequest
-from explorer.runner.result_json import write_outcome
-from explorer.runner.targets import RunProgress
+from explorer.runner.bundles.bundle import Bundle, write_bundle
+from explorer.runner.bundles.outcome import Outcome, RunStatus
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.bundles.result_json import write_outcome
+from explorer.runner.targets import ray_jobs
+from explorer.runner.targets.failures import exit_line
+from explorer.runner.targets.ray import RayTarget
+from explorer.runner.targets.ray_http import Refused, Unreachable
+from explorer.runner.targets.ray_log import JobFailure, failure_line, rank_failure_line, result_lines
+from explorer.runner.targets.registry import RunProgress
 from solvers.errors import InvalidProblem, RunError
 from tests.runner.fake_ray import TOKEN, Answer, FakeRay, fake_ray, told
 from tests.runner.two_ranks import two_rank_text

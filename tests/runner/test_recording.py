@@ -7,9 +7,9 @@ import time
 import pytest
 import torch
 
-from explorer.runner import recording
-from explorer.runner.gather import device_name
-from explorer.runner.recording import start_together
+from explorer.runner.engine import recording
+from explorer.runner.engine.gather import device_name
+from explorer.runner.engine.recording import start_together
 
 
 def test_a_rank_that_is_late_counts_from_the_common_moment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from explorer.runner import result_json
-from explorer.runner.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
-from explorer.runner.result_json import outcome_text, read_outcome
+from explorer.runner.bundles import result_json
+from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
+from explorer.runner.bundles.result_json import outcome_text, read_outcome
 from solvers.errors import InvalidProblem
 
 FULL = Outcome(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from demo_models import MODELS
-from explorer.runner.samples import make_samples
+from explorer.runner.model.samples import make_samples
 
 HERE = "tests.runner.models"
 

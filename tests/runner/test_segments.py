@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.runner.channels import gradients_of
-from explorer.runner.segments import Layout, lay_out
+from explorer.runner.scripts.channels import gradients_of
+from explorer.runner.scripts.segments import Layout, lay_out
 from solvers.cluster import Device, uniform_cluster
 from solvers.errors import RunError
 from solvers.graph import Operator, OpGraph, Phase, Tensor

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from explorer.runner.request import Backend
-from explorer.runner.target_file import RaySetup, is_loopback
-from explorer.runner.targets import load_targets
+from explorer.runner.bundles.request import Backend
+from explorer.runner.targets.registry import load_targets
+from explorer.runner.targets.target_file import RaySetup, is_loopback
 from solvers.errors import InvalidProblem
 
 SECRET = "s3cr3t-token"

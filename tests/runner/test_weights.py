@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from demo_models import MODELS
-from explorer.runner.birth import mixed
-from explorer.runner.construct import Maker
-from explorer.runner.weights import held, hold
-from explorer.runner.whole_model import whole_model
+from explorer.runner.model.birth import mixed
+from explorer.runner.model.construct import Maker
+from explorer.runner.model.weights import held, hold
+from explorer.runner.model.whole_model import whole_model
 from solvers.errors import RunError
 
 HERE = "tests.runner.models"

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from explorer.measured import compare_run, comparison_object
-from explorer.runner.outcome import Agreement, Environment
+from explorer.runner.bundles.outcome import Agreement, Environment
 from explorer.view import errors, measured_gantt, measured_panel
 from explorer.view.elements import expanded_to, graph_view
 from explorer.view.palette import SURFACES, THEMES, contrast

@@ -1,0 +1,298 @@
+"""A bundle: the folder of one run, with all that is needed to do it again and what came of it.
+
+    plan.json  request.json  bundle.json   what is run, how, and where it was pushed to
+    run.sh                                 the same again by hand: one torchrun command
+    log.txt  result.json                   what the processes printed, and the outcome
+    summary.json                           the outcome in a few numbers, for a list of runs
+    failure-<rank>.json                    what a rank failed with
+
+Nothing in it is secret: tokens of targets are never written there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from explorer.runner.bundles.outcome import Outcome
+from explorer.runner.bundles.places import runs_folder
+from explorer.runner.bundles.request import RunRequest, read_request, request_json
+from explorer.runner.bundles.result_json import read_outcome, write_outcome
+from solvers.errors import InvalidProblem, RunError
+from solvers.formats.graph_json import read_header
+from solvers.formats.json_fields import Field
+from solvers.formats.json_text import MAX_BYTES, dump_json, finite_or_none, parse_json
+from solvers.formats.plan_json import PlanFile, read_plan
+from solvers.problem import Objective
+
+FORMAT = "placement-explorer/bundle"
+VERSION = 1
+KEPT = 200
+"""Runs kept in the default place; older ones are removed."""
+RANK_MODULE = "explorer.runner.rank"
+MAX_RANKS = 4096
+
+MARKER = "bundle.json"
+_OWN = re.compile(
+    r"(plan|request|bundle|result|summary|profile)\.json(\.part)?|run\.sh|log\.txt|failure-\d{1,5}\.json(\.part)?"
+)
+"""What a bundle is made of. A folder that holds anything else is nobody's to remove."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The places of a bundle's parts; which of them are there depends on how far the run is."""
+
+    folder: Path
+
+    @property
+    def plan(self) -> Path:
+        return self.folder / "plan.json"
+
+    @property
+    def request(self) -> Path:
+        return self.folder / "request.json"
+
+    @property
+    def script(self) -> Path:
+        return self.folder / "run.sh"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log.txt"
+
+    @property
+    def result(self) -> Path:
+        return self.folder / "result.json"
+
+    @property
+    def summary(self) -> Path:
+        return self.folder / "summary.json"
+
+    @property
+    def marker(self) -> Path:
+        return self.folder / MARKER
+
+    def failure(self, rank: int) -> Path:
+        return self.folder / f"failure-{rank}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What bundle.json says. created: UTC, "2026-11-21T16:07:42Z". predicted_s: of an iteration, if told."""
+
+    model: str
+    target: str
+    ranks: int
+    created: str
+    predicted_s: float | None = None
+
+
+def new_folder(model: str, environ: Mapping[str, str] = os.environ) -> Path:
+    """A place for a new bundle among the others: <UTC time>-<model>-<short id>. Nothing is made there."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", re.split(r"[/\\]", model)[-1])[:40].strip("-") or "plan"
+    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    return runs_folder(environ) / f"{moment}-{name}-{secrets.token_hex(3)}"
+
+
+def write_bundle(
+    folder: Path, plan_text: str, request: RunRequest, target_name: str, *, predicted_s: float | None = None
+) -> Bundle:
+    """Make the folder, which must not be there yet or be empty, and fill it with what is to be run.
+
+    Raises InvalidProblem or InvalidPlan if ``plan_text`` is no plan, RunError if there is something already.
+    """
+    file = read_plan(plan_text)
+    bundle = Bundle(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if any(folder.iterdir()):
+            raise RunError(f"{folder}: is not empty; a bundle needs a folder of its own")
+        ranks = len(file.plan.devices_used())
+        created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        about = About(file.reference, target_name, ranks, created, predicted_s)
+        bundle.marker.write_text(_about_text(about), encoding="utf-8")
+        bundle.plan.write_text(plan_text, encoding="utf-8")
+        bundle.request.write_text(dump_json(request_json(request), indent=2) + "\n", encoding="utf-8")
+        bundle.script.write_text(_script(bundle, about, request), encoding="utf-8")
+        bundle.script.chmod(0o700)
+    except OSError as error:
+        raise RunError(
+            f"{folder}: a bundle cannot be written there: {(error.strerror or str(error)).lower()}"
+        ) from None
+    return bundle
+
+
+def predicted_s(file: PlanFile) -> float:
+    """Seconds that an iteration of what runs is expected to take (one pass, if the plan is for that)."""
+    from solvers.simulate import simulate
+
+    single = file.problem.objective is Objective.MAKESPAN
+    return simulate(file.problem, file.plan, Objective.MAKESPAN if single else Objective.ITERATION).makespan_s
+
+
+def torchrun_command(folder: Path, ranks: int, module: str = RANK_MODULE) -> list[str]:
+    """The one command that runs a bundle by hand on this machine."""
+    beside = Path(sys.executable).with_name("torchrun")
+    found = shutil.which("torchrun")
+    same = found is not None and os.path.realpath(found) == os.path.realpath(beside)
+    torchrun = [str(beside)] if beside.is_file() else [sys.executable, "-m", "torch.distributed.run"]
+    return [
+        *(["torchrun"] if same else torchrun),
+        "--standalone",
+        "--nproc-per-node",
+        str(ranks),
+        "-m",
+        module,
+        str(folder.absolute()),
+    ]
+
+
+def command_line(folder: Path, ranks: int, threads: int) -> str:
+    """`torchrun_command` as a line for a shell."""
+    return f"OMP_NUM_THREADS={threads} {shlex.join(torchrun_command(folder, ranks))}"
+
+
+def read_bundle(folder: Path) -> tuple[str, RunRequest]:
+    """The text of the plan, and the request. Raises InvalidProblem."""
+    bundle = Bundle(folder)
+    request = read_request(parse_json(read_limited(bundle.request, 2**20), str(bundle.request)))
+    try:
+        return read_limited(bundle.plan, MAX_BYTES).decode("utf-8"), request
+    except UnicodeDecodeError as error:
+        raise InvalidProblem(f"{bundle.plan}: not UTF-8 text (byte {error.start})") from None
+
+
+def read_about(folder: Path) -> About:
+    """What bundle.json says. Raises InvalidProblem."""
+    path = folder / MARKER
+    required = ("model", "target", "ranks", "created", "predicted_s")
+    parts = read_header(Field(parse_json(read_limited(path, 2**16), str(path)), f"{path}:"), FORMAT, VERSION, required)
+    predicted = parts["predicted_s"]
+    return About(
+        parts["model"].text(),
+        parts["target"].text(200),
+        parts["ranks"].integer(1, MAX_RANKS),
+        parts["created"].text(40),
+        None if predicted.is_null else predicted.number(),
+    )
+
+
+def finish_bundle(bundle: Bundle, outcome: Outcome) -> None:
+    """Write result.json and summary.json: the end of a run, whichever way it ended. Of the runs in the default
+    place, the oldest are then removed. Raises RunError."""
+    middle = median(outcome.iterations_s) if outcome.iterations_s else None
+    summary = {"status": outcome.status.value, "iteration_s": middle, "reason": outcome.reason[:1000]}
+    try:
+        write_outcome(bundle.result, outcome)
+        write_whole(bundle.summary, dump_json(summary))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise RunError(f"{bundle.folder}: the result cannot be written there: {reason}") from None
+    if bundle.folder.parent == runs_folder():
+        prune(bundle.folder.parent)
+
+
+def clear_results(bundle: Bundle) -> None:
+    """Remove what an earlier run of the same bundle left. Raises RunError."""
+    left = [bundle.result, bundle.summary, *bundle.folder.glob("failure-*.json")]
+    try:
+        for path in left:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise RunError(f"{bundle.folder}: an earlier result cannot be removed: {reason}") from None
+
+
+def read_result(bundle: Bundle) -> Outcome:
+    """Raises InvalidProblem if there is none, or a damaged one."""
+    return read_outcome(read_limited(bundle.result, MAX_BYTES), str(bundle.result))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """All of a file or nothing: a reader never finds half of it. Raises OSError."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+def read_limited(path: Path, most: int) -> bytes:
+    """The bytes of a file. Raises InvalidProblem if it is larger or cannot be read."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        raise InvalidProblem(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    if len(data) > most:
+        raise InvalidProblem(f"{path}: more than {most:,} bytes")
+    return data
+
+
+def bundle_folders(root: Path) -> list[Path]:
+    """The bundles in ``root``, the newest first. Links and folders without our mark are left out."""
+    try:
+        found = [entry for entry in root.iterdir() if not entry.is_symlink() and (entry / MARKER).is_file()]
+    except OSError:
+        return []
+    return sorted(found, key=lambda folder: folder.name, reverse=True)
+
+
+def prune(root: Path, kept: int | None = None) -> int:
+    """Remove all but the newest ``kept`` bundles (KEPT) of ``root``; how many were. A folder without our mark, or with
+    anything in it that no run writes, stays as it is."""
+    removed = 0
+    for folder in bundle_folders(root)[KEPT if kept is None else kept :]:
+        try:
+            read_about(folder)
+            parts = list(folder.iterdir())
+            if all(_OWN.fullmatch(part.name) and part.is_file() and not part.is_symlink() for part in parts):
+                for part in parts:
+                    part.unlink()
+                folder.rmdir()
+                removed += 1
+        except (OSError, InvalidProblem):
+            continue
+    return removed
+
+
+def _about_text(about: About) -> str:
+    return dump_json(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "model": about.model,
+            "target": about.target,
+            "ranks": about.ranks,
+            "created": about.created,
+            "predicted_s": None if about.predicted_s is None else finite_or_none(about.predicted_s),
+        }
+    )
+
+
+def _script(bundle: Bundle, about: About, request: RunRequest) -> str:
+    ranks = f"{about.ranks} rank{'' if about.ranks == 1 else 's'}"
+    return (
+        "#!/bin/sh\n"
+        f"# Runs this plan again on this machine: {_comment(about.model) or 'a model'}, {ranks}.\n"
+        f"# Made {about.created} for the target {_comment(about.target)}.\n"
+        "set -e\n"
+        "# Files and modules of the model are looked for from here.\n"
+        f"cd {shlex.quote(os.getcwd())}\n"
+        f"export OMP_NUM_THREADS={request.threads:d}\n"
+        f"exec {shlex.join(torchrun_command(bundle.folder, about.ranks))}\n"
+    )
+
+
+def _comment(text: str) -> str:
+    """A name that cannot end the comment it stands in."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)[:200]

@@ -1,0 +1,113 @@
+"""What a run brings back: times of every action on every rank, messages, memory, errors. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from explorer.runner.measuring.profile import Profile
+
+
+class RunStatus(StrEnum):
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIME_LIMIT = "time limit"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredAction:
+    """One compute step of one rank in one measured iteration.
+
+    action: "2F0", of the segment (see `Script`). start_s, end_s: on the common clock, from the start of the
+    iteration, the waiting for inputs not counted in. wait_s: spent waiting for messages just before start_s.
+    """
+
+    rank: int
+    iteration: int
+    action: str
+    start_s: float
+    end_s: float
+    wait_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredMessage:
+    """One message in one measured iteration: channel and piece, from one rank to another.
+
+    sent_s: when the sender posted it; arrived_s: when the reader found it there; waited: whether the reader
+    had to wait for it, so that arrived_s is the moment of arrival and not merely a later one.
+    """
+
+    channel: int
+    piece: int
+    src_rank: int
+    dst_rank: int
+    iteration: int
+    action: str
+    nbytes: int
+    sent_s: float
+    arrived_s: float
+    waited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Where it ran. hosts and devices: per rank; devices are names of hardware. backend: "gloo" or "nccl"."""
+
+    hosts: tuple[str, ...]
+    devices: tuple[str, ...]
+    backend: str
+    torch: str
+    python: str
+    threads: int
+    date: str
+    pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far the run is from the whole model in one process, on the same micro-batches in order.
+
+    loss: largest relative difference of a loss. gradient: largest over tensors of max|difference| /
+    max|gradient| (of a tensor with tiny gradients: over 1e-3 of the model's largest one); parameter: the same
+    of the parameters after all steps. worst: the tensor of ``gradient``.
+    compared: how many parameters, on all ranks.
+    """
+
+    loss: float
+    gradient: float
+    parameter: float
+    worst: str
+    dtype: str
+    compared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run. iterations_s: seconds of each measured iteration, the longest over ranks. segments: the plan's
+    stages that each segment joins; rank_devices: rank -> device of the plan. losses: one a measured
+    iteration, empty if there is none. noise: coefficient of variation of a fixed piece of work, repeated
+    before and after (a quiet machine has less than 0.02). reason: why it ended, in one line, where it was
+    not DONE. culprit: the rank to blame, or -1. peak_bytes: per rank, above what an idle rank holds.
+    """
+
+    status: RunStatus
+    reason: str = ""
+    culprit: int = -1
+    environment: Environment | None = None
+    iterations_s: tuple[float, ...] = ()
+    actions: tuple[MeasuredAction, ...] = ()
+    messages: tuple[MeasuredMessage, ...] = ()
+    segments: tuple[tuple[int, ...], ...] = ()
+    rank_devices: tuple[int, ...] = ()
+    peak_bytes: tuple[float, ...] = ()
+    losses: tuple[float, ...] = ()
+    noise: float | None = None
+    agreement: Agreement | None = None
+    operators_s: Mapping[str, float] = field(default_factory=dict)
+    """Operator name -> measured seconds per micro-batch share, where the request asked for it."""
+    notes: tuple[str, ...] = ()
+    profile: Profile | None = None
+    """What a calibration measured."""

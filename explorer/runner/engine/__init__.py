@@ -1,0 +1,1 @@
+"""Running a script on torch.distributed, and writing down what happens."""

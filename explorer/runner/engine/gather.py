@@ -1,0 +1,126 @@
+"""What all ranks measured becomes one outcome, on rank 0."""
+
+from __future__ import annotations
+
+import math
+import platform
+import socket
+from collections import defaultdict
+from dataclasses import asdict
+from datetime import UTC, datetime
+from statistics import fmean
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.engine.machine import Machine
+from explorer.runner.engine.measure import Measured
+from explorer.runner.engine.telling import tell
+from explorer.runner.scripts.script import Do
+
+
+def gather(
+    machine: Machine,
+    request: RunRequest,
+    measured: Measured,
+    agreement: Agreement | None,
+    noise: list[float],
+    pinned: bool,
+    operators_s: dict[str, float],
+    notes: tuple[str, ...] = (),
+) -> Outcome | None:
+    """The outcome on rank 0, None elsewhere. Every rank calls it."""
+    tell("gathering")
+    mine: dict[str, Any] = {
+        **asdict(measured),
+        "host": socket.gethostname(),
+        "device": device_name(machine.device),
+        "noise": max(noise, default=0.0),
+        "pinned": pinned,
+        "operators": operators_s,
+    }
+    found: list[Any] | None = [None] * machine.ranks if machine.rank == 0 else None
+    dist.gather_object(mine, found)
+    if found is None:
+        return None
+    losses = [math.fsum(ends) for ends in zip(*(each["losses"] for each in found), strict=True)]
+    return Outcome(
+        status=RunStatus.DONE,
+        environment=Environment(
+            hosts=tuple(each["host"] for each in found),
+            devices=tuple(each["device"] for each in found),
+            backend=dist.get_backend(),
+            torch=str(torch.__version__),
+            python=platform.python_version(),
+            threads=request.threads,
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
+            pinned=all(each["pinned"] for each in found),
+        ),
+        iterations_s=tuple(max(lengths) for lengths in zip(*(each["lengths_s"] for each in found), strict=True)),
+        actions=_actions(found),
+        messages=_messages(machine, found),
+        segments=tuple(segment.stages for segment in machine.script.segments),
+        rank_devices=machine.script.devices,
+        peak_bytes=tuple(each["peak_bytes"] for each in found),
+        losses=tuple(losses) if machine.has_loss else (),
+        noise=max(each["noise"] for each in found),
+        agreement=agreement,
+        operators_s=_operators(found),
+        notes=(*machine.notes, *notes),
+    )
+
+
+def _operators(found: list[Any]) -> dict[str, float]:
+    """The mean over ranks that hold an operator."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for each in found:
+        for name, seconds in each["operators"].items():
+            times[name].append(seconds)
+    return {name: fmean(seconds) for name, seconds in times.items()}
+
+
+def _actions(found: list[Any]) -> tuple[MeasuredAction, ...]:
+    return tuple(
+        MeasuredAction(rank, iteration, action, began, ended, max(0.0, began - asked))
+        for rank, each in enumerate(found)
+        for iteration, record in enumerate(each["records"])
+        for action, asked, began, ended in record["actions"]
+    )
+
+
+def _messages(machine: Machine, found: list[Any]) -> tuple[MeasuredMessage, ...]:
+    """Joins what sender and receiver wrote down of one message."""
+    script = machine.script
+    rank_of = {device: rank for rank, device in enumerate(script.devices)}
+    sent = [[{(c, p, g): when for c, p, g, when in record["sent"]} for record in each["records"]] for each in found]
+    messages = []
+    for rank, each in enumerate(found):
+        for iteration, record in enumerate(each["records"]):
+            for channel, piece, gradient, arrived, waited in record["arrived"]:
+                at = script.channels[channel]
+                sender = rank_of[at.dst_device if gradient else at.src_device]
+                number = at.pieces[piece].read_in if gradient else at.pieces[piece].sent_in
+                segment = at.readers[-1] if gradient else at.source
+                do = Do.BACKWARD if gradient else Do.FORWARD
+                messages.append(
+                    MeasuredMessage(
+                        channel, piece, sender, rank, iteration, f"{segment}{do.value}{number}",
+                        machine.message_bytes(channel, piece, gradient),
+                        sent[sender][iteration][channel, piece, gradient], arrived, waited,
+                    )
+                )  # fmt: skip
+    return tuple(messages)
+
+
+def device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    return (names or [platform.processor() or platform.machine()])[0]

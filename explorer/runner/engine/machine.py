@@ -1,0 +1,276 @@
+"""One rank, ready to run: its segments with their parameters, its ends of the channels, its optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.engine.exchange import Exchange
+from explorer.runner.engine.optimizers import OPTIMIZERS, make_dense, step
+from explorer.runner.engine.recording import Recorder, recorder_for
+from explorer.runner.engine.runtime import ScriptRuntime, Work, stage_numbers
+from explorer.runner.engine.stages import Port, SegmentStage
+from explorer.runner.engine.telling import tell
+from explorer.runner.model.cuts import check_cuts
+from explorer.runner.model.program import Program, trace_for_run
+from explorer.runner.model.samples import make_samples
+from explorer.runner.model.segment_module import Kind
+from explorer.runner.model.states import check_states
+from explorer.runner.model.weights import Held, hold
+from explorer.runner.scripts.lowering import make_script
+from explorer.runner.scripts.script import Script, Segment
+from solvers.errors import RunError
+from solvers.formats.plan_json import PlanFile
+from solvers.plan import Plan
+from solvers.problem import Objective, Optimizer, Problem
+
+
+@dataclass
+class Machine:
+    """What one rank runs. before_update is called with a segment before its parameters change."""
+
+    script: Script
+    program: Program
+    held: Held
+    rank: int
+    ranks: int
+    device: torch.device
+    recorder: Recorder
+    exchange: Exchange
+    samples: tuple[Tensor, ...]
+    stages: dict[int, SegmentStage] = field(default_factory=dict)
+    owned: dict[int, tuple[nn.Parameter, ...]] = field(default_factory=dict)
+    """Segment -> the trainable parameters that it updates."""
+    optimizers: dict[int, torch.optim.Optimizer] = field(default_factory=dict)
+    groups: dict[tuple[int, ...], dist.ProcessGroup] = field(default_factory=dict)
+    """Devices of replicas -> those that average with one another."""
+    notes: tuple[str, ...] = ()
+    before_update: Callable[[int], None] | None = None
+    _syncing: dict[int, _Sum] = field(default_factory=dict)
+    _runtime: ScriptRuntime | None = None
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether the model has an output that a loss can be made of."""
+        captured = self.program.captured
+        return any(captured.values[name].is_float for name in captured.outputs)
+
+    def start(self, ports: dict[tuple[int, bool], Port]) -> None:
+        """Make the runtime, once segments and ports are there."""
+        work = Work(self.stages, ports, self.exchange, self.read_sample, self.synchronise, self.update, self.settle)
+        self._runtime = ScriptRuntime(self.script, self.rank, work, self.recorder)
+
+    def iterate(self) -> None:
+        """One iteration: forward, backward and update of a mini-batch, or one pass."""
+        assert self._runtime is not None
+        for stage in self.stages.values():
+            stage.losses.clear()
+        for parameter in self.held.parameters.values():
+            parameter.grad = None
+        self._runtime.iterate()
+        for segment in list(self._syncing):  # where no update follows
+            self._syncing.pop(segment).finish()
+
+    def loss(self) -> float:
+        """This rank's part of the mini-batch's loss of the last iteration."""
+        return float(sum(float(loss) for stage in self.stages.values() for loss in stage.losses.values()))
+
+    def read_sample(self, segment: int, micro_batch: int, position: int) -> Tensor:
+        """What a micro-batch of a segment reads of one of the model's inputs on this rank."""
+        whole = self.samples[position]
+        dim = self.program.sample_dim(self.program.captured.inputs[position])
+        if dim is None:
+            return whole
+        return whole.narrow(dim, self.exchange.first(segment, micro_batch), self.script.segments[segment].share)
+
+    def synchronise(self, segment: int) -> None:
+        """Begin to add up the replicas' gradients of the parameters that a segment updates."""
+        make_dense(self.owned[segment])  # the replicas looked up different rows
+        gradients = []
+        for parameter in self.owned[segment]:
+            if parameter.grad is None:  # of a tensor that all replicas send, its gradient may go to one of them
+                parameter.grad = torch.zeros_like(parameter)
+            gradients.append(parameter.grad)
+        if gradients:
+            self._syncing[segment] = _Sum(gradients, self.groups[self.script.segments[segment].devices])
+
+    def settle(self, segment: int) -> None:
+        """Wait for the sum of the replicas' gradients."""
+        if segment in self._syncing:
+            self._syncing.pop(segment).finish()
+
+    def update(self, segment: int) -> None:
+        """The optimizer's step for the parameters that a segment updates."""
+        if self.before_update is not None:
+            self.before_update(segment)
+        if segment in self.optimizers:
+            step(self.optimizers[segment])
+
+    def message_bytes(self, channel: int, piece: int, gradient: bool) -> int:
+        """What a message carries."""
+        at = self.script.channels[channel]
+        sizes = Sizes(self.program)
+        total = 0
+        for tensor, flows in zip(at.tensors, at.gradient, strict=True):
+            if flows or not gradient:
+                shape, dtype = sizes.tensor_meta(tensor, at.pieces[piece].samples)
+                total += torch.Size(shape).numel() * dtype.itemsize
+        return total
+
+
+class _Sum:
+    """A sum over replicas under way: every replica's gradients already have its samples' share as weight."""
+
+    def __init__(self, gradients: Sequence[Tensor], group: dist.ProcessGroup) -> None:
+        self.gradients = gradients
+        self.flat = torch.cat([gradient.flatten() for gradient in gradients])
+        self.work = dist.all_reduce(self.flat, group=group, async_op=True)
+
+    def finish(self) -> None:
+        assert self.work is not None
+        self.work.wait()
+        sizes = [gradient.numel() for gradient in self.gradients]
+        for gradient, part in zip(self.gradients, self.flat.split(sizes), strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+
+class Sizes:
+    """Shapes of the graph's forward tensors at any number of samples."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._dims: dict[int, int | None] = {}
+        self._any = next(iter(program.sized.values()))[0]
+
+    def batch_dim(self, tensor: int) -> int | None:
+        if tensor not in self._dims:
+            self._dims[tensor] = self.program.batch_dim(tensor)
+        return self._dims[tensor]
+
+    def tensor_meta(self, tensor: int, samples: int) -> tuple[tuple[int, ...], torch.dtype]:
+        name = self.program.edges[tensor].value
+        if samples in self.program.sized:  # also of what cannot be cut, since several dimensions hold samples
+            value = self.program.sized[samples][0].values[name]
+            return value.shape, getattr(torch, value.dtype)
+        value, dim = self._any.values[name], self.batch_dim(tensor)
+        shape = list(value.shape)
+        if dim is not None:
+            shape[dim] = shape[dim] // self._any.samples * samples
+        return tuple(shape), getattr(torch, value.dtype)
+
+
+def shares_of(problem: Problem, plan: Plan) -> tuple[int, ...]:
+    """The numbers of samples that replicas take of a micro-batch."""
+    single = problem.objective is Objective.MAKESPAN
+    shares = set()
+    for number, stage in enumerate(plan.stages):
+        size = problem.mini_batch if single else stage.micro_batch_size
+        if size % len(stage.devices):
+            raise RunError(
+                f"stage {number}: {len(stage.devices)} replicas cannot share micro-batches of {size} samples;"
+                " plan with other replicas or micro-batches"
+            )
+        shares.add(size // len(stage.devices))
+    return tuple(sorted(shares))
+
+
+def trace(file: PlanFile, request: RunRequest) -> Program:
+    """The model of a plan, traced for all shares of micro-batches. Raises PlacementError."""
+    problem = file.problem
+    return trace_for_run(
+        file.reference,
+        training=problem.graph.trains,
+        dtype=request.dtype,
+        graph=problem.graph,
+        samples=shares_of(problem, file.plan),
+        without_dropout=request.verify,
+        allow_model=request.allow_model,
+    )
+
+
+def make_machine(file: PlanFile, request: RunRequest, rank: int, ranks: int, device: torch.device) -> Machine:
+    """This rank's part of a plan. Raises PlacementError for what cannot run; every rank must call it."""
+    problem, plan = file.problem, file.plan
+    used = len(plan.devices_used())
+    if ranks != used:
+        raise RunError(f"the plan uses {used} devices, so it runs on {used} ranks; found {ranks}")
+    tell("tracing")
+    program = trace(file, request)
+    script = make_script(problem, plan, program.gradients)
+    check_cuts(program, script)
+    check_states(program, script)
+    tell("building")
+    mine = {s: at for s, at in enumerate(script.segments) if script.devices[rank] in at.devices}
+    names = program.parameters_of([o for at in mine.values() for o in at.operators])
+    held = hold(
+        file.reference, names, seed=request.seed, dtype=program.dtype, device=device, allow_model=request.allow_model
+    )
+    samples = make_samples(
+        file.reference, problem.mini_batch, seed=request.seed, dtype=program.dtype, device=device,
+        allow_model=request.allow_model,
+    )  # fmt: skip
+    recorder = recorder_for(device)
+    machine = Machine(
+        script, program, held, rank, ranks, device, recorder,
+        Exchange(script, script.devices[rank], Sizes(program), device), samples, notes=held.notes,
+    )  # fmt: skip
+    for group in sorted({at.devices for at in script.segments if len(at.devices) > 1}):
+        made = dist.new_group([script.devices.index(d) for d in group])
+        assert made is not None
+        machine.groups[group] = made
+    _make_segments(machine, mine)
+    _make_optimizers(machine, mine, problem, request)
+    machine.start(_make_ports(machine))
+    return machine
+
+
+def _make_segments(machine: Machine, mine: dict[int, Segment]) -> None:
+    script = machine.script
+    firsts, _, stages = stage_numbers(script)
+    here = script.devices[machine.rank]
+    for s, at in mine.items():
+        reads = {t for c in script.channels if s in c.readers and c.dst_device == here for t in c.tensors}
+        sends = {t for c in script.channels if c.source == s for t in c.tensors}
+        needed, _ = machine.program.crossing(at.operators)
+        program = machine.program.segment(at.operators, at.share, machine.held, reads=reads & set(needed), sends=sends)
+        machine.stages[s] = SegmentStage(
+            program, s, firsts[s] + at.devices.index(here), stages, machine.device,
+            [i.kind is Kind.TENSOR and i.gradient for i in program.inputs],
+            at.share / script.mini_batch, at.recompute,
+        )  # fmt: skip
+
+
+def _make_optimizers(machine: Machine, mine: dict[int, Segment], problem: Problem, request: RunRequest) -> None:
+    planned = problem.optimizer.value if problem.optimizer is not Optimizer.NONE else "sgd"
+    kind = OPTIMIZERS[request.optimizer or planned]
+    for s, at in mine.items():
+        held = [machine.held.parameters[name] for name in machine.program.owned_by(at.operators)]
+        machine.owned[s] = tuple(parameter for parameter in held if parameter.requires_grad)
+        if machine.owned[s] and machine.script.training:
+            machine.optimizers[s] = kind(machine.owned[s], lr=request.learning_rate)  # type: ignore[call-arg]
+
+
+def _make_ports(machine: Machine) -> dict[tuple[int, bool], Port]:
+    script = machine.script
+    _, first, stages = stage_numbers(script)
+    here = script.devices[machine.rank]
+    rank_of = {device: rank for rank, device in enumerate(script.devices)}
+    ports = {}
+    for number, channel in enumerate(script.channels):
+        if channel.is_local:
+            continue
+        for is_source, end, peer in (
+            (True, channel.src_device, channel.dst_device),
+            (False, channel.dst_device, channel.src_device),
+        ):
+            if end == here:
+                ports[number, is_source] = Port(
+                    number, first + 2 * number + (not is_source), stages, rank_of[peer], machine.exchange,
+                    machine.recorder, machine.device,
+                )  # fmt: skip
+    return ports

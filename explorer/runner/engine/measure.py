@@ -1,0 +1,58 @@
+"""The iterations of a run: some to warm up, then those that are measured."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.engine.machine import Machine
+from explorer.runner.engine.peak_memory import peak_of_an_iteration
+from explorer.runner.engine.recording import clock_offsets, start_together
+from explorer.runner.engine.telling import tell
+
+
+@dataclass
+class Measured:
+    """One rank's records: of each measured iteration its length, records (`Recorder.iteration`) and loss, and
+    the bytes held at most. offset: seconds to add to this rank's clock to get that of rank 0."""
+
+    lengths_s: list[float] = field(default_factory=list)
+    records: list[dict[str, Any]] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    peak_bytes: float = 0.0
+    offset_s: float = 0.0
+
+
+def measure(machine: Machine, request: RunRequest, floor_bytes: float = 0.0) -> Measured:
+    """Runs warm-up and measured iterations, and one that only counts bytes. Every rank calls it. floor_bytes: see
+    `peak_of_an_iteration`."""
+    measured = Measured()
+    measured.offset_s = clock_offsets(machine.ranks, machine.rank, machine.device)
+    for count in range(request.warmup):
+        tell("warming up", count, request.warmup)
+        dist.barrier()
+        machine.iterate()
+    for count in range(request.steps):
+        tell("measuring", count, request.steps)
+        machine.recorder.clear()
+        start = start_together(machine.rank, measured.offset_s, machine.device)
+        machine.iterate()
+        measured.lengths_s.append(time.perf_counter() - start)
+        measured.records.append(machine.recorder.iteration(start))
+        measured.losses.append(machine.loss())
+    tell("measuring", request.steps, request.steps)
+    tell("measuring memory")
+    measured.peak_bytes = peak_of_an_iteration(machine, floor_bytes)
+    return measured
+
+
+def total_loss(machine: Machine) -> float:
+    """The loss of the mini-batch, added over ranks; every rank calls it."""
+    loss = torch.tensor([machine.loss()], dtype=torch.float64, device=machine.device)
+    dist.all_reduce(loss)
+    return float(loss.item())

@@ -1,0 +1,185 @@
+"""Segments and channel ends as stages of torch's pipelining runtime.
+
+The stock runtime runs chains: a stage sends to the next one. Here every end of a channel is a stage of its
+own (a port), which only sends or receives, so that the runtime's own SEND and RECV actions address channels
+and any graph of segments runs on its unmodified loop. With `runtime` this is the only file that knows
+torch's private classes (torch >= 2.13, < 2.14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.pipelining._backward import stage_backward, stage_backward_input, stage_backward_weight
+from torch.distributed.pipelining.stage import _PipelineStageBase
+from torch.utils.checkpoint import checkpoint
+
+from explorer.runner.engine.exchange import Exchange
+from explorer.runner.engine.recording import Recorder
+from explorer.runner.model.program import SegmentProgram
+
+
+class _Stage(_PipelineStageBase):
+    """What the runtime wants of a stage beside its actions; nothing of it applies here."""
+
+    def _prepare_forward_infra(self, num_microbatches: int, *_: Any, **__: Any) -> None:
+        self.chunks = num_microbatches
+
+    def _prepare_backward_infra(self, num_microbatches: int, *_: Any, **__: Any) -> None:
+        self.chunks = num_microbatches
+
+    def _create_grad_recv_info(self, act_send_info: dict[Any, Any]) -> tuple[Any, ...]:
+        return ()
+
+    def _get_init_p2p_neighbors_ops(self) -> list[dist.P2POp]:
+        return []
+
+
+class SegmentStage(_Stage):
+    """One segment on this rank: forward and backward of a micro-batch, and what the backward still needs.
+
+    samples_read: the model's inputs that the segment reads itself, by position. weight: of a loss of one
+    micro-batch's share in that of the mini-batch.
+    """
+
+    def __init__(
+        self, program: SegmentProgram, segment: int, index: int, stages: int, device: torch.device,
+        differentiated: Sequence[bool], weight: float, recompute: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(program.module, index, stages, device)
+        self.program, self.segment, self.weight, self.recompute = program, segment, weight, recompute
+        self.differentiated = tuple(differentiated)
+        self.kept: dict[int, tuple[tuple[Tensor, ...], tuple[Tensor, ...]]] = {}
+        self.late: dict[int, Any] = {}
+        self.losses: dict[int, float | Tensor] = {}
+        self.remembers = False
+        self.remembered: tuple[Tensor, ...] = ()
+        """The inputs of the last forward, where it remembers."""
+
+    def forward(self, micro_batch: int, values: Sequence[Tensor], training: bool) -> tuple[Tensor, ...]:
+        """Runs the segment; values are its inputs in order. Returns its outputs in order."""
+        inputs = tuple(
+            value.detach().requires_grad_(wanted and training)
+            for value, wanted in zip(values, self.differentiated, strict=True)
+        )
+        if self.remembers:
+            self.remembered = tuple(i.detach().requires_grad_(i.requires_grad) for i in inputs)
+        with torch.set_grad_enabled(training):
+            if self.recompute and training:
+                outputs = checkpoint(self.program.module, *inputs, use_reentrant=False)
+            else:
+                outputs = self.program.module(*inputs)
+        for output, value in zip(self.program.outputs, outputs, strict=True):
+            if output.kind == "model" and value.is_floating_point():
+                self.losses[micro_batch] = self.losses.get(micro_batch, 0.0) + value.detach().mean() * self.weight
+        if training:
+            self.kept[micro_batch] = (outputs, inputs)
+        return outputs
+
+    def backward(self, micro_batch: int, gradients: Mapping[int, Tensor]) -> tuple[Tensor | None, ...]:
+        """The whole backward: adds to the parameters' gradients, returns those of the inputs in order."""
+        outputs, inputs = self.kept.pop(micro_batch)
+        ends, starts = self._ends(outputs, gradients)
+        if not ends:
+            return (None,) * len(inputs)
+        return stage_backward(ends, starts, inputs)
+
+    def backward_input(self, micro_batch: int, gradients: Mapping[int, Tensor]) -> tuple[Tensor | None, ...]:
+        """The gradients of the inputs; those of the parameters wait for `backward_weight`."""
+        outputs, inputs = self.kept.pop(micro_batch)
+        ends, starts = self._ends(outputs, gradients)
+        if not ends:
+            return (None,) * len(inputs)
+        if self.recompute:  # a forward that is run again cannot be walked twice: everything now
+            return stage_backward(ends, starts, inputs)
+        if not any(self.differentiated):  # nothing flows on: everything later
+            self.late[micro_batch] = (ends, starts, inputs)
+            return (None,) * len(inputs)
+        found, groups = stage_backward_input(
+            [_End.apply(end) for end in ends], starts, list(inputs), self.submod.parameters()
+        )
+        for value in inputs:
+            value.grad = None
+        self.late[micro_batch] = groups
+        return found
+
+    def backward_weight(self, micro_batch: int) -> None:
+        """The gradients of the parameters."""
+        late = self.late.pop(micro_batch, None)
+        if isinstance(late, tuple):
+            stage_backward(*late)
+        elif late is not None:
+            stage_backward_weight(self.submod.parameters(), [group for group in late if group.get("grads")])
+
+    def _ends(self, outputs: tuple[Tensor, ...], gradients: Mapping[int, Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """The outputs that gradients come in at, and these gradients."""
+        ends: list[Tensor] = []
+        starts: list[Tensor] = []
+        for output, value in zip(self.program.outputs, outputs, strict=True):
+            if not value.requires_grad:
+                continue
+            if output.kind == "model":
+                gradient: Tensor | None = torch.full_like(value, self.weight / value.numel())
+            else:
+                gradient = gradients.get(output.position)
+            if gradient is not None:
+                ends.append(value)
+                starts.append(gradient)
+        return ends, starts
+
+    def clear_runtime_states(self) -> None:
+        self.kept.clear()
+        self.late.clear()
+        self.losses.clear()
+
+
+class _End(torch.autograd.Function):
+    """A second handle on an output. Torch cuts what it is given off its graph in place, which it cannot do
+    to a view, nor to a tensor that an operator saved for its backward."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor) -> Tensor:
+        return value.detach()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient
+
+
+class Port(_Stage):
+    """One end of a channel. Posts messages; what they bring lies in the exchange."""
+
+    def __init__(
+        self, channel: int, index: int, stages: int, peer: int, exchange: Exchange, recorder: Recorder,
+        device: torch.device,
+    ) -> None:  # fmt: skip
+        super().__init__(nn.Module(), index, stages, device)
+        self.channel, self.peer, self.exchange, self.recorder = channel, peer, exchange, recorder
+        self.ready: dict[int, tuple[Tensor, ...]] = {}
+        """Pieces to be sent, by number."""
+
+    def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        self.recorder.posted(self.channel, fwd_chunk_id, False)
+        return self._posts(dist.isend, tuple(t.contiguous() for t in self.ready.pop(fwd_chunk_id)))
+
+    def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        room = self.exchange.room(self.channel, fwd_chunk_id)
+        self.exchange.arrived[self.channel, fwd_chunk_id] = room
+        return self._posts(dist.irecv, room)
+
+    def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        self.recorder.posted(self.channel, bwd_chunk_id, True)
+        return self._posts(dist.isend, self.exchange.flowing_back(self.channel, bwd_chunk_id))
+
+    def get_bwd_recv_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        return self._posts(dist.irecv, self.exchange.gradient_room(self.channel, bwd_chunk_id))
+
+    def _posts(self, way: Any, tensors: Sequence[Tensor]) -> list[dist.P2POp]:
+        return [dist.P2POp(way, tensor, self.peer) for tensor in tensors]
+
+    def clear_runtime_states(self) -> None:
+        self.ready.clear()

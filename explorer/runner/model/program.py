@@ -1,0 +1,323 @@
+"""A model traced again for a run: the calls behind every operator of a plan, as modules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
+from torch.export import ExportedProgram
+
+from demo_models import MODELS
+from explorer.runner.model.construct import Built, construct
+from explorer.runner.model.dtypes import DTYPES, floating
+from explorer.runner.model.flat import Flat, From, Source, flatten
+from explorer.runner.model.same_model import check_same
+from explorer.runner.model.segment_module import Input, Kind, Output, Parts, SegmentProgram, build_segment
+from explorer.runner.model.weights import Held
+from explorer.tracing.batching import doubled
+from explorer.tracing.build import build, operators, same_nodes
+from explorer.tracing.capture import capture_program
+from explorer.tracing.captured import Captured
+from explorer.tracing.fake import at_batch, batch_of, fake_inputs, fake_module
+from explorer.tracing.fold import NO_OPERATOR, Folded
+from explorer.tracing.forward import Edge
+from solvers.errors import RunError, TraceError
+from solvers.graph import OpGraph
+
+__all__ = ["Input", "Kind", "Output", "Program", "SegmentProgram", "trace_for_run"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A model, ready to be cut into segments.
+
+    captured, folded and edges: of the graph's own batch; edges are the graph's first tensors, in order.
+    sized: samples -> the capture at that number, and its calls. dtype: of floating tensors in the run, None:
+    as the model is (give it to `hold` and `make_samples`).
+    """
+
+    reference: str
+    captured: Captured
+    folded: Folded
+    edges: tuple[Edge, ...]
+    sized: Mapping[int, tuple[Captured, Flat]]
+    doubled: Captured | None
+    dtype: torch.dtype | None
+
+    @cached_property
+    def gradients(self) -> tuple[frozenset[int], ...]:
+        """Per forward tensor: the operators that send a gradient back, as autograd says."""
+        return tuple(edge.with_gradient for edge in self.edges)
+
+    @cached_property
+    def readers(self) -> dict[str, tuple[int, ...]]:
+        """Name of a parameter (of tied ones the first) -> the operators that read it, the owner first."""
+        found: dict[str, list[int]] = {}
+        for group, members in enumerate(self.folded.groups):
+            read = {self.captured.root(v) for position in members for _, v in self.captured.nodes[position].tensors}
+            for value in read & self.captured.parameters.keys():
+                found.setdefault(_first(self.captured.parameters[value]), []).append(group)
+        return {name: tuple(groups) for name, groups in sorted(found.items())}
+
+    def parameters_of(self, operators: Collection[int]) -> tuple[str, ...]:
+        """Names of the parameters that ``operators`` read."""
+        return tuple(name for name, groups in self.readers.items() if not set(groups).isdisjoint(operators))
+
+    def owned_by(self, operators: Collection[int]) -> tuple[str, ...]:
+        """Names of the parameters that ``operators`` own, and update: the first operator that reads one."""
+        return tuple(name for name, groups in self.readers.items() if groups[0] in operators)
+
+    def crossing(self, operators: Collection[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Forward tensors that these operators read from others, and those that others read from them."""
+        mine = set(operators)
+        numbered = list(enumerate(self.edges))
+        reads = tuple(p for p, e in numbered if e.producer not in mine and not mine.isdisjoint(e.consumers))
+        return reads, tuple(p for p, e in numbered if e.producer in mine and not mine.issuperset(e.consumers))
+
+    def segment(
+        self,
+        operators: Sequence[int],
+        samples: int,
+        held: Held,
+        *,
+        reads: Collection[int] | None = None,
+        sends: Collection[int] | None = None,
+    ) -> SegmentProgram:
+        """The module of ``operators`` at ``samples``, one of those the model was traced for.
+
+        reads: forward tensors from outside (default: all that these operators read and do not make); sends:
+        those to give (default: all that others read). Both ascend in the module's inputs and outputs; then
+        come the samples, and the outputs of the model.
+
+        Raises RunError if the operators cannot run apart from others, or a parameter is not held.
+        """
+        if samples not in self.sized:
+            raise RunError(f"the model was not traced for {samples} samples; it was for {sorted(self.sized)}")
+        needed, given = self.crossing(operators)
+        if reads is not None and not set(needed) <= set(reads):
+            missing = self.edges[min(set(needed) - set(reads))]
+            raise RunError(f"a segment reads {missing.value} of operator {missing.producer}, which is not sent to it")
+        self._check_early_reads(operators)
+        captured, flat = self.sized[samples]
+        parts = Parts(self.captured, self.folded, self.edges, flat, captured)
+        return build_segment(
+            parts,
+            operators,
+            needed if reads is None else sorted(reads),
+            given if sends is None else sorted(sends),
+            _Tensors(self.captured, flat, held),
+            held.device,
+        )
+
+    def _check_early_reads(self, segment: Collection[int]) -> None:
+        """A tensor is sent as it is after its operator ran, all in-place calls included."""
+        mine = set(segment)
+        for reader, writer, value in self._early_reads:
+            if (reader in mine) != (writer in mine):
+                raise RunError(
+                    f"operator {self.captured.nodes[self.folded.groups[reader][0]].name} reads {value} before"
+                    f" {self.captured.nodes[self.folded.groups[writer][0]].name} changes it in place, so both must be"
+                    " in one stage; or change the model not to work in place"
+                )
+
+    @cached_property
+    def _early_reads(self) -> tuple[tuple[int, int, str], ...]:
+        """(reader, writer, tensor): the reader sees the tensor as it was before the writer changed it."""
+        nodes, root = self.captured.nodes, self.captured.root
+        group_of = {p: group for group, members in enumerate(self.folded.groups) for p in members}
+        last: dict[str, int] = {}
+        for position, node in enumerate(nodes):
+            if group_of.get(position, NO_OPERATOR) != NO_OPERATOR:
+                last.update({root(value): position for value in node.mutates})
+        found = []
+        for position, group in group_of.items():
+            for _, value in nodes[position].tensors:
+                writer = last.get(root(value), -1)
+                if writer > position and group_of[writer] != group:
+                    found.append((group, group_of[writer], value))
+        return tuple(dict.fromkeys(found))
+
+    def batch_dim(self, tensor: int) -> int | None:
+        """The dimension of a forward tensor that holds the samples; None: it has none.
+
+        Raises RunError if it cannot be told, or samples are not outermost in a dimension that holds more.
+        """
+        return self.sample_dim(self.edges[tensor].value)
+
+    def sample_dim(self, name: str) -> int | None:
+        """The same of a value of the capture."""
+        value, more = self.captured.values[name], self._other.values[name]
+        grown = [dim for dim, (a, b) in enumerate(zip(value.shape, more.shape, strict=True)) if a != b]
+        if not grown:
+            return None
+        if len(grown) > 1 or value.shape[grown[0]] % self.captured.samples:
+            raise RunError(f"{name} of shape {list(value.shape)} cannot be cut into samples")
+        return grown[0]
+
+    @cached_property
+    def widest(self) -> Captured:
+        """The capture at the most samples."""
+        return max((self.captured, self._other), key=lambda captured: captured.samples)
+
+    @cached_property
+    def _other(self) -> Captured:
+        """A capture at another batch than the graph's."""
+        for samples, (captured, _) in self.sized.items():
+            if samples != self.captured.samples:
+                return captured
+        if self.doubled is None:
+            raise RunError(f"{self.reference}: it was traced at one batch only, so tensors cannot be cut into samples")
+        return self.doubled
+
+
+class _Tensors(Mapping[Source, Tensor]):
+    """What comes from outside, where it is found."""
+
+    def __init__(self, captured: Captured, flat: Flat, held: Held) -> None:
+        self.flat, self.held = flat, held
+        self.first = {name: _first(names) for names in captured.parameters.values() for name in names.split(" = ")}
+        self.constants: dict[str, Tensor] = {}
+
+    def __getitem__(self, source: Source) -> Tensor:
+        if source.kind is From.PARAMETER:
+            name = self.first[source.target]
+            if name not in self.held.parameters:
+                raise RunError(f"the parameter {name} is not held by this rank")
+            return self.held.parameters[name]
+        if source.target in self.flat.constants:
+            constant = self.flat.constants[source.target]
+            return self.constants.setdefault(source.target, constant.to(self.held.device, copy=True))
+        if source.target not in self.held.buffers:
+            raise RunError(f"the values of the tensor {source.target} of the model were not found")
+        return self.held.buffers[source.target]
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(self.flat.sources.values())
+
+    def __len__(self) -> int:
+        return len(self.flat.sources)
+
+
+def trace_for_run(
+    reference: str,
+    *,
+    training: bool,
+    dtype: str | None,
+    graph: OpGraph,
+    samples: Collection[int],
+    without_dropout: bool = False,
+    allow_model: bool = False,
+) -> Program:
+    """The model of ``reference`` at every number of ``samples``.
+
+    Raises RunError if it cannot be run, or is not (or no longer) the model of ``graph``.
+    """
+    built = construct(reference, wanted=(), seed=0, allow_model=allow_model)
+    name = reference if reference in MODELS else reference.rpartition(":")[2]
+    planned = _planned_dtype(built.module, graph)
+    try:
+        tracer = _Tracer(built, name, training)
+        small, large = tracer.both(graph.samples, planned)
+        workload = build(small, large or doubled(small)[1], reference=reference, training=training)
+        if large is None:
+            small, large = doubled(small)
+        check_same(workload.graph, graph, reference)
+        folded, forward = operators(small, large)
+        run_dtype = planned if dtype is None or (planned is None and _is_all_in(built, dtype)) else floating(dtype)
+        sized = {
+            count: tracer.at(count, run_dtype, small, without_dropout=without_dropout) for count in sorted(set(samples))
+        }
+    except TraceError as error:
+        raise RunError(str(error)) from error
+    return Program(reference, small, folded, forward.edges, sized, large, run_dtype)
+
+
+def _planned_dtype(module: nn.Module, graph: OpGraph) -> torch.dtype | None:
+    """The floating dtype that the plan was made in, None if it is the model's own."""
+    own = [p.dtype for p in module.parameters() if p.is_floating_point()]
+    stated = [t.dtype for t in graph.tensors if t.dtype in DTYPES]
+    if not own or not stated:
+        return None
+    target = DTYPES[max(sorted(set(stated)), key=stated.count)]
+    return None if max(set(own), key=own.count) == target else target
+
+
+def _is_all_in(built: Built, dtype: str) -> bool:
+    """Whether every floating tensor of the model has this dtype already."""
+    tensors = (*built.module.parameters(), *built.module.buffers(), *built.tensors)
+    return all(x.dtype == floating(dtype) for x in tensors if x.is_floating_point())
+
+
+Traced = tuple[Captured, ExportedProgram]
+
+
+class _Tracer:
+    """Captures a module at several batches and in several dtypes, each once."""
+
+    def __init__(self, built: Built, name: str, training: bool) -> None:
+        self.built, self.name, self.training = built, name, training
+        self._done: dict[tuple[int, torch.dtype | None], Traced] = {}
+
+    def traced(self, samples: int, dtype: torch.dtype | None) -> Traced:
+        key = (samples, dtype)
+        if key not in self._done:
+            mode = FakeTensorMode(allow_non_fake_inputs=True)
+            module = fake_module(self.built.module, mode, training=self.training, dtype=dtype)
+            inputs = fake_inputs(self.built.args, mode, dtype, self.built.kwargs)
+            if samples != batch_of(inputs):
+                inputs = at_batch(inputs, samples, mode)
+            self._done[key] = capture_program(module, inputs, mode, name=self.name, training=self.training)
+        return self._done[key]
+
+    def both(self, samples: int, dtype: torch.dtype | None) -> tuple[Captured, Captured | None]:
+        """At ``samples`` and at twice that; None if that fails or differs (see `trace_module`)."""
+        small, _ = self.traced(samples, dtype)
+        try:
+            large, _ = self.traced(2 * samples, dtype)
+        except TraceError:
+            return small, None
+        return small, large if same_nodes(small, large) else None
+
+    def at(
+        self, samples: int, dtype: torch.dtype | None, small: Captured, *, without_dropout: bool
+    ) -> tuple[Captured, Flat]:
+        captured, program = self.traced(samples, dtype)
+        if not _same_calls(small, captured):
+            how = f"in {dtype} at {samples} samples" if dtype is not None else f"at {samples} samples"
+            raise RunError(
+                f"{self.name}: {how} the model makes other calls than the plan's at {small.samples}; choose another"
+                " number of micro-batches or replicas, or run it in the plan's dtype"
+            )
+        return captured, flatten(program, _labels(captured, program), without_dropout=without_dropout)
+
+
+def _same_calls(a: Captured, b: Captured) -> bool:
+    """What is a view may differ: a reshape need not copy where a dimension is 1."""
+    return len(a.nodes) == len(b.nodes) and all(
+        x.name == y.name and x.target == y.target and x.tensors == y.tensors and x.outputs == y.outputs
+        for x, y in zip(a.nodes, b.nodes, strict=True)
+    )
+
+
+def _labels(captured: Captured, program: ExportedProgram) -> dict[str, str]:
+    """Name of a placeholder that is a tensor -> the value; a tensor that comes in twice is one value."""
+    named = {name: label for label, names in captured.parameters.items() for name in names.split(" = ")}
+    buffers, given = iter(captured.buffers), iter(captured.inputs)
+    labels = {}
+    for spec in program.graph_signature.input_specs:
+        kind = spec.kind.name
+        if type(spec.arg).__name__ != "TensorArgument":
+            continue
+        if kind == "PARAMETER":
+            labels[spec.arg.name] = named[str(spec.target)]
+        else:
+            labels[spec.arg.name] = next(given if kind == "USER_INPUT" else buffers)
+    return labels
+
+
+def _first(names: str) -> str:
+    return names.split(" = ")[0]

@@ -1,0 +1,160 @@
+"""What went wrong in a run: what ranks say of their own failure, how they ended, and whom to blame. No torch here."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from explorer.runner.bundles.bundle import MAX_RANKS, read_limited
+from explorer.runner.bundles.words import one_line
+from explorer.view import text
+from solvers.errors import InvalidProblem
+from solvers.formats.json_fields import Field
+from solvers.formats.json_text import parse_json
+
+EXIT = "@exit "
+MAX_FAILURE_BYTES = 2**16
+_NAME = re.compile(r"failure-(\d{1,4})\.json")
+_LOST_PEER = re.compile(
+    r"connection (closed|reset|refused|was)|closed by (the )?(remote )?peer|broken pipe|timed? ?out|timeout"
+    r"|remote process|peer .*(exited|left|gone)|socket|store->|watchdog",
+    re.IGNORECASE,
+)
+"""What a rank says when another one left it alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a rank wrote before it gave up. type: of the error ("MemoryError"); step: "2F0", or the phase it was in;
+    out_of_memory: whether that is why; expected: whether the message is one for people, and needs no type;
+    when_s: of the wall clock."""
+
+    rank: int
+    type: str
+    message: str
+    step: str
+    out_of_memory: bool
+    expected: bool
+    when_s: float
+
+    @property
+    def is_consequence(self) -> bool:
+        """Whether it says no more than that another rank was lost."""
+        return bool(_LOST_PEER.search(self.message))
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a rank ended: its exit code, or minus the signal that ended it."""
+
+    rank: int
+    code: int
+
+
+def read_failures(folder: Path) -> list[Failure]:
+    """The failures that ranks left in the bundle, the earliest first; what is no such thing is passed over."""
+    found = []
+    for path in folder.glob("failure-*.json"):
+        match = _NAME.fullmatch(path.name)
+        if match is None or int(match[1]) >= MAX_RANKS:
+            continue
+        try:
+            found.append(_read(int(match[1]), path))
+        except InvalidProblem:
+            continue
+    return sorted(found, key=lambda failure: failure.when_s)
+
+
+def has_failures(folder: Path) -> bool:
+    return any(_NAME.fullmatch(path.name) for path in folder.glob("failure-*.json"))
+
+
+def exit_line(rank: int, code: int) -> str:
+    return EXIT + json.dumps({"rank": rank, "code": code})
+
+
+def read_exit(told: str) -> Exit | None:
+    """The exit that follows the mark in a line of a launcher, if it does."""
+    try:
+        parts = Field(parse_json(told, "exit"), "exit:").fields(("rank", "code"))
+        return Exit(parts["rank"].integer(0, MAX_RANKS - 1), parts["code"].integer(-1000, 1000))
+    except InvalidProblem:
+        return None
+
+
+def explain(
+    failures: Sequence[Failure],
+    exits: Sequence[Exit],
+    predicted_peak: Callable[[int], float | None],
+    during: str = "",
+) -> tuple[str, int]:
+    """(reason in one line, rank to blame) or ("", -1) where neither says anything.
+
+    A rank that a signal killed comes before one that says why it failed, and that before one that only
+    lost its peer; SIGTERM is what the others get when one of them fails. predicted_peak: rank -> bytes.
+    during: what the run was doing ("measuring (3 of 10)"), told where a rank does not say at which step it was.
+    """
+    killed = [end for end in exits if end.code < 0 and end.code != -signal.SIGTERM]
+    causes = [failure for failure in failures if not failure.is_consequence]
+    spoken = {failure.rank for failure in failures}
+    if killed and killed[0].rank not in spoken:
+        return _killed(killed[0], predicted_peak), killed[0].rank
+    if causes:
+        chosen = next((failure for failure in causes if failure.out_of_memory), causes[0])
+        return _failed(chosen, predicted_peak, during), chosen.rank
+    silent = [end for end in exits if end.code not in (0, -signal.SIGTERM) and end.rank not in spoken]
+    if silent:
+        return f"rank {silent[0].rank} ended with status {silent[0].code}; the log may say why", silent[0].rank
+    if failures:
+        return _failed(failures[0], predicted_peak, during), failures[0].rank
+    if exits:
+        return _killed(exits[0], predicted_peak), exits[0].rank
+    return "", -1
+
+
+def _killed(end: Exit, predicted_peak: Callable[[int], float | None]) -> str:
+    number = -end.code
+    if number == signal.SIGKILL:
+        return (
+            f"rank {end.rank} was killed (signal 9): the kernel may have run out of memory"
+            f"{_peak_words(end.rank, predicted_peak)}"
+        )
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = "unknown"
+    return f"rank {end.rank} was killed (signal {number}, {name})"
+
+
+def _failed(failure: Failure, predicted_peak: Callable[[int], float | None], during: str) -> str:
+    at = f" at {failure.step}" if failure.step else ""
+    if not at and during and not failure.expected:
+        at = f" while {during}"
+    if failure.out_of_memory:
+        return f"rank {failure.rank} is out of memory{at}{_peak_words(failure.rank, predicted_peak)}"
+    if failure.expected:
+        return f"rank {failure.rank}{at}: {failure.message}"
+    return f"rank {failure.rank} failed{at}: {failure.type}: {failure.message}"
+
+
+def _peak_words(rank: int, predicted_peak: Callable[[int], float | None]) -> str:
+    peak = predicted_peak(rank)
+    return "" if peak is None else f"; predicted peak {text.nbytes(peak)}"
+
+
+def _read(rank: int, path: Path) -> Failure:
+    value = parse_json(read_limited(path, MAX_FAILURE_BYTES), path.name)
+    parts = Field(value, f"{path.name}:").fields_among_others(("type", "message"))
+    return Failure(
+        rank,
+        one_line(parts["type"].text(200)),
+        one_line(parts["message"].text()),
+        one_line(parts["step"].text(200)) if "step" in parts else "",
+        parts["out_of_memory"].flag() if "out_of_memory" in parts else False,
+        parts["expected"].flag() if "expected" in parts else False,
+        path.stat().st_mtime,
+    )

@@ -1,0 +1,55 @@
+"""Starts the ranks of a bundle with torchrun's own code, and says how each of them ended.
+
+    python -m explorer.runner.targets.launch RANKS MODULE BUNDLE
+
+The same as `torchrun --standalone --nproc-per-node RANKS -m MODULE BUNDLE`, but that a rank that fails is
+noticed at once, and that its exit code is told on stdout: ``@exit {"rank": 1, "code": -9}``, the first to
+fail first.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.run import parse_args, run
+
+from explorer.runner.targets.failures import exit_line
+
+MONITOR_INTERVAL_S = 0.1
+FAILED = 1
+
+
+def main(argv: list[str]) -> int:
+    ranks, module, folder = int(argv[0]), argv[1], argv[2]
+    try:
+        run(
+            parse_args(
+                [
+                    "--standalone",
+                    "--nproc-per-node",
+                    str(ranks),
+                    "--max-restarts",
+                    "0",
+                    "--monitor-interval",
+                    str(MONITOR_INTERVAL_S),
+                    "-m",
+                    module,
+                    folder,
+                ]
+            )
+        )
+    except ChildFailedError as error:
+        for rank, failure in sorted(error.failures.items(), key=lambda item: item[1].timestamp):
+            _tell(exit_line(rank, failure.exitcode))
+        return FAILED
+    return 0
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,105 @@
+"""What the processes of a run print: progress for whoever waits, exits for whoever judges, the rest is log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+from explorer.runner.bundles.words import one_line
+from explorer.runner.targets.failures import EXIT, Exit, read_exit
+from explorer.runner.targets.registry import OnProgress, RunProgress
+from solvers.errors import InvalidProblem
+from solvers.formats.json_fields import Field
+from solvers.formats.json_text import parse_json
+
+PROGRESS = "@progress "
+MAX_LINE_BYTES = 16 * 1024
+"""Longer lines are cut into several."""
+MAX_LOG_BYTES = 64 * 2**20
+"""Kept of a log; what comes later is told, but not kept."""
+MAX_COUNT = 10**9
+LAST_WORDS = 300
+"""Characters kept of the last line, which is told where nothing else says why a run failed."""
+
+
+class RunLog:
+    """Takes the output of a run as it comes, line by line. exits: those told so far; last: the last line of log
+    that says something, made fit to be shown."""
+
+    def __init__(self, path: Path, on_progress: OnProgress) -> None:
+        self.exits: list[Exit] = []
+        self.last = ""
+        self.progress = RunProgress("starting")
+        self._on_progress = on_progress
+        self._path = path
+        self._rest = b""
+        self._written = 0
+
+    def __enter__(self) -> RunLog:
+        self._file = self._path.open("wb")
+        self._on_progress(self.progress)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and self._rest:
+            self._take(self._rest)
+        self._file.close()
+
+    def feed(self, data: bytes) -> None:
+        """More output; what is no whole line yet waits for the rest."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        while len(self._rest) > MAX_LINE_BYTES:
+            lines.append(self._rest[:MAX_LINE_BYTES])
+            self._rest = self._rest[MAX_LINE_BYTES:]
+        for line in lines:
+            self._take(line)
+
+    def _take(self, data: bytes) -> None:
+        line = data.decode("utf-8", "replace").rstrip("\r")
+        for mark, hear in ((EXIT, self._hear_exit), (PROGRESS, self._hear_progress)):
+            # All processes write to one pipe: another one may have left its line open, or begun its own in this one.
+            before, found, told = line.partition(mark)
+            value, brace, after = told.partition("}")
+            if found and hear(value + brace):
+                line = before + after
+                if not line.strip():
+                    return
+        self._log(line)
+
+    def _hear_exit(self, told: str) -> bool:
+        end = read_exit(told)
+        if end is not None:
+            self.exits.append(end)
+        return end is not None
+
+    def _hear_progress(self, told: str) -> bool:
+        progress = read_progress(told)
+        if progress is not None:
+            self.progress = progress
+            self._on_progress(progress)
+        return progress is not None
+
+    def _log(self, line: str) -> None:
+        if self._written <= MAX_LOG_BYTES:
+            data = (line + "\n").encode()
+            self._written += len(data)
+            self._file.write(
+                data if self._written <= MAX_LOG_BYTES else b"(the log was too long: the rest is left out)\n"
+            )
+            self._file.flush()
+        if line.strip():
+            self.last = one_line(line, LAST_WORDS)
+        self._on_progress(RunProgress(self.progress.phase, self.progress.done, self.progress.of, line))
+
+
+def read_progress(told: str) -> RunProgress | None:
+    """What follows the mark of a progress line; None if it is no such thing, which is then log."""
+    try:
+        parts = Field(parse_json(told, "progress"), "progress:").fields(("phase", "done", "of"))
+        return RunProgress(
+            one_line(parts["phase"].text(100)), parts["done"].integer(0, MAX_COUNT), parts["of"].integer(0, MAX_COUNT)
+        )
+    except InvalidProblem:
+        return None

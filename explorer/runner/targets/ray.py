@@ -1,0 +1,235 @@
+"""A Ray cluster as a target: the plan is pushed as a job over the Ray Jobs REST API, and its log followed.
+
+Nothing of Ray is needed here: plain HTTP (`ray_http`, `ray_jobs`). On the cluster, `ray_driver` does the work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shlex
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from explorer.runner.bundles.bundle import RANK_MODULE, Bundle, clear_results
+from explorer.runner.bundles.outcome import Outcome, RunStatus
+from explorer.runner.bundles.request import RunRequest, request_json
+from explorer.runner.bundles.result_json import read_outcome
+from explorer.runner.bundles.words import one_line
+from explorer.runner.targets.failures import explain, read_failures
+from explorer.runner.targets.log import RunLog
+from explorer.runner.targets.predicted import predicted_peak_bytes
+from explorer.runner.targets.ray_http import Refused, Server, Stopped, Unreachable, server_at
+from explorer.runner.targets.ray_jobs import JobStatus, RayJobs
+from explorer.runner.targets.ray_log import JobLog
+from explorer.runner.targets.ray_package import make_package
+from explorer.runner.targets.registry import OnProgress, RunProgress
+from explorer.runner.targets.target_file import MAX_RANKS
+from solvers.errors import InvalidProblem, RunError
+from solvers.formats.json_text import dump_json
+
+ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
+MAX_WORDS = 500
+END_S = 10.0
+"""How long a job that was asked to stop is waited for; Ray kills it after 3 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class RayTarget:
+    """Runs plans on a Ray cluster (2.52 or newer).
+
+    address: of its dashboard, "https://head:8265". token: "" for none, which only this machine's own cluster may
+    do without. ca_file: who signed the cluster's certificate, if it is not a known authority. hosts: how many the
+    ranks are spread over (0: as the cluster likes). installed: whether our packages are installed there, so that
+    they are not sent; torch must be in either case. python: the interpreter there. wait_s: how long the ranks may
+    wait for room. patience_s: a cluster that does not answer for so long has vanished. module: what ranks run.
+    """
+
+    name: str
+    address: str
+    token: str = field(default="", repr=False)
+    ca_file: str = ""
+    verify_tls: bool = True
+    hosts: int = 0
+    max_ranks: int = MAX_RANKS
+    allow_plain_http: bool = False
+    installed: bool = False
+    python: str = "python"
+    wait_s: float = 60.0
+    patience_s: float = 8.0
+    poll_s: float = 0.3
+    module: str = RANK_MODULE
+
+    def run(
+        self,
+        plan_text: str,
+        request: RunRequest,
+        ranks: int,
+        folder: Path,
+        on_progress: OnProgress,
+        should_stop: Callable[[], bool],
+    ) -> Outcome:
+        """See `Target.run`. Raises RunError where the cluster does not answer at first, wants another token, or
+        must not be used (`server_at`)."""
+        if ranks > self.max_ranks:
+            raise InvalidProblem(f"the plan needs {ranks} ranks; target {self.name} takes at most {self.max_ranks}")
+        server = self.server()
+        package = make_package(plan_text, dump_json(request_json(request)), with_code=not self.installed)
+        jobs = RayJobs(server, should_stop)
+        bundle = Bundle(folder)
+        clear_results(bundle)
+        try:
+            on_progress(RunProgress("submitting"))
+            jobs.version()
+            if not jobs.has_package(package.name):
+                jobs.upload(package.name, package.data)
+        except Stopped:
+            return Outcome(RunStatus.CANCELLED, "cancelled before it was submitted")
+        with RunLog(bundle.log, on_progress) as log:
+            return _Run(self, jobs, request, bundle, log).follow(self._entrypoint(ranks), package.name, plan_text)
+
+    def server(self) -> Server:
+        """Raises RunError, see `server_at`."""
+        return server_at(
+            f"target {self.name}",
+            self.address,
+            self.token,
+            ca_file=self.ca_file,
+            verify_tls=self.verify_tls,
+            allow_plain_http=self.allow_plain_http,
+        )
+
+    def _entrypoint(self, ranks: int) -> str:
+        options = {"--ranks": ranks, "--hosts": self.hosts, "--module": self.module, "--wait": self.wait_s}
+        words = [str(word) for option in options.items() for word in option]
+        return "exec " + shlex.join([self.python, "-m", "explorer.runner.targets.ray_driver", *words])
+
+
+class _OutOfTime(Exception):
+    """The time limit of the request has passed."""
+
+
+class _Run:
+    """One job, from its submission until it has ended."""
+
+    def __init__(self, target: RayTarget, jobs: RayJobs, request: RunRequest, bundle: Bundle, log: RunLog) -> None:
+        self._target = target
+        self._jobs = jobs
+        self._lasting = RayJobs(jobs.server, lambda: False)
+        """For what is done even if the run was cancelled."""
+        self._limit_s = request.time_limit_s
+        self._bundle = bundle
+        self._log = log
+        self._told = JobLog()
+        self._job = f"placement-explorer-{secrets.token_hex(8)}"
+        self._began = time.monotonic()
+
+    def follow(self, entrypoint: str, package_name: str, plan_text: str) -> Outcome:
+        """Submit the job and watch it until there is an outcome."""
+        try:
+            # to its end, even if cancelled meanwhile: a job that starts after it was stopped would run on
+            self._lasting.submit(self._job, entrypoint, package_name, ENVIRONMENT)
+            status, message = self._watch()
+        except Stopped:
+            return self._ended(RunStatus.CANCELLED, "cancelled")
+        except _OutOfTime:
+            return self._ended(RunStatus.TIME_LIMIT, "ended at its time limit,")
+        except Unreachable as error:
+            self._try_to_stop()
+            return Outcome(
+                RunStatus.FAILED,
+                f"the cluster vanished: {error}; the job {self._job} may still run there until its time limit",
+            )
+        except Refused as error:
+            self._try_to_stop()
+            return Outcome(RunStatus.FAILED, str(error))
+        except BaseException:  # of whoever listens: nothing of the run may go on without them
+            self._try_to_stop()
+            raise
+        return self._outcome(status, message, plan_text)
+
+    def _watch(self) -> tuple[JobStatus, str]:
+        """How the job ended by itself. Raises Stopped, _OutOfTime, Refused, and Unreachable where the cluster has
+        not answered for too long."""
+        heard_s = time.monotonic()
+        while True:
+            try:
+                # the status first: a log that is read after the end is whole
+                status, message = self._jobs.status(self._job)
+                text = self._jobs.logs(self._job)
+                heard_s = time.monotonic()
+                self._log.feed(self._told.feed(text, ended=status.is_final).encode())
+                if status.is_final:
+                    return status, message
+            except Unreachable:
+                if time.monotonic() - heard_s > self._target.patience_s:
+                    raise
+            self._pause()
+
+    def _pause(self) -> None:
+        until = time.monotonic() + self._target.poll_s
+        while True:
+            if self._jobs.should_stop():
+                raise Stopped("cancelled")
+            now = time.monotonic()
+            if now - self._began > self._limit_s:
+                raise _OutOfTime
+            if now > until:
+                return
+            time.sleep(min(0.1, self._target.poll_s))
+
+    def _ended(self, status: RunStatus, why: str) -> Outcome:
+        """Stop the job, wait until it has ended, take the rest of its log."""
+        took_s = time.monotonic() - self._began
+        sure = self._try_to_stop()
+        with contextlib.suppress(RunError):
+            self._log.feed(self._told.feed(self._lasting.logs(self._job), ended=True).encode())
+        doubt = "" if sure else f"; the cluster does not confirm that the job {self._job} has ended"
+        return Outcome(status, f"{why} after {took_s:.1f} s{doubt}")
+
+    def _try_to_stop(self) -> bool:
+        """Whether the job has surely ended."""
+        deadline = time.monotonic() + END_S
+        try:
+            self._lasting.stop(self._job)
+            while not self._lasting.status(self._job)[0].is_final:
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(0.1)
+        except RunError:
+            return False
+        return True
+
+    def _outcome(self, status: JobStatus, message: str, plan_text: str) -> Outcome:
+        try:
+            text = self._told.result_text()
+            outcome = None if text is None else read_outcome(self._jobs.server.blotted(text))
+        except (RunError, InvalidProblem) as error:
+            return Outcome(RunStatus.FAILED, f"the result of the run cannot be used: {error}")
+        if outcome is not None:
+            if outcome.status is not RunStatus.DONE or status is JobStatus.SUCCEEDED:
+                return outcome
+            return replace(
+                outcome, notes=(*outcome.notes, "a process failed after the result was written; see the log")
+            )
+        if status is JobStatus.STOPPED:
+            return Outcome(RunStatus.CANCELLED, "the job was stopped on the cluster")
+        for rank, words in self._told.rank_failures.items():
+            self._bundle.failure(rank).write_text(words, encoding="utf-8")
+        reason, culprit = explain(
+            read_failures(self._bundle.folder), self._log.exits, lambda rank: predicted_peak_bytes(plan_text, rank)
+        )
+        told = self._told.failure
+        if told is not None and not (reason and told.status is RunStatus.FAILED):
+            return Outcome(told.status, told.reason)
+        reason = reason or self._unexplained(status, message)
+        if "No module named" in reason:
+            reason += " (what a model needs must be installed on the cluster)"
+        return Outcome(RunStatus.FAILED, reason, culprit)
+
+    def _unexplained(self, status: JobStatus, message: str) -> str:
+        if self._log.last:
+            return f"the job ended without a result; its last words: {self._log.last}"
+        return f"the job ended without a result ({status.value.lower()}): {one_line(message, MAX_WORDS)}"

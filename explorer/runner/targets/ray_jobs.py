@@ -1,0 +1,139 @@
+"""The Ray Jobs REST API, as far as a run needs it: upload a package, submit, ask, stop.
+
+Jobs that have ended are left in the cluster's own list, for its owner to see. (Up to Ray 2.60, one that is deleted
+within a second of its end comes back as failed.) Every reply is a stranger's: its size is limited and its JSON is
+checked field by field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+
+from explorer.runner.bundles.words import one_line
+from explorer.runner.targets.ray_http import Refused, Reply, Server, Unreachable
+from solvers.errors import InvalidProblem
+from solvers.formats.json_fields import Field
+from solvers.formats.json_text import dump_json, parse_json
+
+MAX_REPLY_BYTES = 2**20
+MAX_LOG_BYTES = 64 * 2**20
+"""Of a job's log, which is fetched whole every time: the driver keeps it far below this but for a large result."""
+MAX_MESSAGE = 100_000
+ASK_S, SUBMIT_S, UPLOAD_S = 5.0, 30.0, 60.0
+"""Time limits of requests. The first submission to a cluster takes a few seconds."""
+
+
+class JobStatus(StrEnum):
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    STOPPED = "STOPPED"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+
+    @property
+    def is_final(self) -> bool:
+        return self not in (JobStatus.PENDING, JobStatus.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class RayJobs:
+    """The jobs of one cluster. should_stop: asked while a reply is waited for; Stopped is raised if it says so.
+
+    Every method raises Unreachable (which may pass), Refused or Stopped.
+    """
+
+    server: Server
+    should_stop: Callable[[], bool]
+
+    def version(self) -> str:
+        """Ray's version on the cluster."""
+        reply = self._ask("GET", "/api/version")
+        with _checked(self.server):
+            return _fields(reply, "ray_version")["ray_version"].text(100)
+
+    def has_package(self, name: str) -> bool:
+        return self._ask("GET", f"/api/packages/gcs/{name}", missing_is_fine=True).status != 404
+
+    def upload(self, name: str, package: bytes) -> None:
+        self._ask("PUT", f"/api/packages/gcs/{name}", package, "application/zip", timeout_s=UPLOAD_S)
+
+    def submit(self, job: str, entrypoint: str, package_name: str, environment: dict[str, str]) -> None:
+        """Start ``entrypoint``, a line for a shell, in the unpacked package. job: a name that is not taken."""
+        asked = {
+            "submission_id": job,
+            "entrypoint": entrypoint,
+            "runtime_env": {"working_dir": f"gcs://{package_name}", "env_vars": environment},
+        }
+        self._ask("POST", "/api/jobs/", dump_json(asked).encode(), timeout_s=SUBMIT_S)
+
+    def status(self, job: str) -> tuple[JobStatus, str]:
+        """Where it is, and what Ray says to that in a line."""
+        reply = self._ask("GET", f"/api/jobs/{job}")
+        with _checked(self.server):
+            parts = _fields(reply, "status", "message")
+            message = parts["message"]
+            return parts["status"].choice(JobStatus), "" if message.is_null else message.text(MAX_MESSAGE)
+
+    def logs(self, job: str) -> str:
+        """All that it has printed so far."""
+        reply = self._ask("GET", f"/api/jobs/{job}/logs", most_bytes=MAX_LOG_BYTES)
+        with _checked(self.server):
+            return _fields(reply, "logs")["logs"].text(MAX_LOG_BYTES)
+
+    def stop(self, job: str) -> None:
+        self._ask("POST", f"/api/jobs/{job}/stop", b"")
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        *,
+        timeout_s: float = ASK_S,
+        most_bytes: int = MAX_REPLY_BYTES,
+        missing_is_fine: bool = False,
+    ) -> Reply:
+        reply = self.server.ask(
+            method,
+            path,
+            body=body,
+            content_type=content_type,
+            timeout_s=timeout_s,
+            most_bytes=most_bytes,
+            should_stop=self.should_stop,
+        )
+        place, status = self.server.address, reply.status
+        if status == 200 or (status == 404 and missing_is_fine):
+            return reply
+        if status == 401:
+            raise Refused(
+                f"{place}: asks for a token (HTTP 401); name the one of this cluster in the target's settings"
+            )
+        if status == 403:
+            raise Refused(f"{place}: does not accept this token (HTTP 403)")
+        said = _last_line(reply.body)
+        if status >= 500 or status == 429:
+            raise Unreachable(f"{place}: cannot serve {method} {path} at the moment (HTTP {status}): {said}")
+        raise Refused(f"{place}: refuses {method} {path} (HTTP {status}): {said}")
+
+
+def _fields(reply: Reply, *names: str) -> dict[str, Field]:
+    return Field(parse_json(reply.body, "its reply"), "its reply").fields_among_others(names)
+
+
+@contextmanager
+def _checked(server: Server) -> Iterator[None]:
+    try:
+        yield
+    except InvalidProblem as error:
+        raise Refused(f"{server.address}: is that a Ray cluster's address? {error}") from None
+
+
+def _last_line(text: str) -> str:
+    """What a traceback ends with: the exception."""
+    lines = [line for line in text[-20_000:].splitlines() if line.strip()]
+    return one_line(lines[-1], 300) if lines else "no reason given"

@@ -1,0 +1,125 @@
+"""Where plans are run: the targets that the owner of this machine declared, and ``local``, which is always there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from explorer.pins import closest
+from explorer.runner.bundles.bundle import RANK_MODULE
+from explorer.runner.bundles.outcome import Outcome
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.targets.target_file import LOCAL, LocalSetup, RaySetup, TargetSetup, default_file, read_target_file
+from solvers.errors import InvalidProblem
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """How far a run is: ``done`` of ``of`` in a phase ("measuring"); 0 of 0 where that is not known.
+
+    line: a line of the log, without its end; phase, done and of are then those told last.
+    """
+
+    phase: str
+    done: int = 0
+    of: int = 0
+    line: str = ""
+
+
+OnProgress = Callable[[RunProgress], None]
+
+
+class Target(Protocol):
+    """Runs plans somewhere."""
+
+    @property
+    def name(self) -> str: ...
+
+    def run(
+        self,
+        plan_text: str,
+        request: RunRequest,
+        ranks: int,
+        folder: Path,
+        on_progress: OnProgress,
+        should_stop: Callable[[], bool],
+    ) -> Outcome:
+        """Run the plan of ``folder``, a bundle that holds ``plan_text`` and ``request``, on ``ranks`` processes.
+
+        Blocks until it has ended; nothing of it runs afterwards. A run that fails, is cancelled (``should_stop``
+        is asked several times a second) or runs out of time is an Outcome that says so. Raises RunError where
+        the target cannot be asked at all, and InvalidProblem for a request that it cannot meet.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """The declared targets by name, ``local`` first."""
+
+    setups: Mapping[str, TargetSetup]
+    environ: Mapping[str, str]
+    where: str = ""
+    """The file they are declared in, or ""."""
+
+    def setup(self, name: str) -> TargetSetup:
+        """Raises InvalidProblem for a name that is not declared."""
+        if name not in self.setups:
+            declared = f"declared in {self.where}" if self.where else f"declare others in {default_file(self.environ)}"
+            known = ", ".join(self.setups)
+            raise InvalidProblem(f"no target {name!r}{closest(name, self.setups)}; there are: {known} ({declared})")
+        return self.setups[name]
+
+    def get(self, name: str, module: str = RANK_MODULE) -> Target:
+        """The target itself. module: what its ranks run. Raises InvalidProblem, also where its token is not to
+        be had."""
+        setup = self.setup(name)
+        if isinstance(setup, LocalSetup):
+            from explorer.runner.targets.local import LocalTarget
+
+            return LocalTarget(setup.name, max_ranks=setup.max_ranks, module=module)
+        return _ray(setup, self.environ, module)
+
+    def defaults(self, name: str) -> RunRequest:
+        """What is asked of a run there unless somebody says otherwise."""
+        setup = self.setup(name)
+        return RunRequest(
+            threads=setup.threads,
+            pin=setup.pin,
+            backend=setup.backend,
+            time_limit_s=setup.timeout_s,
+        )
+
+
+def load_targets(path: str | None = None, environ: Mapping[str, str] = os.environ) -> Targets:
+    """The targets of a file (``path``, else $PLACEMENT_EXPLORER_TARGETS, else targets.toml in the person's
+    configuration, which need not be there). Raises InvalidProblem that names file and key."""
+    asked = path or environ.get("PLACEMENT_EXPLORER_TARGETS") or ""
+    file = Path(asked) if asked else default_file(environ)
+    if not asked and not file.is_file():
+        return Targets({LOCAL: LocalSetup(LOCAL)}, environ)
+    declared = read_target_file(file)
+    local = declared.pop(LOCAL, LocalSetup(LOCAL))
+    return Targets({LOCAL: local, **declared}, environ, str(file))
+
+
+def _ray(setup: RaySetup, environ: Mapping[str, str], module: str) -> Target:
+    from explorer.runner.targets.ray import RayTarget
+
+    return RayTarget(
+        setup.name,
+        setup.address,
+        setup.token(environ),
+        ca_file=setup.ca_file,
+        verify_tls=setup.verify_tls,
+        hosts=setup.hosts,
+        max_ranks=setup.max_ranks,
+        allow_plain_http=setup.allow_plain_http,
+        installed=setup.installed,
+        python=setup.python,
+        wait_s=setup.wait_s,
+        module=module,
+    )
