@@ -35,7 +35,8 @@ def add(commands: Commands) -> None:
         "placement-explorer run plan.json --steps 10 --verify",
     )
     parser.description += (
-        " Exit status: 0 done; 2 bad input, or the plan cannot be launched; 5 the run failed; 6 it was cancelled"
+        " Exit status: 0 done; 2 bad input, or the plan cannot be launched; 5 the run failed, or --verify found"
+        " it wrong; 6 it was cancelled"
         " (Ctrl-C) or reached its time limit."
     )
     parser.add_argument("plan", metavar="PLAN", help="a plan.json, as `placement-explorer plan ... -o` writes it")
@@ -120,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output and not args.json:
         print(f"written    {args.output}")
     if outcome.status is RunStatus.DONE:
-        return 0
+        return 0 if outcome.agreement is None or outcome.agreement.holds else FAILED
     return FAILED if outcome.status is RunStatus.FAILED else ENDED
 
 

@@ -158,7 +158,8 @@ def agreement_words(agreement: Agreement) -> str:
         )
     ]
     worst = f" (worst: {text.short(agreement.worst, 60)})" if agreement.gradient and agreement.worst else ""
-    return f"with the whole model in {agreement.dtype}, relative: {', '.join(told)}{worst}"
+    verdict = "agrees with" if agreement.holds else "DIFFERS from"
+    return f"{verdict} the whole model in {agreement.dtype}, relative: {', '.join(told)}{worst}"
 
 
 def environment_lines(environment: Environment) -> list[str]:

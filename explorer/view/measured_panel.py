@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from explorer.runner.bundles.outcome import COARSE, ROUNDING
 from explorer.view import text
 from explorer.view.errors import times_text
 from explorer.view.measured_gantt import change
@@ -17,10 +18,6 @@ HINTS = {
     "links": "What the links' latency and bandwidth are off besides",
     "schedule": "What is left with measured times of actions and links: what the simulation does not know",
 }
-AGREES = {"float64": 1e-9, "float32": 1e-5}
-"""Largest relative difference of a loss or gradient that is rounding, by dtype."""
-COARSE = 2e-2
-"""The same for shorter types."""
 LEAST_SHARE = 0.001
 """A smaller one is told as "< 0.1 %"."""
 PLACES = 3
@@ -95,7 +92,7 @@ def agreement(found: Mapping[str, Any] | None) -> dict[str, str] | None:
     """How far the run is from the whole model in one process, and whether that is rounding."""
     if found is None:
         return None
-    most = AGREES.get(found["dtype"], COARSE)
+    most = ROUNDING.get(found["dtype"], COARSE)
     values = [found[name] for name in ("loss", "gradient", "parameter")]
     good = all(value is not None and value <= most for value in values)
     told = ", ".join(f"{name} {_power(value)}" for name, value in zip(("loss", "gradients", "parameters"), values,

@@ -9,13 +9,15 @@ import shlex
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 import pytest
 
 from explorer.cli.run_progress import RunLine
-from explorer.runner.bundles.outcome import RunStatus
+from explorer.cli.run_report import agreement_words
+from explorer.runner.bundles.outcome import Agreement, RunStatus
 from explorer.runner.bundles.result_json import read_outcome
 from explorer.runner.targets.local import LocalTarget
 from explorer.runner.targets.registry import RunProgress
@@ -56,7 +58,7 @@ def test_a_run_is_told_in_a_screenful_with_its_bundle_and_command(command: Comma
     assert told["predicted"] == "8 s (20 % shorter)"
     assert told["losses"] == "first 2.5, last 2"
     assert told["agreement"] == (
-        "with the whole model in float64, relative: losses 1.0e-12, gradients 2.0e-12, parameters identical"
+        "agrees with the whole model in float64, relative: losses 1.0e-12, gradients 2.0e-12, parameters identical"
         " (worst: head.weight)"
     )
     assert Path(told["bundle"]).parent == tmp_path / "home" / "runs"
@@ -259,3 +261,12 @@ def test_the_command_itself_never_imports_torch(plan: Path) -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "0 False"
+
+
+def test_a_run_that_differs_from_the_whole_model_has_failed() -> None:
+    right = Agreement(1e-12, 2e-12, 0.0, "head.weight", "float64")
+    wrong = replace(right, gradient=0.3)
+    assert right.holds
+    assert not wrong.holds
+    assert not replace(right, parameter=float("nan")).holds
+    assert agreement_words(wrong).startswith("DIFFERS from the whole model")

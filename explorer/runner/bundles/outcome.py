@@ -66,6 +66,13 @@ class Environment:
     pinned: bool = False
 
 
+ROUNDING = {"float64": 1e-9, "float32": 1e-4}
+"""Relative differences that rounding explains, by dtype. Most runs in float32 stay below 1e-5; tensors whose
+gradients nearly cancel do not."""
+COARSE = 0.1
+"""The same of narrower dtypes, which keep two or three digits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Agreement:
     """How far the run is from the whole model in one process, on the same micro-batches in order.
@@ -82,6 +89,12 @@ class Agreement:
     worst: str
     dtype: str
     compared: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether all differences are rounding; NaN never is."""
+        most = ROUNDING.get(self.dtype, COARSE)
+        return all(value <= most for value in (self.loss, self.gradient, self.parameter))
 
 
 @dataclass(frozen=True, slots=True)
