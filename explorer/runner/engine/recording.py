@@ -23,8 +23,9 @@ PINGS = 20
 class Recorder:
     """Times of the actions and messages of one rank, in seconds of its own clock.
 
-    Where ``finish`` is given (a GPU, whose work goes on after the call), every action ends with it, so that
-    its times are those of the work: actions of one rank then never overlap, as in the schedule.
+    Where ``finish`` is given (a GPU, whose work goes on after the call), every action, and every wait for a
+    message, ends with it, so that their times are those of the work: actions of one rank then never overlap, as
+    in the schedule.
     """
 
     now: Callable[[], float] = time.perf_counter
@@ -42,7 +43,7 @@ class Recorder:
         self.arrived.clear()
 
     def done(self) -> float:
-        """The end of an action: now, once its work is done."""
+        """The end of an action or of a wait: now, once its work is done."""
         if self.finish is not None:
             self.finish()
         return self.now()
@@ -66,9 +67,10 @@ class Recorder:
 
 
 def recorder_for(device: torch.device) -> Recorder:
-    """A recorder that waits for the device where calls return before their work is done."""
+    """A recorder that waits for the device where calls return before their work is done: for the stream that
+    computes, not for messages of later actions that are under way on others."""
     if device.type == "cuda":
-        return Recorder(finish=lambda: torch.cuda.synchronize(device))
+        return Recorder(finish=lambda: torch.cuda.current_stream(device).synchronize())
     return Recorder()
 
 
@@ -86,15 +88,17 @@ def clock_offsets(ranks: int, rank: int, device: torch.device) -> float:
             stamp = torch.zeros(1, dtype=torch.float64, device=device)
             if rank == 0:
                 dist.recv(stamp, other)
+                stamp.item()  # on a GPU this is what waits
                 dist.send(torch.full_like(stamp, time.perf_counter()), other)
             elif rank == other:
                 before = time.perf_counter()
                 dist.send(stamp, 0)
                 dist.recv(stamp, 0)
+                told = stamp.item()
                 after = time.perf_counter()
                 if after - before < fastest:
                     fastest = after - before
-                    offset = stamp.item() - (before + after) / 2
+                    offset = told - (before + after) / 2
     return offset
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.distributed.pipelining.schedules import (
     _Action,
@@ -127,7 +126,7 @@ class ScriptRuntime(_PipelineScheduleRuntime):
             self._wait(self.bwd_recv_ops, self.work.exchange.outgoing[segment, step.number], 0)
         elif step.do is Do.UPDATE:
             self.work.settle(segment)
-        began = self.recorder.now()
+        began = self.recorder.done()  # on a GPU a wait returns before what it waits for is there
         if step.do is Do.FORWARD:
             self._forward(segment, step.number)
         elif step.do is Do.BACKWARD_WEIGHT:
@@ -148,7 +147,7 @@ class ScriptRuntime(_PipelineScheduleRuntime):
                 continue
             before = self.recorder.now()
             _wait_batch_p2p(works)
-            self.recorder.message(channel, piece, end == 0, before, self.recorder.now())
+            self.recorder.message(channel, piece, end == 0, before, self.recorder.done())
 
     def _forward(self, segment: int, micro_batch: int) -> None:
         work, stage = self.work, self.work.stages[segment]
@@ -178,8 +177,3 @@ class ScriptRuntime(_PipelineScheduleRuntime):
             i.position: gradient for i, gradient in zip(stage.program.inputs, found, strict=True) if i.kind == "tensor"
         }
         work.exchange.give_back(segment, step.number, back)
-
-
-def torch_device_of(backend: str, rank: int) -> torch.device:
-    """Where a rank computes."""
-    return torch.device("cpu") if backend == "cpu" else torch.device("cuda", rank % torch.cuda.device_count())
