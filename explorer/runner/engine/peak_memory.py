@@ -68,7 +68,8 @@ def peak_of_an_iteration(machine: Machine, floor_bytes: float) -> float:
     the samples. On a GPU by its allocator since `allocated_bytes` gave ``floor_bytes``; on a CPU by running one
     more iteration, so every rank must call it."""
     if machine.device.type == "cuda":
-        return float(torch.cuda.max_memory_allocated(machine.device)) - floor_bytes
+        samples = sum(sample.numel() * sample.element_size() for sample in machine.samples)
+        return float(torch.cuda.max_memory_allocated(machine.device)) - floor_bytes - samples
     held: list[Tensor] = [*machine.held.parameters.values(), *machine.held.buffers.values()]
     for optimizer in machine.optimizers.values():
         held += [value for value in pytree.tree_leaves(list(optimizer.state.values())) if isinstance(value, Tensor)]
