@@ -79,26 +79,25 @@ def run(bundle: Path, rank: int) -> None:
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=max(60.0, request.time_limit_s))
     )
-    try:
-        with torch.random.fork_rng(devices=[]):
-            noise = [probe()]
-        floor_bytes = allocated_bytes(device)
-        machine = make_machine(file, request, rank, ranks, device)
-        measured = measure(machine, request, floor_bytes)
-        times = operator_seconds(machine, file.problem.graph) if request.operators else {}
-        # Afterwards: the whole model on rank 0 must not count as memory of the plan.
-        agreement = (
-            verify(make_machine(file, request, rank, ranks, device), file.reference, file.problem, request)
-            if request.verify
-            else None
-        )
-        noise.append(probe())
-        outcome = gather(machine, request, measured, agreement, noise, pinned, times)
-        if outcome is not None:
-            write_outcome(bundle / "result.json", outcome)
-        dist.barrier()
-    finally:
-        dist.destroy_process_group()
+    with torch.random.fork_rng(devices=[]):
+        noise = [probe(device)]
+    floor_bytes = allocated_bytes(device)
+    machine = make_machine(file, request, rank, ranks, device)
+    measured = measure(machine, request, floor_bytes)
+    times = operator_seconds(machine, file.problem.graph) if request.operators else {}
+    # Afterwards: the whole model on rank 0 must not count as memory of the plan.
+    agreement = (
+        verify(make_machine(file, request, rank, ranks, device), file.reference, file.problem, request)
+        if request.verify
+        else None
+    )
+    noise.append(probe(device))
+    outcome = gather(machine, request, measured, agreement, noise, pinned, times)
+    if outcome is not None:
+        write_outcome(bundle / "result.json", outcome)
+    dist.barrier()
+    # Not after a failure: NCCL would wait for messages that never come, before anybody is told why.
+    dist.destroy_process_group()
     tell("done", 1, 1)
 
 

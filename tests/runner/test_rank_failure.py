@@ -6,8 +6,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-from explorer.runner import rank
+import pytest
+import torch
+import torch.distributed as dist
+
+from explorer.runner import calibrate, rank
+from explorer.runner.bundles.request import Backend, RunRequest, request_json
+from solvers.errors import RunError
 
 
 def failed(folder: Path, error: Exception, cause: Exception | None = None) -> str:
@@ -42,3 +49,24 @@ def test_a_thread_of_the_model_does_not_keep_a_rank_alive() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
     assert (ended.returncode, ended.stdout) == (3, "done\n")
+
+
+@pytest.mark.parametrize("program", [rank, calibrate])
+def test_a_rank_that_fails_does_not_wait_for_messages_that_never_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Any
+) -> None:
+    def fails(*_: object) -> None:
+        raise RunError("the reason")
+
+    closed: list[str] = []
+    request = RunRequest(backend=Backend.CPU, pin=False)
+    (tmp_path / "request.json").write_text(json.dumps(request_json(request)), encoding="utf-8")
+    (tmp_path / "plan.json").write_text("{}", encoding="utf-8")
+    monkeypatch.setattr(program, "read_plan", lambda *_: None)
+    monkeypatch.setattr(program, "probe" if program is rank else "calibrate", fails)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: closed.append("closed"))
+    with pytest.raises(RunError, match="the reason"):
+        program.run(tmp_path, 0)
+    assert not closed
