@@ -5,12 +5,11 @@ from __future__ import annotations
 import statistics
 
 from explorer.cli.command import print_table
+from explorer.runner.bundles.outcome import QUIET
 from explorer.runner.measuring.profile import LinkTimes, Profile
 from explorer.view import text
 from solvers.cluster import CPU_KIND
 from solvers.graph import OpGraph
-
-QUIET = 0.02
 
 
 def print_profile(graph: OpGraph, profile: Profile) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from explorer.cli.command import print_table
 from explorer.cli.report import result_object
 from explorer.runner.bundles.bundle import Bundle, command_line, predicted_s
-from explorer.runner.bundles.outcome import Agreement, Environment, Outcome
+from explorer.runner.bundles.outcome import Agreement, Environment, Outcome, noise_word
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.words import one_line
 from explorer.view import text
@@ -23,8 +23,6 @@ from solvers.result import Result, Status, StopReason
 if TYPE_CHECKING:
     from explorer.measured import Comparison
 
-QUIET, NOISY = 0.02, 0.05
-"""Coefficient of variation of the noise probe below which a machine is quiet, and above which it is noisy."""
 SHOWN_NOTES = 20
 WORST = 5
 """Actions and operators that are listed, those first that are furthest off."""
@@ -172,12 +170,6 @@ def environment_lines(environment: Environment) -> list[str]:
         f"hardware   {kinds}{where}; {threads}",
         f"software   torch {environment.torch} ({environment.backend}), Python {environment.python}",
     ]
-
-
-def noise_word(noise: float | None) -> str:
-    if noise is None:
-        return "noise unknown"
-    return "quiet" if noise < QUIET else "noisy" if noise > NOISY else "some noise"
 
 
 def compared(file: PlanFile, outcome: Outcome) -> Comparison | str:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explorer.runner.bundles.outcome import Agreement, Environment
+from explorer.runner.bundles.outcome import Agreement, Environment, noise_word
 from solvers.problem import Objective
 from solvers.schedule import Schedule
-
-QUIET, NOISY = 0.02, 0.05
-"""Coefficient of variation of a fixed piece of work below which a machine is quiet, and above which it is noisy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +175,7 @@ class Comparison:
 
     @property
     def noise_word(self) -> str:
-        """ "quiet", "some noise", "noisy", or "noise unknown"."""
-        if self.noise is None:
-            return "noise unknown"
-        return "quiet" if self.noise < QUIET else "noisy" if self.noise > NOISY else "some noise"
+        return noise_word(self.noise)
 
     def share(self, seconds: float) -> float:
         """Of the measured time."""

@@ -8,9 +8,9 @@ from dataclasses import replace
 from itertools import pairwise
 
 from explorer.measured.action_times import ActionTimes
-from explorer.measured.comparison import NOISY, LinkError
+from explorer.measured.comparison import LinkError
 from explorer.measured.parts import Part
-from explorer.runner.bundles.outcome import Outcome, RunStatus
+from explorer.runner.bundles.outcome import NOISY, Outcome, RunStatus
 from explorer.view import text
 from solvers.plan import Plan
 from solvers.problem import Objective, Problem

@@ -56,7 +56,7 @@ def ran(run: Mapping[str, Any]) -> Event:
 
 
 def replanned(told: Mapping[str, Any]) -> Event:
-    """A plan was made again with measured costs. told: see `explorer.run_kinds.replan_job`."""
+    """A plan was made again with measured costs. told: see `explorer.replan_kind.replan_job`."""
     return {"kind": "replanned", **told}
 
 

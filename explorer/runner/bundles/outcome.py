@@ -72,6 +72,16 @@ gradients nearly cancel do not."""
 COARSE = 0.1
 """The same of narrower dtypes, which keep two or three digits."""
 
+QUIET, NOISY = 0.02, 0.05
+"""Coefficient of variation of a fixed piece of work below which a machine is quiet, and above which it is noisy."""
+
+
+def noise_word(noise: float | None) -> str:
+    """ "quiet", "some noise", "noisy", or "noise unknown". noise: as in `Outcome`."""
+    if noise is None:
+        return "noise unknown"
+    return "quiet" if noise < QUIET else "noisy" if noise > NOISY else "some noise"
+
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
@@ -102,7 +112,7 @@ class Outcome:
     """A run. iterations_s: seconds of each measured iteration, the longest over ranks. segments: the plan's
     stages that each segment joins; rank_devices: rank -> device of the plan. losses: one a measured
     iteration, empty if there is none. noise: coefficient of variation of a fixed piece of work, repeated
-    before and after (a quiet machine has less than 0.02). reason: why it ended, in one line, where it was
+    before and after (see `noise_word`). reason: why it ended, in one line, where it was
     not DONE. culprit: the rank to blame, or -1. peak_bytes: per rank, above what an idle rank holds.
     """
 

@@ -14,8 +14,6 @@ PIECE_S = 5e-3
 WIDTH = 192
 """Of the square matrices: they stay in the cache of a core, so that memory is not what is measured."""
 BEST_SHARE = 0.5
-QUIET = 0.02
-"""Below it a machine is called quiet."""
 
 
 def probe(
