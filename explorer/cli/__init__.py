@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from explorer.cli import app, calibrate, compare, listing, plan, run, run_listing, schedule, trace
+from explorer.cli.command import printable
 from solvers.errors import PlacementError
 
 BAD_INPUT = 2
@@ -72,6 +73,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str) -> int:
-    line = " ".join(message.split())
+    line = " ".join(printable(message).split())
     print(f"placement-explorer: error: {line}", file=sys.stderr)
     return BAD_INPUT

@@ -13,6 +13,8 @@ from solvers.formats.json_text import dump_json
 Commands = Any
 """argparse's subparsers: their type is private."""
 
+_CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), " ")
+
 
 def add_command(
     commands: Commands, name: str, run: Callable[[argparse.Namespace], int], summary: str, example: str
@@ -58,12 +60,18 @@ def write_text(path: str, text: str) -> None:
         raise OSError(error.errno, f"cannot be written: {(error.strerror or str(error)).lower()}", path) from None
 
 
+def printable(words: str) -> str:
+    """What a file says, in one line and without anything that a terminal would obey (escape codes)."""
+    return words.translate(_CONTROLS)
+
+
 def print_json(value: object) -> None:
     print(dump_json(value, indent=2))
 
 
 def print_table(rows: list[list[str]], *, right: frozenset[int] = frozenset()) -> None:
     """Columns as wide as their widest cell; the columns in ``right`` are aligned to the right."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         cells = (

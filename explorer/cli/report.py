@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from explorer.cli.command import print_table
+from explorer.cli.command import print_table, printable
 from explorer.cli.pass_report import idle_share, is_pass_of_operators, print_pass
 from explorer.costs.roofline import stated_dtype
 from explorer.view import text
@@ -120,9 +120,9 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None, n
     if (dtype := stated_dtype(graph)) is not None:
         others = [name for name in ("bf16", "fp16", "fp32") if name != dtype]
         print(f"dtype      {dtype}, as traced; another with --dtype {' or '.join(others)} when tracing")
-    print(f"costs      {problem.costs_from}")
+    print(f"costs      {printable(problem.costs_from)}")
     for note in (*result.notes, *notes):
-        print(f"note       {note}")
+        print(f"note       {printable(note)}")
 
 
 def _print_plan(problem: Problem, plan: Plan) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
+from explorer.cli.command import Commands, add_command, add_json, add_output, print_json, printable
 from explorer.cli.schedule import refuse_invalid, violations
 from explorer.runner.bundles.words import one_line
 from solvers.errors import InvalidPlan, InvalidProblem, RunError
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(args.bundle) if args.bundle else new_folder(file.reference)
     bundle = write_bundle(folder, text, request, target.name, predicted_s=predicted_s(file))
     for warning in warnings:
-        print(f"placement-explorer: warning: {warning}", file=sys.stderr)
+        print(f"placement-explorer: warning: {printable(warning)}", file=sys.stderr)
     outcome = run_plan(target, text, file, request, bundle)
     finish_bundle(bundle, outcome)
     try:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import print_table
+from explorer.cli.command import print_table, printable
 from explorer.cli.report import result_object
 from explorer.runner.bundles.bundle import Bundle, command_line, predicted_s
 from explorer.runner.bundles.outcome import Agreement, Environment, Outcome, noise_word
@@ -122,7 +122,7 @@ def print_run(file: PlanFile, bundle: Bundle, target: str, place: str, request: 
     if outcome.iterations_s:
         found = compared(file, outcome)
         if isinstance(found, str):
-            print(f"note       {found}")
+            print(f"note       {printable(found)}")
         else:
             print_comparison(file, found)
 
@@ -192,7 +192,7 @@ def print_comparison(file: PlanFile, comparison: Comparison) -> None:
     print()
     print_table([["what", "time", "of measured"], *rows(comparison)], right=frozenset({1}))
     for note in comparison.notes:
-        print(f"note  {note}")
+        print(f"note  {printable(note)}")
     actions = sorted(
         (error for error in comparison.segments if error.predicted_s is not None),
         key=lambda error: -abs(error.measured_s - (error.predicted_s or 0.0)),

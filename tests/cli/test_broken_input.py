@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from explorer.cli.command import print_table
 from tests.cli.command import Command, workload, write
 
 
@@ -237,3 +238,14 @@ def test_the_page_is_not_served_for_a_file_that_cannot_be_read(command: Command,
     path = tmp_path / "model.json"
     path.write_text('{"nodes": [')
     assert "ends too early" in command.refused("app", str(path), "--no-browser")
+
+
+def test_names_in_tables_and_errors_do_not_steer_the_terminal(
+    command: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steering = "\x1b]0;stolen\x07\x9b31m"
+    told = command.refused("run", tmp_path / f"none{steering}.json")
+    print_table([["operator", "time"], [f"linear{steering}", "2 ms"]])
+    told += capsys.readouterr().out
+    assert "linear" in told
+    assert not {"\x1b", "\x07", "\x9b"} & set(told)
