@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 import socket
 from collections import defaultdict
@@ -46,7 +45,7 @@ def gather(
     dist.gather_object(mine, found)
     if found is None:
         return None
-    losses = [math.fsum(ends) for ends in zip(*(each["losses"] for each in found), strict=True)]
+    losses = [sum(ends) for ends in zip(*(each["losses"] for each in found), strict=True)]
     return Outcome(
         status=RunStatus.DONE,
         environment=Environment(
