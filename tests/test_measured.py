@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from explorer.measured import compare_run, comparison_object, rank_agreement, rows
+from explorer.measured.action_times import action_times
 from explorer.measured.links import Observed, fitted
 from explorer.measured.measured_bars import measured_bars
 from explorer.measured.notes import same_hardware
@@ -669,3 +670,14 @@ def test_a_ranking_is_spearmans_with_ties_averaged():
 def test_a_ranking_needs_two_plans_with_both_values(values):
     with pytest.raises(InvalidProblem, match="a ranking needs"):
         rank_agreement(*values)
+
+
+def test_the_engines_own_time_before_an_action_counts_as_the_actions():
+    outcome = Outcome(
+        RunStatus.DONE,
+        iterations_s=(2.0,),
+        actions=(MeasuredAction(0, 0, "0F0", 0.25, 1.0, 0.0, 0.25), MeasuredAction(0, 0, "0B0", 1.5, 2.0, 0.25, 0.25)),
+        segments=((0,),),
+        rank_devices=(0,),
+    )
+    assert action_times(outcome).seconds == {(0, "F", 0): 1.0, (0, "B", 0): 0.75}

@@ -19,7 +19,8 @@ SYNC = Do.SYNC.value
 @dataclass(frozen=True, slots=True)
 class ActionTimes:
     """seconds: (segment, kind, device) -> of one action: the median over iterations of each micro-batch, then
-    their mean, so that a slow first micro-batch counts once an iteration as it does in the run.
+    their mean, so that a slow first micro-batch counts once an iteration as it does in the run. The engine's own
+    time before an action counts as the action's: the device could not do anything else.
     backward_s: (segment, device) -> of all backward actions (B, I and W) of one micro-batch. sync_s: see
     `explorer.measured.all_reduce.sync_seconds`."""
 
@@ -49,7 +50,7 @@ def action_times(outcome: Outcome) -> ActionTimes:
     each: dict[tuple[int, str, int, int], list[float]] = defaultdict(list)
     for action in outcome.actions:
         step, device = step_of(action, outcome)
-        took = max(0.0, action.end_s - action.start_s)
+        took = max(0.0, action.end_s - action.start_s) + max(0.0, action.engine_s)
         each[step.index, step.do.value, device, step.number].append(took)
     middle = {key: median(values) for key, values in each.items()}
     of_kind: dict[tuple[int, str, int], list[float]] = defaultdict(list)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -59,6 +60,8 @@ OPERATORS_SHARE = 0.7
 """Of the budget, for operators; alone, updates and links take the rest."""
 ALONE_SHARE = 0.15
 """Of the time for one number of samples, in which rank 0 works alone."""
+ROUNDS = 3
+"""In turn through all numbers of samples: a machine that slows down for a while slows none of them more."""
 LEAST_ALONE = 3
 OVER_BUDGET = 1.5
 """A count that would end later than so many budgets is left out, but never the first two."""
@@ -199,7 +202,7 @@ def _measure_counts(
         for member in members
     }
     now, _ = timer_of(place.device, request.threads)
-    found: list[Counted] = []
+    found: list[list[Counted]] = []
     slot_s = request.budget_s * OPERATORS_SHARE / len(counts)
     began = time.perf_counter()
     for number, samples in enumerate(counts):
@@ -232,13 +235,36 @@ def _measure_counts(
             left_out = ", ".join(map(str, counts[number:]))
             notes.append(f"{left_out} samples were left out: the budget of {request.budget_s:g} s was used up")
             break
-        found.append(_measure_count(subject, place, slot_s, now))
+        found.append([_measure_count(subject, place, slot_s / ROUNDS, now)])
+    for _ in range(1, ROUNDS):
+        for rounds in found:
+            if len(found) >= 2 and _in_time(request, place, began, _wall_s(rounds[0].subject)):
+                rounds.append(_measure_count(rounds[0].subject, place, slot_s / ROUNDS, now))
     if len(found) < 2:
         raise RunError(
             f"{file.reference}: could be measured at {len(found)} of the numbers of samples {list(counts)}; at least"
             " two are needed, ask for others (--samples)"
         )
-    return found
+    return [_mean(rounds) for rounds in found]
+
+
+def _mean(rounds: list[Counted]) -> Counted:
+    """One number of samples as it was measured at several times."""
+    measured = [each.measured for each in rounds]
+    alone = [each.alone_s for each in rounds if each.alone_s is not None]
+    return Counted(
+        rounds[0].subject,
+        Measured(
+            [fmean(column) for column in zip(*(m.seconds for m in measured), strict=True)],
+            [fmean(column) for column in zip(*(m.spread for m in measured), strict=True)],
+            fmean(m.forward_s for m in measured),
+            fmean(m.backward_s for m in measured),
+            sum(m.repetitions for m in measured),
+            fmean(m.unclaimed_s for m in measured),
+            fmean(m.apart for m in measured),
+        ),
+        fmean(alone) if alone else None,
+    )
 
 
 def _in_time(request: RunRequest, place: Place, began: float, once_s: float) -> bool:

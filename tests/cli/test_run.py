@@ -254,7 +254,8 @@ def test_the_progress_of_a_run_is_for_terminals_only() -> None:
 def test_the_command_itself_never_imports_torch(plan: Path) -> None:
     """What it starts does: a run takes a while, but an error in a flag does not."""
     code = (
-        "import sys; from explorer.runner.targets import local; from explorer.cli import main; real = local.LocalTarget;"
+        "import sys; from explorer.runner.targets import local; from explorer.cli import main;"
+        " real = local.LocalTarget;"
         " local.LocalTarget = lambda name, **_: real(name, module='tests.runner.standin_rank',"
         " launcher='tests.runner.standin_launch');"
         f" print(main(['run', {str(plan)!r}, '--json']), 'torch' in sys.modules)"

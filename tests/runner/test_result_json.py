@@ -17,7 +17,7 @@ FULL = Outcome(
     RunStatus.DONE,
     environment=Environment(("a", "b"), ("cpu", "cpu"), "gloo", "2.13.0", "3.11.7", 1, "2026-11-21T16:00:00Z", True),
     iterations_s=(0.5, 0.25),
-    actions=(MeasuredAction(0, 0, "0F0", 0.0, 0.125), MeasuredAction(1, 1, "1U", -0.001, 0.25, 0.0625)),
+    actions=(MeasuredAction(0, 0, "0F0", 0.0, 0.125), MeasuredAction(1, 1, "1U", -0.001, 0.25, 0.0625, 0.03125)),
     messages=(MeasuredMessage(0, 1, 0, 1, 0, "0SEND1", 4096, 0.125, 0.126, True),),
     segments=((0,), (1, 2)),
     rank_devices=(0, 3),
@@ -80,10 +80,10 @@ def test_what_is_not_a_result_is_refused_with_its_place(text: str, told: str) ->
 @pytest.mark.parametrize(
     ("row", "told"),
     [
-        ([0, 0, "0F0", 0.0, 0.1], "a list of 6"),
-        ([5000, 0, "0F0", 0.0, 0.1, 0.0], "rows[0][0]"),
-        ([0, 0, "F0", 0.0, 0.1, 0.0], "'F0' is not a step"),
-        ([0, 0, "0F0", 0.0, None, 0.0], "rows[0][4]"),
+        ([0, 0, "0F0", 0.0, 0.1], "a list of 7"),
+        ([5000, 0, "0F0", 0.0, 0.1, 0.0, 0.0], "rows[0][0]"),
+        ([0, 0, "F0", 0.0, 0.1, 0.0, 0.0], "'F0' is not a step"),
+        ([0, 0, "0F0", 0.0, None, 0.0, 0.0], "rows[0][4]"),
     ],
 )
 def test_every_cell_of_a_row_is_looked_at(row: list[object], told: str) -> None:

@@ -22,6 +22,7 @@ class MeasuredAction:
 
     action: "2F0", of the segment (see `Script`). start_s, end_s: on the common clock, from the start of the
     iteration, the waiting for inputs not counted in. wait_s: spent waiting for messages just before start_s.
+    engine_s: the engine's own time before that, posting messages and looking up what comes next.
     """
 
     rank: int
@@ -30,6 +31,7 @@ class MeasuredAction:
     start_s: float
     end_s: float
     wait_s: float = 0.0
+    engine_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ MAX_OPERATORS = 1_000_000
 MAX_NOTES = 1_000
 
 T = TypeVar("T")
-_ACTION = ("rank", "iteration", "action", "start_s", "end_s", "wait_s")
+_ACTION = ("rank", "iteration", "action", "start_s", "end_s", "wait_s", "engine_s")
 _MESSAGE = (
     "channel", "piece", "src_rank", "dst_rank", "iteration", "action", "nbytes", "sent_s", "arrived_s", "waited",
 )  # fmt: skip
@@ -174,7 +174,9 @@ def _flag(item: Field) -> bool:
     return item.flag()
 
 
-_ACTION_CELLS: tuple[Callable[[Field], object], ...] = (_rank, _integer, _step, _any_number, _any_number, _any_number)
+_ACTION_CELLS: tuple[Callable[[Field], object], ...] = (
+    _rank, _integer, _step, _any_number, _any_number, _any_number, _any_number,
+)  # fmt: skip
 _MESSAGE_CELLS: tuple[Callable[[Field], object], ...] = (
     _integer, _integer, _rank, _rank, _integer, _step, _integer, _any_number, _any_number, _flag,
 )  # fmt: skip

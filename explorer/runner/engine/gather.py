@@ -82,12 +82,15 @@ def _operators(found: list[Any]) -> dict[str, float]:
 
 
 def _actions(found: list[Any]) -> tuple[MeasuredAction, ...]:
-    return tuple(
-        MeasuredAction(rank, iteration, action, began, ended, max(0.0, began - asked))
-        for rank, each in enumerate(found)
-        for iteration, record in enumerate(each["records"])
-        for action, asked, began, ended in record["actions"]
-    )
+    actions = []
+    for rank, each in enumerate(found):
+        for iteration, record in enumerate(each["records"]):
+            before = 0.0
+            for action, asked, began, ended in record["actions"]:
+                wait_s, engine_s = max(0.0, began - asked), max(0.0, asked - before)
+                actions.append(MeasuredAction(rank, iteration, action, began, ended, wait_s, engine_s))
+                before = ended
+    return tuple(actions)
 
 
 def _messages(machine: Machine, found: list[Any]) -> tuple[MeasuredMessage, ...]:
