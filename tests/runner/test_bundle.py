@@ -60,7 +60,17 @@ def test_the_script_is_one_torchrun_command_for_the_folder(tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     made = make(root, "run")
     told = subprocess.run([str(made.script)], capture_output=True, text=True, check=True, cwd="/").stdout.splitlines()
-    options = ["--standalone", "--nproc-per-node", "2", "-m", "explorer.runner.rank", str(made.folder)]
+    options = [
+        "--master-addr",
+        "127.0.0.1",
+        "--master-port",
+        "29511",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "explorer.runner.rank",
+        str(made.folder),
+    ]
     assert told == [str(tmp_path), "2", *options]
     assert shlex.split(command_line(made.folder, 2, 2)) == ["OMP_NUM_THREADS=2", "torchrun", *options]
 

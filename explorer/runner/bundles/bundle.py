@@ -39,6 +39,8 @@ VERSION = 1
 KEPT = 200
 """Runs kept in the default place; older ones are removed."""
 RANK_MODULE = "explorer.runner.rank"
+PORT = 29511
+"""At which ranks started by hand find one another; any free one would do."""
 MAX_RANKS = 4096
 
 MARKER = "bundle.json"
@@ -142,14 +144,18 @@ def predicted_s(file: PlanFile) -> float:
 
 
 def torchrun_command(folder: Path, ranks: int, module: str = RANK_MODULE) -> list[str]:
-    """The one command that runs a bundle by hand on this machine."""
+    """The one command that runs a bundle by hand on this machine. Not --standalone: its rendezvous listens on
+    all interfaces and unpickles what it is sent."""
     beside = Path(sys.executable).with_name("torchrun")
     found = shutil.which("torchrun")
     same = found is not None and os.path.realpath(found) == os.path.realpath(beside)
     torchrun = [str(beside)] if beside.is_file() else [sys.executable, "-m", "torch.distributed.run"]
     return [
         *(["torchrun"] if same else torchrun),
-        "--standalone",
+        "--master-addr",
+        "127.0.0.1",
+        "--master-port",
+        str(PORT),
         "--nproc-per-node",
         str(ranks),
         "-m",
