@@ -6,6 +6,7 @@ import importlib.util
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,9 +57,12 @@ def push(
 
 def ranks_left(head: Head) -> list[int]:
     """Processes of ranks, or of what these started."""
-    return [
-        process for process in head.processes() if f"{MARK}=".encode() in Path(f"/proc/{process}/environ").read_bytes()
-    ]
+    found = []
+    for process in head.processes():
+        with suppress(OSError):  # ended meanwhile
+            if f"{MARK}=".encode() in Path(f"/proc/{process}/environ").read_bytes():
+                found.append(process)
+    return found
 
 
 def wait_until_gone(head: Head) -> None:

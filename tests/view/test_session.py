@@ -58,7 +58,7 @@ def test_an_empty_query_is_the_first_model_with_defaults():
 
 
 def test_auto_empty_and_unknown_keys_mean_the_default():
-    raw = {"micro_batches": "auto", "mini_batch": "", "devices": None, "colour": "red"}
+    raw = {"micro_batches": "auto", "mini_batch": "", "devices": None, "flavour": "red"}
     assert parse(raw, CHOICES) == Session("gpt")
 
 
