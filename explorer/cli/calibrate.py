@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from explorer.cli.command import Commands, add_command, add_json, add_output, print_json, write_text
 from explorer.cli.flags import add_phase, wants_training
-from explorer.cli.run import ENDED, FAILED, add_targets
+from explorer.cli.run import ENDED, FAILED, add_targets, usual_request
 from solvers.errors import InvalidProblem, RunError
 
 if TYPE_CHECKING:
@@ -124,15 +124,9 @@ def _check_model(model: str) -> None:
 
 
 def _request(args: argparse.Namespace, targets: Targets) -> RunRequest:
-    from explorer.runner.bundles.request import Backend
-
-    usual = targets.defaults(args.target)
+    usual = usual_request(args, targets)
     return replace(
         usual,
-        backend=usual.backend if args.backend is None else Backend(args.backend),
-        threads=usual.threads if args.threads is None else args.threads,
-        pin=usual.pin and not args.no_pin,
-        time_limit_s=usual.time_limit_s if args.time_limit is None else args.time_limit,
         allow_model=True,  # whoever names the code here wants it run
         samples=args.samples,
         budget_s=usual.budget_s if args.budget is None else args.budget,

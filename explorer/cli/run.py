@@ -152,26 +152,34 @@ def _is_model(path: str) -> InvalidProblem:
     )
 
 
-def _request(args: argparse.Namespace, targets: Targets) -> RunRequest:
-    """What the flags ask, and the target's own word where they say nothing. Raises InvalidProblem."""
+def usual_request(args: argparse.Namespace, targets: Targets) -> RunRequest:
+    """Where and how it computes, as the flags say, and the target's own word where they say nothing. Raises
+    InvalidProblem."""
     from explorer.runner.bundles.request import Backend
 
     usual = targets.defaults(args.target)
     return replace(
         usual,
+        backend=usual.backend if args.backend is None else Backend(args.backend),
+        threads=usual.threads if args.threads is None else args.threads,
+        pin=usual.pin and not args.no_pin,
+        time_limit_s=usual.time_limit_s if args.time_limit is None else args.time_limit,
+    )
+
+
+def _request(args: argparse.Namespace, targets: Targets) -> RunRequest:
+    """What the flags ask. Raises InvalidProblem."""
+    return replace(
+        usual_request(args, targets),
         steps=args.steps,
         warmup=args.warmup,
         optimizer=args.optimizer,
         learning_rate=args.learning_rate,
         seed=args.seed,
         dtype="float64" if args.float64 else None,
-        backend=usual.backend if args.backend is None else Backend(args.backend),
-        threads=usual.threads if args.threads is None else args.threads,
-        pin=usual.pin and not args.no_pin,
         verify=args.verify,
         operators=args.operators,
         allow_model=args.allow_model,
-        time_limit_s=usual.time_limit_s if args.time_limit is None else args.time_limit,
     )
 
 
