@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -21,7 +22,7 @@ import torch.distributed as dist
 
 from explorer.runner.bundles.request import Backend, RunRequest, read_request
 from explorer.runner.bundles.result_json import write_outcome
-from explorer.runner.engine.affinity import die_with_parent, pin
+from explorer.runner.engine.affinity import pin
 from explorer.runner.engine.gather import gather
 from explorer.runner.engine.machine import make_machine
 from explorer.runner.engine.measure import measure
@@ -30,6 +31,7 @@ from explorer.runner.engine.reference import verify
 from explorer.runner.engine.segment_times import operator_seconds
 from explorer.runner.engine.telling import tell
 from explorer.runner.measuring.noise import probe
+from explorer.runner.targets.processes import die_with_parent
 from solvers.errors import PlacementError, RunError
 from solvers.formats.json_text import parse_json
 from solvers.formats.plan_json import read_plan
@@ -44,7 +46,7 @@ def main(argv: list[str] | None = None, work: Callable[[Path, int], None] | None
     if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
         print("usage: torchrun --nproc-per-node N -m explorer.runner.rank BUNDLE", file=sys.stderr)
         return 2
-    die_with_parent()
+    die_with_parent(signal.SIGKILL)
     bundle = Path(arguments[0])
     rank = int(os.environ.get("RANK", "0"))
     try:
@@ -85,12 +87,12 @@ def run(bundle: Path, rank: int) -> None:
     machine = make_machine(file, request, rank, ranks, device)
     measured = measure(machine, request, floor_bytes)
     times = operator_seconds(machine, file.problem.graph) if request.operators else {}
-    # Afterwards: the whole model on rank 0 must not count as memory of the plan.
-    agreement = (
-        verify(make_machine(file, request, rank, ranks, device), file.reference, file.problem, request)
-        if request.verify
-        else None
-    )
+    agreement = None
+    if request.verify:  # afterwards, and from the start: the whole model on rank 0 is no memory of the plan
+        program = machine.program
+        del machine  # there need not be room for both
+        machine = make_machine(file, request, rank, ranks, device, program)
+        agreement = verify(machine, file.reference, file.problem, request)
     noise.append(probe(device))
     outcome = gather(machine, request, measured, agreement, noise, pinned, times)
     if outcome is not None:

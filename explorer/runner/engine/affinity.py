@@ -1,14 +1,8 @@
-"""A rank keeps to its own cores, and ends when what started it ends. Linux only; elsewhere nothing happens."""
+"""A rank keeps to its own cores. Linux only; elsewhere nothing happens."""
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
-import sys
-
-PR_SET_PDEATHSIG = 1
-"""prctl's option: the signal that this process gets when its parent ends (linux/prctl.h)."""
 
 
 def pin(local_rank: int, threads: int) -> bool:
@@ -21,13 +15,3 @@ def pin(local_rank: int, threads: int) -> bool:
         return False
     os.sched_setaffinity(0, mine)
     return True
-
-
-def die_with_parent() -> None:
-    """SIGKILL for this process when the one that started it is gone, however that ended."""
-    if sys.platform != "linux":
-        return
-    parent = os.getppid()
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended in between
-        os._exit(1)

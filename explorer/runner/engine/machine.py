@@ -74,7 +74,7 @@ class Machine:
             parameter.grad = None
         self._runtime.iterate()
         for segment in list(self._syncing):  # where no update follows
-            self._syncing.pop(segment).finish()
+            self.settle(segment)
 
     def loss(self) -> float:
         """This rank's part of the mini-batch's loss of the last iteration."""
@@ -114,11 +114,10 @@ class Machine:
     def message_bytes(self, channel: int, piece: int, gradient: bool) -> int:
         """What a message carries."""
         at = self.script.channels[channel]
-        sizes = Sizes(self.program)
         total = 0
         for tensor, flows in zip(at.tensors, at.gradient, strict=True):
             if flows or not gradient:
-                shape, dtype = sizes.tensor_meta(tensor, at.pieces[piece].samples)
+                shape, dtype = self.exchange.shapes.tensor_meta(tensor, at.pieces[piece].samples)
                 total += torch.Size(shape).numel() * dtype.itemsize
         return total
 
@@ -193,14 +192,17 @@ def trace(file: PlanFile, request: RunRequest) -> Program:
     )
 
 
-def make_machine(file: PlanFile, request: RunRequest, rank: int, ranks: int, device: torch.device) -> Machine:
-    """This rank's part of a plan. Raises PlacementError for what cannot run; every rank must call it."""
+def make_machine(
+    file: PlanFile, request: RunRequest, rank: int, ranks: int, device: torch.device, program: Program | None = None
+) -> Machine:
+    """This rank's part of a plan. program: what `trace` gave, if it was asked before. Raises PlacementError for
+    what cannot run; every rank must call it."""
     problem, plan = file.problem, file.plan
     used = len(plan.devices_used())
     if ranks != used:
         raise RunError(f"the plan uses {used} devices, so it runs on {used} ranks; found {ranks}")
     tell("tracing")
-    program = trace(file, request)
+    program = program or trace(file, request)
     script = make_script(problem, plan, program.gradients)
     check_cuts(program, script)
     check_states(program, script)

@@ -17,7 +17,7 @@ from torch.distributed.pipelining.schedules import (
 from explorer.runner.engine.exchange import Exchange
 from explorer.runner.engine.recording import Recorder
 from explorer.runner.engine.stages import Port, SegmentStage
-from explorer.runner.scripts.script import Do, Script, Step
+from explorer.runner.scripts.script import MESSAGES, Do, Script, Step
 
 NAMES = {
     Do.FORWARD: _ComputationType.FORWARD,
@@ -82,7 +82,7 @@ class ScriptRuntime(_PipelineScheduleRuntime):
             rank: [
                 _Action(
                     first_port + 2 * step.index + (step.do in (Do.RECV, Do.SEND_GRADIENT))
-                    if step.do not in COMPUTE.values()
+                    if step.do in MESSAGES
                     else stage_of[step.index],
                     NAMES[step.do],
                     step.number,

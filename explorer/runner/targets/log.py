@@ -6,13 +6,13 @@ from pathlib import Path
 from types import TracebackType
 
 from explorer.runner.bundles.words import one_line
+from explorer.runner.engine.telling import MARK as PROGRESS
 from explorer.runner.targets.failures import EXIT, Exit, read_exit
 from explorer.runner.targets.registry import OnProgress, RunProgress
 from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import parse_json
 
-PROGRESS = "@progress "
 MAX_LINE_BYTES = 16 * 1024
 """Longer lines are cut into several."""
 MAX_LOG_BYTES = 64 * 2**20

@@ -26,7 +26,10 @@ def new_mark() -> str:
 
 def die_with_parent(number: int = signal.SIGTERM) -> None:
     """Get signal ``number`` when the process (rather: the thread) that started this one ends. Linux only."""
+    parent = os.getppid()
     _prctl(_PR_SET_PDEATHSIG, int(number))
+    if os.getppid() != parent:  # it ended in between
+        os._exit(1)
 
 
 def adopt_orphans() -> None:

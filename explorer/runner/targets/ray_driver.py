@@ -24,6 +24,7 @@ from typing import Any
 
 from explorer.runner.bundles.outcome import RunStatus
 from explorer.runner.bundles.request import Backend, RunRequest, read_request, request_json
+from explorer.runner.engine.telling import MARK as PROGRESS
 from explorer.runner.targets.failures import exit_line
 from explorer.runner.targets.ray_log import JobFailure, clean_line, failure_line, rank_failure_line, result_lines
 from explorer.runner.targets.ray_package import BUNDLE
@@ -37,7 +38,6 @@ GRACE_S = 3.0
 ANSWER_S = 30.0
 """An actor that says nothing for so long is lost."""
 MAX_LOG_CHARS = 8 * 2**20
-PROGRESS = "@progress "
 MAX_PROGRESS = 4096
 
 
