@@ -1,23 +1,37 @@
-"""A schedule: an order with times, as spans on devices and links."""
+"""A schedule: an order with times, as columns of spans on devices and links."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from solvers.errors import InvalidPlan
+from solvers.plan import ACTION_KINDS
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-9
 """Relative slack when times are compared."""
+
+SPAN_KINDS = ACTION_KINDS + "S"
+"""What a span is of: an action, or "S", the all-reduce of the gradients of a stage's replicas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
     """Something that occupies a resource from start_s to end_s.
 
-    action: "2F0" for compute, "2F0>1" for the transfer of 2F0's output to device 1. resource:
-    "device 3", or the name of a link, lane or shared wire. device: the device it runs on (the
-    sender, for a transfer). operator: its position when the span is one operator, else -1.
-    to_device: the receiver of a transfer, else -1. nbytes: what a transfer moves.
+    action: "2F0" for compute, "2F0>1" for the transfer of 2F0's output to device 1, "2F0>" for the sender's
+    half of a transfer, "2S>1" for the all-reduce of stage 2's gradients. resource: "device 3", or the name of
+    a link, lane or shared wire. device: the device it runs on (the sender, for a transfer). operator: its
+    position when the span is one operator, else -1. to_device: the receiver of a transfer (the sender itself
+    for its half), else -1. nbytes: what a transfer moves.
     """
 
     action: str
@@ -34,6 +48,31 @@ class Span:
         return self.to_device >= 0
 
 
+class SpanColumns(NamedTuple):
+    """Spans as columns, ordered by start, then end; see `Span` for what a row means."""
+
+    start_s: Floats
+    """[spans] s"""
+    end_s: Floats
+    """[spans] s"""
+    stage: Ints
+    """[spans] the stage that computes, or whose (last) action made what a transfer carries"""
+    kind: Ints
+    """[spans] position in SPAN_KINDS"""
+    micro_batch: Ints
+    """[spans] of the stage; 0 for updates and all-reduces"""
+    operator: Ints
+    """[spans] position of the operator if the span is a single one, else -1; -1 for transfers"""
+    device: Ints
+    """[spans] the device that computes or sends"""
+    to_device: Ints
+    """[spans] -1 for compute; the receiver; the sender itself for its half of a transfer"""
+    resource: Ints
+    """[spans] position in `Schedule.resources`"""
+    nbytes: Floats
+    """[spans] B that a transfer moves, 0 for compute"""
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryCurve:
     """Bytes held on one device: ``nbytes[i]`` from ``times_s[i]`` on. static_bytes is the floor."""
@@ -47,44 +86,69 @@ class MemoryCurve:
         return max(self.nbytes, default=self.static_bytes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Schedule:
     """Spans ordered by start, no two overlapping on one resource of concurrency 1.
 
-    memory: one curve per device. critical: positions of spans that end the schedule's longest
-    chain of waiting, in time order. Raises InvalidPlan if spans overlap.
+    columns: the spans. resources: the names of the resources they occupy. memory: one curve per device.
+    critical: positions of spans that end the schedule's longest chain of waiting, in time order. Raises
+    InvalidPlan if spans overlap.
     """
 
-    spans: tuple[Span, ...]
+    columns: SpanColumns
+    resources: tuple[str, ...]
     memory: tuple[MemoryCurve, ...]
     critical: tuple[int, ...] = ()
     shared: frozenset[str] = frozenset()
     """Resources that run any number of spans at once (CPU cores)."""
 
     def __post_init__(self) -> None:
-        last: dict[str, Span] = {}
-        for span in self.spans:
-            if span.resource in self.shared:
-                continue
-            before = last.get(span.resource)
-            if before is not None and span.start_s < before.end_s - TOLERANCE * max(1e-6, before.end_s):
+        columns = self.columns
+        order = np.argsort(columns.resource, kind="stable")  # within a resource by start
+        start, end, resource = columns.start_s[order], columns.end_s[order], columns.resource[order]
+        slack = TOLERANCE * np.maximum(1e-6, end[:-1])
+        over = (resource[1:] == resource[:-1]) & (start[1:] < end[:-1] - slack)
+        for i in np.flatnonzero(over):
+            name = self.resources[resource[i]]
+            if name not in self.shared:
+                before, after = int(order[i]), int(order[i + 1])
                 raise InvalidPlan(
-                    f"{span.resource}: {span.action} starts at {span.start_s} s before {before.action}"
-                    f" ends at {before.end_s} s"
+                    f"{name}: {self.action(after)} starts at {columns.start_s[after]} s before {self.action(before)}"
+                    f" ends at {columns.end_s[before]} s"
                 )
-            last[span.resource] = span
+
+    def __len__(self) -> int:
+        return len(self.columns.start_s)
+
+    @cached_property
+    def spans(self) -> tuple[Span, ...]:
+        """The rows of the columns as values, made when first asked for."""
+        c = self.columns
+        rows = zip(
+            c.resource.tolist(), c.device.tolist(), c.start_s.tolist(), c.end_s.tolist(), c.nbytes.tolist(),
+            c.operator.tolist(), c.to_device.tolist(), strict=True,
+        )  # fmt: skip
+        actions = _actions(c)
+        names = self.resources
+        return tuple(
+            Span(action, names[resource], device, start, end, nbytes, operator, to_device)
+            for action, (resource, device, start, end, nbytes, operator, to_device) in zip(actions, rows, strict=True)
+        )
+
+    def action(self, position: int) -> str:
+        """What the span at a position is of: see `Span`."""
+        return _actions(SpanColumns(*(column[position : position + 1] for column in self.columns)))[0]
 
     @property
     def makespan_s(self) -> float:
-        return max((span.end_s for span in self.spans), default=0.0)
+        return float(self.columns.end_s.max(initial=0.0))
 
     def busy_per_device_s(self) -> tuple[float, ...]:
         """Seconds each device computes, [devices]."""
-        busy = [0.0] * len(self.memory)
-        for span in self.spans:
-            if not span.is_transfer:
-                busy[span.device] += span.end_s - span.start_s
-        return tuple(busy)
+        computes = self.columns.to_device < 0
+        took = self.columns.end_s[computes] - self.columns.start_s[computes]
+        busy = np.bincount(self.columns.device[computes], took, minlength=len(self.memory))
+        return tuple(busy.tolist())
 
     def busy_s(self, device: int) -> float:
         """Seconds a device computes."""
@@ -96,3 +160,52 @@ class Schedule:
     def peak_bytes(self) -> tuple[float, ...]:
         """Largest memory held per device."""
         return tuple(curve.peak_bytes for curve in self.memory)
+
+
+def _actions(columns: SpanColumns) -> list[str]:
+    texts = []
+    rows = zip(
+        columns.stage.tolist(), columns.kind.tolist(), columns.micro_batch.tolist(), columns.device.tolist(),
+        columns.to_device.tolist(), strict=True,
+    )  # fmt: skip
+    for stage, number, micro_batch, device, to_device in rows:
+        kind = SPAN_KINDS[number]
+        text = f"{stage}{kind}" if kind in "US" else f"{stage}{kind}{micro_batch}"
+        if to_device >= 0:
+            text += ">" if to_device == device else f">{to_device}"
+        texts.append(text)
+    return texts
+
+
+def schedule_of_spans(
+    spans: Sequence[Span],
+    memory: tuple[MemoryCurve, ...],
+    critical: tuple[int, ...] = (),
+    shared: frozenset[str] = frozenset(),
+) -> Schedule:
+    """A schedule of spans that are there as values, ordered by start."""
+    names: dict[str, int] = {}
+    read = [_read(span.action) for span in spans]
+
+    def ints(values: Sequence[int]) -> Ints:
+        return np.array(values, np.int64)
+
+    columns = SpanColumns(
+        start_s=np.array([span.start_s for span in spans], np.float64),
+        end_s=np.array([span.end_s for span in spans], np.float64),
+        stage=ints([stage for stage, _, _ in read]),
+        kind=ints([SPAN_KINDS.index(kind) for _, kind, _ in read]),
+        micro_batch=ints([micro_batch for _, _, micro_batch in read]),
+        operator=ints([span.operator for span in spans]),
+        device=ints([span.device for span in spans]),
+        to_device=ints([span.to_device for span in spans]),
+        resource=ints([names.setdefault(span.resource, len(names)) for span in spans]),
+        nbytes=np.array([span.nbytes for span in spans], np.float64),
+    )
+    return Schedule(columns, tuple(names), memory, critical, shared)
+
+
+def _read(action: str) -> tuple[int, str, int]:
+    head = action.partition(">")[0]
+    digits = len(head) - len(head.lstrip("0123456789"))
+    return int(head[:digits]), head[digits], int(head[digits + 1 :] or 0)

@@ -12,7 +12,7 @@ from solvers.lowering import TaskGraph, lower
 from solvers.memory import memory_curves
 from solvers.plan import Plan
 from solvers.problem import Objective, Problem
-from solvers.schedule import Schedule, Span
+from solvers.schedule import Schedule, Span, schedule_of_spans
 
 
 def simulate(problem: Problem, plan: Plan, objective: Objective | None = None) -> Schedule:
@@ -37,7 +37,7 @@ def simulate(problem: Problem, plan: Plan, objective: Objective | None = None) -
     )
     position = {task: place for place, task in enumerate(by_time)}
     critical = tuple(position[i] for i in _critical(ends, cause.tolist()))
-    return Schedule(spans, curves, critical, lowered.shared)
+    return schedule_of_spans(spans, curves, critical, lowered.shared)
 
 
 def arrays_of(lowered: TaskGraph) -> tuple[Floats, Ints, int, Ints, Ints, Ints, Floats]:

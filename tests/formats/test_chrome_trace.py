@@ -7,12 +7,12 @@ from itertools import pairwise
 from solvers.cluster import uniform_cluster
 from solvers.formats.chrome_trace import chrome_trace
 from solvers.formats.json_text import dump_json
-from solvers.schedule import MemoryCurve, Schedule, Span
+from solvers.schedule import MemoryCurve, Span, schedule_of_spans
 from tests.instances import devices, forward_graph
 
 GRAPH = forward_graph([(0, 1)], 2)
 CLUSTER = uniform_cluster(devices(1, cpus=1), 1e9)
-SCHEDULE = Schedule(
+SCHEDULE = schedule_of_spans(
     (
         Span("0F0", "device 0", 0, 0.0, 1.0, operator=0),
         Span("1F0", "device 1", 1, 0.0, 2.0),

@@ -4,14 +4,14 @@ import pytest
 
 from explorer.view import gantt_rows, path, why
 from explorer.view.moves import endpoints
-from solvers.schedule import MemoryCurve, Schedule, Span
+from solvers.schedule import MemoryCurve, Span, schedule_of_spans
 from solvers.simulate import simulate
 from tests.view.lattice import lattice_problem, operator_plan
 from tests.view.test_operators import view
 
 NAMES = ["GPU 0", "GPU 1"]
 CURVES = (MemoryCurve((0.0,), (0.0,), 0.0),) * 2
-BY_HAND = Schedule(
+BY_HAND = schedule_of_spans(
     (
         Span("0F0", "device 0", 0, 0.0, 0.006, operator=0),
         Span("0F0>1", "0->1", 0, 0.006, 0.007, 1024.0, to_device=1),
@@ -37,7 +37,7 @@ def test_a_step_is_made_of_compute_and_transfers():
 
 def test_what_nothing_explains_is_waiting():
     spans = (Span("0F0", "device 0", 0, 0.001, 0.002, operator=0),)
-    parts = path.path_parts(Schedule(spans, CURVES, (0,)))
+    parts = path.path_parts(schedule_of_spans(spans, CURVES, (0,)))
     assert {part.kind: part.seconds for part in parts} == {"waiting": 0.001, "compute": 0.001}
 
 
