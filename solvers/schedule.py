@@ -137,7 +137,7 @@ class Schedule:
 
     def action(self, position: int) -> str:
         """What the span at a position is of: see `Span`."""
-        return _actions(SpanColumns(*(column[position : position + 1] for column in self.columns)))[0]
+        return _actions(SpanColumns._make(column[position : position + 1] for column in self.columns))[0]
 
     @property
     def makespan_s(self) -> float:
