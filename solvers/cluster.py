@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from solvers.errors import InvalidProblem
 
@@ -74,6 +75,8 @@ class Cluster:
     devices: tuple[Device, ...]
     links: tuple[Link, ...] = ()
     _by_pair: dict[tuple[int, int], Link] = field(init=False, repr=False, compare=False)
+    _derived: list[Any] = field(init=False, repr=False, compare=False, default_factory=list)
+    """What others derive from the cluster once (`evaluation.columns`)."""
 
     def __post_init__(self) -> None:
         if not self.devices:

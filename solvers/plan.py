@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from solvers.errors import InvalidPlan
 
@@ -76,6 +77,8 @@ class Plan:
     stages: tuple[Stage, ...]
     order: tuple[tuple[Action, ...], ...]
     pipeline: str = "none"
+    _derived: list[Any] = field(init=False, repr=False, compare=False, default_factory=list)
+    """What others derive from the plan once (`evaluation.columns`)."""
 
     def placement(self) -> dict[int, tuple[int, ...]]:
         """Operator -> devices."""

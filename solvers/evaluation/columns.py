@@ -1,0 +1,207 @@
+"""Graphs, clusters and plans as columns: what the kernels of the evaluation read, made once per value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.cluster import Cluster
+from solvers.graph import OpGraph, Phase, per_graph
+from solvers.plan import ACTION_KINDS, Plan
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+PHASES = tuple(Phase)
+"""A phase's number is its position here: forward, gradients of inputs, of parameters, update."""
+
+
+class GraphColumns(NamedTuple):
+    """An operator graph. A message is a tensor, or a sum group of them, that travels as one."""
+
+    phase: Ints
+    """[operators] position in PHASES"""
+    forward_of: Ints
+    """[operators] -1 for those that mirror none"""
+    param_bytes: Floats
+    """[operators] B"""
+    saved_bytes: Floats
+    """[operators, 2] B fixed, B per sample"""
+    workspace_bytes: Floats
+    """[operators, 2] B fixed, B per sample"""
+    output_start: Ints
+    """[operators + 1] into output"""
+    output: Ints
+    """tensors that each operator makes"""
+    input_start: Ints
+    """[operators + 1] into input"""
+    input: Ints
+    """tensors that each operator reads"""
+    tensor_bytes: Floats
+    """[tensors, 2] B fixed, B per sample"""
+    sum_group: Ints
+    """[tensors] -1 for those that are not partial gradients"""
+    consumer_start: Ints
+    """[tensors + 1] into consumer"""
+    consumer: Ints
+    """operators that read each tensor"""
+    message_tensor: Ints
+    """[messages] the first tensor of each"""
+    maker_start: Ints
+    """[messages + 1] into maker"""
+    maker: Ints
+    """operators that make each message"""
+    reader_start: Ints
+    """[messages + 1] into reader"""
+    reader: Ints
+    """operators that read each message"""
+    message_ends: Ints
+    """[messages] equal for messages that the same operators make and the same operators read"""
+
+
+@per_graph
+def graph_columns(graph: OpGraph) -> GraphColumns:
+    """The columns of a graph, made when first asked for."""
+    operators, tensors = graph.operators, graph.tensors
+    number = {phase: i for i, phase in enumerate(PHASES)}
+    makers = [tuple(tensors[t].producer for t in group) for group in graph.messages]
+    readers = [tensors[group[0]].consumers for group in graph.messages]
+    ends: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+    pairs = zip(makers, readers, strict=True)
+    output_start, output = rows_of(graph.outputs)
+    input_start, inputs = rows_of(graph.inputs)
+    consumer_start, consumer = rows_of([tensor.consumers for tensor in tensors])
+    maker_start, maker = rows_of(makers)
+    reader_start, reader = rows_of(readers)
+    return GraphColumns(
+        phase=_ints(number[o.phase] for o in operators),
+        forward_of=_ints(-1 if o.forward_of is None else o.forward_of for o in operators),
+        param_bytes=np.array([o.param_bytes for o in operators], np.float64),
+        saved_bytes=_amounts([(o.saved_bytes.fixed, o.saved_bytes.per_sample) for o in operators]),
+        workspace_bytes=_amounts([(o.workspace_bytes.fixed, o.workspace_bytes.per_sample) for o in operators]),
+        output_start=output_start,
+        output=output,
+        input_start=input_start,
+        input=inputs,
+        tensor_bytes=_amounts([(t.nbytes.fixed, t.nbytes.per_sample) for t in tensors]),
+        sum_group=_ints(-1 if t.sum_group is None else t.sum_group for t in tensors),
+        consumer_start=consumer_start,
+        consumer=consumer,
+        message_tensor=_ints(group[0] for group in graph.messages),
+        maker_start=maker_start,
+        maker=maker,
+        reader_start=reader_start,
+        reader=reader,
+        message_ends=_ints(
+            ends.setdefault((tuple(sorted(made)), tuple(sorted(read))), len(ends)) for made, read in pairs
+        ),
+    )
+
+
+class ClusterColumns(NamedTuple):
+    """Links between devices. wire: the number of the resource that carries a transfer, whether or not there is
+    a link; names: of those resources."""
+
+    wire: Ints
+    """[devices, devices]"""
+    latency_s: Floats
+    """[devices, devices] s, inf where there is no link"""
+    bandwidth: Floats
+    """[devices, devices] B/s, 0 where there is no link"""
+    is_cpu: NDArray[np.bool_]
+    """[devices]"""
+    names: tuple[str, ...]
+    """[wires]"""
+
+
+def cluster_columns(cluster: Cluster) -> ClusterColumns:
+    """The columns of a cluster, made when first asked for."""
+    if not cluster._derived:
+        count = len(cluster)
+        names: dict[str, int] = {}
+        wire = np.full((count, count), -1, np.int64)
+        latency, bandwidth = np.full((count, count), np.inf), np.zeros((count, count))
+        for link in cluster.links:
+            at = link.src, link.dst
+            wire[at] = names.setdefault(link.resource or f"{link.src}->{link.dst}", len(names))
+            latency[at], bandwidth[at] = link.latency_s, link.bandwidth_bytes_per_s
+        for src, dst in np.argwhere(wire < 0).tolist():  # stated times need no link
+            wire[src, dst] = names.setdefault(f"{src}->{dst}", len(names))
+        cpu = np.array([device.is_cpu for device in cluster.devices])
+        cluster._derived.append(ClusterColumns(wire, latency, bandwidth, cpu, tuple(names)))
+    columns: ClusterColumns = cluster._derived[0]
+    return columns
+
+
+class PlanColumns(NamedTuple):
+    """The stages and the order of a plan."""
+
+    operator: Ints
+    """operators of all stages, stage by stage in their order"""
+    stage: Ints
+    """the stage of each of these"""
+    device_start: Ints
+    """[stages + 1] into device"""
+    device: Ints
+    """devices of each stage"""
+    micro_batch_size: Ints
+    """[stages] samples"""
+    recompute: NDArray[np.bool_]
+    """[stages]"""
+    order_start: Ints
+    """[devices + 1] into the actions"""
+    action_stage: Ints
+    """actions of all devices in their order"""
+    action_kind: Ints
+    """position in ACTION_KINDS"""
+    action_micro_batch: Ints
+    """of the stage"""
+
+
+_STAGE, _KIND, _MICRO_BATCH = attrgetter("stage"), attrgetter("kind"), attrgetter("micro_batch")
+
+
+def plan_columns(plan: Plan) -> PlanColumns:
+    """The columns of a plan, made when first asked for."""
+    if not plan._derived:
+        number = {kind: i for i, kind in enumerate(ACTION_KINDS)}
+        members_start, members = rows_of([stage.operators for stage in plan.stages])
+        device_start, device = rows_of([stage.devices for stage in plan.stages])
+        actions = [action for row in plan.order for action in row]
+        order_start = np.zeros(len(plan.order) + 1, np.int64)
+        np.cumsum([len(row) for row in plan.order], out=order_start[1:])
+        plan._derived.append(
+            PlanColumns(
+                operator=members,
+                stage=np.repeat(np.arange(len(plan.stages)), np.diff(members_start)),
+                device_start=device_start,
+                device=device,
+                micro_batch_size=_ints(stage.micro_batch_size for stage in plan.stages),
+                recompute=np.array([stage.recompute for stage in plan.stages], np.bool_),
+                order_start=order_start,
+                action_stage=np.array(list(map(_STAGE, actions)), np.int64),
+                action_kind=np.array(list(map(number.__getitem__, map(_KIND, actions))), np.int64),
+                action_micro_batch=np.array(list(map(_MICRO_BATCH, actions)), np.int64),
+            )
+        )
+    columns: PlanColumns = plan._derived[0]
+    return columns
+
+
+def rows_of(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Lists of numbers as (start, items): row i is ``items[start[i]:start[i + 1]]``."""
+    start = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(row) for row in rows], out=start[1:])
+    return start, np.array([item for row in rows for item in row], np.int64)
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.array(list(values), np.int64)
+
+
+def _amounts(pairs: Sequence[tuple[float, float]]) -> Floats:
+    return np.array(pairs, np.float64).reshape(-1, 2)

@@ -1,0 +1,193 @@
+"""From a plan to tasks on resources: compute, transfers, what waits for what, and what is held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.errors import InvalidPlan, NoLink
+from solvers.evaluation.columns import cluster_columns, graph_columns, plan_columns
+from solvers.evaluation.holds_kernel import HandedOn, holds_of
+from solvers.evaluation.routes_kernel import routes_of
+from solvers.evaluation.rows_kernel import COMPLETE, FOREIGN, TWICE, rows_of_order
+from solvers.evaluation.tasks import Bools, F, Floats, Holds, I, Ints, Rows, Sends, Tasks, U, Units, W
+from solvers.evaluation.tasks_kernel import Wires, tasks_of
+from solvers.evaluation.unit_bytes import unit_bytes
+from solvers.evaluation.units import KINDS, seconds_of, units_of
+from solvers.plan import ACTION_KINDS, Action, Plan
+from solvers.problem import Objective, Problem, Transfers
+
+MODES = tuple(Transfers)
+"""A transfer model's number in the kernels is its position here."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lowered:
+    """A plan as tasks. shared: of every device, whether it runs any number of tasks at once; wires: names of the
+    resources that links use; one_lane: whether a device has one lane for both directions."""
+
+    units: Units
+    rows: Rows
+    tasks: Tasks
+    sends: Sends
+    shared: Bools
+    wires: tuple[str, ...]
+    one_lane: bool
+
+    def resource_name(self, resource: int) -> str:
+        """The name of a resource of `Tasks`."""
+        group, number = divmod(resource, len(self.shared))
+        if group > 2:
+            return self.wires[resource - 3 * len(self.shared)]
+        return f"{('device', 'lane' if self.one_lane else 'out', 'in')[group]} {number}"
+
+
+def lower(problem: Problem, plan: Plan, objective: Objective) -> Lowered:
+    """The tasks of one iteration (ITERATION, MAX_LOAD) or of one unsplit pass (MAKESPAN).
+
+    Raises InvalidPlan if the plan's order is incomplete, an operator cannot run where it is placed, or the plan
+    needs a link that is not there.
+    """
+    columns, cluster = graph_columns(problem.graph), cluster_columns(problem.cluster)
+    units = units_of(problem, plan, objective)
+    single = objective is Objective.MAKESPAN
+    shared = _shared(problem, units)
+    rows = _rows(problem, plan, units, single, ~shared)
+    seconds = _row_seconds(problem, units, rows)
+    mode = MODES.index(problem.transfers)
+    blocking = problem.transfers is Transfers.BLOCKING
+    stated_s = np.zeros(0)
+    if problem.transfer_s is not None:
+        stated_s = np.array(problem.transfer_s, np.float64)[columns.message_tensor]
+    by_operator = bool((units.operator >= 0).any())
+    bundles, local = routes_of(
+        units, columns.maker_start, columns.maker, columns.reader_start, columns.reader, columns.message_ends,
+        columns.tensor_bytes[columns.message_tensor], stated_s, problem.transfer_s is not None, by_operator, blocking,
+    )  # fmt: skip
+    pairs = np.concatenate([_inside_stages(problem, units), _mirrors(problem, units, by_operator), local])
+    wires = Wires(
+        mode, problem.transfer_s is not None, cluster.wire, cluster.latency_s, cluster.bandwidth, cluster.is_cpu
+    )
+    stage_group = np.empty(len(plan.stages), np.int64)
+    stage_group[units.stage] = units.group
+    missing, tasks, sends = tasks_of(
+        units, rows, seconds, pairs, bundles, wires, _gradients(problem, plan), stage_group
+    )
+    if missing:
+        src, dst = divmod(missing - 1, len(problem.cluster))
+        raise NoLink(f"there is no link from device {src} to device {dst}, yet the plan sends tensors over it")
+    return Lowered(units, rows, tasks, sends, shared, cluster.names, problem.transfers is Transfers.LANE)
+
+
+def held_by(problem: Problem, plan: Plan, lowered: Lowered) -> Holds:
+    """What the tasks of a plan hold beside what devices hold all the time."""
+    columns = graph_columns(problem.graph)
+    training = problem.has_backward()
+    makes = ~((columns.phase == 0) & training)
+    handed = HandedOn(
+        columns.output_start, columns.output, columns.tensor_bytes, columns.sum_group, columns.consumer_start,
+        columns.consumer, makes, columns.phase != 3,
+    )  # fmt: skip
+    nbytes = unit_bytes(problem, plan, lowered.units)
+    return holds_of(
+        lowered.units, lowered.rows, lowered.tasks, lowered.sends, nbytes, handed, columns.forward_of, len(plan.stages)
+    )
+
+
+def _shared(problem: Problem, units: Units) -> Bools:
+    """Devices that run any number of tasks at once: CPUs in a CALL pass, and those declared so."""
+    calls = bool(units.call.any()) or problem.is_latency
+    return np.array([d.concurrency is None or (calls and d.is_cpu) for d in problem.cluster.devices])
+
+
+def _rows(problem: Problem, plan: Plan, units: Units, single: bool, ordered: Bools) -> Rows:
+    columns = plan_columns(plan)
+    pair = units.stage * KINDS + units.kind
+    first = np.searchsorted(pair, np.arange(len(plan.stages) * KINDS + 1)).astype(np.int64)
+    first_unit = np.empty((len(plan.stages), KINDS + 1), np.int64)
+    first_unit[:, :KINDS] = first[:-1].reshape(-1, KINDS)
+    first_unit[:, KINDS] = first[KINDS::KINDS]
+    found, device, unit, micro_batch, rows = rows_of_order(
+        units, first_unit, columns.order_start, columns.action_stage, columns.action_kind, columns.action_micro_batch,
+        single, ordered,
+    )  # fmt: skip
+    if found != COMPLETE:
+        text = Action(int(units.stage[unit]), ACTION_KINDS[units.kind[unit]], micro_batch)
+        if found == TWICE:
+            raise InvalidPlan(f"device {device}: action {text} is in the order twice")
+        if found == FOREIGN:
+            raise InvalidPlan(f"device {device}: action {text} does not belong there")
+        raise InvalidPlan(f"device {device}: action {text} is missing from the order")
+    return rows
+
+
+def _row_seconds(problem: Problem, units: Units, rows: Rows) -> Floats:
+    kinds = {kind: i for i, kind in enumerate(dict.fromkeys(d.kind for d in problem.cluster.devices))}
+    kind_of = np.array([kinds[device.kind] for device in problem.cluster.devices])
+    seconds = seconds_of(problem, units)[kind_of[rows.device], rows.unit]
+    if not np.isfinite(seconds).all():
+        row = int(np.argmax(~np.isfinite(seconds)))
+        u = rows.unit[row]
+        text = Action(int(units.stage[u]), ACTION_KINDS[units.kind[u]], int(rows.micro_batch[row]))
+        raise InvalidPlan(f"{text} cannot run on device {rows.device[row]}")
+    return np.asarray(seconds)
+
+
+def _inside_stages(problem: Problem, units: Units) -> Ints:
+    """Forward before backward before update, per micro-batch; gradients of inputs before those of parameters and
+    before updates that need them: pairs of units."""
+    whole = np.flatnonzero(units.operator < 0)
+    at: dict[int, dict[int, int]] = {}
+    for u, stage, kind in zip(whole.tolist(), units.stage[whole].tolist(), units.kind[whole].tolist(), strict=True):
+        at.setdefault(stage, {})[kind] = u
+    found = []
+    for mine in at.values():
+        backward = [mine[kind] for kind in sorted(mine) if kind not in (F, U)]
+        update = [mine[U]] if U in mine else []
+        weights = [mine[W]] if W in mine else []
+        found += [(mine[F], later) for later in (*backward, *update) if F in mine]
+        for earlier in backward:
+            if units.kind[earlier] == I:
+                later = [u for u in (*weights, *update) if _needs(problem, units, earlier, u)]
+            else:
+                later = update
+            found += [(earlier, u) for u in later]
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+def _needs(problem: Problem, units: Units, inputs: int, later: int) -> bool:
+    """Whether a unit of the same stage needs one of gradients of inputs: those of a single operator may as well
+    come after the gradients of its parameters."""
+    graph = problem.graph
+    readers = set(units.member[units.member_start[later] : units.member_start[later + 1]].tolist())
+    members = units.member[units.member_start[inputs] : units.member_start[inputs + 1]].tolist()
+    reads = any(not readers.isdisjoint(graph.tensors[t].consumers) for o in members for t in graph.outputs[o])
+    return reads or bool(units.again[inputs])
+
+
+def _mirrors(problem: Problem, units: Units, by_operator: bool) -> Ints:
+    """An operator runs before its mirror on the same devices: pairs of units of which the second is a single one."""
+    if not by_operator:
+        return np.zeros((0, 2), np.int64)
+    forward_of = graph_columns(problem.graph).forward_of
+    alone = np.flatnonzero(units.operator >= 0)
+    mirror = alone[forward_of[units.operator[alone]] >= 0]
+    forward = forward_of[units.operator[mirror]]
+    copies = np.diff(units.home_start)[forward]
+    later = np.repeat(mirror, copies)
+    offset = np.arange(len(later)) - np.repeat(np.cumsum(copies) - copies, copies)
+    earlier = units.home[np.repeat(units.home_start[forward], copies) + offset]
+    together = units.group[earlier] == units.group[later]
+    return np.stack([earlier[together], later[together]], axis=1)
+
+
+def _gradients(problem: Problem, plan: Plan) -> Floats:
+    """Bytes of gradients that the replicas of each stage add up, [stages]."""
+    columns, stages = plan_columns(plan), len(plan.stages)
+    if not problem.training:
+        return np.zeros(stages)
+    graph = graph_columns(problem.graph)
+    owned = np.where(graph.phase == 0, graph.param_bytes, 0.0)[columns.operator]
+    replicas = np.diff(columns.device_start)
+    return np.where(replicas > 1, np.bincount(columns.stage, owned, minlength=stages), 0.0)

@@ -1,0 +1,31 @@
+"""The event loop: tasks on exclusive resources, on plain arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from solvers.evaluation.tasks import Bools, Floats, Ints, Tasks
+from solvers.kernels.list_schedule import list_schedule
+
+
+@njit(cache=True)
+def run_tasks(tasks: Tasks, shared: Bools) -> tuple[Floats, Floats, Ints, int]:
+    """Run every task as soon as those that it waits for are done and its resource is free.
+
+    shared: devices that run any number of tasks at once. Returns what `list_schedule` does.
+    """
+    count = len(tasks.resource)
+    number = np.full(np.max(tasks.resource) + 1 if count else 0, -1, np.int64)
+    resource = np.empty(count, np.int64)
+    used = 0
+    for task in range(count):
+        r = tasks.resource[task]
+        if r < len(shared) and shared[r]:
+            resource[task] = -1
+            continue
+        if number[r] < 0:
+            number[r] = used
+            used += 1
+        resource[task] = number[r]
+    return list_schedule(tasks.seconds, resource, used, tasks.after_start, tasks.after, tasks.waits, tasks.priority)

@@ -1,0 +1,156 @@
+"""Run a plan on paper: when every task starts and ends, and what memory holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from solvers.errors import InvalidPlan
+from solvers.evaluation.columns import plan_columns
+from solvers.evaluation.holds_kernel import curves_of
+from solvers.evaluation.lower import Lowered, held_by, lower
+from solvers.evaluation.run_kernel import run_tasks
+from solvers.evaluation.tasks import Floats, Ints
+from solvers.plan import Plan
+from solvers.problem import Objective, Problem
+from solvers.schedule import SPAN_KINDS, MemoryCurve, Schedule, SpanColumns
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """A plan as it runs: its tasks, when each starts and ends, and which other let it start.
+
+    start_s, end_s: [tasks] s. cause: [tasks] the task whose end let each start, -1 for none.
+    """
+
+    problem: Problem
+    plan: Plan
+    lowered: Lowered
+    start_s: Floats
+    end_s: Floats
+    cause: Ints
+
+    @property
+    def makespan_s(self) -> float:
+        return float(self.end_s.max(initial=0.0))
+
+    @cached_property
+    def _curves(self) -> tuple[Floats, Ints, Floats, Floats]:
+        static = static_bytes_per_device(self.problem, self.plan)
+        if self.problem.stated_bytes is not None:  # what a workload states is held throughout, and nothing else
+            ones = np.arange(len(static) + 1)
+            return static, ones, np.zeros(len(static)), static
+        return curves_of(held_by(self.problem, self.plan, self.lowered), self.start_s, self.end_s, static)
+
+    def peak_bytes(self) -> Floats:
+        """Largest memory held per device, [devices] B."""
+        return self._curves[0]
+
+    def busy_per_device_s(self) -> Floats:
+        """Seconds each device computes, [devices]."""
+        rows = len(self.lowered.rows.unit)
+        took = self.end_s[:rows] - self.start_s[:rows]
+        return np.bincount(self.lowered.rows.device, took, minlength=len(self.problem.cluster))
+
+    @cached_property
+    def by_time(self) -> Ints:
+        """The tasks in the order of the schedule's spans: by start, end, number."""
+        return np.lexsort((self.end_s, self.start_s))
+
+    def schedule(self) -> Schedule:
+        """The spans, memory curves and critical path."""
+        tasks, lowered, order = self.lowered.tasks, self.lowered, self.by_time
+        used, resource = np.unique(tasks.resource[order], return_inverse=True)
+        operator = np.full(len(order), -1, np.int64)
+        computes = tasks.unit >= 0
+        operator[computes] = lowered.units.operator[tasks.unit[computes]]
+        columns = SpanColumns(
+            start_s=self.start_s[order],
+            end_s=self.end_s[order],
+            stage=tasks.stage[order],
+            kind=tasks.kind[order],
+            micro_batch=tasks.micro_batch[order],
+            operator=operator[order],
+            device=tasks.device[order],
+            to_device=tasks.to_device[order],
+            resource=resource,
+            nbytes=tasks.nbytes[order],
+        )
+        _, start, times, held = self._curves
+        curves = tuple(
+            MemoryCurve(tuple(times[a:b].tolist()), tuple(held[a:b].tolist()), static)
+            for a, b, static in zip(
+                start[:-1], start[1:], static_bytes_per_device(self.problem, self.plan).tolist(), strict=True
+            )
+        )
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        names = tuple(lowered.resource_name(r) for r in used.tolist())
+        shared = frozenset(f"device {d}" for d in np.flatnonzero(lowered.shared))
+        return Schedule(columns, names, curves, tuple(int(place[task]) for task in self._critical()), shared)
+
+    def _critical(self) -> list[int]:
+        """The chain of tasks, each released by the one before, that ends last."""
+        if not len(self.end_s):
+            return []
+        task = int(np.argmax(self.end_s))
+        chain = []
+        while task >= 0:
+            chain.append(task)
+            task = int(self.cause[task])
+        return chain[::-1]
+
+
+def run(problem: Problem, plan: Plan, objective: Objective | None = None) -> Simulation:
+    """One iteration (ITERATION, MAX_LOAD) or one unsplit pass (MAKESPAN) of a plan.
+
+    Devices follow the plan's order; each task starts as soon as its inputs are there and its device or link is
+    free; links serve the transfer whose reader comes first. objective defaults to the problem's. Raises InvalidPlan
+    if the order deadlocks (the message shows where each device is stuck), misses an action or needs a link that is
+    not there.
+    """
+    lowered = lower(problem, plan, objective or problem.objective)
+    start, end, cause, done = run_tasks(lowered.tasks, lowered.shared)
+    if done < len(lowered.tasks.seconds):
+        raise InvalidPlan(_deadlock(lowered, start))
+    return Simulation(problem, plan, lowered, start, end, cause)
+
+
+def simulate(problem: Problem, plan: Plan, objective: Objective | None = None) -> Schedule:
+    """The schedule that `run` gives: its arguments, and what it raises."""
+    return run(problem, plan, objective).schedule()
+
+
+def static_bytes_per_device(problem: Problem, plan: Plan) -> Floats:
+    """Parameters, gradients and optimizer states (or the stated sizes) per device, [devices] B."""
+    columns = plan_columns(plan)
+    amount = np.bincount(columns.stage, problem.static_bytes()[columns.operator], minlength=len(plan.stages))
+    replicas = np.diff(columns.device_start)
+    return np.bincount(columns.device, np.repeat(amount, replicas), minlength=len(problem.cluster))
+
+
+def task_name(lowered: Lowered, task: int) -> str:
+    """What a task is, as `schedule.Span` says."""
+    tasks = lowered.tasks
+    kind = SPAN_KINDS[tasks.kind[task]]
+    text = f"{tasks.stage[task]}{kind}" + ("" if kind in "US" else f"{tasks.micro_batch[task]}")
+    if tasks.to_device[task] < 0:
+        return text
+    return f"{text}>" + ("" if tasks.to_device[task] == tasks.device[task] else f"{tasks.to_device[task]}")
+
+
+def _deadlock(lowered: Lowered, start_s: Floats) -> str:
+    """Where each device waits, and for what: the first action it could not start."""
+    tasks = lowered.tasks
+    blocked = ~np.isfinite(start_s)
+    source = np.repeat(np.arange(len(start_s)), np.diff(tasks.after_start))
+    stuck: dict[int, str] = {}
+    for task in np.flatnonzero(blocked & (tasks.unit >= 0)).tolist():
+        device = int(tasks.device[task])
+        if device not in stuck:
+            causes = source[(tasks.after == task) & blocked[source]].tolist()
+            names = ", ".join([task_name(lowered, cause) for cause in causes][:3])
+            stuck[device] = f"device {device} at {task_name(lowered, task)} (waits for {names})"
+    return "the order deadlocks: " + "; ".join(stuck.values())

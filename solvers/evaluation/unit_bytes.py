@@ -1,0 +1,115 @@
+"""What tasks hold while they run and leave behind: saved activations and workspace of units, in bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from solvers.evaluation.columns import GraphColumns, graph_columns
+from solvers.evaluation.holds_kernel import UnitBytes
+from solvers.evaluation.tasks import F, Floats, Ints, Units
+from solvers.plan import Plan
+from solvers.problem import Problem
+
+
+def unit_bytes(problem: Problem, plan: Plan, units: Units) -> UnitBytes:
+    """Bytes that a task of every unit holds, for its replica's share of a micro-batch."""
+    columns, count = graph_columns(problem.graph), len(units.stage)
+    share = units.samples / np.diff(units.group_start)[units.group]
+    unit_of = np.repeat(np.arange(count), np.diff(units.member_start))
+    samples = share[unit_of]
+    working = np.zeros(count)
+    if problem.has_backward():
+        amounts = columns.saved_bytes[units.member]
+        forward = units.kind[unit_of] == F
+        saved = np.bincount(unit_of, (amounts[:, 0] + amounts[:, 1] * samples) * forward, minlength=count)
+        amounts = columns.workspace_bytes[units.member]
+        np.maximum.at(working, unit_of, amounts[:, 0] + amounts[:, 1] * samples)
+    else:
+        saved = np.zeros(count)
+        inside = np.full(len(problem.graph), -1, np.int64)
+        for u in range(count):
+            members = units.member[units.member_start[u] : units.member_start[u + 1]]
+            working[u] = _live_peak(members, share[u], inside, u, *_tensors(columns))
+    kept = np.zeros(count)
+    for u in np.flatnonzero(units.kind == F):
+        if plan.stages[units.stage[u]].recompute:
+            members = units.member[units.member_start[u] : units.member_start[u + 1]]
+            kept[u] = _read_here(columns, plan, int(units.stage[u]), members, float(share[u]))
+    return UnitBytes(saved, kept, working)
+
+
+def _tensors(columns: GraphColumns) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Floats, Floats]:
+    return (
+        columns.output_start,
+        columns.output,
+        columns.input_start,
+        columns.input,
+        columns.consumer_start,
+        columns.consumer,
+        columns.tensor_bytes,
+        columns.workspace_bytes,
+    )
+
+
+@njit(cache=True)
+def _live_peak(
+    members: Ints,
+    samples: float,
+    inside: Ints,
+    mark: int,
+    output_start: Ints,
+    output: Ints,
+    input_start: Ints,
+    inputs: Ints,
+    consumer_start: Ints,
+    consumer: Ints,
+    tensor_bytes: Floats,
+    workspace_bytes: Floats,
+) -> float:
+    """Most bytes held at once while operators run one after the other in inference: the tensors that later ones of
+    them still read, and workspace (which counts what its operator makes)."""
+    for o in members:
+        inside[o] = mark
+    left = np.full(len(tensor_bytes), -1, np.int64)  # readers inside that have yet to run; -1: made elsewhere
+    live = peak = 0.0
+    for o in members:
+        made = 0.0
+        for e in range(output_start[o], output_start[o + 1]):
+            t = output[e]
+            made += tensor_bytes[t, 0] + tensor_bytes[t, 1] * samples
+            left[t] = 0
+            for f in range(consumer_start[t], consumer_start[t + 1]):
+                left[t] += inside[consumer[f]] == mark
+        live += made
+        workspace = workspace_bytes[o, 0] + workspace_bytes[o, 1] * samples
+        peak = max(peak, live, live + workspace - made)
+        for e in range(input_start[o], input_start[o + 1]):
+            t = inputs[e]
+            if left[t] > 0:
+                left[t] -= 1
+                if left[t] == 0:
+                    live -= tensor_bytes[t, 0] + tensor_bytes[t, 1] * samples
+        for e in range(output_start[o], output_start[o + 1]):
+            t = output[e]
+            if left[t] == 0:
+                live -= tensor_bytes[t, 0] + tensor_bytes[t, 1] * samples
+    return peak
+
+
+def _read_here(columns: GraphColumns, plan: Plan, stage: int, members: Ints, samples: float) -> float:
+    """Bytes of forward tensors that a stage reads of other stages on its own devices."""
+    own, devices = set(plan.stages[stage].operators), plan.stages[stage].devices
+    here = {o for other in plan.stages if other.devices == devices for o in other.operators} - own
+    if not here:
+        return 0.0
+    maker = np.empty(len(columns.tensor_bytes), np.int64)
+    maker[columns.output] = np.repeat(np.arange(len(columns.phase)), np.diff(columns.output_start))
+    read = {
+        t
+        for o in members.tolist()
+        for t in columns.input[columns.input_start[o] : columns.input_start[o + 1]].tolist()
+        if int(maker[t]) in here
+    }
+    amounts = columns.tensor_bytes[sorted(read)]
+    return float((amounts[:, 0] + amounts[:, 1] * samples).sum())

@@ -1,0 +1,148 @@
+"""What runs as one task when a plan runs: the units of a plan, as columns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvers.errors import InvalidPlan
+from solvers.evaluation.columns import PlanColumns, cluster_columns, graph_columns, plan_columns
+from solvers.evaluation.tasks import B, F, Floats, I, Ints, U, Units, W
+from solvers.plan import ACTION_KINDS, Plan
+from solvers.problem import Execution, Objective, Problem
+
+KINDS = len(ACTION_KINDS)
+
+
+def units_of(problem: Problem, plan: Plan, objective: Objective) -> Units:
+    """The units of one iteration (ITERATION, MAX_LOAD) or of one unsplit pass (MAKESPAN).
+
+    In the unsplit pass the actions of micro-batch 0 run with the whole mini-batch. Raises InvalidPlan if
+    micro-batches do not divide the mini-batch, or no action runs an operator.
+    """
+    columns, stages = plan_columns(plan), len(plan.stages)
+    single = objective is Objective.MAKESPAN
+    samples = np.full(stages, problem.mini_batch) if single else columns.micro_batch_size
+    _check_samples(problem, samples)
+    first_device = columns.device[columns.device_start[:-1]]
+    on_cpu = cluster_columns(problem.cluster).is_cpu[first_device]
+    by_operator = np.full(stages, single and problem.execution is Execution.OPERATOR) | (single & on_cpu)
+    present = np.zeros((stages, KINDS), np.bool_)
+    present[columns.action_stage, columns.action_kind] = True
+
+    entry_kind = _kinds_of_entries(problem, plan, columns, present)
+    order = np.argsort(columns.stage * KINDS + entry_kind, kind="stable")
+    member, stage, kind = columns.operator[order], columns.stage[order], entry_kind[order]
+    held = np.bincount(stage * KINDS + kind, minlength=stages * KINDS).reshape(stages, KINDS)
+    units_at = np.where(by_operator[:, None], held, 1) * present  # [stages, kinds]
+    first = np.zeros(stages * KINDS + 1, np.int64)
+    np.cumsum(units_at.ravel(), out=first[1:])
+    count = int(first[-1])
+    unit_stage = np.repeat(np.repeat(np.arange(stages), KINDS), units_at.ravel())
+    unit_kind = np.repeat(np.tile(np.arange(KINDS), stages), units_at.ravel())
+
+    begins = np.zeros(stages * KINDS + 1, np.int64)
+    np.cumsum(held.ravel(), out=begins[1:])
+    pair = stage * KINDS + kind
+    rank = np.arange(len(member)) - begins[pair]
+    member_unit = first[pair] + np.where(by_operator[stage], rank, 0)
+    member_start = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(member_unit, minlength=count), out=member_start[1:])
+    operator = np.full(count, -1, np.int64)
+    alone = by_operator[unit_stage]
+    operator[alone] = member[member_start[:-1][alone]]
+
+    starts_backward = (unit_kind == B) | (unit_kind == I) | ((unit_kind == W) & ~present[unit_stage, I])
+    again = (
+        columns.recompute[unit_stage] & starts_backward & (np.arange(count) == first[unit_stage * KINDS + unit_kind])
+    )
+    size = np.where(unit_kind == U, problem.mini_batch, samples[unit_stage])
+    unit_count = problem.mini_batch // size
+    group, group_start, group_device = _groups(columns)
+    replicas = np.diff(group_start)[group[unit_stage]]
+    keys, place = np.unique(group[unit_stage] * (problem.mini_batch + 1) + size, return_inverse=True)
+    by_home = np.argsort(member, kind="stable")
+    home_start = np.zeros(len(problem.graph) + 1, np.int64)
+    np.cumsum(np.bincount(member, minlength=len(problem.graph)), out=home_start[1:])
+    slot = np.zeros(count + 1, np.int64)
+    np.cumsum(unit_count * replicas, out=slot[1:])
+    return Units(
+        stage=unit_stage,
+        kind=unit_kind,
+        operator=operator,
+        samples=size,
+        count=unit_count,
+        call=np.full(count, single) & ~on_cpu[unit_stage] & ~alone,
+        again=again,
+        group=group[unit_stage],
+        place=place.astype(np.int64),
+        place_group=keys // (problem.mini_batch + 1),
+        group_start=group_start,
+        group_device=group_device,
+        member_start=member_start,
+        member=member,
+        home_start=home_start,
+        home=member_unit[by_home],
+        slot=slot,
+    )
+
+
+def _check_samples(problem: Problem, samples: Ints) -> None:
+    bad = np.flatnonzero(problem.mini_batch % samples)
+    if len(bad):
+        raise InvalidPlan(
+            f"stage {bad[0]}: the mini-batch of {problem.mini_batch} samples does not divide into"
+            f" micro-batches of {samples[bad[0]]}"
+        )
+
+
+def _kinds_of_entries(problem: Problem, plan: Plan, columns: PlanColumns, present: np.ndarray) -> Ints:
+    """The kind of action that runs each operator of each stage."""
+    whole = present[:, B]
+    kind_of = np.empty((len(plan.stages), 4), np.int64)
+    kind_of[:, 0], kind_of[:, 3] = F, U
+    kind_of[:, 1], kind_of[:, 2] = np.where(whole, B, I), np.where(whole, B, W)
+    twice = np.flatnonzero(whole & (present[:, I] | present[:, W]))
+    if len(twice):
+        raise InvalidPlan(f"stage {twice[0]}: the order has whole backwards (B) and parts of them (I, W); use one")
+    kind = kind_of[columns.stage, graph_columns(problem.graph).phase[columns.operator]]
+    missing = np.flatnonzero(~present[columns.stage, kind])
+    if len(missing):
+        stage, operator = columns.stage[missing[0]], columns.operator[missing[0]]
+        name = problem.graph.operators[operator].name
+        raise InvalidPlan(f"stage {stage}: no action in the order runs operator {name!r}")
+    return kind
+
+
+def _groups(columns: PlanColumns) -> tuple[Ints, Ints, Ints]:
+    """(group of each stage, start, devices): distinct groups of devices in their order."""
+    start = columns.device_start
+    devices = [tuple(columns.device[a:b].tolist()) for a, b in zip(start[:-1], start[1:], strict=True)]
+    distinct = sorted(set(devices))
+    number = {group: i for i, group in enumerate(distinct)}
+    group_start = np.zeros(len(distinct) + 1, np.int64)
+    np.cumsum([len(group) for group in distinct], out=group_start[1:])
+    flat = np.array([device for group in distinct for device in group], np.int64)
+    return np.array([number[group] for group in devices], np.int64), group_start, flat
+
+
+def seconds_of(problem: Problem, units: Units) -> Floats:
+    """Seconds of one task of every unit on a device of every kind, [kinds, units]: kinds in the order in which
+    the cluster's devices first name them. inf: it cannot run there."""
+    kinds = list(dict.fromkeys(device.kind for device in problem.cluster.devices))
+    replicas = np.diff(units.group_start)[units.group]
+    share = units.samples / replicas
+    unit_of = np.repeat(np.arange(len(units.stage)), np.diff(units.member_start))
+    entry_share = share[unit_of]
+    forward = units.kind[unit_of] == F
+    total = np.empty((len(kinds), len(units.stage)))
+    for row, kind in enumerate(kinds):
+        each = np.empty(len(unit_of))
+        for samples in np.unique(share):
+            chosen = entry_share == samples
+            each[chosen] = problem.compute.at(kind, float(samples))[units.member[chosen]]
+        total[row] = np.bincount(unit_of, each, minlength=len(units.stage))
+        if units.again.any():
+            stage = units.stage[unit_of]
+            forwards = np.bincount(stage[forward], each[forward], minlength=int(units.stage.max()) + 1)
+            total[row, units.again] += forwards[units.stage[units.again]]
+    return total
