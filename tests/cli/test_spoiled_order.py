@@ -23,9 +23,8 @@ Rows = list[list[str]]
 @pytest.fixture(scope="module")
 def plans() -> dict[str, dict[str, Any]]:
     """A pipeline of two stages with four micro-batches, and two replicas of everything: parsed plan.json."""
-    chain = problem(
-        training_graph([(0, 1), (1, 2), (2, 3)], 4), [1.0] * 8, mini_batch=8, micro_batches=4, pipeline=Pipeline.ONE_F_ONE_B
-    )  # fmt: skip
+    graph = training_graph([(0, 1), (1, 2), (2, 3)], 4)
+    chain = problem(graph, [1.0] * 8, mini_batch=8, micro_batches=4, pipeline=Pipeline.ONE_F_ONE_B)
     twice = problem(training_graph([(0, 1)], 2), [1.0] * 4, mini_batch=8, micro_batches=4, max_replicas=2)
     made = {}
     for name, case, planner in (("pipeline", chain, "equal"), ("replicas", twice, "data-parallel")):
