@@ -61,6 +61,7 @@ def test_a_graph_that_does_not_fit_its_hash_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ("value.update(version='1\\n2')", r"this program reads version 1 of placement-explorer/plan, found '1\\n2'"),
         ("value.update(version=99)", "this program reads version 1 of placement-explorer/plan, found 99"),
         ("plan['stages'][0].update(operators=[5])", r"plan.stages\[0\].operators\[0\]: expected an integer"),
         ("plan['stages'][0].update(devices=[5])", r"plan.stages\[0\].devices\[0\]: expected an integer from 0 to 1"),
