@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from solvers.errors import InvalidPlan
 from solvers.graph import Phase
-from solvers.plan import Action, Plan, Stage
+from solvers.order_check import check_order
+from solvers.plan import Plan, Stage
 from solvers.problem import Execution, Objective, Problem
 
 PHASES_OF = {
@@ -59,8 +59,9 @@ def unroll(problem: Problem, plan: Plan, objective: Objective) -> Pass:
     """The units of one iteration (ITERATION, MAX_LOAD) or of one unsplit pass (MAKESPAN).
 
     In the unsplit pass the actions of micro-batch 0 run in the plan's order with the whole
-    mini-batch. Raises InvalidPlan if an action is not needed, missing or repeated.
+    mini-batch. Raises InvalidPlan if the order is not whole (`order_check.check_order`).
     """
+    check_order(problem, plan, objective)
     single = objective is Objective.MAKESPAN
     by_operator = single and problem.execution is Execution.OPERATOR
     units: list[Unit] = []
@@ -72,11 +73,6 @@ def unroll(problem: Problem, plan: Plan, objective: Objective) -> Pass:
     for index, stage in enumerate(plan.stages):
         kinds = {kind for d in stage.devices for kind in kinds_at[d, index]}
         size = problem.mini_batch if single else stage.micro_batch_size
-        if problem.mini_batch % size:
-            raise InvalidPlan(
-                f"stage {index}: the mini-batch of {problem.mini_batch} samples does not divide into"
-                f" micro-batches of {size}"
-            )
         on_cpu = problem.cluster.devices[stage.devices[0]].is_cpu
         for kind in "FBIWU":
             if kind not in kinds:
@@ -103,30 +99,4 @@ def unroll(problem: Problem, plan: Plan, objective: Objective) -> Pass:
             if not single or action.micro_batch == 0:
                 tasks.extend((u, action.micro_batch) for u in unit_of[action.stage, action.kind])
         order.append(tuple(tasks))
-    _check_complete(problem, plan, units, order)
     return Pass(tuple(units), tuple(order))
-
-
-def _check_complete(problem: Problem, plan: Plan, units: list[Unit], order: list[tuple[tuple[int, int], ...]]) -> None:
-    needed = {(u, j, d) for u, unit in enumerate(units) for j in range(unit.count) for d in unit.devices}
-    seen: set[tuple[int, int, int]] = set()
-    for device, tasks in enumerate(order):
-        for unit, micro_batch in tasks:
-            task = (unit, micro_batch, device)
-            text = Action(units[unit].stage, units[unit].kind, micro_batch)
-            if task in seen:
-                raise InvalidPlan(f"device {device}: action {text} is in the order twice")
-            if task not in needed:
-                raise InvalidPlan(f"device {device}: action {text} does not belong there")
-            seen.add(task)
-    missing = needed - seen
-    if missing:
-        unit, micro_batch, device = min(missing)
-        text = Action(units[unit].stage, units[unit].kind, micro_batch)
-        raise InvalidPlan(f"device {device}: action {text} is missing from the order")
-    covered = {o for unit in units for o in unit.operators}
-    for index, stage in enumerate(plan.stages):
-        for operator in stage.operators:
-            if operator not in covered:
-                name = problem.graph.operators[operator].name
-                raise InvalidPlan(f"stage {index}: no action in the order runs operator {name!r}")

@@ -1,7 +1,7 @@
 """The command ``placement-explorer``: parse, run one command, and end with a status and one line.
 
-Exit status: 0 done; 2 bad input; 3 proved infeasible; 4 no plan in the time given; 5 a run failed; 6 a run was
-cancelled or reached its time limit.
+Exit status: 0 done; 2 bad input, or a file that could not be written; 3 proved infeasible; 4 no plan in the time
+given; 5 a run failed, or its result could not be saved; 6 a run was cancelled or reached its time limit.
 """
 
 from __future__ import annotations

@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import Commands, add_command, add_json, add_output, print_json, write_text
+from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
 from explorer.cli.flags import add_phase, wants_training
 from explorer.cli.run import ENDED, FAILED, add_targets, usual_request
+from explorer.files import write_file
 from solvers.errors import InvalidProblem, RunError
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.flush()
     finally:  # a reader that left early (| head) must not cost the file
         if args.output:
-            write_text(args.output, write_profile(profile))
+            write_file(args.output, write_profile(profile), "saving the profile")
     if args.output and not args.json:
         print(f"written    {args.output}")
     return 0

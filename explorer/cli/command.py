@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from explorer.files import why_not_writable
 from solvers.formats.json_text import dump_json
 
 Commands = Any
@@ -40,24 +39,9 @@ def add_output(parser: argparse.ArgumentParser, flag: str, *more: str, what: str
 
 
 def _writable(path: str) -> str:
-    place = Path(path)
-    if not path:
-        raise argparse.ArgumentTypeError("expected a file name, found nothing")
-    if place.is_dir():
-        raise argparse.ArgumentTypeError(f"{path}: is a folder, expected a file")
-    if not place.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{path}: there is no folder {str(place.parent)!r}")
-    if not os.access(place if place.exists() else place.parent, os.W_OK):
-        raise argparse.ArgumentTypeError(f"{path}: cannot be written; choose another file or folder")
+    if trouble := why_not_writable(path):
+        raise argparse.ArgumentTypeError(trouble)
     return path
-
-
-def write_text(path: str, text: str) -> None:
-    """Raises OSError that names the file, which a full disk does not do by itself."""
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OSError(error.errno, f"cannot be written: {(error.strerror or str(error)).lower()}", path) from None
 
 
 def printable(words: str) -> str:

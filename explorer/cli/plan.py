@@ -7,8 +7,9 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import Commands, add_command, add_json, add_output, print_json, write_text
+from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
 from explorer.cli.flags import add_expert, add_model, add_phase, add_problem, settings_of, wants_training
+from explorer.files import write_file
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.plan_json import write_plan
 from solvers.result import Status
@@ -82,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.flush()
     finally:  # a reader that left early (| head) must not cost the file, nor a full disk the report
         if args.output and result.plan is not None:
-            write_text(args.output, write_plan(problem, result.plan, result, workload.reference))
+            text = write_plan(problem, result.plan, result, workload.reference)
+            write_file(args.output, text, "saving the plan")
     if args.output and result.plan is not None and not args.json:
         print(f"written    {args.output}")
     return STATUS_OF[result.status]

@@ -9,7 +9,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import print_json, print_table, printable, write_text
+from explorer.cli.command import print_json, print_table, printable
+from explorer.files import write_file
 from solvers.errors import RunError
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ def run_both(
     args: argparse.Namespace, file: PlanFile, targets: Targets, request: RunRequest, warnings: Sequence[str]
 ) -> int:
     """Prints what the plan took and what the new one takes; returns the exit status."""
-    from explorer.cli.run import ENDED, FAILED
+    from explorer.cli.run import ENDED, FAILED, saved
     from explorer.replan import replanned
+    from explorer.runner.bundles.bundle import finish_bundle
     from explorer.runner.bundles.outcome import RunStatus
     from explorer.runner.measuring.calibration import Ended
     from solvers.formats.plan_json import PlanFile, write_plan
@@ -46,20 +48,26 @@ def run_both(
     # The first plan is judged by the same costs as the new one.
     before = PlanFile(problem, file.plan, None, file.reference)
     ran = [_run(args, before, write_plan(problem, file.plan, None, file.reference), targets, request)]
+    kept = saved(lambda: finish_bundle(*ran[0][1:]))
     same = result.plan is None or result.plan == file.plan
     if not same and ran[0][2].status is RunStatus.DONE:
         assert result.plan is not None
         after = write_plan(problem, result.plan, result, file.reference)
         ran.append(_run(args, PlanFile(problem, result.plan, result, file.reference), after, targets, request))
+        kept = saved(lambda: finish_bundle(*ran[1][1:])) and kept
     if args.json:
         print_json(_object(file, profile, ran, args.target, request))
     else:
         _print(file, profile, result, ran)
     if args.output and result.plan is not None:
-        write_text(args.output, write_plan(problem, result.plan, result, file.reference))
-        if not args.json:
+        new = write_plan(problem, result.plan, result, file.reference)
+        written = saved(lambda: write_file(args.output, new, "saving the new plan"))
+        kept = written and kept
+        if written and not args.json:
             print(f"written    {args.output}")
     status = ran[-1][2].status
+    if not kept:
+        return FAILED
     return 0 if status is RunStatus.DONE else FAILED if status is RunStatus.FAILED else ENDED
 
 
@@ -89,13 +97,11 @@ def _search(file: PlanFile, profile: Profile) -> Result:
 
 def _run(args: argparse.Namespace, file: PlanFile, text: str, targets: Targets, request: RunRequest) -> Ran:
     from explorer.cli.run import run_plan
-    from explorer.runner.bundles.bundle import finish_bundle, new_folder, predicted_s, write_bundle
+    from explorer.runner.bundles.bundle import new_folder, predicted_s, write_bundle
 
     target = targets.get(args.target)
     bundle = write_bundle(new_folder(file.reference), text, request, target.name, predicted_s=predicted_s(file))
-    outcome = run_plan(target, text, file, request, bundle)
-    finish_bundle(bundle, outcome)
-    return file, bundle, outcome
+    return file, bundle, run_plan(target, text, file, request, bundle)
 
 
 def _object(file: PlanFile, profile: Profile, ran: list[Ran], target: str, request: RunRequest) -> dict[str, object]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli.command import Commands, add_command, add_json, add_output, print_json, printable
 from explorer.cli.schedule import refuse_invalid, violations
+from explorer.files import NotWritten
 from explorer.runner.bundles.words import one_line
 from solvers.errors import InvalidPlan, InvalidProblem, RunError
 
@@ -35,8 +37,8 @@ def add(commands: Commands) -> None:
         "placement-explorer run plan.json --steps 10 --verify",
     )
     parser.description += (
-        " Exit status: 0 done; 2 bad input, or the plan cannot be launched; 5 the run failed, or --verify found"
-        " it wrong; 6 it was cancelled"
+        " Exit status: 0 done; 2 bad input, or the plan cannot be launched; 5 the run failed, its result could not"
+        " be saved, or --verify found it wrong; 6 it was cancelled"
         " (Ctrl-C) or reached its time limit."
     )
     parser.add_argument("plan", metavar="PLAN", help="a plan.json, as `placement-explorer plan ... -o` writes it")
@@ -108,7 +110,8 @@ def run(args: argparse.Namespace) -> int:
     for warning in warnings:
         print(f"placement-explorer: warning: {printable(warning)}", file=sys.stderr)
     outcome = run_plan(target, text, file, request, bundle)
-    finish_bundle(bundle, outcome)
+    kept = saved(lambda: finish_bundle(bundle, outcome))
+    written = False
     try:
         if args.json:
             print_json(run_object(file, bundle, target.name, request, outcome))
@@ -117,12 +120,24 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.flush()
     finally:  # a reader that left early (| head) must not cost the file
         if args.output:
-            write_outcome(Path(args.output), outcome)
-    if args.output and not args.json:
+            written = saved(lambda: write_outcome(Path(args.output), outcome))
+    if written and not args.json:
         print(f"written    {args.output}")
+    if not (kept and (written or not args.output)):
+        return FAILED
     if outcome.status is RunStatus.DONE:
         return 0 if outcome.agreement is None or outcome.agreement.holds else FAILED
     return FAILED if outcome.status is RunStatus.FAILED else ENDED
+
+
+def saved(write: Callable[[], None]) -> bool:
+    """Whether what came of a run could be saved. If not it says so, and the report is still to come."""
+    try:
+        write()
+    except (RunError, NotWritten) as error:
+        print(f"placement-explorer: error: {printable(str(error))}", file=sys.stderr)
+        return False
+    return True
 
 
 def _read(path: str) -> tuple[str, PlanFile]:

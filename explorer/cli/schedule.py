@@ -7,7 +7,8 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import Commands, add_command, add_json, add_output, print_json, write_text
+from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
+from explorer.files import write_file
 from solvers.errors import InvalidPlan
 from solvers.formats.json_text import dump_json, finite_or_none
 
@@ -55,7 +56,7 @@ def simulate_plan(args: argparse.Namespace) -> int:
     schedule = simulate(file.problem, file.plan)
     if args.chrome_trace:
         trace = chrome_trace(schedule, file.problem.graph, file.problem.cluster)
-        write_text(args.chrome_trace, dump_json(trace))
+        write_file(args.chrome_trace, dump_json(trace), "saving the schedule as a trace")
     if args.json:
         print_json(_schedule_object(file, schedule))
     else:

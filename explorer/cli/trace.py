@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from explorer.cli.command import Commands, add_command, add_json, add_output, print_json, write_text
+from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
 from explorer.cli.flags import add_model, add_phase, wants_training
+from explorer.files import write_file
 
 
 def add(commands: Commands) -> None:
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     with working(f"tracing {args.model}"):
         workload = load(args.model, training=wants_training(args), dtype=args.dtype)
     if args.output:
-        write_text(args.output, write_graph(workload))
+        write_file(args.output, write_graph(workload), "saving the graph")
     graph = workload.graph
     dtype = stated_dtype(graph)
     if args.json:

@@ -20,6 +20,7 @@ from typing import NoReturn
 import torch
 import torch.distributed as dist
 
+from explorer.files import NotWritten, write_file
 from explorer.runner.bundles.request import Backend, RunRequest, read_request
 from explorer.runner.bundles.result_json import write_outcome
 from explorer.runner.engine.affinity import pin
@@ -130,9 +131,9 @@ def _fail(bundle: Path, rank: int, error: BaseException) -> None:
         "expected": isinstance(error, PlacementError),
     }  # fmt: skip
     try:
-        (bundle / f"failure-{rank}.json").write_text(json.dumps(told), encoding="utf-8")
-    except OSError as problem:
-        print(f"rank {rank}: cannot write the failure: {problem}", file=sys.stderr)
+        write_file(bundle / f"failure-{rank}.json", json.dumps(told), "saving why the rank failed")
+    except NotWritten as problem:
+        print(f"rank {rank}: {problem}", file=sys.stderr)
 
 
 def _first_line(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from solvers.cluster import Cluster
 from solvers.errors import InvalidProblem
 from solvers.formats.cluster_json import cluster_json, compute_json, read_cluster, read_compute
-from solvers.formats.json_fields import Field
+from solvers.formats.json_fields import Field, shown
 from solvers.formats.json_text import dump_json, parse_json
 from solvers.formats.op_graph_json import graph_json, read_numbers, read_op_graph
 from solvers.formats.workload import Workload
@@ -78,11 +78,9 @@ def read_header(
     value = field.value
     found = value.get("format") if isinstance(value, dict) else None
     if found != expected:
-        named = "none" if found is None else repr(str(found)[:80])
+        named = "none" if found is None else shown(found)
         raise InvalidProblem(f'{field.where} expected "format": "{expected}", found {named}')
     number = value.get("version") if isinstance(value, dict) else None
     if number != version or isinstance(number, bool):
-        raise InvalidProblem(
-            f"{field.where} this program reads version {version} of {expected}, found {str(number)[:80]}"
-        )
+        raise InvalidProblem(f"{field.where} this program reads version {version} of {expected}, found {shown(number)}")
     return field.fields(("format", "version", *required), optional)

@@ -30,7 +30,7 @@ class Field:
     where: str
 
     def refuse(self, expected: str) -> NoReturn:
-        raise InvalidProblem(f"{self.where}: expected {expected}, found {_shown(self.value)}")
+        raise InvalidProblem(f"{self.where}: expected {expected}, found {shown(self.value)}")
 
     def located(self, make: Callable[[], T]) -> T:
         """What ``make`` gives; the InvalidProblem it raises instead gets this field's place."""
@@ -122,7 +122,8 @@ class Field:
         return f"{self.where} {key}" if self.where.endswith(":") else f"{self.where}.{key}"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """What was found, in a few words of one line, however long it is."""
     if value is None:
         return "null"
     if isinstance(value, dict):

@@ -12,6 +12,8 @@ MAX_BYTES = 256 * 2**20
 """Largest JSON text read. The largest workload of the field is 9 MB; a 100,000 operator graph of ours 60 MB."""
 MAX_DEPTH = 32
 """Deepest nesting read; our own formats need 6."""
+MAX_DIGITS = 309
+"""Of an integer, its sign included: what has more is no float, and a message that says it is no line."""
 
 
 def parse_json(data: bytes | str, where: str) -> object:
@@ -25,7 +27,11 @@ def parse_json(data: bytes | str, where: str) -> object:
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         value: object = json.loads(
-            text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_unique_keys
+            text,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            parse_int=_whole,
+            object_pairs_hook=_unique_keys,
         )
     except UnicodeDecodeError as error:
         raise InvalidProblem(f"{where}: not UTF-8 text (byte {error.start})") from None
@@ -37,8 +43,6 @@ def parse_json(data: bytes | str, where: str) -> object:
         raise InvalidProblem(f"{where}: JSON nested deeper than {MAX_DEPTH} levels") from None
     except _RefusedError as error:
         raise InvalidProblem(f"{where}: {error}") from None
-    except ValueError:  # Python refuses to convert integers of more than 4300 digits
-        raise InvalidProblem(f"{where}: a number has too many digits") from None
     _check_depth(value, where)
     return value
 
@@ -67,6 +71,12 @@ def _finite(digits: str) -> float:
     if math.isinf(value):
         raise _RefusedError(f"the number {digits[:40]} is too large; every number must be finite")
     return value
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise _RefusedError(f"the number {digits[:40]}... is too large; every number must be finite")
+    return int(digits)
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> Mapping[str, object]:

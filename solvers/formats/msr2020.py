@@ -55,7 +55,7 @@ def read_msr2020(source: str | bytes | Record, reference: str) -> Workload:
     position = _positions(nodes, reference)
     operators = _operators(nodes, reference)
     tensors, transfer_s = _tensors(edges, position, operators, reference)
-    where = [f"{reference}: nodes[{i}] ({operator.name})" for i, operator in enumerate(operators)]
+    where = [f"{reference}: nodes[{i}] ({_called(operator.name)})" for i, operator in enumerate(operators)]
     acc = [_number(node, "fpgaLatency", at) * MS for node, at in zip(nodes, where, strict=True)]
     cpu = [_number(node, "cpuLatency", at) * MS for node, at in zip(nodes, where, strict=True)]
     supported = [_flag(node, "supportedOnFpga", at) for node, at in zip(nodes, where, strict=True)]
@@ -105,6 +105,9 @@ def read_expert(
             if not isinstance(ids, list):
                 raise InvalidProblem(f"{reference}: {kind}: 'nodes' must be a list of ids, found {_kind(ids)}")
             for node in ids:
+                whole = isinstance(node, int) or (isinstance(node, float) and node.is_integer())
+                if isinstance(node, bool) or not whole:
+                    raise InvalidProblem(f"{reference}: {kind}: an id must be an integer, found {_kind(node)}")
                 if node not in position:
                     raise InvalidProblem(f"{reference}: {kind}: there is no node with id {node!r} in the workload")
                 device_of[position[node]] = device
@@ -148,7 +151,7 @@ def _operators(nodes: list[Record], reference: str) -> tuple[Operator, ...]:
     times = Counter(names)
     operators = []
     for i, (node, name) in enumerate(zip(nodes, names, strict=True)):
-        where = f"{reference}: nodes[{i}] ({name})"
+        where = f"{reference}: nodes[{i}] ({_called(name)})"
         backward = _flag(node, "isBackwardNode", where)
         group = node.get("colorClass")
         if group is not None and (isinstance(group, bool) or not isinstance(group, int | str)):
@@ -179,7 +182,7 @@ def _tensors(
                 raise InvalidProblem(f"{where}: {end} is {node}, but there is no node with that id")
             ends.append(position[node])
         source, target = ends
-        cost = _number(edge, "cost", f"{where} (from {operators[source].name})")
+        cost = _number(edge, "cost", f"{where} (from {_called(operators[source].name)})")
         if cost_ms.setdefault(source, cost) != cost:
             raise InvalidProblem(
                 f"{where}: operator {operators[source].name!r} has edges that cost {cost_ms[source]} and {cost} ms;"
@@ -235,6 +238,11 @@ def _flag(record: Record, name: str, where: str) -> bool:
     if value not in (True, False, 0, 1):
         raise InvalidProblem(f"{where}: {name!r} must be true or false (or 1 or 0), found {_kind(value)}")
     return bool(value)
+
+
+def _called(name: str) -> str:
+    """A name as it fits into a line that is not about the name."""
+    return " ".join(name[:80].split())
 
 
 def _kind(value: object) -> str:

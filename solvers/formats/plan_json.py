@@ -12,6 +12,7 @@ from solvers.formats.op_graph_json import graph_hash, graph_json, read_op_graph
 from solvers.formats.problem_json import problem_json, read_problem
 from solvers.formats.result_json import read_result, result_json
 from solvers.graph import OpGraph
+from solvers.order_check import check_order
 from solvers.plan import Action, Plan, Stage, parse_action
 from solvers.problem import Problem
 from solvers.result import Result
@@ -51,8 +52,9 @@ def write_plan(problem: Problem, plan: Plan, result: Result | None = None, refer
 def read_plan(data: bytes | str | object, where: str = "plan.json") -> PlanFile:
     """The parts of a plan.json (its text, or its parsed value).
 
-    Checked here: types, ranges, limits, and that the graph is the one that the hash names. Whether
-    the plan keeps the problem's rules is `verify`'s to tell. Raises InvalidProblem or InvalidPlan.
+    Checked here: types, ranges, limits, that the graph is the one that the hash names, and that the order
+    runs all that the stages hold (`order_check`). Whether the plan keeps the problem's rules is `verify`'s to
+    tell. Raises InvalidProblem or InvalidPlan.
     """
     value = parse_json(data, where) if isinstance(data, bytes | str) else data
     parts = read_header(
@@ -67,10 +69,11 @@ def read_plan(data: bytes | str | object, where: str = "plan.json") -> PlanFile:
             f" expected sha256 {stated[:12]}..., found {found[:12]}..."
         )
     problem = read_problem(parts["problem"], graph)
+    plan = _read_plan(parts["plan"], graph, len(problem.cluster))
     try:
-        plan = _read_plan(parts["plan"], graph, len(problem.cluster))
+        check_order(problem, plan)
     except InvalidPlan as error:
-        raise InvalidPlan(f"{parts['plan'].where}: {error}") from None
+        raise InvalidPlan(f"{parts['plan'].where}.{error}") from None
     result = parts.get("result")
     told = None if result is None or result.is_null else read_result(result, problem, plan)
     return PlanFile(problem, plan, told, model["reference"].text())
@@ -103,13 +106,16 @@ def _read_plan(field: Field, graph: OpGraph, devices: int) -> Plan:
 
 def _read_stage(field: Field, operators: int, devices: int) -> Stage:
     parts = field.fields(("operators", "devices"), ("micro_batch_size", "in_flight", "recompute"))
-    return Stage(
-        tuple(item.integer(0, operators - 1) for item in parts["operators"].items(operators)),
-        tuple(item.integer(0, devices - 1) for item in parts["devices"].items(MAX_REPLICAS)),
-        parts["micro_batch_size"].integer(1) if "micro_batch_size" in parts else 1,
-        parts["in_flight"].integer(1) if "in_flight" in parts else 1,
-        parts["recompute"].flag() if "recompute" in parts else False,
-    )
+    try:
+        return Stage(
+            tuple(item.integer(0, operators - 1) for item in parts["operators"].items(operators)),
+            tuple(item.integer(0, devices - 1) for item in parts["devices"].items(MAX_REPLICAS)),
+            parts["micro_batch_size"].integer(1) if "micro_batch_size" in parts else 1,
+            parts["in_flight"].integer(1) if "in_flight" in parts else 1,
+            parts["recompute"].flag() if "recompute" in parts else False,
+        )
+    except InvalidPlan as error:
+        raise InvalidPlan(f"{field.where}: {error}") from None
 
 
 def _read_action(field: Field, stages: int) -> Action:

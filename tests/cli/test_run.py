@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -15,6 +16,7 @@ from statistics import median
 
 import pytest
 
+from explorer import files
 from explorer.cli.run_progress import RunLine
 from explorer.cli.run_report import agreement_words
 from explorer.runner.bundles.outcome import Agreement, RunStatus
@@ -271,3 +273,33 @@ def test_a_run_that_differs_from_the_whole_model_has_failed() -> None:
     assert not wrong.holds
     assert not replace(right, parameter=float("nan")).holds
     assert agreement_words(wrong).startswith("DIFFERS from the whole model")
+
+
+def test_a_result_that_cannot_be_saved_is_told_after_the_report_and_counts_as_a_failed_run(
+    command: Command, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(place: str, *_: object) -> None:
+        if place.endswith("result.json"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files, "_replace", full)
+    ran = command("run", plan, "--bundle", tmp_path / "bundle", "-o", tmp_path / "mine.result.json")
+    assert ran.status == 5
+    first, second = ran.err.splitlines()[-2:]
+    why = "while saving the result of the run: no space left on device"
+    assert f"could not write {tmp_path / 'bundle' / 'result.json'} {why}" in first
+    assert f"could not write {tmp_path / 'mine.result.json'} {why}; no file was made" in second
+    assert "status" in ran.out
+
+
+def test_a_bundle_that_cannot_be_written_is_told_before_anything_is_started(
+    command: Command, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    message = command.refused("run", plan, "--bundle", tmp_path / "bundle")
+    assert message.startswith(
+        f"could not write {tmp_path / 'bundle' / 'bundle.json'} while preparing the run: no space"
+    )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from solvers.cluster import Cluster, Device, two_level_cluster
 from solvers.formats.workload import Workload
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.order_check import KINDS_OF
 from solvers.plan import Action, Plan, Stage
 from solvers.problem import ComputeTable, Execution, Objective, Problem, Transfers
 
@@ -91,7 +92,7 @@ def workloads(draw: st.DrawFn) -> Workload:
 
 @st.composite
 def planned(draw: st.DrawFn) -> tuple[Problem, Plan]:
-    """A problem, and a plan in range of it (whether it keeps the rules is another matter)."""
+    """A problem, and a plan whose order is whole (whether it keeps the rules is another matter)."""
     graph = draw(graphs())
     cluster = draw(clusters())
     micro = draw(st.sampled_from([1, 2, 4]))
@@ -107,8 +108,14 @@ def planned(draw: st.DrawFn) -> tuple[Problem, Plan]:
         costs_from=draw(names),
     )
     stages = tuple(Stage((i,), (i % len(cluster),), 8 // micro, i + 1) for i in range(len(graph)))
+    kinds = [KINDS_OF[operator.phase][0] for operator in graph.operators]
     order = tuple(
-        tuple(Action(s, "F", j) for s, stage in enumerate(stages) if d in stage.devices for j in range(micro))
+        tuple(
+            Action(s, kinds[s], j)
+            for s, stage in enumerate(stages)
+            if d in stage.devices
+            for j in range(1 if kinds[s] == "U" else micro)
+        )
         for d in range(len(cluster))
     )
     return problem, Plan(stages, order, draw(names))

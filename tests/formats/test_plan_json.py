@@ -61,13 +61,16 @@ def test_a_graph_that_does_not_fit_its_hash_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ("value.update(version='1\\n2')", r"this program reads version 1 of placement-explorer/plan, found '1\\n2'"),
         ("value.update(version=99)", "this program reads version 1 of placement-explorer/plan, found 99"),
         ("plan['stages'][0].update(operators=[5])", r"plan.stages\[0\].operators\[0\]: expected an integer"),
         ("plan['stages'][0].update(devices=[5])", r"plan.stages\[0\].devices\[0\]: expected an integer from 0 to 1"),
-        ("plan['stages'][0].update(operators=[])", "plan: a stage has no operators"),
+        ("plan['stages'][0].update(operators=[])", r"plan.stages\[0\]: a stage has no operators"),
         ("plan.update(order=[[]])", "plan.order: expected a list of 2, found a list of 1"),
         ("plan.update(order=[['0X0'], []])", "'0X0' is not an action"),
         ("plan.update(order=[['7F0'], []])", "7F0 names stage 7, but there are 2 stages"),
+        ("plan['order'].reverse()", r"plan.order\[0\]\[0\]: 1F0 is on device 0, but stage 1 runs on device 1"),
+        ("plan.update(order=[['0F0'], []])", r"plan.stages\[1\]: no action in the order runs operator 'b'"),
         ("problem.update(mini_batch=0)", "problem.mini_batch: expected an integer >= 1"),
         ("problem.update(micro_batches=3)", "problem: micro_batches must divide"),
         ("problem.update(pins=[[0, 9]])", "there is no device 9"),

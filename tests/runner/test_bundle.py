@@ -130,6 +130,8 @@ def test_only_what_a_run_wrote_is_removed(tmp_path: Path) -> None:
     for name in ("note", "folder", "link", "old"):
         make(root, name)
     (root / "note" / "notes.txt").write_text("mine")
+    for name in ("result.json", "run.sh", "failure-12.json"):  # being written when the power went
+        (root / "old" / f"{name}.0123abcd.part").write_text("{")
     (root / "folder" / "log.txt").mkdir()
     (root / "link" / "log.txt").symlink_to(elsewhere.plan)
     (root / "whole").symlink_to(elsewhere.folder)

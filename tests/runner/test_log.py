@@ -10,6 +10,7 @@ from explorer.runner.targets import log as run_log
 from explorer.runner.targets.failures import Exit, exit_line
 from explorer.runner.targets.log import RunLog
 from explorer.runner.targets.registry import RunProgress
+from solvers.errors import RunError
 
 PROGRESS = '@progress {"phase": "measuring", "done": 1, "of": 2}'
 PRINTED = f"one\n{PROGRESS}\nleft open {PROGRESS}begun in it\ntwo{exit_line(1, -9)}\r\n@progress {{}}\n@exit x\nlast"
@@ -62,3 +63,15 @@ def test_what_only_looks_like_progress_is_log(line: str, tmp_path: Path) -> None
     told, log = feed(tmp_path / "log.txt", [f"{line}\n".encode()])
     assert (log.progress, log.exits) == (RunProgress("starting"), [])
     assert told[1:] == [RunProgress("starting", 0, 0, line)]
+
+
+def test_a_full_disk_costs_the_log_and_not_the_run() -> None:
+    told, log = feed(Path("/dev/full"), [PRINTED.encode()])
+    assert log.notes == ("could not write /dev/full while keeping the log of the run: no space left on device",)
+    assert log.exits == [Exit(1, -9)]
+    assert [step.line for step in told if step.line] == LINES
+
+
+def test_a_log_that_cannot_be_begun_is_a_failed_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"log.txt while keeping the log of the run: no such file or directory"):
+        feed(tmp_path / "none" / "log.txt", [])

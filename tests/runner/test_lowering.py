@@ -283,7 +283,7 @@ def test_an_order_that_deadlocks_is_refused_with_the_whole_picture() -> None:
 
 def test_an_order_without_an_action_is_refused() -> None:
     p = problem(training_graph(CHAIN, 4, nbytes=1.0), [1.0] * 8, 2, mini_batch=2, micro_batches=2)
-    with pytest.raises(InvalidPlan, match="action 1B1 is missing"):
+    with pytest.raises(InvalidPlan, match=r"order\[1\]: 1B1 is missing"):
         make_script(p, hand_made(p, [("ab", 0), ("cd", 1)], ["0F0 0F1 0B0 0B1", "1F0 1F1 1B0"], 1))
 
 

@@ -160,3 +160,22 @@ def test_an_expert_placement_must_give_every_group_a_device():
         read_expert({"fpgas": [{"nodes": [7]}], "cpus": []}, SMALL, w)
     with pytest.raises(InvalidProblem, match="no node with id 99"):
         read_expert({"fpgas": [{"nodes": [99]}], "cpus": []}, SMALL, w)
+
+
+@pytest.mark.parametrize(
+    ("node", "found"),
+    [([7], "a list"), ({"id": 7}, "an object"), ("7", "'7'"), (True, "True"), (None, "null"), (0.5, "0.5")],
+)
+def test_an_expert_names_operators_by_number(node, found):
+    w = read_msr2020(SMALL, "small.json")
+    with pytest.raises(InvalidProblem, match=r"expert placement: fpgas: an id must be an integer, found ") as caught:
+        read_expert({"fpgas": [{"nodes": [node]}], "cpus": []}, SMALL, w)
+    assert str(caught.value).endswith(f"found {found}")
+
+
+def test_a_name_of_many_lines_is_told_in_one_short_line():
+    node = dict(SMALL["nodes"][0], name="x\n" * 5000, fpgaLatency=-1)
+    with pytest.raises(InvalidProblem, match="'fpgaLatency' must be a finite number") as caught:
+        read_msr2020({**SMALL, "nodes": [node, *SMALL["nodes"][1:]]}, "small.json")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from explorer.files import NotWritten, write_file
 from explorer.runner.bundles.outcome import Outcome
 from explorer.runner.bundles.places import runs_folder
 from explorer.runner.bundles.request import RunRequest, read_request, request_json
@@ -45,7 +46,7 @@ MAX_RANKS = 4096
 
 MARKER = "bundle.json"
 _OWN = re.compile(
-    r"(plan|request|bundle|result|summary|profile)\.json(\.part)?|run\.sh|log\.txt|failure-\d{1,5}\.json(\.part)?"
+    r"((plan|request|bundle|result|summary|profile|failure-\d{1,5})\.json|run\.sh)((\.[0-9a-f]{8})?\.part)?|log\.txt"
 )
 """What a bundle is made of. A folder that holds anything else is nobody's to remove."""
 
@@ -123,11 +124,13 @@ def write_bundle(
         ranks = len(file.plan.devices_used())
         created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         about = About(file.reference, target_name, ranks, created, predicted_s)
-        bundle.marker.write_text(_about_text(about), encoding="utf-8")
-        bundle.plan.write_text(plan_text, encoding="utf-8")
-        bundle.request.write_text(dump_json(request_json(request), indent=2) + "\n", encoding="utf-8")
-        bundle.script.write_text(_script(bundle, about, request), encoding="utf-8")
-        bundle.script.chmod(0o700)
+        doing = "preparing the run"
+        write_file(bundle.marker, _about_text(about), doing)
+        write_file(bundle.plan, plan_text, doing)
+        write_file(bundle.request, dump_json(request_json(request), indent=2) + "\n", doing)
+        write_file(bundle.script, _script(bundle, about, request), doing, mode=0o700)
+    except NotWritten as error:
+        raise RunError(str(error)) from None
     except OSError as error:
         raise RunError(
             f"{folder}: a bundle cannot be written there: {(error.strerror or str(error)).lower()}"
@@ -201,10 +204,9 @@ def finish_bundle(bundle: Bundle, outcome: Outcome) -> None:
     summary = {"status": outcome.status.value, "iteration_s": middle, "reason": outcome.reason[:1000]}
     try:
         write_outcome(bundle.result, outcome)
-        write_whole(bundle.summary, dump_json(summary))
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise RunError(f"{bundle.folder}: the result cannot be written there: {reason}") from None
+        write_file(bundle.summary, dump_json(summary), "saving the result of the run")
+    except NotWritten as error:
+        raise RunError(str(error)) from None
     if bundle.folder.parent == runs_folder():
         prune(bundle.folder.parent)
 
@@ -223,13 +225,6 @@ def clear_results(bundle: Bundle) -> None:
 def read_result(bundle: Bundle) -> Outcome:
     """Raises InvalidProblem if there is none, or a damaged one."""
     return read_outcome(read_limited(bundle.result, MAX_BYTES), str(bundle.result))
-
-
-def write_whole(path: Path, text: str) -> None:
-    """All of a file or nothing: a reader never finds half of it. Raises OSError."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
 
 
 def read_limited(path: Path, most: int) -> bytes:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from explorer.files import write_file
 from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
 from explorer.runner.bundles.words import one_line
 from explorer.runner.measuring.profile_json import profile_object, read_profile
@@ -42,10 +43,8 @@ _OPTIONAL = (
 
 
 def write_outcome(path: Path, outcome: Outcome) -> None:
-    """Write a result.json, all of it or nothing: a reader never finds half of one. Raises OSError."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(outcome_text(outcome), encoding="utf-8")
-    part.replace(path)
+    """Write a result.json. Raises NotWritten."""
+    write_file(path, outcome_text(outcome), "saving the result of the run")
 
 
 def outcome_text(outcome: Outcome) -> str:

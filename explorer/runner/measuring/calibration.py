@@ -17,7 +17,8 @@ from solvers.errors import InvalidProblem, RunError
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.plan_json import write_plan
 from solvers.graph import OpGraph
-from solvers.plan import Plan, Stage
+from solvers.orders import kinds_of
+from solvers.plan import Action, Plan, Stage
 from solvers.problem import ComputeTable, Problem
 
 MODULE = "explorer.runner.calibrate"
@@ -73,4 +74,5 @@ def calibration_plan(graph: OpGraph, reference: str, ranks: int) -> str:
         costs_from="nothing yet",
     )
     stage = Stage(tuple(range(len(graph))), tuple(range(ranks)), micro_batch_size=ranks)
-    return write_plan(problem, Plan((stage,), ((),) * ranks), reference=reference)
+    order = tuple(Action(0, kind) for kind in kinds_of(problem, stage))
+    return write_plan(problem, Plan((stage,), (order,) * ranks), reference=reference)

@@ -71,7 +71,7 @@ class LocalTarget:
         clear_results(bundle)
         ending = _watch(command, request, bundle, on_progress, should_stop)
         outcome = _outcome(ending, bundle, plan_text)
-        return replace(outcome, notes=(*outcome.notes, *core_notes(ranks, request.threads)))
+        return replace(outcome, notes=(*outcome.notes, *core_notes(ranks, request.threads), *ending.notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,7 @@ class _Ending:
     progress: RunProgress
     last: str
     took_s: float
+    notes: tuple[str, ...]
 
 
 def core_notes(ranks: int, threads: int) -> tuple[str, ...]:
@@ -117,7 +118,8 @@ def _watch(
             _end(agent, mark)
             _drain(agent, log)
             agent.stdout.close()
-        return _Ending(stopped, agent.returncode, tuple(log.exits), log.progress, log.last, time.monotonic() - began)
+        took_s = time.monotonic() - began
+        return _Ending(stopped, agent.returncode, tuple(log.exits), log.progress, log.last, took_s, log.notes)
 
 
 def _start(command: list[str], request: RunRequest, mark: str) -> subprocess.Popen[bytes]:

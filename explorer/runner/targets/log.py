@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from types import TracebackType
 
+from explorer.files import os_words
 from explorer.runner.bundles.words import one_line
 from explorer.runner.engine.telling import MARK as PROGRESS
 from explorer.runner.targets.failures import EXIT, Exit, read_exit
 from explorer.runner.targets.registry import OnProgress, RunProgress
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidProblem, RunError
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import parse_json
 
@@ -24,11 +26,13 @@ LAST_WORDS = 300
 
 class RunLog:
     """Takes the output of a run as it comes, line by line. exits: those told so far; last: the last line of log
-    that says something, made fit to be shown."""
+    that says something, made fit to be shown; notes: why the file lacks some of it, if it does. A disk that is full
+    costs the log and not the run."""
 
     def __init__(self, path: Path, on_progress: OnProgress) -> None:
         self.exits: list[Exit] = []
         self.last = ""
+        self.notes: tuple[str, ...] = ()
         self.progress = RunProgress("starting")
         self._on_progress = on_progress
         self._path = path
@@ -36,7 +40,10 @@ class RunLog:
         self._written = 0
 
     def __enter__(self) -> RunLog:
-        self._file = self._path.open("wb")
+        try:
+            self._file = self._path.open("wb")
+        except OSError as error:
+            raise RunError(self._trouble(error)) from None
         self._on_progress(self.progress)
         return self
 
@@ -45,7 +52,8 @@ class RunLog:
     ) -> None:
         if kind is None and self._rest:
             self._take(self._rest)
-        self._file.close()
+        with contextlib.suppress(OSError):  # told when it was written
+            self._file.close()
 
     def feed(self, data: bytes) -> None:
         """More output; what is no whole line yet waits for the rest."""
@@ -82,16 +90,22 @@ class RunLog:
         return progress is not None
 
     def _log(self, line: str) -> None:
-        if self._written <= MAX_LOG_BYTES:
+        if self._written <= MAX_LOG_BYTES and not self.notes:
             data = (line + "\n").encode()
             self._written += len(data)
-            self._file.write(
-                data if self._written <= MAX_LOG_BYTES else b"(the log was too long: the rest is left out)\n"
-            )
-            self._file.flush()
+            try:
+                self._file.write(
+                    data if self._written <= MAX_LOG_BYTES else b"(the log was too long: the rest is left out)\n"
+                )
+                self._file.flush()
+            except OSError as error:
+                self.notes = (self._trouble(error),)
         if line.strip():
             self.last = one_line(line, LAST_WORDS)
         self._on_progress(RunProgress(self.progress.phase, self.progress.done, self.progress.of, line))
+
+    def _trouble(self, error: OSError) -> str:
+        return f"could not write {self._path} while keeping the log of the run: {os_words(error)}"
 
 
 def read_progress(told: str) -> RunProgress | None:

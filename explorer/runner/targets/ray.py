@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from explorer.files import write_file
 from explorer.runner.bundles.bundle import RANK_MODULE, Bundle, clear_results
 from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest, request_json
@@ -88,7 +89,9 @@ class RayTarget:
         except Stopped:
             return Outcome(RunStatus.CANCELLED, "cancelled before it was submitted")
         with RunLog(bundle.log, on_progress) as log:
-            return _Run(self, jobs, request, bundle, log).follow(self._entrypoint(ranks), package.name, plan_text)
+            run = _Run(self, jobs, request, bundle, log)
+            outcome = run.follow(self._entrypoint(ranks), package.name, plan_text)
+            return replace(outcome, notes=(*outcome.notes, *log.notes))
 
     def server(self) -> Server:
         """Raises RunError, see `server_at`."""
@@ -217,7 +220,7 @@ class _Run:
         if status is JobStatus.STOPPED:
             return Outcome(RunStatus.CANCELLED, "the job was stopped on the cluster")
         for rank, words in self._told.rank_failures.items():
-            self._bundle.failure(rank).write_text(words, encoding="utf-8")
+            write_file(self._bundle.failure(rank), words, "saving why a rank failed")
         reason, culprit = explain(
             read_failures(self._bundle.folder), self._log.exits, lambda rank: predicted_peak_bytes(plan_text, rank)
         )

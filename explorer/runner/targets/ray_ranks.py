@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from explorer.files import write_file
 from explorer.runner.targets.processes import MARK, end_marked, new_mark
 from explorer.runner.targets.ray_package import BUNDLE
 from solvers.formats.json_text import dump_json
@@ -68,8 +69,8 @@ class RankProcess:
     def start(self, module: str, request_text: str, environment: Mapping[str, str]) -> None:
         """Run ``module`` on the bundle of the package, with ``request_text`` as its request."""
         place = Path.cwd()
-        shutil.copy(place / BUNDLE / "plan.json", self._folder / "plan.json")
-        (self._folder / "request.json").write_text(request_text, encoding="utf-8")
+        write_file(self._folder / "plan.json", (place / BUNDLE / "plan.json").read_bytes(), "starting a rank")
+        write_file(self._folder / "request.json", request_text, "starting a rank")
         inherited = {key: value for key, value in os.environ.items() if key not in SECRETS}
         paths = [str(place), *filter(None, [inherited.get("PYTHONPATH", "")])]
         command = [sys.executable, "-m", module, str(self._folder)]
