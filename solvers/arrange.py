@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from solvers.eager_order import Waits
 from solvers.errors import NoLink
+from solvers.evaluation.simulation import simulate
 from solvers.flight_room import Floats, Room
 from solvers.interleaving import interleaved
 from solvers.orders import append_updates, pipeline_order
 from solvers.patterns import most_held
 from solvers.plan import Action, Plan, Stage
 from solvers.problem import Objective, Pipeline, Problem
-from solvers.simulate import simulate
 from solvers.stage_actions import Run, StageActions, splits
 from solvers.zero_bubble import zero_bubble
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.evaluation.unit_bytes import saved_bytes
 from solvers.graph import OpGraph, Phase, per_graph, topological_order
 from solvers.groups import group_of
 from solvers.groups import together as together
 from solvers.makespan_bounds.improve import improved_s
 from solvers.makespan_bounds.quick import quick_bound_s
 from solvers.makespan_bounds.shape import pass_shape
-from solvers.memory import saved_bytes
 from solvers.problem import Contiguity, Execution, Objective, Pipeline, Problem
 
 Floats = NDArray[np.float64]

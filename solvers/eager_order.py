@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from solvers.errors import InvalidPlan
 from solvers.graph import Phase
 from solvers.kernels.eager_order import EagerActions, Ints, eager
-from solvers.plan import Action, Stage
+from solvers.plan import PHASES_OF, Action, Stage
 from solvers.problem import Pipeline, Problem
-from solvers.units import PHASES_OF
 
 Waits = dict[tuple[str, str], list[set[int]]]
 """(kind of the producer, kind of the reader) -> for each stage those whose tensors it reads."""

@@ -12,12 +12,11 @@ from solvers.bounds import together
 from solvers.contiguity import broken_contiguity
 from solvers.crossings import messages_between_stages
 from solvers.errors import InvalidPlan, NoLink
+from solvers.evaluation.simulation import Simulation, run, static_bytes_per_device
 from solvers.load import loads
-from solvers.memory import static_bytes_per_device
 from solvers.plan import Plan
 from solvers.problem import Objective, Problem
 from solvers.schedule import Schedule
-from solvers.simulate import simulate
 
 MEMORY_SLACK = 1e-9
 """Relative excess over a memory cap that is rounding, not a violation."""
@@ -80,14 +79,14 @@ def judge(problem: Problem, plan: Plan) -> Judged:
             return Judged(math.inf, "the plan sends tensors between devices that no link joins")
     else:
         try:
-            schedule = simulate(problem, plan)
+            simulation = run(problem, plan)
         except NoLink as missing:
             return Judged(math.inf, str(missing))
-        peak = schedule.peak_bytes()
+        peak = simulation.peak_bytes().tolist()
         if problem.objective is Objective.MAX_LOAD:
             objective = loads(problem, plan).max_load_s()
         else:
-            objective = schedule.makespan_s
+            objective = simulation.makespan_s
     return Judged(objective, over_cap(problem, peak))
 
 
@@ -150,17 +149,23 @@ def _too_many(problem: Problem, plan: Plan) -> str:
 
 def evaluate(problem: Problem, plan: Plan) -> Metrics:
     """All metrics of a plan. Raises InvalidPlan if it cannot be simulated."""
-    return examine(problem, plan)[0]
+    return _measured(problem, plan)[0]
 
 
 def examine(problem: Problem, plan: Plan) -> tuple[Metrics, Schedule]:
     """All metrics of a plan, and the schedule that `simulate` gives for the objective asked for."""
-    iteration = simulate(problem, plan, Objective.ITERATION)
-    single = simulate(problem, plan, Objective.MAKESPAN)
+    metrics, simulation = _measured(problem, plan)
+    return metrics, simulation.schedule()
+
+
+def _measured(problem: Problem, plan: Plan) -> tuple[Metrics, Simulation]:
+    """All metrics of a plan, and its simulation for the objective asked for."""
+    iteration = run(problem, plan, Objective.ITERATION)
+    single = run(problem, plan, Objective.MAKESPAN)
     own = single if problem.objective is Objective.MAKESPAN else iteration
     told = loads(problem, plan)
     total = told.total_s()
-    busy = iteration.busy_per_device_s()
+    busy = tuple(iteration.busy_per_device_s().tolist())
     used = plan.devices_used()
     span = iteration.makespan_s
     bubble = 1.0 - sum(busy[d] for d in used) / (span * len(used)) if span > 0 else 0.0
@@ -174,17 +179,18 @@ def examine(problem: Problem, plan: Plan) -> tuple[Metrics, Schedule]:
         between_nodes_bytes=between_nodes_bytes(problem, iteration),
         load_s=tuple(total.tolist()),
         busy_s=busy,
-        peak_memory_bytes=own.peak_bytes(),
-        static_bytes=tuple(static_bytes_per_device(problem, plan).tolist()),
+        peak_memory_bytes=tuple(own.peak_bytes().tolist()),
+        static_bytes=tuple(own.static_bytes.tolist()),
     )
     return metrics, own
 
 
-def between_nodes_bytes(problem: Problem, schedule: Schedule) -> float:
-    """Bytes that the transfers of a schedule carry between devices of different hosts."""
-    node = [device.node for device in problem.cluster.devices]
-    moves = (span for span in schedule.spans if span.is_transfer)
-    return math.fsum(span.nbytes for span in moves if node[span.device] != node[span.to_device])
+def between_nodes_bytes(problem: Problem, simulation: Simulation) -> float:
+    """Bytes that the transfers of a simulation carry between devices of different hosts."""
+    node = np.array([device.node for device in problem.cluster.devices])
+    tasks = simulation.lowered.tasks
+    away = (tasks.to_device >= 0) & (node[tasks.device] != node[tasks.to_device])
+    return math.fsum(tasks.nbytes[away].tolist())
 
 
 def cut_bytes(problem: Problem, plan: Plan) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.memory import saved_bytes, workspace_bytes
+from solvers.evaluation.unit_bytes import saved_bytes, workspace_bytes
 from solvers.patterns import last_parts
 from solvers.plan import Action, Stage
 from solvers.problem import Problem

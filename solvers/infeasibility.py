@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 from solvers.bounds import memory_need
 from solvers.cluster import Cluster
+from solvers.evaluation.simulation import simulate
 from solvers.monitor import never
 from solvers.planners.portfolio import Auto
 from solvers.problem import Problem
-from solvers.simulate import simulate
 from solvers.solve import solve
 
 RESOLUTION = 0.005

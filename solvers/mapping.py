@@ -48,7 +48,7 @@ def map_stages(
     slower than those inside, so that few bytes of a mini-batch cross between nodes.
 
     What crosses is what stages send each other and the all-reduce of replicas' gradients; both as
-    `solvers.lowering` has them. gradient_weight: what a byte of the latter counts; neither is hidden behind
+    `solvers.evaluation` has them. gradient_weight: what a byte of the latter counts; neither is hidden behind
     compute altogether, so other weights may give a shorter iteration. Deterministic; keeps the order where no
     mapping known is better. Raises InvalidPlan if there are too few accelerators.
     """

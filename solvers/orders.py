@@ -13,9 +13,8 @@ from solvers.errors import InvalidPlan
 from solvers.graph import OpGraph, find_cycle, per_graph, topological_order
 from solvers.in_flight import in_flight_samples
 from solvers.patterns import alternate
-from solvers.plan import Action, Stage
+from solvers.plan import PHASES_OF, Action, Stage
 from solvers.problem import Pipeline, Problem
-from solvers.units import PHASES_OF
 
 Ints = NDArray[np.int64]
 

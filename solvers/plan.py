@@ -8,8 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from solvers.errors import InvalidPlan
+from solvers.graph import Phase
 
 ACTION_KINDS = "FBIWU"
+PHASES_OF = {
+    "F": (Phase.FORWARD,),
+    "B": (Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT),
+    "I": (Phase.BACKWARD_INPUT,),
+    "W": (Phase.BACKWARD_WEIGHT,),
+    "U": (Phase.UPDATE,),
+}
+"""Which phases an action runs."""
 _ACTION = re.compile(r"^(\d+)([FBIWU])(\d*)$")
 
 

@@ -71,6 +71,10 @@ class SpanColumns(NamedTuple):
     """[spans] position in `Schedule.resources`"""
     nbytes: Floats
     """[spans] B that a transfer moves, 0 for compute"""
+    sender: Ints
+    """[spans] the operator that made what is sent, or that the span is; -1 if that is no single one"""
+    reader: Ints
+    """[spans] the first operator to run that reads what is brought, or that the span is; -1 likewise"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +205,8 @@ def schedule_of_spans(
         to_device=ints([span.to_device for span in spans]),
         resource=ints([names.setdefault(span.resource, len(names)) for span in spans]),
         nbytes=np.array([span.nbytes for span in spans], np.float64),
+        sender=ints([span.operator for span in spans]),
+        reader=ints([span.operator for span in spans]),
     )
     return Schedule(columns, tuple(names), memory, critical, shared)
 

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from solvers.errors import NoLink
 from solvers.graph import OpGraph, Phase, per_graph
 from solvers.kernels.event_order import Actions, event_order, replay_order
-from solvers.plan import Action, Stage
+from solvers.plan import PHASES_OF, Action, Stage
 from solvers.problem import Problem
-from solvers.units import PHASES_OF
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

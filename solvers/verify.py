@@ -30,7 +30,7 @@ def verify(problem: Problem, plan: Plan) -> tuple[str, ...]:
     if found:
         return tuple(found)
     found = _contiguity(problem, plan)
-    from solvers.simulate import simulate  # the schedule is what is checked, not how it came about
+    from solvers.evaluation.simulation import simulate  # the schedule is what is checked, not how it came about
 
     objective = Objective.ITERATION if problem.objective is Objective.MAX_LOAD else problem.objective
     try:

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from explorer.runner.bundles.outcome import MeasuredAction, MeasuredMessage, Outcome, RunStatus
+from solvers.evaluation.simulation import simulate
 from solvers.graph import Phase
 from solvers.plan import Plan, parse_action
 from solvers.problem import ComputeTable, Objective, Problem
 from solvers.schedule import Schedule
-from solvers.simulate import simulate
 
 PHASE_KIND = {
     Phase.FORWARD: "F",

@@ -44,7 +44,7 @@ def path_lines(problem: Problem, plan: Plan, schedule: Schedule) -> list[str]:
         f"path       {text.plural(len(schedule.critical) - moves, 'operator')} and {text.plural(moves, 'transfer')}"
         " one after the other",
     ]
-    for heavy in heaviest(schedule, endpoints(problem, plan, schedule)):
+    for heavy in heaviest(schedule, endpoints(schedule)):
         name = text.short(problem.graph.operators[heavy.operator].name, 60) if heavy.operator >= 0 else "a stage"
         what = f"{name}, {KIND_WORDS[heavy.kind]}, on {names[heavy.device]}"
         if heavy.to_device >= 0:

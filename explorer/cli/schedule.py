@@ -48,8 +48,8 @@ ADD = (add_simulate, add_check)
 
 
 def simulate_plan(args: argparse.Namespace) -> int:
+    from solvers.evaluation.simulation import simulate
     from solvers.formats.chrome_trace import chrome_trace
-    from solvers.simulate import simulate
 
     file = _read(args.plan)
     refuse_invalid(args.plan, violations(file))

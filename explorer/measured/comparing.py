@@ -18,11 +18,11 @@ from explorer.measured.spans import measured_spans, predicted_action_s, typical_
 from explorer.runner.bundles.outcome import MeasuredAction, Outcome
 from solvers.cluster import Link
 from solvers.errors import InvalidPlan, RunError
+from solvers.evaluation.simulation import simulate
 from solvers.graph import Phase
 from solvers.plan import Plan
 from solvers.problem import Objective, Problem
 from solvers.schedule import Schedule
-from solvers.simulate import simulate
 
 MOST_SIMULATED = 10
 """Iterations that are simulated each with its own times."""

@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
+import numpy as np
+
 from explorer.measured.action_times import ActionTimes
 from explorer.measured.comparison import LinkError
 from explorer.measured.wire_times import ends_of, wire_seconds
 from explorer.runner.bundles.outcome import MeasuredMessage, Outcome
 from solvers.cluster import Cluster, Link
-from solvers.lowering import lower
+from solvers.evaluation.lower import lower
+from solvers.evaluation.tasks import SYNC
 from solvers.plan import Plan
 from solvers.problem import Objective, Problem, Transfers
 
@@ -46,24 +49,21 @@ class Observed:
 
 
 def planned_traffic(problem: Problem, plan: Plan, segments: Sequence[tuple[int, ...]]) -> dict[Pair, Planned]:
-    """What the simulation moves over every link, counted with links that take a second for each latency."""
-    ticks = tuple(replace(link, latency_s=1.0, bandwidth_bytes_per_s=float("inf")) for link in problem.cluster.links)
-    counting = replace(
-        problem, cluster=Cluster(problem.cluster.devices, ticks), transfers=Transfers.LINKS, transfer_s=None
-    )
+    """What the simulation moves over every link."""
+    counting = replace(problem, transfers=Transfers.LINKS, transfer_s=None)
     segment_of = {stage: segment for segment, stages in enumerate(segments) for stage in stages}
     messages: dict[Pair, list[tuple[float, float]]] = defaultdict(list)
     averages: dict[Pair, dict[int, tuple[float, float]]] = defaultdict(dict)
-    for task in lower(counting, plan, _objective(problem)).tasks:
-        if task.to_device < 0:
+    tasks = lower(counting, plan, _objective(problem)).tasks
+    for i in np.flatnonzero(tasks.to_device >= 0).tolist():
+        pair = (int(tasks.device[i]), int(tasks.to_device[i]))
+        paid, nbytes = float(tasks.latencies[i]), float(tasks.nbytes[i])
+        if tasks.kind[i] != SYNC:
+            messages[pair].append((paid, nbytes))
             continue
-        pair = (task.device, task.to_device)
-        if task.arrives:
-            messages[pair].append((task.duration_s, task.nbytes))
-            continue
-        segment = segment_of.get(int(task.label.partition("S")[0]), -1)
+        segment = segment_of.get(int(tasks.stage[i]), -1)
         before = averages[pair].get(segment, (0.0, 0.0))
-        averages[pair][segment] = (before[0] + task.duration_s, before[1] + task.nbytes)
+        averages[pair][segment] = (before[0] + paid, before[1] + nbytes)
     return {pair: Planned(tuple(messages[pair]), averages[pair]) for pair in {*messages, *averages}}
 
 

@@ -11,9 +11,8 @@ from explorer.runner.scripts.channels import gradients_of
 from explorer.runner.scripts.segments import lay_out
 from solvers.errors import InvalidPlan, PlacementError
 from solvers.graph import Phase
-from solvers.plan import Plan
+from solvers.plan import PHASES_OF, Plan
 from solvers.problem import Objective, Problem
-from solvers.units import PHASES_OF
 
 
 @dataclass(frozen=True, slots=True)

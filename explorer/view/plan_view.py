@@ -53,7 +53,7 @@ def plan_view(
     names = [device["name"] for device in told]
     links = link_uses(schedule, names)
     at = {use["resource"]: i for i, use in enumerate(links)}
-    senders = endpoints(problem, plan, schedule) if by_operator else [UNKNOWN] * len(schedule.spans)
+    senders = endpoints(schedule) if by_operator else [UNKNOWN] * len(schedule.spans)
     found, whole = operator_bars(schedule, senders, at) if by_operator else (
         bars(schedule, again_s=again_s(plan, schedule), links=at), False)  # fmt: skip
     busy = schedule.busy_per_device_s()

@@ -47,7 +47,7 @@ class _Store(NamedTuple):
     """Columns of `Holds` as they are written, and how many of each there are."""
 
     room: bool
-    count: Ints
+    counts: Ints
     device: Ints
     nbytes: Floats
     since_start: Ints
@@ -68,25 +68,25 @@ def _store(room: bool, holds: int, since: int, until: int) -> _Store:
 @njit(cache=True)
 def _since(store: _Store, task: int) -> None:
     if store.room:
-        store.since[store.count[SINCE]] = task
-    store.count[SINCE] += 1
+        store.since[store.counts[SINCE]] = task
+    store.counts[SINCE] += 1
 
 
 @njit(cache=True)
 def _until(store: _Store, task: int) -> None:
     if store.room:
-        store.until[store.count[UNTIL]] = task
-    store.count[UNTIL] += 1
+        store.until[store.counts[UNTIL]] = task
+    store.counts[UNTIL] += 1
 
 
 @njit(cache=True)
 def _close(store: _Store, device: int, nbytes: float, from_end: bool) -> None:
     """A hold of the instants written since the last one."""
-    at = store.count[HOLDS]
-    store.count[HOLDS] = at + 1
+    at = store.counts[HOLDS]
+    store.counts[HOLDS] = at + 1
     if store.room:
         store.device[at], store.nbytes[at], store.from_end[at] = device, nbytes, from_end
-        store.since_start[at + 1], store.until_start[at + 1] = store.count[SINCE], store.count[UNTIL]
+        store.since_start[at + 1], store.until_start[at + 1] = store.counts[SINCE], store.counts[UNTIL]
 
 
 @njit(cache=True)
@@ -278,7 +278,7 @@ def holds_of(
             again_of[units.stage[u]] = u
     store = _store(False, 0, 0, 0)
     _fill(store, units, rows, tasks, sends, nbytes, handed, releases, release_start, again_of, by_operator)
-    count_of = store.count
+    count_of = store.counts
     store = _store(True, count_of[HOLDS], count_of[SINCE], count_of[UNTIL])
     _fill(store, units, rows, tasks, sends, nbytes, handed, releases, release_start, again_of, by_operator)
     return Holds(

@@ -10,11 +10,11 @@ from solvers.errors import InvalidPlan, NoLink
 from solvers.evaluation.columns import cluster_columns, graph_columns, plan_columns
 from solvers.evaluation.holds_kernel import HandedOn, holds_of
 from solvers.evaluation.routes_kernel import routes_of
-from solvers.evaluation.rows_kernel import COMPLETE, FOREIGN, TWICE, rows_of_order
+from solvers.evaluation.rows_kernel import rows_of_order
 from solvers.evaluation.tasks import Bools, F, Floats, Holds, I, Ints, Rows, Sends, Tasks, U, Units, W
 from solvers.evaluation.tasks_kernel import Wires, tasks_of
 from solvers.evaluation.unit_bytes import unit_bytes
-from solvers.evaluation.units import KINDS, seconds_of, units_of
+from solvers.evaluation.units import KINDS, refuse, seconds_of, units_of
 from solvers.plan import ACTION_KINDS, Action, Plan
 from solvers.problem import Objective, Problem, Transfers
 
@@ -108,17 +108,12 @@ def _rows(problem: Problem, plan: Plan, units: Units, single: bool, ordered: Boo
     first_unit = np.empty((len(plan.stages), KINDS + 1), np.int64)
     first_unit[:, :KINDS] = first[:-1].reshape(-1, KINDS)
     first_unit[:, KINDS] = first[KINDS::KINDS]
-    found, device, unit, micro_batch, rows = rows_of_order(
+    whole, rows = rows_of_order(
         units, first_unit, columns.order_start, columns.action_stage, columns.action_kind, columns.action_micro_batch,
         single, ordered,
     )  # fmt: skip
-    if found != COMPLETE:
-        text = Action(int(units.stage[unit]), ACTION_KINDS[units.kind[unit]], micro_batch)
-        if found == TWICE:
-            raise InvalidPlan(f"device {device}: action {text} is in the order twice")
-        if found == FOREIGN:
-            raise InvalidPlan(f"device {device}: action {text} does not belong there")
-        raise InvalidPlan(f"device {device}: action {text} is missing from the order")
+    if not whole:
+        refuse(problem, plan, Objective.MAKESPAN if single else Objective.ITERATION)
     return rows
 
 

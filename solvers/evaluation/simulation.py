@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from solvers.errors import InvalidPlan
-from solvers.evaluation.columns import plan_columns
+from solvers.evaluation.columns import graph_columns, plan_columns
 from solvers.evaluation.holds_kernel import curves_of
 from solvers.evaluation.lower import Lowered, held_by, lower
 from solvers.evaluation.run_kernel import run_tasks
@@ -37,8 +37,13 @@ class Simulation:
         return float(self.end_s.max(initial=0.0))
 
     @cached_property
+    def static_bytes(self) -> Floats:
+        """What each device holds all the time, [devices] B."""
+        return static_bytes_per_device(self.problem, self.plan)
+
+    @cached_property
     def _curves(self) -> tuple[Floats, Ints, Floats, Floats]:
-        static = static_bytes_per_device(self.problem, self.plan)
+        static = self.static_bytes
         if self.problem.stated_bytes is not None:  # what a workload states is held throughout, and nothing else
             ones = np.arange(len(static) + 1)
             return static, ones, np.zeros(len(static)), static
@@ -52,7 +57,7 @@ class Simulation:
         """Seconds each device computes, [devices]."""
         rows = len(self.lowered.rows.unit)
         took = self.end_s[:rows] - self.start_s[:rows]
-        return np.bincount(self.lowered.rows.device, took, minlength=len(self.problem.cluster))
+        return np.asarray(np.bincount(self.lowered.rows.device, took, len(self.problem.cluster)), np.float64)
 
     @cached_property
     def by_time(self) -> Ints:
@@ -77,19 +82,33 @@ class Simulation:
             to_device=tasks.to_device[order],
             resource=resource,
             nbytes=tasks.nbytes[order],
+            sender=self._senders(operator)[order],
+            reader=self._readers(operator)[order],
         )
         _, start, times, held = self._curves
         curves = tuple(
             MemoryCurve(tuple(times[a:b].tolist()), tuple(held[a:b].tolist()), static)
-            for a, b, static in zip(
-                start[:-1], start[1:], static_bytes_per_device(self.problem, self.plan).tolist(), strict=True
-            )
+            for a, b, static in zip(start[:-1], start[1:], self.static_bytes.tolist(), strict=True)
         )
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         names = tuple(lowered.resource_name(r) for r in used.tolist())
         shared = frozenset(f"device {d}" for d in np.flatnonzero(lowered.shared))
         return Schedule(columns, names, curves, tuple(int(place[task]) for task in self._critical()), shared)
+
+    def _senders(self, operator: Ints) -> Ints:
+        """Per task the operator that made what it sends, or that it is; -1 if that is no single one."""
+        maker = self.lowered.tasks.maker
+        return np.where(maker >= 0, operator[maker], operator)
+
+    def _readers(self, operator: Ints) -> Ints:
+        """Per task the first operator to run that reads what it brings, or that it is; -1 if that is no single one."""
+        tasks = self.lowered.tasks
+        of = np.repeat(np.arange(len(operator)), np.diff(tasks.reader_start))
+        last_first = np.lexsort((tasks.reader, self.start_s[tasks.reader]))[::-1]
+        found = operator.copy()
+        found[of[last_first]] = operator[tasks.reader[last_first]]
+        return found
 
     def _critical(self) -> list[int]:
         """The chain of tasks, each released by the one before, that ends last."""
@@ -126,9 +145,14 @@ def simulate(problem: Problem, plan: Plan, objective: Objective | None = None) -
 def static_bytes_per_device(problem: Problem, plan: Plan) -> Floats:
     """Parameters, gradients and optimizer states (or the stated sizes) per device, [devices] B."""
     columns = plan_columns(plan)
-    amount = np.bincount(columns.stage, problem.static_bytes()[columns.operator], minlength=len(plan.stages))
+    if problem.stated_bytes is None:
+        static = graph_columns(problem.graph).param_bytes * problem.static_copies
+    else:
+        static = problem.static_bytes()
+    amount = np.bincount(columns.stage, static[columns.operator], minlength=len(plan.stages))
     replicas = np.diff(columns.device_start)
-    return np.bincount(columns.device, np.repeat(amount, replicas), minlength=len(problem.cluster))
+    held = np.bincount(columns.device, np.repeat(amount, replicas), minlength=len(problem.cluster))
+    return np.asarray(held, np.float64)
 
 
 def task_name(lowered: Lowered, task: int) -> str:

@@ -29,8 +29,8 @@ class Units(NamedTuple):
     """[units] the operator of a unit that is a single one, else -1"""
     samples: Ints
     """[units] of a micro-batch; of an update the whole mini-batch"""
-    count: Ints
-    """[units] micro-batches"""
+    micro_batches: Ints
+    """[units] how many"""
     call: Bools
     """[units] whether transfers in and out are part of the task (CALL execution)"""
     again: Bools

@@ -20,7 +20,7 @@ LEAST_SAMPLES = 1e-9
 """Less than this is rounding, not a share of a micro-batch."""
 
 TASKS, EDGES, READERS, SENDERS, SENDS, MISSING = range(6)
-"""What ``Sink.count`` counts; MISSING: where a link is missing, 1 + src * devices + dst, else 0."""
+"""What ``Sink.counts`` counts; MISSING: where a link is missing, 1 + src * devices + dst, else 0."""
 
 RESOURCE, DEVICE, TO_DEVICE, UNIT, MICRO_BATCH, STAGE, KIND, MAKER, LATENCIES, SEND = range(10)
 """Rows of ``Sink.whole``."""
@@ -54,7 +54,7 @@ class Sink(NamedTuple):
 
     room: bool
     """whether there is any; else tasks and waits are only counted"""
-    count: Ints
+    counts: Ints
     """how many there are of what TASKS ... MISSING name"""
     whole: Ints
     """[10, tasks] columns of `Tasks`, RESOURCE ... SEND"""
@@ -104,15 +104,15 @@ def _add(
     latencies: int, nbytes: float,
 ) -> int:  # fmt: skip
     """A transfer of the send that is being written; its number."""
-    at = sink.count[TASKS]
-    sink.count[TASKS] = at + 1
+    at = sink.counts[TASKS]
+    sink.counts[TASKS] = at + 1
     if sink.room:
         whole, real = sink.whole, sink.real
         real[SECONDS, at], real[PRIORITY, at], real[NBYTES, at] = seconds, priority, nbytes
         whole[RESOURCE, at], whole[DEVICE, at], whole[TO_DEVICE, at] = resource, device, to_device
         whole[MAKER, at], whole[LATENCIES, at] = maker, latencies
         if maker >= 0:
-            whole[SEND, at] = sink.count[SENDS]
+            whole[SEND, at] = sink.counts[SENDS]
             whole[STAGE, at], whole[KIND, at] = whole[STAGE, maker], whole[KIND, maker]
             whole[MICRO_BATCH, at] = whole[MICRO_BATCH, maker]
     return int(at)
@@ -142,7 +142,7 @@ def _seconds(cargo: Cargo, samples: float, src: int, dst: int, wires: Wires, cou
 @njit(cache=True)
 def _chain(sink: Sink, rows: Rows) -> None:
     """On a device that takes one task at a time each waits for the one before."""
-    waits, count, room, device = sink.waits, sink.count, sink.room, rows.device
+    waits, count, room, device = sink.waits, sink.counts, sink.room, rows.device
     for r in range(1, len(device)):
         if device[r] == device[r - 1] and rows.ordered[device[r]]:
             _pair(waits, count, EDGES, room, r - 1, r)
@@ -157,11 +157,11 @@ def _overlap(size: int, other: int, i: int) -> tuple[int, int]:
 @njit(cache=True)
 def _wait_here(sink: Sink, units: Units, rows: Rows, pairs: Ints) -> None:
     """Of each pair of units on the same devices the second waits for the first, where they share samples."""
-    waits, count, room, of_slot = sink.waits, sink.count, sink.room, rows.of_slot
+    waits, count, room, of_slot = sink.waits, sink.counts, sink.room, rows.of_slot
     for e in range(len(pairs)):
         a, b = pairs[e, 0], pairs[e, 1]
         replicas = _replicas(units, a)
-        for i in range(units.count[a]):
+        for i in range(units.micro_batches[a]):
             low, high = _overlap(units.samples[a], units.samples[b], i)
             for j in range(low, high):
                 for q in range(replicas):
@@ -208,9 +208,9 @@ def _leave(
     resource = src if wires.mode == BLOCKING else src + len(wires.is_cpu)
     latencies = 0 if wires.stated else cargo.tensors
     nbytes = cargo.fixed + cargo.per_sample * share
-    task = _add(sink, seconds, resource, latest + 0.25, src, src, makers[-1], latencies, nbytes)
+    task = _add(sink, seconds, resource, latest + 0.25, src, src, int(makers[-1]), latencies, nbytes)
     for maker in makers:
-        _pair(sink.waits, sink.count, EDGES, sink.room, maker, task)
+        _pair(sink.waits, sink.counts, EDGES, sink.room, maker, task)
     return task
 
 
@@ -219,10 +219,10 @@ def _feed(sink: Sink, makers: Ints, departure: int, readers: Ints) -> None:
     """Those that read a message wait for its sender's half, or for those that make it."""
     for reader in readers:
         if departure >= 0:
-            _pair(sink.waits, sink.count, EDGES, sink.room, departure, reader)
+            _pair(sink.waits, sink.counts, EDGES, sink.room, departure, reader)
             continue
         for maker in makers:
-            _pair(sink.waits, sink.count, EDGES, sink.room, maker, reader)
+            _pair(sink.waits, sink.counts, EDGES, sink.room, maker, reader)
 
 
 @njit(cache=True)
@@ -231,7 +231,7 @@ def _arrive(
     cargo: Cargo, samples: float, wires: Wires,
 ) -> bool:  # fmt: skip
     """The receiver's half of a transfer, or all of it under LINKS; whether it is a task. call: whether readers are."""
-    seconds = _seconds(cargo, samples, src, dst, wires, sink.count)
+    seconds = _seconds(cargo, samples, src, dst, wires, sink.counts)
     free = wires.mode != LINKS and wires.is_cpu[dst]
     folded = wires.mode == BLOCKING and call and not free
     if folded and sink.room:  # every call fetches its own inputs
@@ -253,15 +253,15 @@ def _arrive(
         resource += 2 * devices
     latencies = 0 if wires.stated else cargo.tensors
     nbytes = cargo.fixed + cargo.per_sample * samples
-    task = _add(sink, seconds, resource, position[first] - 0.25, src, dst, makers[-1], latencies, nbytes)
+    task = _add(sink, seconds, resource, position[first] - 0.25, src, dst, int(makers[-1]), latencies, nbytes)
     if departure >= 0:
-        _pair(sink.waits, sink.count, EDGES, sink.room, departure, task)
+        _pair(sink.waits, sink.counts, EDGES, sink.room, departure, task)
     else:
         for maker in makers:
-            _pair(sink.waits, sink.count, EDGES, sink.room, maker, task)
+            _pair(sink.waits, sink.counts, EDGES, sink.room, maker, task)
     for reader in readers:
-        _pair(sink.waits, sink.count, EDGES, sink.room, task, reader)
-        _pair(sink.readers, sink.count, READERS, sink.room, task, reader)
+        _pair(sink.waits, sink.counts, EDGES, sink.room, task, reader)
+        _pair(sink.readers, sink.counts, READERS, sink.room, task, reader)
     return True
 
 
@@ -277,12 +277,12 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
     share = size / replicas
     free = cargo.tensors == 0
     halves = wires.mode != LINKS and not free
-    farthest = _farthest(units, bundles, b, cargo, wires, sink.count) if halves else np.zeros(0)
+    farthest = _farthest(units, bundles, b, cargo, wires, sink.counts) if halves else np.zeros(0)
     target, slot, samples_of, group_device = bundles.target, units.slot, units.samples, units.group_device
     place, group, group_start, call_of = units.place, units.group, units.group_start, units.call
-    of_slot, position, count = rows.of_slot, rows.position, sink.count
+    of_slot, position, count = rows.of_slot, rows.position, sink.counts
     makers, readers = np.empty(len(source), np.int64), np.empty(high - low, np.int64)
-    for i in range(units.count[origin]):
+    for i in range(units.micro_batches[origin]):
         for p in range(replicas):
             src = group_device[first_device + p]
             begin = i * size + p * share
@@ -346,8 +346,8 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_g
             seconds = 0.0
             if wires.bandwidth[src, dst] > 0:
                 seconds = 2 * (replicas - 1) * wires.latency_s[src, dst] + moved / wires.bandwidth[src, dst]
-            elif sink.count[MISSING] == 0:
-                sink.count[MISSING] = 1 + src * devices + dst
+            elif sink.counts[MISSING] == 0:
+                sink.counts[MISSING] = 1 + src * devices + dst
             resource = 3 * devices + wires.wire[src, dst]
             task = _add(sink, seconds, resource, 0.0, src, dst, -1, 2 * (replicas - 1), moved)
             if sink.room:
@@ -358,9 +358,9 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_g
                 for at in range(units.slot[u], units.slot[u + 1]):
                     row = rows.of_slot[at]
                     if units.kind[u] == U:
-                        _pair(sink.waits, sink.count, EDGES, sink.room, task, row)
+                        _pair(sink.waits, sink.counts, EDGES, sink.room, task, row)
                     else:
-                        _pair(sink.waits, sink.count, EDGES, sink.room, row, task)
+                        _pair(sink.waits, sink.counts, EDGES, sink.room, row, task)
 
 
 @njit(cache=True)
@@ -372,7 +372,7 @@ def _fill(
     _chain(sink, rows)
     _wait_here(sink, units, rows, pairs)
     for b in range(len(bundles.tensors)):
-        _send(sink, units, rows, bundles, b, wires)
+        _send(sink, units, rows, bundles, int(b), wires)
     _synchronise(sink, units, rows, gradient, stage_group, wires)
 
 
@@ -403,7 +403,7 @@ def tasks_of(
     """
     counting = _sink(False, rows, seconds, np.zeros(6, np.int64), units)
     _fill(counting, units, rows, pairs, bundles, wires, gradient, stage_group)
-    n = counting.count
+    n = counting.counts
     sink = _sink(True, rows, seconds, n, units)
     _fill(sink, units, rows, pairs, bundles, wires, gradient, stage_group)
     tasks, sends = int(n[TASKS]), int(n[SENDS])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 from numba import njit
 
@@ -22,15 +24,13 @@ def unit_bytes(problem: Problem, plan: Plan, units: Units) -> UnitBytes:
     if problem.has_backward():
         amounts = columns.saved_bytes[units.member]
         forward = units.kind[unit_of] == F
-        saved = np.bincount(unit_of, (amounts[:, 0] + amounts[:, 1] * samples) * forward, minlength=count)
+        held = (amounts[:, 0] + amounts[:, 1] * samples) * forward
+        saved = np.asarray(np.bincount(unit_of, held, minlength=count), np.float64)
         amounts = columns.workspace_bytes[units.member]
         np.maximum.at(working, unit_of, amounts[:, 0] + amounts[:, 1] * samples)
     else:
         saved = np.zeros(count)
-        inside = np.full(len(problem.graph), -1, np.int64)
-        for u in range(count):
-            members = units.member[units.member_start[u] : units.member_start[u + 1]]
-            working[u] = _live_peak(members, share[u], inside, u, *_tensors(columns))
+        working = _live_peaks(units.member_start, units.member, share, *_tensors(columns))
     kept = np.zeros(count)
     for u in np.flatnonzero(units.kind == F):
         if plan.stages[units.stage[u]].recompute:
@@ -53,11 +53,10 @@ def _tensors(columns: GraphColumns) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints,
 
 
 @njit(cache=True)
-def _live_peak(
-    members: Ints,
-    samples: float,
-    inside: Ints,
-    mark: int,
+def _live_peaks(
+    member_start: Ints,
+    member: Ints,
+    samples: Floats,
     output_start: Ints,
     output: Ints,
     input_start: Ints,
@@ -66,35 +65,61 @@ def _live_peak(
     consumer: Ints,
     tensor_bytes: Floats,
     workspace_bytes: Floats,
-) -> float:
-    """Most bytes held at once while operators run one after the other in inference: the tensors that later ones of
-    them still read, and workspace (which counts what its operator makes)."""
-    for o in members:
-        inside[o] = mark
-    left = np.full(len(tensor_bytes), -1, np.int64)  # readers inside that have yet to run; -1: made elsewhere
-    live = peak = 0.0
-    for o in members:
-        made = 0.0
-        for e in range(output_start[o], output_start[o + 1]):
-            t = output[e]
-            made += tensor_bytes[t, 0] + tensor_bytes[t, 1] * samples
-            left[t] = 0
-            for f in range(consumer_start[t], consumer_start[t + 1]):
-                left[t] += inside[consumer[f]] == mark
-        live += made
-        workspace = workspace_bytes[o, 0] + workspace_bytes[o, 1] * samples
-        peak = max(peak, live, live + workspace - made)
-        for e in range(input_start[o], input_start[o + 1]):
-            t = inputs[e]
-            if left[t] > 0:
-                left[t] -= 1
+) -> Floats:
+    """Most bytes that each set of operators holds at once while they run one after the other in inference: the
+    tensors that later ones of the set still read, and workspace (which counts what its operator makes).
+
+    member_start, member: the sets. samples: of each, [sets].
+    """
+    sets = len(samples)
+    peaks = np.zeros(sets)
+    set_of, made_in = np.full(len(output_start), -1, np.int64), np.full(len(tensor_bytes), -1, np.int64)
+    left = np.zeros(len(tensor_bytes), np.int64)  # readers of the same set that have yet to run
+    for u in range(sets):
+        mine = member[member_start[u] : member_start[u + 1]]
+        for o in mine:
+            set_of[o] = u
+        live = 0.0
+        for o in mine:
+            made = 0.0
+            for e in range(output_start[o], output_start[o + 1]):
+                t = output[e]
+                made += tensor_bytes[t, 0] + tensor_bytes[t, 1] * samples[u]
+                made_in[t], left[t] = u, 0
+                for f in range(consumer_start[t], consumer_start[t + 1]):
+                    left[t] += set_of[consumer[f]] == u
+            live += made
+            workspace = workspace_bytes[o, 0] + workspace_bytes[o, 1] * samples[u]
+            peaks[u] = max(peaks[u], live, live + workspace - made)
+            for e in range(input_start[o], input_start[o + 1]):
+                t = inputs[e]
+                if made_in[t] == u and left[t] > 0:
+                    left[t] -= 1
+                    if left[t] == 0:
+                        live -= tensor_bytes[t, 0] + tensor_bytes[t, 1] * samples[u]
+            for e in range(output_start[o], output_start[o + 1]):
+                t = output[e]
                 if left[t] == 0:
-                    live -= tensor_bytes[t, 0] + tensor_bytes[t, 1] * samples
-        for e in range(output_start[o], output_start[o + 1]):
-            t = output[e]
-            if left[t] == 0:
-                live -= tensor_bytes[t, 0] + tensor_bytes[t, 1] * samples
-    return peak
+                    live -= tensor_bytes[t, 0] + tensor_bytes[t, 1] * samples[u]
+    return peaks
+
+
+def saved_bytes(problem: Problem, operators: Iterable[int], samples: float) -> float:
+    """Activations that ``operators`` keep for their backward, in bytes."""
+    return sum(problem.graph.operators[o].saved_bytes.at(samples) for o in operators)
+
+
+def workspace_bytes(problem: Problem, operators: Sequence[int], samples: float) -> float:
+    """Largest temporary memory while ``operators`` run one after the other, in bytes.
+
+    In training the live activations are among the saved ones; in inference the tensors that later
+    operators of the set still read are counted.
+    """
+    graph = problem.graph
+    if problem.has_backward():
+        return max((graph.operators[o].workspace_bytes.at(samples) for o in operators), default=0.0)
+    start, member = np.array([0, len(operators)], np.int64), np.array(operators, np.int64)
+    return float(_live_peaks(start, member, np.array([samples], np.float64), *_tensors(graph_columns(graph)))[0])
 
 
 def _read_here(columns: GraphColumns, plan: Plan, stage: int, members: Ints, samples: float) -> float:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import NoReturn
+
 import numpy as np
 
 from solvers.errors import InvalidPlan
 from solvers.evaluation.columns import PlanColumns, cluster_columns, graph_columns, plan_columns
-from solvers.evaluation.tasks import B, F, Floats, I, Ints, U, Units, W
+from solvers.evaluation.tasks import B, Bools, F, Floats, I, Ints, U, Units, W
+from solvers.order_check import check_order
 from solvers.plan import ACTION_KINDS, Plan
 from solvers.problem import Execution, Objective, Problem
 
@@ -17,19 +21,24 @@ def units_of(problem: Problem, plan: Plan, objective: Objective) -> Units:
     """The units of one iteration (ITERATION, MAX_LOAD) or of one unsplit pass (MAKESPAN).
 
     In the unsplit pass the actions of micro-batch 0 run with the whole mini-batch. Raises InvalidPlan if
-    micro-batches do not divide the mini-batch, or no action runs an operator.
+    the order is not whole (`order_check.check_order`).
     """
     columns, stages = plan_columns(plan), len(plan.stages)
+    if len(plan.order) != len(problem.cluster) or not _in_range(columns.action_stage, stages):
+        refuse(problem, plan, objective)
     single = objective is Objective.MAKESPAN
     samples = np.full(stages, problem.mini_batch) if single else columns.micro_batch_size
-    _check_samples(problem, samples)
+    if (problem.mini_batch % samples).any():
+        refuse(problem, plan, objective)
     first_device = columns.device[columns.device_start[:-1]]
     on_cpu = cluster_columns(problem.cluster).is_cpu[first_device]
     by_operator = np.full(stages, single and problem.execution is Execution.OPERATOR) | (single & on_cpu)
     present = np.zeros((stages, KINDS), np.bool_)
     present[columns.action_stage, columns.action_kind] = True
 
-    entry_kind = _kinds_of_entries(problem, plan, columns, present)
+    entry_kind = _kinds_of_entries(problem, columns, present)
+    if (entry_kind < 0).any():
+        refuse(problem, plan, objective)
     order = np.argsort(columns.stage * KINDS + entry_kind, kind="stable")
     member, stage, kind = columns.operator[order], columns.stage[order], entry_kind[order]
     held = np.bincount(stage * KINDS + kind, minlength=stages * KINDS).reshape(stages, KINDS)
@@ -70,7 +79,7 @@ def units_of(problem: Problem, plan: Plan, objective: Objective) -> Units:
         kind=unit_kind,
         operator=operator,
         samples=size,
-        count=unit_count,
+        micro_batches=unit_count,
         call=np.full(count, single) & ~on_cpu[unit_stage] & ~alone,
         again=again,
         group=group[unit_stage],
@@ -86,37 +95,31 @@ def units_of(problem: Problem, plan: Plan, objective: Objective) -> Units:
     )
 
 
-def _check_samples(problem: Problem, samples: Ints) -> None:
-    bad = np.flatnonzero(problem.mini_batch % samples)
-    if len(bad):
-        raise InvalidPlan(
-            f"stage {bad[0]}: the mini-batch of {problem.mini_batch} samples does not divide into"
-            f" micro-batches of {samples[bad[0]]}"
-        )
+def _in_range(numbers: Ints, count: int) -> bool:
+    return bool(numbers.min(initial=0) >= 0 and numbers.max(initial=0) < count)
 
 
-def _kinds_of_entries(problem: Problem, plan: Plan, columns: PlanColumns, present: np.ndarray) -> Ints:
-    """The kind of action that runs each operator of each stage."""
-    whole = present[:, B]
-    kind_of = np.empty((len(plan.stages), 4), np.int64)
+def refuse(problem: Problem, plan: Plan, objective: Objective) -> NoReturn:
+    """Say what is wrong with an order."""
+    check_order(problem, plan, objective)
+    raise InvalidPlan("the order does not run what the stages hold; plan again")
+
+
+def _kinds_of_entries(problem: Problem, columns: PlanColumns, present: Bools) -> Ints:
+    """The kind of action that runs each operator of each stage; -1 where none does, or two would."""
+    whole, parts = present[:, B], present[:, I] | present[:, W]
+    kind_of = np.empty((len(present), 4), np.int64)
     kind_of[:, 0], kind_of[:, 3] = F, U
     kind_of[:, 1], kind_of[:, 2] = np.where(whole, B, I), np.where(whole, B, W)
-    twice = np.flatnonzero(whole & (present[:, I] | present[:, W]))
-    if len(twice):
-        raise InvalidPlan(f"stage {twice[0]}: the order has whole backwards (B) and parts of them (I, W); use one")
+    kind_of[whole & parts] = -1
     kind = kind_of[columns.stage, graph_columns(problem.graph).phase[columns.operator]]
-    missing = np.flatnonzero(~present[columns.stage, kind])
-    if len(missing):
-        stage, operator = columns.stage[missing[0]], columns.operator[missing[0]]
-        name = problem.graph.operators[operator].name
-        raise InvalidPlan(f"stage {stage}: no action in the order runs operator {name!r}")
-    return kind
+    return np.where(present[columns.stage, kind], kind, -1)
 
 
 def _groups(columns: PlanColumns) -> tuple[Ints, Ints, Ints]:
     """(group of each stage, start, devices): distinct groups of devices in their order."""
     start = columns.device_start
-    devices = [tuple(columns.device[a:b].tolist()) for a, b in zip(start[:-1], start[1:], strict=True)]
+    devices = [tuple(columns.device[a:b].tolist()) for a, b in pairwise(start.tolist())]
     distinct = sorted(set(devices))
     number = {group: i for i, group in enumerate(distinct)}
     group_start = np.zeros(len(distinct) + 1, np.int64)

@@ -1,7 +1,7 @@
 """One pass as `solvers.joint.cp_program` takes it: in whole units of time, rounded down, operators or clusters.
 
 Why the least makespan of that program is a bound. Take any plan with a device per operator, and the schedule
-that `solvers.simulate` makes of it. Round every start down to whole units, and every duration. What starts
+that `solvers.evaluation.simulation` makes of it. Round every start down to whole units, and every duration. What starts
 after another's end still does (the floor of a sum is at least the sum of the floors), so tensors are still
 read after they are made and moved, and what excludes each other on a device, a link or a lane still does. So
 the rounded schedule satisfies every constraint of the program, and its makespan in units is at most the

@@ -5,7 +5,7 @@ the others of its device, and one per (message, sender, receiver) that is there 
 devices and excludes the others of its link or lane. Runs in a child process (`solvers.background`, task
 "joint-pass"): CP-SAT answers a stop late.
 
-Every schedule that `solvers.simulate` makes of a plan is a solution, when all its times are rounded down to
+Every schedule that `solvers.evaluation` makes of a plan is a solution, when all its times are rounded down to
 units: `solvers.joint.cp_grid` argues why. So the least makespan here is a bound on that of every plan.
 """
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.bounds import together
+from solvers.evaluation.unit_bytes import saved_bytes, workspace_bytes
 from solvers.graph import Phase, topological_order
 from solvers.kernels.operator_arrays import PassArrays
-from solvers.memory import saved_bytes, workspace_bytes
 from solvers.problem import Problem, Transfers
 
 Ints = NDArray[np.int64]

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from solvers.graph import Phase
 from solvers.joint.model import PassModel
 from solvers.kernels.operator_arrays import PassState
-from solvers.plan import Action, Plan, Stage
-from solvers.units import PHASES_OF
+from solvers.plan import PHASES_OF, Action, Plan, Stage
 
 Ints = NDArray[np.int64]
 

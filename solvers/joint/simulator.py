@@ -25,7 +25,7 @@ class Simulator:
     """Simulations of one model, one after the other in the same arrays.
 
     place is the device of every group, [groups]; a rank tells who goes first among ready operators of one
-    device, the lowest, [operators]. The times are those of `solvers.simulate` for `plan_of` the same.
+    device, the lowest, [operators]. The times are those of `solvers.evaluation.simulation` for `plan_of` the same.
     """
 
     def __init__(self, model: PassModel) -> None:

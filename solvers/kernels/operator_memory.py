@@ -1,4 +1,4 @@
-"""Peak memory of a simulated pass of operators, on plain arrays: the rules of `solvers.memory`."""
+"""Peak memory of a simulated pass of operators, on plain arrays: the rules of `solvers.evaluation.unit_bytes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stages send each other in a mini-batch, replica by replica, as `solvers.lowering` has it."""
+"""What stages send each other in a mini-batch, replica by replica, as `solvers.evaluation.tasks_kernel` has it."""
 
 from __future__ import annotations
 

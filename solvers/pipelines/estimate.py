@@ -12,6 +12,7 @@ from solvers.coarsen import Condensed
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.evaluate import MEMORY_SLACK
+from solvers.evaluation.simulation import simulate
 from solvers.kernels.pipeline_draft import GIVEN, GPIPE, IN_PARTS, ONE_F_ONE_B, Facts, Options, Orders, run_draft
 from solvers.kernels.pipeline_stages import KINDS, Floats, Ints
 from solvers.mapping import map_stages
@@ -19,7 +20,6 @@ from solvers.pipelines.held import ReadHere, Working
 from solvers.pipelines.tables import Costs, edges_of, messages_of, node_of_operator, reads_of, wires_of
 from solvers.plan import ACTION_KINDS, Plan, parse_action
 from solvers.problem import Objective, Pipeline, Transfers
-from solvers.simulate import simulate
 from solvers.stage_actions import splits
 
 NO_ORDERS = Orders(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), False)

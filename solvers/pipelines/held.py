@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvers.evaluation.unit_bytes import workspace_bytes
 from solvers.graph import Phase
 from solvers.kernels.pipeline_draft import AGAIN, HOST, REPLICAS, SIZE
 from solvers.kernels.pipeline_stages import Floats, Ints
-from solvers.memory import workspace_bytes
 from solvers.problem import Problem
 
 

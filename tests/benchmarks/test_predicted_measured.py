@@ -23,10 +23,10 @@ from explorer.runner.measuring.calibration import MODULE, calibrate_on
 from explorer.runner.measuring.profile import Profile
 from explorer.runner.targets.local import LocalTarget
 from explorer.settings import Settings
+from solvers.evaluation.simulation import simulate
 from solvers.formats.plan_json import read_plan, write_plan
 from solvers.plan import Plan
 from solvers.problem import Contiguity, Objective, Pipeline, Problem
-from solvers.simulate import simulate
 from tests.benchmarks.table import show
 from tests.runner.plans import placed, solved
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 
 import pytest
+from solvers.lowering import lower
 
 from explorer.problems import make_problem
 from explorer.settings import Settings
 from explorer.tracing import trace_demo
 from solvers.evaluate import evaluate, judge
+from solvers.evaluation.simulation import arrays_of, simulate
 from solvers.kernels.list_schedule import list_schedule
-from solvers.lowering import lower
 from solvers.problem import Objective
-from solvers.simulate import arrays_of, simulate
 from solvers.solve import solve
 from solvers.verify import verify
 from tests.benchmarks.table import cpu_seconds, show

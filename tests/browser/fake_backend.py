@@ -32,11 +32,11 @@ from explorer.worker import Work
 from solvers.assemble import assemble
 from solvers.cluster import Wires
 from solvers.evaluate import evaluate
+from solvers.evaluation.simulation import simulate
 from solvers.formats.workload import Workload
 from solvers.plan import Plan
 from solvers.problem import Contiguity, Problem
 from solvers.result import Progress, Result, Status, StopReason
-from solvers.simulate import simulate
 from tests.browser import fake_runs
 from tests.view.lattice import lattice_problem, lattice_workload, operator_plan
 from tests.view.small import (

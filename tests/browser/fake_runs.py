@@ -15,12 +15,12 @@ from explorer.runner.measuring.profile import OperatorTimes, Profile, WholeTimes
 from explorer.runner.targets.registry import RunProgress, Targets
 from explorer.runner.targets.target_file import RaySetup
 from solvers.errors import RunError
+from solvers.evaluation.simulation import simulate
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.plan_json import read_plan
 from solvers.graph import OpGraph, Phase
 from solvers.plan import Plan
 from solvers.problem import ComputeTable, Problem
-from solvers.simulate import simulate
 
 ITERATIONS = 3
 NAMES = ("fake", "slow", "broken", "gone")

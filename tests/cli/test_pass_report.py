@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from explorer.cli.report import print_report, result_object
+from solvers.evaluation.simulation import simulate
 from solvers.formats.plan_json import write_plan
 from solvers.result import Result, Status, StopReason
-from solvers.simulate import simulate
 from tests.cli.command import Command
 from tests.view.lattice import lattice_problem, operator_plan
 

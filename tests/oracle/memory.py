@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.graph import Phase
-from tests.oracle.lowering import TaskGraph
 from solvers.plan import Plan
 from solvers.problem import Problem
 from solvers.schedule import MemoryCurve
+from tests.oracle.lowering import TaskGraph
 from tests.oracle.units import Unit
 
 Holds = list[tuple[float, float, float]]

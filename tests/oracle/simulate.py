@@ -8,11 +8,11 @@ import numpy as np
 
 from solvers.errors import InvalidPlan
 from solvers.kernels.list_schedule import Floats, Ints, list_schedule
-from tests.oracle.lowering import TaskGraph, lower
-from tests.oracle.memory import memory_curves
 from solvers.plan import Plan
 from solvers.problem import Objective, Problem
 from solvers.schedule import Schedule, Span, schedule_of_spans
+from tests.oracle.lowering import TaskGraph, lower
+from tests.oracle.memory import memory_curves
 
 
 def simulate(problem: Problem, plan: Plan, objective: Objective | None = None) -> Schedule:

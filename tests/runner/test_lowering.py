@@ -17,11 +17,10 @@ from explorer.runner.scripts.script import MESSAGES, Do, Script, parse_step
 from explorer.runner.scripts.segments import lay_out
 from explorer.runner.scripts.waits import Waits
 from solvers.errors import InvalidPlan, NoLink, RunError
+from solvers.evaluation.simulation import simulate
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.plan import Action, Plan, Stage, parse_action
+from solvers.plan import PHASES_OF, Action, Plan, Stage, parse_action
 from solvers.problem import Execution, Objective, Problem
-from solvers.simulate import simulate
-from solvers.units import PHASES_OF
 from tests.instances import forward_graph, problem, training_graph
 from tests.runner.random_plans import Traced, of_operators, random_plan
 

@@ -15,9 +15,9 @@ from solvers.coarsen import Condensed
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.errors import InvalidPlan
 from solvers.evaluate import MEMORY_SLACK, judge
+from solvers.evaluation.simulation import simulate
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor, topological_order
 from solvers.problem import ComputeTable, Objective, Pipeline, Problem
-from solvers.simulate import simulate
 from tests.instances import GPU, devices
 
 

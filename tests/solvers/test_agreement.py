@@ -13,8 +13,8 @@ from solvers.assemble import assemble
 from solvers.bounds import lower_bound_s, proved_infeasible
 from solvers.errors import InvalidPlan
 from solvers.evaluate import evaluate, judge
+from solvers.evaluation.simulation import simulate
 from solvers.problem import Contiguity, Objective
-from solvers.simulate import simulate
 from solvers.solve import solve
 from solvers.verify import verify
 from tests.random_problems import random_placement, random_problem

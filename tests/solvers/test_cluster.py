@@ -9,8 +9,8 @@ import pytest
 from solvers.assemble import assemble
 from solvers.cluster import Cluster, Device, Link, Wires, two_level_cluster, uniform_cluster
 from solvers.errors import InvalidProblem
+from solvers.evaluation.simulation import simulate
 from solvers.problem import Contiguity, Objective
-from solvers.simulate import simulate
 from solvers.verify import verify
 from tests.instances import devices, forward_graph, problem
 

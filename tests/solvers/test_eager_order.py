@@ -10,9 +10,8 @@ import pytest
 from solvers.eager_order import Waits, eager_order
 from solvers.errors import InvalidPlan
 from solvers.orders import kinds_of, stage_waits
-from solvers.plan import Action, Stage
+from solvers.plan import PHASES_OF, Action, Stage
 from solvers.problem import Pipeline, Problem
-from solvers.units import PHASES_OF
 from tests.random_problems import random_problem
 
 

@@ -13,13 +13,13 @@ from solvers.cluster import Device, two_level_cluster, uniform_cluster
 from solvers.coarsen import Condensed
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.errors import InvalidPlan
+from solvers.evaluation.simulation import simulate
 from solvers.graph import OpGraph, Phase, Tensor
 from solvers.patterns import alternate_in_parts
 from solvers.pipelines.estimate import Estimate, Estimator
 from solvers.plan import Plan
 from solvers.problem import Objective, Pipeline, Problem, Transfers
 from solvers.schedule import Schedule
-from solvers.simulate import simulate
 from tests.instances import problem, training_graph
 from tests.random_problems import random_problem
 

@@ -13,6 +13,7 @@ import pytest
 from solvers.balanced_cut import balanced_cut
 from solvers.cluster import Device, Wires, uniform_cluster
 from solvers.evaluate import judge
+from solvers.evaluation.simulation import simulate
 from solvers.graph import Amount, Operator, OpGraph, Tensor
 from solvers.joint.model import pass_model
 from solvers.joint.plans import plan_of
@@ -30,7 +31,6 @@ from solvers.list_scheduling.seeds import seeds
 from solvers.list_scheduling.topological import m_topo
 from solvers.list_scheduling.within_memory import within_memory
 from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
-from solvers.simulate import simulate
 from tests.instances import forward_graph, problem
 from tests.random_problems import random_problem
 from tests.solvers.test_operator_pass import random_pass

@@ -12,10 +12,10 @@ import pytest
 from solvers.assemble import assemble
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.evaluate import evaluate, judge
+from solvers.evaluation.simulation import simulate
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.plan import Action, Plan, Stage, format_order, parse_action
 from solvers.problem import Contiguity, Execution, Objective, Pipeline, Transfers
-from solvers.simulate import simulate
 from solvers.static_sizes import static_sizes
 from solvers.verify import verify
 from tests.instances import forward_graph, problem, training_graph

@@ -11,11 +11,11 @@ from solvers.bounds import proved_infeasible
 from solvers.cluster import Cluster
 from solvers.errors import InvalidProblem
 from solvers.evaluate import judge
+from solvers.evaluation.simulation import simulate
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.planners import PLANNERS
 from solvers.problem import Contiguity, Objective, Transfers
 from solvers.result import Status
-from solvers.simulate import simulate
 from solvers.solve import solve
 from solvers.verify import verify
 from tests.instances import forward_graph, problem, training_graph

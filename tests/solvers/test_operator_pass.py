@@ -7,12 +7,12 @@ import random
 import numpy as np
 import pytest
 
+from solvers.evaluation.simulation import simulate
 from solvers.graph import Amount, Operator, OpGraph, Tensor
 from solvers.joint.model import pass_model
 from solvers.joint.plans import plan_of, taken_apart
 from solvers.joint.simulator import Simulator
 from solvers.problem import Contiguity, Execution, Objective, Transfers
-from solvers.simulate import simulate
 from solvers.verify import verify
 from tests.instances import problem
 from tests.random_problems import random_problem

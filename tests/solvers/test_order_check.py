@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from solvers.errors import InvalidPlan
+from solvers.evaluation.simulation import simulate
 from solvers.order_check import KINDS_OF, check_order
-from solvers.plan import ACTION_KINDS, Plan, Stage, parse_action
+from solvers.plan import ACTION_KINDS, PHASES_OF, Plan, Stage, parse_action
 from solvers.problem import Objective, Problem
-from solvers.units import PHASES_OF, unroll
 from tests.instances import problem, training_graph
 
 
@@ -80,9 +80,9 @@ def test_micro_batches_must_divide_the_mini_batch() -> None:
         check_order(chain(), plan("0F0 0B0", "", stages=(Stage((0, 1, 2, 3), (0,), 3),)))
 
 
-def test_unrolling_checks_the_order() -> None:
+def test_a_simulation_checks_the_order() -> None:
     with pytest.raises(InvalidPlan, match="1F0 is on device 0"):
-        unroll(chain(), plan(ROWS[1], ROWS[0]), Objective.ITERATION)
+        simulate(chain(), plan(ROWS[1], ROWS[0]), Objective.ITERATION)
 
 
 def test_the_kinds_that_run_a_phase_are_told_once() -> None:

@@ -14,6 +14,7 @@ from solvers.chains import topological_orders
 from solvers.coarsen import Condensed
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.evaluate import judge
+from solvers.evaluation.simulation import simulate
 from solvers.iteration_chain import CutSearch
 from solvers.lines import cost_order, rules_of
 from solvers.pipelines.costs import degrees_of
@@ -21,7 +22,6 @@ from solvers.planners.pipedream_iter import PipeDreamIteration
 from solvers.problem import Objective, Pipeline
 from solvers.result import Status
 from solvers.sequential import in_sequence, sequential_problems
-from solvers.simulate import simulate
 from solvers.solve import solve
 from solvers.verify import verify
 from tests.instances import problem, training_graph

@@ -11,6 +11,7 @@ from solvers.assemble import assemble
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.errors import InvalidPlan
 from solvers.evaluate import judge
+from solvers.evaluation.simulation import simulate
 from solvers.formats.chrome_trace import chrome_trace
 from solvers.formats.plan_json import read_plan, write_plan
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
@@ -21,7 +22,6 @@ from solvers.planners import PLANNERS
 from solvers.planners.interleaved import Interleaved
 from solvers.problem import Contiguity, Objective, Pipeline, Transfers
 from solvers.result import Status, StopReason
-from solvers.simulate import simulate
 from solvers.solve import solve
 from solvers.stage_actions import splits
 from solvers.verify import verify

@@ -4,7 +4,7 @@ import pytest
 
 from explorer.view import bars, gantt
 from explorer.view.palette import THEMES
-from solvers.simulate import simulate
+from solvers.evaluation.simulation import simulate
 from tests.view.small import chain_problem, even_plan
 
 PROBLEM = chain_problem()

@@ -15,8 +15,8 @@ from explorer.view import errors, measured_gantt, measured_panel
 from explorer.view.elements import expanded_to, graph_view
 from explorer.view.palette import SURFACES, THEMES, contrast
 from explorer.view.skeleton import skeleton
+from solvers.evaluation.simulation import simulate
 from solvers.graph import Phase
-from solvers.simulate import simulate
 from tests.measured_runs import run_of, slowed
 from tests.view.small import chain_problem, chain_workload, even_plan
 

@@ -19,8 +19,8 @@ from explorer.view.session import Look
 from explorer.view.skeleton import skeleton
 from explorer.view.stage_boxes import stage_boxes
 from explorer.web import drawing, panels
+from solvers.evaluation.simulation import simulate
 from solvers.problem import Transfers
-from solvers.simulate import simulate
 from solvers.verify import verify
 from tests.view.lattice import lattice_problem, lattice_workload, operator_plan
 
@@ -63,7 +63,7 @@ def test_a_transfer_tells_who_sends_and_who_reads_it_first():
     graph, start = PROBLEM.graph, {s.operator: s.start_s for s in SCHEDULE.spans if s.operator >= 0}
     place = {o: devices[0] for o, devices in PLAN.placement().items()}
     seen = 0
-    for span, (sender, reader) in zip(SCHEDULE.spans, endpoints(PROBLEM, PLAN, SCHEDULE), strict=True):
+    for span, (sender, reader) in zip(SCHEDULE.spans, endpoints(SCHEDULE), strict=True):
         if not span.is_transfer:
             continue
         seen += 1

@@ -4,8 +4,8 @@ import pytest
 
 from explorer.view import gantt_rows, path, why
 from explorer.view.moves import endpoints
+from solvers.evaluation.simulation import simulate
 from solvers.schedule import MemoryCurve, Span, schedule_of_spans
-from solvers.simulate import simulate
 from tests.view.lattice import lattice_problem, operator_plan
 from tests.view.test_operators import view
 
@@ -89,8 +89,4 @@ def test_every_span_of_the_path_is_in_one_of_its_runs():
     told = view(problem)["path"]
     seconds = sum(end - start for start, end in zip(told["start_s"], told["end_s"], strict=True))
     assert seconds == pytest.approx(schedule.makespan_s)
-    assert (
-        told["steps"]
-        == len(schedule.critical)
-        == len([endpoints(problem, plan, schedule)[i] for i in schedule.critical])
-    )
+    assert told["steps"] == len(schedule.critical) == len([endpoints(schedule)[i] for i in schedule.critical])

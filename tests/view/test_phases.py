@@ -118,7 +118,7 @@ def test_another_end_and_its_mark_set_the_time_scale():
 def test_bars_of_one_stage_stay_apart_from_those_of_another_when_they_melt():
     problem = chain_problem()
     plan = even_plan(problem)
-    from solvers.simulate import simulate
+    from solvers.evaluation.simulation import simulate
 
     found = bars.bars(simulate(problem, plan), limit=12)
     assert -1 not in found["stage"]

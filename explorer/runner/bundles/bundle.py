@@ -140,7 +140,7 @@ def write_bundle(
 
 def predicted_s(file: PlanFile) -> float:
     """Seconds that an iteration of what runs is expected to take (one pass, if the plan is for that)."""
-    from solvers.simulate import simulate
+    from solvers.evaluation.simulation import simulate
 
     single = file.problem.objective is Objective.MAKESPAN
     return simulate(file.problem, file.plan, Objective.MAKESPAN if single else Objective.ITERATION).makespan_s

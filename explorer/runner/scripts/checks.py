@@ -12,11 +12,11 @@ from explorer.runner.scripts.lowering import make_script
 from explorer.runner.scripts.replay import replay
 from explorer.runner.scripts.script import MESSAGES, Script
 from solvers.errors import PlacementError
+from solvers.evaluation.simulation import simulate
 from solvers.graph import Phase, find_cycle
 from solvers.plan import Plan
 from solvers.problem import Execution, Objective, Problem
 from solvers.schedule import Schedule
-from solvers.simulate import simulate
 
 STEP_S = 100e-6
 """About what a step costs beside its operators."""

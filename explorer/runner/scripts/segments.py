@@ -10,9 +10,9 @@ from explorer.runner.scripts.joining import Atom, Item, joined
 from explorer.runner.scripts.script import Do, Segment, Step
 from solvers.errors import RunError
 from solvers.graph import Phase
-from solvers.plan import Plan
+from solvers.order_check import check_order
+from solvers.plan import PHASES_OF, Plan
 from solvers.problem import Execution, Objective, Problem
-from solvers.units import PHASES_OF, unroll
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def lay_out(
 ) -> Layout:
     """The segments of a plan.
 
-    A stage is a segment. In one unsplit pass of single operators (`solvers.units.unroll`) every forward
+    A stage is a segment. In one unsplit pass of single operators (`solvers.evaluation.units`) every forward
     operator with its mirrors is a unit of its own, and neighbours in the order of a device are joined where
     nothing is lost by it (`joining`). Gradients of inputs (I) and of parameters (W) that follow one
     another directly, or without the other, are one backward step (B); a stage that recomputes does all its
@@ -47,7 +47,7 @@ def lay_out(
     devices as they came, which are an order now. Raises InvalidPlan if the order is incomplete, RunError if a
     stage cannot be run.
     """
-    unroll(problem, plan, problem.objective)  # says what is missing or repeated
+    check_order(problem, plan)  # says what is missing or repeated
     _refuse(problem, plan)
     single = problem.objective is Objective.MAKESPAN
     atoms, number = _atoms(problem, plan, single)
