@@ -26,7 +26,7 @@ def alone() -> Iterator[None]:
     """A process group of this process, since torch's stages ask for their rank; and one thread for tiny tensors."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
     yield
     dist.destroy_process_group()
     torch.set_num_threads(threads)
@@ -270,7 +270,7 @@ def test_a_hook_of_a_parameter_sees_its_whole_gradient_once_a_micro_batch(kind: 
     true = together(module, at).parameters
     seen = dict.fromkeys(true, 0)
     for name, p in module.named_parameters():
-        p.register_hook(lambda _, name=name: seen.update({name: seen[name] + 1}))
+        p.register_hook(lambda _, name=name: seen.update({name: seen[name] + 1}))  # type: ignore[no-untyped-call]
     found = apart(module, at, outputs=2).parameters
     assert seen == {name: MICRO_BATCHES * (value is not None) for name, value in found.items()}
 
