@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -197,7 +198,29 @@ class Statistics(Towers):
         return h + z, z.view(-1)[2:]
 
 
-KINDS = (Towers, Skip, Between, Recurrent, Itself, Statistics)
+class Both(torch.autograd.Function):
+    """(x, w) -> (x w, x + w): a call of two outputs that reads a parameter."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x, w)
+        return x * w, x + w
+
+    @staticmethod
+    def backward(ctx: Any, one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        x, w = ctx.saved_tensors
+        return one * w + other, (one * x + other).sum(0)
+
+
+class TwoOutputs(Towers):
+    """A call of two outputs on the way of each input, of which the second one's first output is not read."""
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        product, total = Both.apply(x, self.a.bias)
+        return (product + total.sin()).tanh(), Both.apply(y, self.b.bias)[1].tanh()
+
+
+KINDS = (Towers, Skip, Between, Recurrent, Itself, Statistics, TwoOutputs)
 
 
 @pytest.mark.parametrize("differentiated", ["dd", "d-", "-d", "--"])
