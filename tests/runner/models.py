@@ -212,6 +212,22 @@ def tokens_first() -> Made:
     return TokensFirst(), torch.randn(BATCH, 3, WIDTH)
 
 
+class Towers(nn.Module):
+    """Two towers of two layers, which meet in the loss alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH))
+        self.right = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH))
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return (self.left(x).sigmoid() * self.right(y)).mean()
+
+
+def towers() -> Made:
+    return Towers(), (torch.randn(BATCH, WIDTH), torch.randn(BATCH, WIDTH))
+
+
 class Numbered(nn.Module):
     """What samples count for depends on their place in the batch."""
 

@@ -28,6 +28,7 @@ from tests.runner.plans import placed, problem_of, solved, text
 pytestmark = pytest.mark.timeout(600)
 
 PROCESSES = 4
+TOWERS = "tests.runner.models:towers"
 EXACT = {"float64": 1e-9, "float32": 1e-5}
 """Largest error of losses, gradients and parameters, relative to the largest entry of the tensor."""
 
@@ -109,6 +110,22 @@ def by_operator(model: str, devices: int, planner: str) -> Callable[[], tuple[Pr
     return make
 
 
+def towers() -> tuple[Problem, Plan]:
+    """The end of one tower and the head of the other on the middle device of three, whose gradients of parameters
+    wait for all those of inputs."""
+    problem = problem_of(TOWERS, devices=3, mini_batch=8, micro_batches=2, pipeline=Pipeline.ZERO_BUBBLE)
+    layers = [o.module_path for o in problem.graph.operators if o.forward_of is None]
+    first = {"left.0": 0, "left.1": 0, "left.2": 1, "right.0": 1}
+    plan = placed(problem, [first.get(layer, 2) for layer in layers], 2)
+    return problem, waiting(plan)
+
+
+def waiting(plan: Plan) -> Plan:
+    """On every device, all gradients of inputs before those of parameters."""
+    rows = (sorted(row, key=lambda action: (action.kind == "U", action.kind == "W")) for row in plan.order)
+    return replace(plan, order=tuple(map(tuple, rows)))
+
+
 def replicated(model: str, devices: int, planner: str) -> Callable[[], tuple[Problem, Plan]]:
     def make() -> tuple[Problem, Plan]:
         problem = problem_of(model, devices=devices, mini_batch=8 * devices, micro_batches=2, max_replicas=devices)
@@ -125,13 +142,16 @@ def mixed() -> tuple[Problem, Plan]:
     return problem, solved(problem, "piper")
 
 
-def random_dag(seed: int) -> Callable[[], tuple[Problem, Plan]]:
+def random_dag(seed: int, apart: bool = False) -> Callable[[], tuple[Problem, Plan]]:
+    """apart: gradients of parameters wait for all those of inputs."""
+
     def make() -> tuple[Problem, Plan]:
         choose = random.Random(seed)
         devices = choose.randint(2, PROCESSES)
         problem = problem_of(
             f"tests.runner.random_models:dag{seed}", devices=devices, mini_batch=8,
             micro_batches=choose.choice([1, 2, 4]), max_replicas=2, contiguity=Contiguity.NONE,
+            pipeline=Pipeline.ZERO_BUBBLE if apart else Pipeline.ONE_F_ONE_B,
         )  # fmt: skip
         assert problem.micro_batches is not None
         while True:  # most placements use all devices; those that cannot be cut are thrown again
@@ -140,7 +160,7 @@ def random_dag(seed: int) -> Callable[[], tuple[Problem, Plan]]:
             except InvalidPlan:
                 continue
             if len(plan.devices_used()) == devices:
-                return problem, plan
+                return problem, waiting(plan) if apart else plan
 
     return make
 
@@ -153,6 +173,7 @@ CASES = {
     "GPipe": Case(chain("gpt-small", 2, pipeline=Pipeline.GPIPE), "gpt-small"),
     "zero bubble": Case(chain("gpt-small", 2, pipeline=Pipeline.ZERO_BUBBLE), "gpt-small"),
     "zero bubble, batch statistics": Case(chain("resnet50-small", 2, pipeline=Pipeline.ZERO_BUBBLE), "resnet50-small"),
+    "zero bubble, towers that do not meet": Case(towers, TOWERS),
     "recomputing": Case(recomputing, "gpt-small"),
     "batch statistics": Case(chain("resnet50-small", 2), "resnet50-small"),
     "branches on 2": Case(branches(2), "multimodal-small", measured=True),
@@ -163,6 +184,7 @@ CASES = {
     "scattered on 3": Case(scattered("gpt-small", 3), "gpt-small"),
     "scattered on 4, float32": Case(scattered("gpt-small", 4), "gpt-small", "float32"),
     "by operator on 2": Case(by_operator("rnnlm-small", 2, "m-etf"), "rnnlm-small"),
+    "by operator on 2, a skip in a segment": Case(by_operator("rnnlm-small", 2, "m-topo"), "rnnlm-small"),
     "by operator on 3": Case(by_operator("gpt-small", 3, "heft"), "gpt-small", measured=True),
     "by operator on 4, float32": Case(by_operator("transformer-small", 4, "m-sct"), "transformer-small", "float32"),
     "replicas on 2": Case(replicated("gpt-small", 2, "data-parallel"), "gpt-small"),
@@ -170,6 +192,12 @@ CASES = {
     "mixed micro-batches": Case(mixed, "gpt-small"),
     "a spoiled gradient": Case(chain("gpt-small", 2), "gpt-small", spoil=True),
     **{f"random DAG {seed}": Case(random_dag(seed), f"tests.runner.random_models:dag{seed}") for seed in range(20)},
+    **{
+        f"random DAG {seed}, gradients apart": Case(
+            random_dag(seed, apart=True), f"tests.runner.random_models:dag{seed}"
+        )
+        for seed in range(6)
+    },
 }
 """What is run. The spoiled one shows that the comparison finds an error."""
 

@@ -14,12 +14,13 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.pipelining._backward import stage_backward, stage_backward_input, stage_backward_weight
+from torch.distributed.pipelining._backward import stage_backward
 from torch.distributed.pipelining.stage import _PipelineStageBase
 from torch.utils.checkpoint import checkpoint
 
 from explorer.runner.engine.exchange import Exchange
 from explorer.runner.engine.recording import Recorder
+from explorer.runner.engine.split_backward import Part, backward_inputs, backward_parameters
 from explorer.runner.model.program import SegmentProgram
 
 
@@ -54,7 +55,8 @@ class SegmentStage(_Stage):
         self.program, self.segment, self.weight, self.recompute = program, segment, weight, recompute
         self.differentiated = tuple(differentiated)
         self.kept: dict[int, tuple[tuple[Tensor, ...], tuple[Tensor, ...]]] = {}
-        self.late: dict[int, Any] = {}
+        self.late: dict[int, tuple[Part, ...]] = {}
+        """What `backward_weight` has left to do."""
         self.losses: dict[int, float | Tensor] = {}
         self.remembers = False
         self.remembered: tuple[Tensor, ...] = ()
@@ -96,24 +98,12 @@ class SegmentStage(_Stage):
             return (None,) * len(inputs)
         if self.recompute:  # a forward that is run again cannot be walked twice: everything now
             return stage_backward(ends, starts, inputs)
-        if not any(self.differentiated):  # nothing flows on: everything later
-            self.late[micro_batch] = (ends, starts, inputs)
-            return (None,) * len(inputs)
-        found, groups = stage_backward_input(
-            [_End.apply(end) for end in ends], starts, list(inputs), self.submod.parameters()
-        )
-        for value in inputs:
-            value.grad = None
-        self.late[micro_batch] = groups
+        found, self.late[micro_batch] = backward_inputs(ends, starts, inputs)
         return found
 
     def backward_weight(self, micro_batch: int) -> None:
         """The gradients of the parameters."""
-        late = self.late.pop(micro_batch, None)
-        if isinstance(late, tuple):
-            stage_backward(*late)
-        elif late is not None:
-            stage_backward_weight(self.submod.parameters(), [group for group in late if group.get("grads")])
+        backward_parameters(self.late.pop(micro_batch, ()))
 
     def _ends(self, outputs: tuple[Tensor, ...], gradients: Mapping[int, Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """The outputs that gradients come in at, and these gradients."""
@@ -135,19 +125,6 @@ class SegmentStage(_Stage):
         self.kept.clear()
         self.late.clear()
         self.losses.clear()
-
-
-class _End(torch.autograd.Function):
-    """A second handle on an output. Torch cuts what it is given off its graph in place, which it cannot do
-    to a view, nor to a tensor that an operator saved for its backward."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor) -> Tensor:
-        return value.detach()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
-        return gradient
 
 
 class Port(_Stage):
