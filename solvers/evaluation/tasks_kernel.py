@@ -324,7 +324,7 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
                     sink.held[0, count[SENDS]] = src
                     sink.held[1, count[SENDS]] = cargo.fixed + cargo.per_sample * share
                 for maker in makers:
-                    _pair(sink.senders, count, SENDERS, sink.room, int(count[SENDS]), maker)
+                    _pair(sink.senders, count, SENDERS, sink.room, int(count[SENDS]), int(maker))
                 count[SENDS] += 1
 
 
