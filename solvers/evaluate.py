@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.bounds import together
 from solvers.contiguity import broken_contiguity
 from solvers.crossings import messages_between_stages
 from solvers.errors import InvalidPlan, NoLink
+from solvers.groups import together
 from solvers.load import loads
 from solvers.memory import static_bytes_per_device
 from solvers.plan import Plan

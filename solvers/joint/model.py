@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.bounds import together
 from solvers.graph import Phase, topological_order
+from solvers.groups import together
 from solvers.kernels.operator_arrays import PassArrays
 from solvers.memory import saved_bytes, workspace_bytes
 from solvers.problem import Problem, Transfers

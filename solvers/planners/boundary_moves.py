@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.assemble import assemble
-from solvers.bounds import together
 from solvers.drafts import Draft, DraftStage, realise
 from solvers.errors import InvalidPlan
 from solvers.graph import OpGraph, Phase
+from solvers.groups import together
 from solvers.monitor import Monitor
 from solvers.plan import Plan, Stage
 from solvers.problem import Problem
