@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.evaluate import MEMORY_SLACK
 from solvers.kernels.pipeline_draft import GIVEN, GPIPE, IN_PARTS, ONE_F_ONE_B, Facts, Options, Orders, run_draft
@@ -19,6 +19,7 @@ from solvers.pipelines.held import ReadHere, Working
 from solvers.pipelines.tables import Costs, edges_of, messages_of, node_of_operator, reads_of, wires_of
 from solvers.plan import ACTION_KINDS, Plan, parse_action
 from solvers.problem import Objective, Pipeline, Transfers
+from solvers.realise import realise
 from solvers.simulate import simulate
 from solvers.stage_actions import splits
 

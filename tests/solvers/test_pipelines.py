@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from solvers.assemble import assemble
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.errors import InvalidPlan
 from solvers.evaluate import judge
 from solvers.formats.chrome_trace import chrome_trace
@@ -20,6 +20,7 @@ from solvers.patterns import interleave
 from solvers.planners import PLANNERS
 from solvers.planners.interleaved import Interleaved
 from solvers.problem import Contiguity, Objective, Pipeline, Transfers
+from solvers.realise import realise
 from solvers.result import Status, StopReason
 from solvers.simulate import simulate
 from solvers.solve import solve

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.pipelines.descend import improve
 from solvers.pipelines.estimate import Estimator
 from solvers.pipelines.moves import around
@@ -16,6 +16,7 @@ from solvers.pipelines.relax import relaxed
 from solvers.pipelines.space import Space
 from solvers.pipelines.stage_graph import Part, Parts, bits, mask_of, moved, parts_of, tidy, without
 from solvers.problem import Problem
+from solvers.realise import realise
 from solvers.simulate import simulate
 from tests.instances import problem, training_graph
 from tests.solvers.stage_oracle import SlowEstimate, best_by_force, equal_chain, expanded, one_stage
