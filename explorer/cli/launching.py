@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from explorer.runner.bundles.outcome import Outcome
     from explorer.runner.bundles.request import RunRequest
     from explorer.runner.measuring.profile import Profile
-    from explorer.runner.targets.registry import Target, Targets
+    from explorer.runner.targets.registry import Targets
+    from explorer.runner.targets.target import Target
     from solvers.formats.plan_json import PlanFile
     from solvers.graph import OpGraph
 

@@ -8,7 +8,7 @@ from explorer.accelerators import DEFAULT_KIND
 from explorer.jobs import Jobs
 from explorer.loading import is_callable
 from explorer.past_runs import past_runs
-from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
 from explorer.runner.targets.registry import load_targets
 from explorer.view.events import Event
 from explorer.view.run_events import PastRun

@@ -9,7 +9,7 @@ import pytest
 from explorer.runner.targets import log as run_log
 from explorer.runner.targets.failures import Exit, exit_line
 from explorer.runner.targets.log import RunLog
-from explorer.runner.targets.registry import RunProgress
+from explorer.runner.targets.target import RunProgress
 
 PROGRESS = '@progress {"phase": "measuring", "done": 1, "of": 2}'
 PRINTED = f"one\n{PROGRESS}\nleft open {PROGRESS}begun in it\ntwo{exit_line(1, -9)}\r\n@progress {{}}\n@exit x\nlast"

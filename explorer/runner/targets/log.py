@@ -8,7 +8,7 @@ from types import TracebackType
 from explorer.runner.bundles.words import one_line
 from explorer.runner.engine.telling import MARK as PROGRESS
 from explorer.runner.targets.failures import EXIT, Exit, read_exit
-from explorer.runner.targets.registry import OnProgress, RunProgress
+from explorer.runner.targets.target import OnProgress, RunProgress
 from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import parse_json
