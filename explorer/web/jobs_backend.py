@@ -42,7 +42,7 @@ class JobsBackend:
     def catalogue(self) -> Catalogue:
         from demo_models import MODELS
         from explorer.costs.devices import DEVICES
-        from solvers.planners import PLANNERS
+        from solvers.planners.registry import PLANNERS
 
         models = [ModelEntry(name, getattr(demo, "description", "")) for name, demo in MODELS.items()]
         first = self._model or FIRST_MODEL

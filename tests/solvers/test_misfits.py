@@ -12,7 +12,7 @@ from solvers.cluster import Cluster
 from solvers.errors import InvalidProblem
 from solvers.evaluate import judge
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.planners import PLANNERS
+from solvers.planners.registry import PLANNERS
 from solvers.problem import Contiguity, Objective, Transfers
 from solvers.result import Status
 from solvers.simulate import simulate

@@ -17,8 +17,8 @@ from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.monitor import Monitor
 from solvers.own_order import own_orders
 from solvers.patterns import interleave
-from solvers.planners import PLANNERS
 from solvers.planners.interleaved import Interleaved
+from solvers.planners.registry import PLANNERS
 from solvers.problem import Contiguity, Objective, Pipeline, Transfers
 from solvers.realise import realise
 from solvers.result import Status, StopReason
