@@ -13,7 +13,7 @@ from solvers.evaluate import evaluate
 from solvers.monitor import ignore, never
 from solvers.plan import Plan
 from solvers.planner import Planner
-from solvers.planners import PLANNERS
+from solvers.planners.registry import PLANNERS
 from solvers.problem import Contiguity, Problem
 from solvers.result import Progress, Result
 from solvers.solve import solve

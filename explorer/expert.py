@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from explorer.loading import read_file
 from explorer.pins import resolve_pins
-from solvers.bounds import together
 from solvers.cluster import Cluster
 from solvers.errors import InvalidProblem
 from solvers.formats.json_text import parse_json
 from solvers.formats.msr2020 import looks_like_msr2020, read_expert
 from solvers.formats.workload import Workload
 from solvers.graph import OpGraph
+from solvers.groups import together
 from solvers.planners.expert import Expert
 
 MAX_NAMES = 200_000

@@ -10,15 +10,14 @@ from dataclasses import replace
 
 from explorer.comparison import Entry, compare, entries
 from explorer.held_plans import hold
-from explorer.jobs import CompareRequest, SolveRequest
 from explorer.loading import load
 from explorer.problems import make_problem
 from explorer.replan_kind import replan_job
+from explorer.requests import CompareRequest, Emit, SolveRequest, Work
 from explorer.run_kinds import prepare_job, run_job, show_run_job
 from explorer.settings import Settings
 from explorer.telling import REDRAW_S, Telling
 from explorer.view import events
-from explorer.worker import Emit, Work
 from solvers.formats.workload import Workload
 from solvers.infeasibility import explain_infeasible
 from solvers.plan import Plan

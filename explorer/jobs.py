@@ -17,9 +17,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from explorer import worker
-from explorer.settings import Settings
 from explorer.view import events
-from solvers.problem import Contiguity
 
 Event = dict[str, Any]
 OnEvent = Callable[[Event], None]
@@ -33,33 +31,6 @@ ORDERLY_S = 20.0
 
 BRIEF = frozenset({"prepare", "show-run"})
 """Kinds of job that end by themselves soon: nothing is killed for them."""
-
-
-@dataclass(frozen=True, slots=True)
-class SolveRequest:
-    """Plan ``model`` under ``settings``. known: hashes of skeletons that need not be sent again. seed: as for
-    `solvers.solve.solve`."""
-
-    model: str
-    settings: Settings
-    planner: str = "auto"
-    time_limit_s: float = 10.0
-    known: frozenset[str] = frozenset()
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CompareRequest:
-    """Run ``planners`` (none: every one that makes sense) on ``model`` under ``settings``, each for at
-    most time_limit_s and for each of ``contiguities`` (none: that of the settings). known: as in
-    SolveRequest."""
-
-    model: str
-    settings: Settings
-    planners: tuple[str, ...] = ()
-    contiguities: tuple[Contiguity, ...] = ()
-    time_limit_s: float = 10.0
-    known: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)

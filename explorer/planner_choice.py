@@ -19,7 +19,7 @@ def choose_planner(text: str) -> Planner:
 
     Raises InvalidProblem for an unknown planner or option, or a value of the wrong type.
     """
-    from solvers.planners import PLANNERS
+    from solvers.planners.registry import PLANNERS
 
     name, _, given = text.partition(":")
     if name not in PLANNERS:

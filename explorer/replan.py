@@ -73,7 +73,7 @@ def replan(
 
 def planner_of(file: PlanFile) -> Planner | str:
     """The planner that made a plan, with its options; "auto" where that is not told, or none did."""
-    from solvers.planners import PLANNERS
+    from solvers.planners.registry import PLANNERS
 
     result = file.result
     if result is None or result.planner not in PLANNERS:

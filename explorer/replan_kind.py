@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from explorer.held_plans import packed_text, unpacked_text
 from explorer.replan import replanned
+from explorer.requests import Emit, ReplanRequest
 from explorer.run_kinds import Teller, cleaner
-from explorer.run_requests import ReplanRequest
 from explorer.runner.bundles.bundle import new_folder
 from explorer.runner.measuring.calibration import MODULE, calibrate_on
-from explorer.runner.targets.registry import RunProgress, Targets, load_targets
+from explorer.runner.targets.registry import Targets, load_targets
+from explorer.runner.targets.target import RunProgress
 from explorer.view import events, run_events, text
 from explorer.view.skeleton import skeleton
-from explorer.worker import Emit
 from solvers.errors import PlacementError, RunError
 from solvers.evaluate import Metrics, evaluate
 from solvers.formats.plan_json import PlanFile, read_plan, write_plan

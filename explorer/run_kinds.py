@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from explorer.held_plans import file_of, packed_text, text_of, unpacked_text
-from explorer.run_requests import PrepareRequest, RunPlanRequest, ShowRunRequest
+from explorer.requests import Emit, PrepareRequest, RunPlanRequest, ShowRunRequest
 from explorer.runner.bundles.bundle import (
     About,
     Bundle,
@@ -29,11 +29,11 @@ from explorer.runner.bundles.history import find_run
 from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.scripts.checks import Level, check
-from explorer.runner.targets.registry import RunProgress, Targets, load_targets
+from explorer.runner.targets.registry import Targets, load_targets
+from explorer.runner.targets.target import RunProgress
 from explorer.view import events, run_events
 from explorer.view.plan_view import devices, plan_view
 from explorer.view.skeleton import skeleton
-from explorer.worker import Emit
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.plan_json import PlanFile, read_plan
 from solvers.formats.workload import Workload

@@ -14,9 +14,7 @@ from contextlib import nullcontext, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-Emit = Callable[[dict[str, Any]], None]
-Work = Callable[[Any, Emit, Callable[[], bool]], None]
-"""A kind of job: (request, emit an event, asked to stop?)."""
+from explorer.requests import Emit, Work
 
 
 def main(connection: Connection, orderly_s: float = 0.0) -> None:

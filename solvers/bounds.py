@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from solvers.evaluation.unit_bytes import saved_bytes
 from solvers.graph import OpGraph, Phase, per_graph, topological_order
-from solvers.groups import group_of
-from solvers.groups import together as together
+from solvers.groups import group_of, together
 from solvers.makespan_bounds.improve import improved_s
 from solvers.makespan_bounds.quick import quick_bound_s
 from solvers.makespan_bounds.shape import pass_shape

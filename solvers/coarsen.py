@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.bounds import together
 from solvers.contiguity import forward_edges
 from solvers.contracted import Contracted, Shape
 from solvers.errors import InvalidProblem
 from solvers.graph import Phase, topological_order
+from solvers.groups import together
 from solvers.problem import Contiguity, Problem, Transfers
 from solvers.traffic import gather
 from solvers.trivial_merges import TRIVIAL_S, TRIVIAL_SHARE, merge_leaves

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.bounds import together
 from solvers.contiguity import broken_contiguity
 from solvers.crossings import messages_between_stages
 from solvers.errors import InvalidPlan, NoLink
 from solvers.evaluation.simulation import Simulation, run, static_bytes_per_device
+from solvers.groups import together
 from solvers.load import loads
 from solvers.plan import Plan
 from solvers.problem import Objective, Problem

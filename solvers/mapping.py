@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.cluster import Cluster
+from solvers.drafts import DraftStage
 from solvers.errors import InvalidPlan
 from solvers.graph import OpGraph, Phase, per_graph, topological_order
 from solvers.kernels.node_mapping import map_to_nodes
 from solvers.kernels.stage_traffic import around_rings, between_places, between_replicas
 from solvers.orders import stage_successors
 from solvers.problem import Problem
-
-if TYPE_CHECKING:
-    from solvers.drafts import DraftStage
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from solvers.monitor import PROVED, Monitor, Stop, ignore, never
 from solvers.own_order import own_orders
 from solvers.plan import Plan
 from solvers.planner import Planner
-from solvers.planners import PLANNERS
+from solvers.planners.registry import PLANNERS
 from solvers.problem import Objective, Pipeline, Problem
 from solvers.result import Progress, Result, Status, StopReason
 from solvers.verify import verify

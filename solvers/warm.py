@@ -16,7 +16,7 @@ from solvers.coarsen import Condensed, contract
 from solvers.cover.diagram import diagram_of
 from solvers.cover.model import model_of
 from solvers.cover.pricing import Pricing
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.graph import Operator, OpGraph, Tensor
 from solvers.joint.model import pass_model
 from solvers.joint.search import Search
@@ -29,6 +29,7 @@ from solvers.planners.downset_dp import DownsetDP
 from solvers.planners.local_search import LocalSearch
 from solvers.planners.non_contiguous import NonContiguous
 from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
+from solvers.realise import realise
 from solvers.solve import solve
 from solvers.stage_actions import stage_actions
 

@@ -105,7 +105,7 @@ def random_problem(seed: int, largest: int = 5, **options: object) -> Problem:
 
 def random_placement(rng: random.Random, p: Problem) -> list[tuple[int, ...]]:
     """A device for every operator, co-located ones together."""
-    from solvers.bounds import together
+    from solvers.groups import together
 
     placement: list[tuple[int, ...]] = [()] * len(p.graph)
     for group in together(p.graph):
@@ -134,7 +134,7 @@ def random_two_level_problem(seed: int, largest: int = 6, **options: object) -> 
 def random_draft(rng: random.Random, p: Problem) -> Draft:
     """Consecutive groups of co-located operators as stages on some of the accelerators, some of them replicated
     or sharing the devices of another."""
-    from solvers.bounds import together
+    from solvers.groups import together
 
     rank = {operator: position for position, operator in enumerate(p.graph.topological_order)}
     groups = sorted(together(p.graph), key=lambda group: min(rank[operator] for operator in group))

@@ -12,7 +12,7 @@ from explorer.cluster_file import load_cluster
 from explorer.planner_choice import choose_planner
 from solvers.errors import InvalidProblem
 from solvers.monitor import Monitor
-from solvers.planners import PLANNERS
+from solvers.planners.registry import PLANNERS
 from solvers.problem import Contiguity, Problem
 from tests.instances import forward_graph
 

@@ -11,8 +11,8 @@ from explorer.comparison import compare, entries, split_planners
 from explorer.view.comparison import contradictions
 from solvers.errors import InvalidProblem
 from solvers.monitor import Monitor
-from solvers.planners import PLANNERS
 from solvers.planners.baselines import SingleDevice
+from solvers.planners.registry import PLANNERS
 from solvers.problem import Contiguity, Execution, Objective, Problem
 from tests.view.small import chain_problem
 

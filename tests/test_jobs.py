@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from explorer.jobs import CompareRequest, Jobs, SolveRequest
+from explorer.jobs import Jobs
+from explorer.requests import CompareRequest, SolveRequest
 from explorer.settings import Settings
 from explorer.view.events import unpacked
 from solvers.problem import Contiguity

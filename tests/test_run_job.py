@@ -11,8 +11,8 @@ from explorer import worker
 from explorer.held_plans import KEPT, file_of, hold, text_of, unpacked_text
 from explorer.past_runs import past_runs
 from explorer.replan_kind import replan_job
+from explorer.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
 from explorer.run_kinds import cleaner, prepare_job, run_job, show_run_job
-from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
 from explorer.settings import Settings
 from explorer.view.events import LAST, unpacked
 from explorer.web.runs import Runs

@@ -8,7 +8,7 @@ import socket
 
 from explorer.cli.command import Commands, add_command
 from explorer.cli.flags import MODEL_HELP
-from explorer.cli.run import add_targets
+from explorer.cli.launching import add_targets
 from solvers.errors import InvalidProblem
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

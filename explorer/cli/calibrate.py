@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +11,13 @@ from typing import TYPE_CHECKING
 
 from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
 from explorer.cli.flags import add_phase, wants_training
-from explorer.cli.run import ENDED, FAILED, add_targets, usual_request
+from explorer.cli.launching import ENDED, FAILED, add_target_flags, measured, usual_request
 from explorer.files import write_file
 from solvers.errors import InvalidProblem, RunError
 
 if TYPE_CHECKING:
     from explorer.runner.bundles.request import RunRequest
-    from explorer.runner.measuring.profile import Profile
     from explorer.runner.targets.registry import Targets
-    from solvers.graph import OpGraph
 
 DEVICES = 2
 
@@ -45,17 +42,6 @@ def add(commands: Commands) -> None:
     add_phase(parser)
     add_output(parser, "-o", "--output", what="where to write profile.json")
     add_json(parser)
-
-
-def add_target_flags(where: argparse._ArgumentGroup) -> None:
-    add_targets(where)
-    where.add_argument(
-        "--target", default="local", metavar="NAME", help="`placement-explorer targets` lists them (local)"
-    )
-    where.add_argument("--backend", choices=("auto", "cpu", "cuda"), help="what ranks compute on (auto)")
-    where.add_argument("--threads", type=int, metavar="N", help="of each rank on a CPU (1)")
-    where.add_argument("--no-pin", action="store_true", help="do not keep each rank to cores of its own")
-    where.add_argument("--time-limit", type=float, metavar="S", help="seconds for all of it (600)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -90,26 +76,6 @@ def run(args: argparse.Namespace) -> int:
     if args.output and not args.json:
         print(f"written    {args.output}")
     return 0
-
-
-def measured(graph: OpGraph, reference: str, targets: Targets, name: str, devices: int, request: RunRequest) -> Profile:
-    """The profile of a model on a target, with a line of progress; Ctrl-C ends it. The bundle is kept only
-    where it failed. Raises RunError or InvalidProblem."""
-    from explorer.cli.progress import stop_on_interrupt
-    from explorer.cli.run_progress import RunLine
-    from explorer.runner.bundles.bundle import new_folder
-    from explorer.runner.measuring.calibration import MODULE, calibrate_on
-
-    folder = new_folder(f"calibrate-{reference}")
-    line = RunLine(sys.stderr, name)
-    target = targets.get(name, MODULE)
-    with stop_on_interrupt() as stop:
-        try:
-            profile = calibrate_on(target, graph, reference, devices, request, folder, line, stop.is_set)
-        finally:
-            line.clear()
-    shutil.rmtree(folder, ignore_errors=True)
-    return profile
 
 
 def _check_model(model: str) -> None:

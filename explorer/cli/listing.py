@@ -44,7 +44,7 @@ def models(args: argparse.Namespace) -> int:
 def planners(args: argparse.Namespace) -> int:
     from explorer.planner_choice import options_of
     from solvers.formats.result_json import options_json
-    from solvers.planners import PLANNERS
+    from solvers.planners.registry import PLANNERS
 
     options = {name: {key: default for key, (_, default) in options_of(p).items()} for name, p in PLANNERS.items()}
     if args.json:

@@ -10,6 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from explorer.cli.command import print_json, print_table, printable
+from explorer.cli.launching import ENDED, FAILED, measured, run_plan, saved
 from explorer.files import write_file
 from solvers.errors import RunError
 
@@ -29,7 +30,6 @@ def run_both(
     args: argparse.Namespace, file: PlanFile, targets: Targets, request: RunRequest, warnings: Sequence[str]
 ) -> int:
     """Prints what the plan took and what the new one takes; returns the exit status."""
-    from explorer.cli.run import ENDED, FAILED, saved
     from explorer.replan import replanned
     from explorer.runner.bundles.bundle import finish_bundle
     from explorer.runner.bundles.outcome import RunStatus
@@ -74,7 +74,6 @@ def run_both(
 def _profile(args: argparse.Namespace, file: PlanFile, targets: Targets, request: RunRequest) -> Profile:
     """Measured now, on as many ranks as the plan has devices (two at least, if there are, for the link between
     them), or read. Raises RunError or InvalidProblem."""
-    from explorer.cli.calibrate import measured
     from explorer.runner.measuring.profile_json import load_profile
 
     if args.replan:
@@ -96,7 +95,6 @@ def _search(file: PlanFile, profile: Profile) -> Result:
 
 
 def _run(args: argparse.Namespace, file: PlanFile, text: str, targets: Targets, request: RunRequest) -> Ran:
-    from explorer.cli.run import run_plan
     from explorer.runner.bundles.bundle import new_folder, predicted_s, write_bundle
 
     target = targets.get(args.target)

@@ -5,27 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli.command import Commands, add_command, add_json, add_output, print_json, printable
+from explorer.cli.launching import ENDED, FAILED, add_target_flags, run_plan, saved, usual_request
 from explorer.cli.schedule import refuse_invalid, violations
-from explorer.files import NotWritten
 from explorer.runner.bundles.words import one_line
-from solvers.errors import InvalidPlan, InvalidProblem, RunError
+from solvers.errors import InvalidPlan, InvalidProblem
 
 if TYPE_CHECKING:
-    from explorer.runner.bundles.bundle import Bundle
-    from explorer.runner.bundles.outcome import Outcome
     from explorer.runner.bundles.request import RunRequest
-    from explorer.runner.targets.registry import Target, Targets
+    from explorer.runner.targets.registry import Targets
     from solvers.formats.plan_json import PlanFile
-
-FAILED = 5
-ENDED = 6
-"""Exit status of a run that was cancelled or reached its time limit."""
 
 
 def add(commands: Commands) -> None:
@@ -43,14 +36,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("plan", metavar="PLAN", help="a plan.json, as `placement-explorer plan ... -o` writes it")
     where = parser.add_argument_group("where")
-    add_targets(where)
-    where.add_argument(
-        "--target", default="local", metavar="NAME", help="`placement-explorer targets` lists them (local)"
-    )
-    where.add_argument("--backend", choices=("auto", "cpu", "cuda"), help="what ranks compute on (auto)")
-    where.add_argument("--threads", type=int, metavar="N", help="of each rank on a CPU (1)")
-    where.add_argument("--no-pin", action="store_true", help="do not keep each rank to cores of its own")
-    where.add_argument("--time-limit", type=float, metavar="S", help="seconds for all of it (600)")
+    add_target_flags(where)
     where.add_argument("--bundle", metavar="DIR", help="a new folder for all that the run needs and leaves")
     what = parser.add_argument_group("what")
     what.add_argument("--steps", type=int, default=5, metavar="N", help="iterations that are measured (5)")
@@ -78,15 +64,6 @@ def add(commands: Commands) -> None:
     )
     add_output(parser, "-o", "--output", what="where to write result.json, too")
     add_json(parser)
-
-
-def add_targets(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--targets",
-        metavar="FILE",
-        help="a TOML file that declares targets ($PLACEMENT_EXPLORER_TARGETS, else"
-        " ~/.config/placement-explorer/targets.toml)",
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -130,16 +107,6 @@ def run(args: argparse.Namespace) -> int:
     return FAILED if outcome.status is RunStatus.FAILED else ENDED
 
 
-def saved(write: Callable[[], None]) -> bool:
-    """Whether what came of a run could be saved. If not it says so, and the report is still to come."""
-    try:
-        write()
-    except (RunError, NotWritten) as error:
-        print(f"placement-explorer: error: {printable(str(error))}", file=sys.stderr)
-        return False
-    return True
-
-
 def _read(path: str) -> tuple[str, PlanFile]:
     """The plan's text and parts. Raises InvalidProblem, with a hint where it is a model, or InvalidPlan."""
     from demo_models import MODELS
@@ -164,21 +131,6 @@ def _is_model(path: str) -> InvalidProblem:
     return InvalidProblem(
         f"{path}: this is a model, not a plan; plan it first: `placement-explorer plan {path} --devices 2 -o"
         " plan.json`, then `placement-explorer run plan.json`"
-    )
-
-
-def usual_request(args: argparse.Namespace, targets: Targets) -> RunRequest:
-    """Where and how it computes, as the flags say, and the target's own word where they say nothing. Raises
-    InvalidProblem."""
-    from explorer.runner.bundles.request import Backend
-
-    usual = targets.defaults(args.target)
-    return replace(
-        usual,
-        backend=usual.backend if args.backend is None else Backend(args.backend),
-        threads=usual.threads if args.threads is None else args.threads,
-        pin=usual.pin and not args.no_pin,
-        time_limit_s=usual.time_limit_s if args.time_limit is None else args.time_limit,
     )
 
 
@@ -212,19 +164,3 @@ def _checked(args: argparse.Namespace, file: PlanFile, targets: Targets) -> list
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         raise InvalidPlan(f"{args.plan}: cannot be launched: {errors[0]}{more}")
     return [finding.message for finding in found]
-
-
-def run_plan(target: Target, text: str, file: PlanFile, request: RunRequest, bundle: Bundle) -> Outcome:
-    """The outcome, whatever happens; a target that cannot be asked is a run that failed."""
-    from explorer.cli.progress import stop_on_interrupt
-    from explorer.cli.run_progress import RunLine
-    from explorer.runner.bundles.outcome import Outcome, RunStatus
-
-    line = RunLine(sys.stderr, target.name)
-    with stop_on_interrupt() as stop:
-        try:
-            return target.run(text, request, len(file.plan.devices_used()), bundle.folder, line, stop.is_set)
-        except RunError as error:
-            return Outcome(RunStatus.FAILED, str(error))
-        finally:
-            line.clear()

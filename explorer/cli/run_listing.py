@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from explorer.cli.command import Commands, add_command, add_json, print_json, print_table
-from explorer.cli.run import add_targets
+from explorer.cli.launching import add_targets
 
 FILE_HELP = (
     ' A file of targets has a TOML table for each: [cluster] kind = "ray", address = "https://head:8265", token_env ='

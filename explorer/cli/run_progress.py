@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from explorer.cli.progress import REDRAW_S
-from explorer.runner.targets.registry import RunProgress
+from explorer.runner.targets.target import RunProgress
 
 MAX_WIDTH = 100
 

@@ -6,8 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from explorer.jobs import CompareRequest, SolveRequest
-from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.requests import (
+    CompareRequest,
+    PrepareRequest,
+    ReplanRequest,
+    RunPlanRequest,
+    ShowRunRequest,
+    SolveRequest,
+)
 from explorer.view.events import Event
 from explorer.view.run_events import PastRun
 

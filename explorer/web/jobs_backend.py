@@ -8,7 +8,7 @@ from explorer.accelerators import DEFAULT_KIND
 from explorer.jobs import Jobs
 from explorer.loading import is_callable
 from explorer.past_runs import past_runs
-from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
 from explorer.runner.targets.registry import load_targets
 from explorer.view.events import Event
 from explorer.view.run_events import PastRun
@@ -42,7 +42,7 @@ class JobsBackend:
     def catalogue(self) -> Catalogue:
         from demo_models import MODELS
         from explorer.costs.devices import DEVICES
-        from solvers.planners import PLANNERS
+        from solvers.planners.registry import PLANNERS
 
         models = [ModelEntry(name, getattr(demo, "description", "")) for name, demo in MODELS.items()]
         first = self._model or FIRST_MODEL

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
 from explorer.view.events import Event, unpacked
 from explorer.view.run_events import fingerprint
 from explorer.view.session import parse_run

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from explorer.run_requests import ReplanRequest, RunPlanRequest
+from explorer.requests import ReplanRequest, RunPlanRequest
 from explorer.view.events import LAST, Event
 from explorer.web.backend import Backend
 from solvers.errors import InvalidProblem

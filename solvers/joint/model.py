@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.bounds import together
 from solvers.evaluation.unit_bytes import saved_bytes, workspace_bytes
 from solvers.graph import Phase, topological_order
+from solvers.groups import together
 from solvers.kernels.operator_arrays import PassArrays
 from solvers.problem import Problem, Transfers
 

@@ -12,26 +12,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from solvers.integer_program import Model
 from solvers.joint.cluster_schedule import Timed
 from solvers.joint.clusters import Clusters, Floats
 from solvers.joint.cp_grid import alike
+from solvers.joint.program_rows import ROUNDING, PassRows, Term, heaviest
 from solvers.joint.program_transfers import sends_of, take_turns
 
-Term = tuple[int, float]
-Fill = Callable[[Timed, list[float]], None]
-
-SCALE = 1e4
-"""The longest schedule is this to ten times as many units, microseconds for a pass of tens of milliseconds:
-solvers decide by absolute tolerances, and programs in seconds are solved wrongly."""
 QUANTILES = (0.0, 0.25, 0.5, 0.75)
 """Where heads and tails are cut for rows of work between them."""
 
-ROUNDING = 1e-9
-"""Relative error of sums of times."""
 
-
-class PassProgram:
+class PassProgram(PassRows):
     """The integer program of clusters whose schedule lasts no longer than ``most_s``.
 
     ``x[unit][device]`` is 1 where a unit is, ``start[cluster]`` when it starts in units of ``unit_s``, ``last``
@@ -49,26 +40,7 @@ class PassProgram:
     def __init__(
         self, clusters: Clusters, nbytes: Floats, most_s: float, check: Callable[[], None] = lambda: None
     ) -> None:
-        self.clusters, self.nbytes, self.check = clusters, nbytes, check
-        self.unit_s = 10.0 ** math.floor(math.log10(most_s)) / SCALE if 0 < most_s < math.inf else 1.0
-        self.most = most_s / self.unit_s
-        self.model = Model()
-        self._fill: list[Fill] = []
-        self._pairs: dict[tuple[int, int], list[list[int]]] = {}
-        self._same: dict[tuple[int, int], tuple[list[Term], float]] = {}
-        self.unit_of = clusters.unit_of.tolist()
-        able = np.where(clusters.allowed[clusters.unit_of], clusters.seconds, np.inf).min(axis=1) / self.unit_s
-        self.least: list[float] = np.where(np.isfinite(able), able, 0.0).tolist()
-        self.head = _longest(clusters.predecessors, self.least)
-        self.rest = _longest(clusters.successors, self.least, back=True)
-        self.last = self.model.variable(0.0, self.most, cost=1.0)
-        self.x = self._placed()
-        self._memory()
-        self.start = [
-            self.model.variable(h, max(h, self.most - r - p))
-            for h, r, p in zip(self.head, self.rest, self.least, strict=True)
-        ]
-        self.lasts = [self._duration(c) for c in range(len(clusters))]
+        super().__init__(clusters, nbytes, most_s, check)
         self.sends = sends_of(self)
         self._precedence()
         self._devices()
@@ -99,67 +71,6 @@ class PassProgram:
             fill(schedule, values)
         return values
 
-    def on_fill(self, fill: Fill) -> None:
-        """Have variables filled in `values_of`, after those made before."""
-        self._fill.append(fill)
-
-    # ---------------------------------------------------------------- placement
-
-    def _placed(self) -> list[list[int]]:
-        late = {device: position for devices in alike(self.clusters.model) for position, device in enumerate(devices)}
-        rank = {unit: i for i, unit in enumerate(_heaviest(self.clusters))}
-        x = []
-        for unit, allowed in enumerate(self.clusters.allowed.tolist()):
-            x.append([self.model.binary(allowed=a and late.get(d, 0) <= rank[unit]) for d, a in enumerate(allowed)])
-            self.model.row([(v, 1.0) for v in x[-1]], 1.0, 1.0)
-        return x
-
-    def _memory(self) -> None:
-        for d, cap in enumerate(self.clusters.model.arrays.memory_bytes.tolist()):
-            if self.nbytes.sum() > cap * (1 + ROUNDING) and cap > 0:
-                # A cap has the rounding that plans are judged with, and the solver's own tolerance comes on top.
-                terms = [(self.x[u][d], float(b) / (cap * (1 + ROUNDING))) for u, b in enumerate(self.nbytes)]
-                self.model.row(terms, most=1.0)
-
-    def pair(self, one: int, other: int) -> list[list[int]]:
-        """[device][device] variables, 1 where the one unit and the other are (implied by x); each sums to x."""
-        if one > other:
-            return [list(column) for column in zip(*self.pair(other, one), strict=True)]
-        if (one, other) not in self._pairs:
-            devices = range(self.clusters.devices)
-            both = [[self.model.variable() for _ in devices] for _ in devices]
-            for d in devices:
-                self.model.row([*((both[d][e], 1.0) for e in devices), (self.x[one][d], -1.0)], 0.0, 0.0)
-                self.model.row([*((both[e][d], 1.0) for e in devices), (self.x[other][d], -1.0)], 0.0, 0.0)
-            self._pairs[one, other] = both
-            self.on_fill(lambda s, values: values.__setitem__(both[s.place[one]][s.place[other]], 1.0))
-        return self._pairs[one, other]
-
-    def together(self, one: int, other: int) -> tuple[list[Term], float]:
-        """An expression (terms, constant) that is 1 if two units have one device that runs one cluster at a time."""
-        exclusive = [d for d in range(self.clusters.devices) if self.clusters.one_by_one[d]]
-        if one == other:
-            whole = len(exclusive) == self.clusters.devices
-            return ([], 1.0) if whole else ([(self.x[one][d], 1.0) for d in exclusive], 0.0)
-        both = self.pair(one, other)
-        return [(both[d][d], 1.0) for d in exclusive], 0.0
-
-    # ---------------------------------------------------------------- times
-
-    def _duration(self, cluster: int) -> tuple[list[Term], float]:
-        """How long a cluster runs, as (terms, constant)."""
-        unit = self.unit_of[cluster]
-        able = [d for d in range(self.clusters.devices) if self.clusters.allowed[unit, d]]
-        times = {d: float(self.clusters.seconds[cluster, d]) / self.unit_s for d in able}
-        if len(set(times.values())) <= 1:
-            return [], next(iter(times.values()), 0.0)
-        return [(self.x[unit][d], t) for d, t in times.items()], 0.0
-
-    def after(self, later: int, earlier: int, *delays: tuple[Sequence[Term], float]) -> None:
-        """Require one time to be no earlier than another plus delays, each (terms, constant)."""
-        terms = [(v, -c) for delay, _ in delays for v, c in delay]
-        self.model.row([(later, 1.0), (earlier, -1.0), *terms], least=math.fsum(c for _, c in delays))
-
     def _precedence(self) -> None:
         """Along every edge, with the longest transfer that it carries wherever its ends are."""
         carried: dict[tuple[int, int], Floats] = {}
@@ -180,25 +91,6 @@ class PassProgram:
                             delay.append((both[s][d], float(units)))
                 self.after(self.start[v], self.start[u], self.lasts[u], (delay, 0.0))
             self.after(self.last, self.start[u], self.lasts[u], ([], self.rest[u]))
-
-    def first(
-        self, one: tuple[int, tuple[list[Term], float]], other: tuple[int, tuple[list[Term], float]],
-        both: tuple[list[Term], float], big: tuple[float, float], order: int | None = None,
-    ) -> int:  # fmt: skip
-        """Rows that let one of two, each (start, duration), end before the other starts where ``both``, an
-        expression, is 1 (and none where it is 0 or less); their order variable, 1 where ``one`` is first. big:
-        most by which ``one`` may end after the other's start, and the other way round."""
-        order = self.model.binary() if order is None else order
-        (a, a_lasts), (b, b_lasts) = one, other
-        terms, constant = both
-        forth, back = big
-        self.after(
-            b, a, a_lasts, ([(order, forth)], -forth), ([(v, forth * c) for v, c in terms], forth * (constant - 1))
-        )  # fmt: skip
-        self.after(
-            a, b, b_lasts, ([(order, -back)], 0.0), ([(v, back * c) for v, c in terms], back * (constant - 1))
-        )  # fmt: skip
-        return order
 
     def _devices(self) -> None:
         """Of two clusters on one device, one after the other, unless the graph tells their order."""
@@ -252,24 +144,9 @@ class PassProgram:
 def renamed(clusters: Clusters, place: Sequence[int]) -> list[int]:
     """The same placement of units with interchangeable devices renumbered as the program wants them."""
     new_of = list(range(clusters.devices))
-    heaviest = _heaviest(clusters)
+    largest = heaviest(clusters)
     for devices in alike(clusters.model):
-        seen = list(dict.fromkeys(int(place[u]) for u in heaviest if place[u] in devices))
+        seen = list(dict.fromkeys(int(place[u]) for u in largest if place[u] in devices))
         for new, old in zip(devices, seen + [d for d in devices if d not in seen], strict=True):
             new_of[old] = new
     return [new_of[int(d)] for d in place]
-
-
-def _heaviest(clusters: Clusters) -> list[int]:
-    """Units by the most time that they take, the longest first."""
-    work = np.where(np.isfinite(clusters.seconds), clusters.seconds, 0.0).max(axis=1)
-    order: list[int] = np.argsort(-np.bincount(clusters.unit_of, work, clusters.units), kind="stable").tolist()
-    return order
-
-
-def _longest(before: Sequence[Sequence[int]], least: Sequence[float], *, back: bool = False) -> list[float]:
-    """The longest path up to each cluster, without itself, given those before it; back: from the end."""
-    head = [0.0] * len(before)
-    for cluster in range(len(before) - 1, -1, -1) if back else range(len(before)):
-        head[cluster] = max((head[u] + least[u] for u in before[cluster]), default=0.0)
-    return head

@@ -5,12 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from solvers.joint.cluster_schedule import Timed
-
-if TYPE_CHECKING:
-    from solvers.joint.program import PassProgram, Term
+from solvers.joint.program_rows import PassRows, Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,7 @@ class Send:
     taker: int
 
 
-def take_turns(program: PassProgram, sends: Sequence[Send]) -> None:
+def take_turns(program: PassRows, sends: Sequence[Send]) -> None:
     """Of two transfers on one link, one after the other, unless the graph tells their order."""
     for one, other in itertools.combinations(sends, 2):
         program.check()
@@ -62,7 +59,7 @@ def take_turns(program: PassProgram, sends: Sequence[Send]) -> None:
             program.on_fill(fill)
 
 
-def _ordered(program: PassProgram, one: Send, other: Send) -> bool:
+def _ordered(program: PassRows, one: Send, other: Send) -> bool:
     """Whether the graph tells that all that read the one come before all that make the other."""
     reaches = program.clusters.reaches
     return all(r == p or reaches[r, p] for r in one.readers for p in other.producers)
@@ -84,7 +81,7 @@ def never_both(one: Send, other: Send, link: int) -> bool:
     )  # fmt: skip
 
 
-def sends_of(program: PassProgram) -> list[Send]:
+def sends_of(program: PassRows) -> list[Send]:
     """The variables of all transfers, their ways, and rows that make readers wait.
 
     What one unit makes and one other reads, or what there are only two devices for, moves at most once: one
@@ -118,7 +115,7 @@ def sends_of(program: PassProgram) -> list[Send]:
 
 
 def _send(
-    program: PassProgram, number: int, makers: Sequence[int], takers: Sequence[int], readers: tuple[int, ...],
+    program: PassRows, number: int, makers: Sequence[int], takers: Sequence[int], readers: tuple[int, ...],
     batch: Sequence[tuple[int, int]],
 ) -> Send | None:  # fmt: skip
     clusters, model = program.clusters, program.model
@@ -180,7 +177,7 @@ def _send(
 
 
 def _moves(
-    program: PassProgram, makers: Sequence[int], takers: Sequence[int], batch: Sequence[tuple[int, int]]
+    program: PassRows, makers: Sequence[int], takers: Sequence[int], batch: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], int]:
     """(source, target) -> a variable that is 1 if some maker is on the one and some taker on the other."""
     ends = [(m, t) for m in makers for t in takers if m != t]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.bounds import together
+from solvers.groups import together
 from solvers.kernels.latency import Calls
 from solvers.problem import Execution, Objective, Problem, Transfers
 from solvers.traffic import Rows

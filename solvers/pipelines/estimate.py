@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.evaluate import MEMORY_SLACK
 from solvers.evaluation.simulation import simulate
@@ -20,6 +20,7 @@ from solvers.pipelines.held import ReadHere, Working
 from solvers.pipelines.tables import Costs, edges_of, messages_of, node_of_operator, reads_of, wires_of
 from solvers.plan import ACTION_KINDS, Plan, parse_action
 from solvers.problem import Objective, Pipeline, Transfers
+from solvers.realise import realise
 from solvers.stage_actions import splits
 
 NO_ORDERS = Orders(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), False)

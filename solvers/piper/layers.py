@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.bounds import together
 from solvers.contiguity import forward_edges
 from solvers.downsets import Check, enumerate_downsets
 from solvers.graph import OpGraph, Phase
+from solvers.groups import together
 from solvers.piper.dp import order_of
 from solvers.problem import Problem
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from solvers.assemble import assemble
-from solvers.bounds import together
 from solvers.chains import Chain, Part, iteration_floor_s
 from solvers.coarsen import Condensed
 from solvers.errors import InvalidPlan
 from solvers.graph import Phase
+from solvers.groups import together
 from solvers.monitor import Monitor
 from solvers.planners.more_in_flight import offer_more_in_flight
 from solvers.problem import Objective, Problem

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.assemble import assemble
-from solvers.bounds import together
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.errors import InvalidPlan
 from solvers.graph import OpGraph, Phase
+from solvers.groups import together
 from solvers.monitor import Monitor
 from solvers.plan import Plan, Stage
 from solvers.problem import Problem
+from solvers.realise import realise
 from solvers.segments import Place
 
 RUNS = (1, 2, 4, 8, 16)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from solvers.assemble import assemble
-from solvers.bounds import together
 from solvers.errors import InvalidPlan
+from solvers.groups import together
 from solvers.monitor import Monitor
 from solvers.planners.baselines import runs_on
 from solvers.problem import Contiguity, Objective, Pipeline, Problem

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from solvers.chains import ROUNDING
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.graph import Phase
 from solvers.monitor import Monitor
 from solvers.planners.chain_dp import micro_batch_choices, unsupported
 from solvers.problem import Objective, Problem
+from solvers.realise import realise
 
 GIB = 2**30
 

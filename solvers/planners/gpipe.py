@@ -9,12 +9,13 @@ from typing import ClassVar
 from solvers.balanced_cut import balanced_cut
 from solvers.chains import Chain, Part, iteration_floor_s, topological_orders
 from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.effort import Effort
 from solvers.errors import InvalidPlan
 from solvers.monitor import Monitor
 from solvers.planners.chain_dp import micro_batch_choices, unsupported
 from solvers.problem import Objective, Pipeline, Problem
+from solvers.realise import realise
 
 
 @dataclass(frozen=True)

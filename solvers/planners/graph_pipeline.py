@@ -11,7 +11,7 @@ import numpy as np
 
 from solvers.bounds import bound_with_s
 from solvers.coarsen import Condensed
-from solvers.drafts import Draft, realise
+from solvers.drafts import Draft
 from solvers.errors import InvalidPlan
 from solvers.in_flight import in_flight_samples
 from solvers.mapping import GRADIENT_WEIGHTS, map_stages, nodes_to_map
@@ -24,6 +24,7 @@ from solvers.pipelines.starts import Starts, of_plan, over_operators
 from solvers.planners.chain_dp import memory_shares, unsupported
 from solvers.planners.pipedream_iter import PipeDreamIteration
 from solvers.problem import Objective, Problem
+from solvers.realise import realise
 
 MODES = ("iteration", "paper")
 SLACKS = (0.0, 0.5, 1.0, 2.0)

@@ -15,13 +15,14 @@ from solvers.bounds import bound_with_s
 from solvers.chains import topological_orders
 from solvers.coarsen import Condensed
 from solvers.contracted import Contracted, Shape
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.errors import InvalidPlan
 from solvers.even_cuts import even_cuts
 from solvers.interleaving import textbook_keeps
 from solvers.monitor import Monitor
 from solvers.planners.chain_dp import memory_shares, unsupported
 from solvers.problem import Objective, Pipeline, Problem
+from solvers.realise import realise
 
 Ints = NDArray[np.int64]
 Cuts = tuple[int, ...]

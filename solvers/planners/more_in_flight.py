@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solvers.drafts import Draft, realise
+from solvers.drafts import Draft
 from solvers.monitor import Monitor
 from solvers.planners.boundary_moves import draft_of
 from solvers.problem import Objective, Pipeline, Problem
+from solvers.realise import realise
 
 SLACK = 2
 """How many times what the rule asks for is tried beyond it."""

@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from solvers.bounds import bound_with_s, together
+from solvers.bounds import bound_with_s
 from solvers.coarsen import Condensed
 from solvers.graph import OpGraph, Phase
+from solvers.groups import together
 from solvers.monitor import Monitor
 from solvers.planners.chain_dp import LinearStarts, micro_batch_choices, unsupported
 from solvers.planners.more_in_flight import offer_more_in_flight

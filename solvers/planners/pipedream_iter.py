@@ -13,7 +13,7 @@ from solvers.bounds import bound_with_s
 from solvers.chains import topological_orders
 from solvers.coarsen import Condensed
 from solvers.contracted import Contracted
-from solvers.drafts import Draft, realise
+from solvers.drafts import Draft
 from solvers.effort import Effort
 from solvers.errors import InvalidPlan
 from solvers.iteration_chain import Cut, CutSearch
@@ -24,6 +24,7 @@ from solvers.planners.boundary_moves import improve
 from solvers.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
 from solvers.planners.pipedream import PipeDream, in_blocks
 from solvers.problem import Problem
+from solvers.realise import realise
 
 WORTH = 1.15
 """Cuts that take longer than this many times the best known are not improved."""

@@ -6,13 +6,14 @@ import math
 from dataclasses import dataclass, replace
 
 from solvers.contracted import Shape
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.errors import InvalidPlan
 from solvers.in_flight import in_flight_samples
 from solvers.monitor import Monitor
 from solvers.orders import stage_successors
 from solvers.piper.costed import PiperStage
 from solvers.problem import Objective, Pipeline, Problem
+from solvers.realise import realise
 
 WORTH = 1.15
 """A plan that takes longer than this many times the best known is not tried with more in flight."""

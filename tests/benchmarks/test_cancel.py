@@ -9,7 +9,7 @@ import pytest
 from explorer.problems import make_problem
 from explorer.settings import Settings
 from solvers.formats.msr2020 import read_msr2020
-from solvers.planners import PLANNERS
+from solvers.planners.registry import PLANNERS
 from solvers.problem import Contiguity, Objective
 from solvers.solve import solve
 from tests.benchmarks.table import show

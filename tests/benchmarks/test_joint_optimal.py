@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from solvers.planners import PLANNERS
 from solvers.planners.joint_exact import JointCP
+from solvers.planners.registry import PLANNERS
 from solvers.problem import Problem
 from solvers.result import Result
 from solvers.solve import solve

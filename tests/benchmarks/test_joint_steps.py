@@ -21,7 +21,7 @@ from solvers.cluster import Wires
 from solvers.formats.workload import Workload
 from solvers.joint.model import pass_model
 from solvers.joint.simulator import Simulator
-from solvers.planners import PLANNERS
+from solvers.planners.registry import PLANNERS
 from solvers.problem import Objective, Problem
 from solvers.solve import solve
 from solvers.warm import warm

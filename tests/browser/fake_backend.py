@@ -18,17 +18,15 @@ from functools import partial
 
 from explorer import run_kinds, worker
 from explorer.held_plans import hold
-from explorer.jobs import CompareRequest
 from explorer.past_runs import past_runs
 from explorer.replan_kind import replan_job
-from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.requests import CompareRequest, PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest, Work
 from explorer.view import events
 from explorer.view.comparison import UNSUPPORTED, Row, result_row
 from explorer.view.events import Event
 from explorer.view.run_events import PastRun
 from explorer.view.session import IN_SEQUENCE, PAIR
 from explorer.web.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, SolveRequest, TargetEntry
-from explorer.worker import Work
 from solvers.assemble import assemble
 from solvers.cluster import Wires
 from solvers.evaluate import evaluate

@@ -12,7 +12,8 @@ from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredActi
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.measuring.calibration import MODULE
 from explorer.runner.measuring.profile import OperatorTimes, Profile, WholeTimes
-from explorer.runner.targets.registry import RunProgress, Targets
+from explorer.runner.targets.registry import Targets
+from explorer.runner.targets.target import RunProgress
 from explorer.runner.targets.target_file import RaySetup
 from solvers.errors import RunError
 from solvers.evaluation.simulation import simulate

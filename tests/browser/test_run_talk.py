@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from explorer.run_requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
 from explorer.view import events, run_events
 from explorer.view.run_events import PastRun
 from explorer.view.session import Choices

@@ -12,8 +12,8 @@ import pytest
 
 from solvers.errors import InvalidPlan
 from solvers.monitor import Monitor
-from solvers.planners import PLANNERS
 from solvers.planners.baselines import SingleDevice
+from solvers.planners.registry import PLANNERS
 from solvers.problem import Problem
 from tests.cli.command import Command, workload, write
 

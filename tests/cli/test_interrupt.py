@@ -13,8 +13,8 @@ import pytest
 
 from explorer.cli.progress import ProgressLine, stop_on_interrupt
 from solvers.monitor import Monitor
-from solvers.planners import PLANNERS
 from solvers.planners.baselines import SingleDevice
+from solvers.planners.registry import PLANNERS
 from solvers.problem import Problem
 from solvers.result import Progress
 from tests.cli.command import Command

@@ -8,9 +8,9 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from solvers.bounds import together
 from solvers.formats.pipedream import read_pipedream
 from solvers.formats.workload import Workload
+from solvers.groups import together
 from tests.cli.command import Command
 from tests.formats.test_pipedream import FOLDER, LAYERS, needs_profiles
 

@@ -22,7 +22,7 @@ from explorer.cli.run_report import agreement_words
 from explorer.runner.bundles.outcome import Agreement, RunStatus
 from explorer.runner.bundles.result_json import read_outcome
 from explorer.runner.targets.local import LocalTarget
-from explorer.runner.targets.registry import RunProgress
+from explorer.runner.targets.target import RunProgress
 from solvers.errors import RunError
 from tests.cli.command import Command, workload, write
 from tests.cli.test_interrupt import Terminal

@@ -10,10 +10,10 @@ import numpy as np
 
 from solvers.assemble import assemble
 from solvers.cluster import Cluster
-from solvers.drafts import realise
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.plan import Plan
 from solvers.problem import ComputeTable, Contiguity, Objective, Pipeline, Problem, Transfers
+from solvers.realise import realise
 from tests.random_problems import random_draft, random_placement, random_problem, random_two_level_problem
 from tests.runner.random_plans import random_plan as random_traced_plan
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from solvers.assemble import assemble
 from solvers.cluster import Device, uniform_cluster
-from solvers.drafts import realise
 from solvers.errors import InvalidPlan
 from solvers.evaluation.simulation import simulate
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.groups import together
 from solvers.plan import Action, Plan, Stage
 from solvers.problem import ComputeTable, Contiguity, Objective, Pipeline, Problem
+from solvers.realise import realise
 from tests.random_problems import random_draft
 
 MINI_BATCH = 8

@@ -17,7 +17,7 @@ from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.targets.local import LocalTarget, core_notes
 from explorer.runner.targets.processes import MARK, marked
-from explorer.runner.targets.registry import RunProgress
+from explorer.runner.targets.target import RunProgress
 from solvers.errors import InvalidProblem
 from tests.runner.standin_rank import is_alive
 from tests.runner.two_ranks import two_rank_text

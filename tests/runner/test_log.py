@@ -9,7 +9,7 @@ import pytest
 from explorer.runner.targets import log as run_log
 from explorer.runner.targets.failures import Exit, exit_line
 from explorer.runner.targets.log import RunLog
-from explorer.runner.targets.registry import RunProgress
+from explorer.runner.targets.target import RunProgress
 from solvers.errors import RunError
 
 PROGRESS = '@progress {"phase": "measuring", "done": 1, "of": 2}'

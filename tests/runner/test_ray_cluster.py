@@ -17,7 +17,7 @@ from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.targets.processes import MARK
 from explorer.runner.targets.ray import RayTarget
-from explorer.runner.targets.registry import RunProgress
+from explorer.runner.targets.target import RunProgress
 from solvers.errors import RunError
 from tests.runner.plans import placed, problem_of, text
 from tests.runner.ray_head import ROOT, Head, running_head

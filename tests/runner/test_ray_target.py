@@ -19,7 +19,7 @@ from explorer.runner.targets.failures import exit_line
 from explorer.runner.targets.ray import RayTarget
 from explorer.runner.targets.ray_http import Refused, Unreachable
 from explorer.runner.targets.ray_log import JobFailure, failure_line, rank_failure_line, result_lines
-from explorer.runner.targets.registry import RunProgress
+from explorer.runner.targets.target import RunProgress
 from solvers.errors import InvalidProblem, RunError
 from tests.runner.fake_ray import TOKEN, Answer, FakeRay, fake_ray, told
 from tests.runner.two_ranks import two_rank_text

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.bounds import together
 from solvers.cluster import Cluster, Device, Link
 from solvers.evaluate import judge
 from solvers.graph import Amount, OpGraph, Phase
+from solvers.groups import together
 from solvers.plan import Action, Plan, Stage
 from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Optimizer, Problem, Transfers
 from tests.random_problems import colour_class_graph, random_graph

@@ -12,12 +12,13 @@ import numpy as np
 
 from solvers.cluster import uniform_cluster
 from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.errors import InvalidPlan
 from solvers.evaluate import MEMORY_SLACK, judge
 from solvers.evaluation.simulation import simulate
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor, topological_order
 from solvers.problem import ComputeTable, Objective, Pipeline, Problem
+from solvers.realise import realise
 from tests.instances import GPU, devices
 
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from solvers.bounds import lower_bound_s
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.evaluate import judge
-from solvers.planners import PLANNERS
 from solvers.planners.max_load_ip import MaxLoadIP
+from solvers.planners.registry import PLANNERS
 from solvers.problem import ComputeTable, Contiguity, Objective, Pipeline
+from solvers.realise import realise
 from solvers.result import Status
 from solvers.solve import solve
 from solvers.verify import verify

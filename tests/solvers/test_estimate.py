@@ -11,7 +11,7 @@ import pytest
 
 from solvers.cluster import Device, two_level_cluster, uniform_cluster
 from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.errors import InvalidPlan
 from solvers.evaluation.simulation import simulate
 from solvers.graph import OpGraph, Phase, Tensor
@@ -19,6 +19,7 @@ from solvers.patterns import alternate_in_parts
 from solvers.pipelines.estimate import Estimate, Estimator
 from solvers.plan import Plan
 from solvers.problem import Objective, Pipeline, Problem, Transfers
+from solvers.realise import realise
 from solvers.schedule import Schedule
 from tests.instances import problem, training_graph
 from tests.random_problems import random_problem

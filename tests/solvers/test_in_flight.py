@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from solvers.drafts import realise
 from solvers.errors import InvalidPlan
 from solvers.evaluate import judge
 from solvers.evaluation.simulation import simulate
 from solvers.in_flight import in_flight_samples
 from solvers.plan import Plan, parse_action
 from solvers.problem import Contiguity, Objective, Pipeline, Problem, Transfers
+from solvers.realise import realise
 from solvers.verify import verify
 from tests.random_problems import random_draft, random_problem
 

@@ -14,12 +14,13 @@ from solvers.bounds import lower_bound_s, proved_infeasible
 from solvers.chains import Chain, Part, placements_of
 from solvers.cluster import Device, two_level_cluster, uniform_cluster
 from solvers.coarsen import contract
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.errors import InvalidPlan
 from solvers.evaluate import evaluate, judge
 from solvers.mapping import assign
 from solvers.plan import Plan
 from solvers.problem import Pipeline, Problem, Transfers
+from solvers.realise import realise
 from solvers.verify import verify
 from tests.instances import GPU, forward_graph, problem, training_graph
 from tests.random_problems import random_draft, random_two_level_problem

@@ -10,12 +10,13 @@ from dataclasses import replace
 import pytest
 
 from solvers.assemble import assemble
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.evaluate import evaluate, judge
 from solvers.evaluation.simulation import simulate
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.plan import Action, Plan, Stage, format_order, parse_action
 from solvers.problem import Contiguity, Execution, Objective, Pipeline, Transfers
+from solvers.realise import realise
 from solvers.static_sizes import static_sizes
 from solvers.verify import verify
 from tests.instances import forward_graph, problem, training_graph

@@ -13,7 +13,7 @@ from solvers.errors import InvalidProblem
 from solvers.evaluate import judge
 from solvers.evaluation.simulation import simulate
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.planners import PLANNERS
+from solvers.planners.registry import PLANNERS
 from solvers.problem import Contiguity, Objective, Transfers
 from solvers.result import Status
 from solvers.solve import solve

@@ -12,7 +12,7 @@ import pytest
 
 from solvers.chains import topological_orders
 from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.evaluate import judge
 from solvers.evaluation.simulation import simulate
 from solvers.iteration_chain import CutSearch
@@ -20,6 +20,7 @@ from solvers.lines import cost_order, rules_of
 from solvers.pipelines.costs import degrees_of
 from solvers.planners.pipedream_iter import PipeDreamIteration
 from solvers.problem import Objective, Pipeline
+from solvers.realise import realise
 from solvers.result import Status
 from solvers.sequential import in_sequence, sequential_problems
 from solvers.solve import solve

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from solvers.assemble import assemble
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.errors import InvalidPlan
 from solvers.evaluate import judge
 from solvers.evaluation.simulation import simulate
@@ -18,9 +18,10 @@ from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.monitor import Monitor
 from solvers.own_order import own_orders
 from solvers.patterns import interleave
-from solvers.planners import PLANNERS
 from solvers.planners.interleaved import Interleaved
+from solvers.planners.registry import PLANNERS
 from solvers.problem import Contiguity, Objective, Pipeline, Transfers
+from solvers.realise import realise
 from solvers.result import Status, StopReason
 from solvers.solve import solve
 from solvers.stage_actions import splits

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from solvers.evaluate import judge
-from solvers.planners import PLANNERS
+from solvers.planners.registry import PLANNERS
 from solvers.problem import Contiguity, Execution, Objective, Transfers
 from solvers.result import Status, StopReason
 from solvers.solve import solve

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from solvers.balanced_cut import balanced_cut
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.evaluate import evaluate, judge
 from solvers.monitor import Monitor
 from solvers.planners.baselines import EqualSplit
@@ -19,6 +19,7 @@ from solvers.planners.data_parallel import DataParallel
 from solvers.planners.gpipe import GPipe
 from solvers.planners.pipedream import PipeDream
 from solvers.problem import Objective, Pipeline
+from solvers.realise import realise
 from solvers.solve import solve
 from solvers.verify import verify
 from tests.instances import problem, training_graph

@@ -11,7 +11,7 @@ from solvers.assemble import assemble
 from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
 from solvers.infeasibility import explain_infeasible, with_cap
 from solvers.plan import Plan
-from solvers.planners import PLANNERS
+from solvers.planners.registry import PLANNERS
 from solvers.problem import Contiguity, Objective, Transfers
 from solvers.result import Status, StopReason
 from solvers.solve import solve

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.evaluation.simulation import simulate
 from solvers.pipelines.descend import improve
 from solvers.pipelines.estimate import Estimator
@@ -17,6 +17,7 @@ from solvers.pipelines.relax import relaxed
 from solvers.pipelines.space import Space
 from solvers.pipelines.stage_graph import Part, Parts, bits, mask_of, moved, parts_of, tidy, without
 from solvers.problem import Problem
+from solvers.realise import realise
 from tests.instances import problem, training_graph
 from tests.solvers.stage_oracle import SlowEstimate, best_by_force, equal_chain, expanded, one_stage
 from tests.solvers.stage_oracle import random_pipeline_problem as random_problem

@@ -10,11 +10,12 @@ import numpy as np
 
 from solvers.assemble import assemble
 from solvers.cluster import Device, two_level_cluster, uniform_cluster
-from solvers.drafts import Draft, DraftStage, realise
+from solvers.drafts import Draft, DraftStage
 from solvers.formats.workload import Workload
 from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.plan import Plan
 from solvers.problem import ComputeTable, Pipeline, Problem
+from solvers.realise import realise
 
 MIB = 2.0**20
 GIB = 2.0**30

@@ -11,7 +11,7 @@ from explorer.runner.bundles.bundle import finish_bundle, write_bundle
 from explorer.runner.bundles.outcome import RunStatus
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.measuring.profile import Profile
-from explorer.runner.targets.registry import OnProgress, Target
+from explorer.runner.targets.target import OnProgress, Target
 from solvers.cluster import Device, uniform_cluster
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.op_graph_json import graph_hash

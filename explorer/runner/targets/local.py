@@ -20,7 +20,7 @@ from explorer.runner.targets.failures import Exit, explain, has_failures, read_f
 from explorer.runner.targets.log import RunLog
 from explorer.runner.targets.predicted import predicted_peak_bytes
 from explorer.runner.targets.processes import MARK, end_marked, new_mark
-from explorer.runner.targets.registry import OnProgress, RunProgress
+from explorer.runner.targets.target import OnProgress, RunProgress
 from explorer.runner.targets.target_file import MAX_RANKS
 from explorer.view import text
 from solvers.errors import InvalidProblem, RunError

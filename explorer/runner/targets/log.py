@@ -10,7 +10,7 @@ from explorer.files import os_words
 from explorer.runner.bundles.words import one_line
 from explorer.runner.engine.telling import MARK as PROGRESS
 from explorer.runner.targets.failures import EXIT, Exit, read_exit
-from explorer.runner.targets.registry import OnProgress, RunProgress
+from explorer.runner.targets.target import OnProgress, RunProgress
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import parse_json

@@ -26,7 +26,7 @@ from explorer.runner.targets.ray_http import Refused, Server, Stopped, Unreachab
 from explorer.runner.targets.ray_jobs import JobStatus, RayJobs
 from explorer.runner.targets.ray_log import JobLog
 from explorer.runner.targets.ray_package import make_package
-from explorer.runner.targets.registry import OnProgress, RunProgress
+from explorer.runner.targets.target import OnProgress, RunProgress
 from explorer.runner.targets.target_file import MAX_RANKS
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.json_text import dump_json

@@ -3,57 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from explorer.pins import closest
 from explorer.runner.bundles.bundle import RANK_MODULE
-from explorer.runner.bundles.outcome import Outcome
 from explorer.runner.bundles.request import RunRequest
+from explorer.runner.targets.target import Target
 from explorer.runner.targets.target_file import LOCAL, LocalSetup, RaySetup, TargetSetup, default_file, read_target_file
 from solvers.errors import InvalidProblem
-
-
-@dataclass(frozen=True, slots=True)
-class RunProgress:
-    """How far a run is: ``done`` of ``of`` in a phase ("measuring"); 0 of 0 where that is not known.
-
-    line: a line of the log, without its end; phase, done and of are then those told last.
-    """
-
-    phase: str
-    done: int = 0
-    of: int = 0
-    line: str = ""
-
-
-OnProgress = Callable[[RunProgress], None]
-
-
-class Target(Protocol):
-    """Runs plans somewhere."""
-
-    @property
-    def name(self) -> str: ...
-
-    def run(
-        self,
-        plan_text: str,
-        request: RunRequest,
-        ranks: int,
-        folder: Path,
-        on_progress: OnProgress,
-        should_stop: Callable[[], bool],
-    ) -> Outcome:
-        """Run the plan of ``folder``, a bundle that holds ``plan_text`` and ``request``, on ``ranks`` processes.
-
-        Blocks until it has ended; nothing of it runs afterwards. A run that fails, is cancelled (``should_stop``
-        is asked several times a second) or runs out of time is an Outcome that says so. Raises RunError where
-        the target cannot be asked at all, and InvalidProblem for a request that it cannot meet.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

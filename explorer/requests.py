@@ -1,10 +1,44 @@
-"""What is asked about running plans: jobs of two workers, the one that solves and the one that runs."""
+"""What is asked of two workers, the one that solves and the one that runs, and how they answer."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from explorer.settings import Settings
+from solvers.problem import Contiguity
+
+Emit = Callable[[dict[str, Any]], None]
+Work = Callable[[Any, Emit, Callable[[], bool]], None]
+"""A kind of job: (request, emit an event, asked to stop?)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SolveRequest:
+    """Plan ``model`` under ``settings``. known: hashes of skeletons that need not be sent again. seed: as for
+    `solvers.solve.solve`."""
+
+    model: str
+    settings: Settings
+    planner: str = "auto"
+    time_limit_s: float = 10.0
+    known: frozenset[str] = frozenset()
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRequest:
+    """Run ``planners`` (none: every one that makes sense) on ``model`` under ``settings``, each for at
+    most time_limit_s and for each of ``contiguities`` (none: that of the settings). known: as in
+    SolveRequest."""
+
+    model: str
+    settings: Settings
+    planners: tuple[str, ...] = ()
+    contiguities: tuple[Contiguity, ...] = ()
+    time_limit_s: float = 10.0
+    known: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
