@@ -78,11 +78,13 @@ def optimise(
     bandwidth_bytes_per_s: float,
     memory_bytes: float = math.inf,
     *,
+    allowed: Sequence[int] | None = None,
     budget: int = DOWNSET_BUDGET,
     check: Callable[[], None] = lambda: None,
 ) -> Partition | None:
     """The partition with the least bottleneck on exactly so many machines; None if the operators have
-    more than ``budget`` downsets. Calls ``check`` several times a second."""
+    more than ``budget`` downsets. allowed: on how many machines a stage may run (any). Calls ``check`` several
+    times a second."""
     downsets = enumerate_downsets(_order(profile), budget, check)
     if downsets is None:
         return None
@@ -94,12 +96,16 @@ def optimise(
     came_from = np.zeros((count, machines + 1), np.int64)
     used = np.zeros((count, machines + 1), np.int64)
     counts = np.zeros(2, np.int64)
+    may = np.ones(machines + 1, np.bool_)
+    if allowed is not None:
+        may[:] = False
+        may[[r for r in allowed if r <= machines]] = True
     begin = 1
     while begin < count:
         check()
         rows = max(1, STEPS_A_CALL // ((begin + 1) * machines * machines))
         end = min(begin + rows, count)
-        bottlenecks(sums, bandwidth_bytes_per_s, memory_bytes, best, came_from, used, counts, begin, end)
+        bottlenecks(sums, bandwidth_bytes_per_s, memory_bytes, may, best, came_from, used, counts, begin, end)
         begin = end
     stages = []
     at, left = count - 1, machines

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
+Bools = NDArray[np.bool_]
 
 
 class Sums(NamedTuple):
@@ -27,6 +28,7 @@ def bottlenecks(
     sums: Sums,
     bandwidth: float,
     memory_bytes: float,
+    may: Bools,
     best: Floats,
     came_from: Ints,
     used: Ints,
@@ -36,6 +38,7 @@ def bottlenecks(
 ) -> None:
     """Fill in rows ``begin`` to ``end`` of the table.
 
+    may: whether a stage may run on so many machines, [machines + 1].
     best[i, m]: least bottleneck in seconds when downset i runs on exactly m machines, inf where it
     cannot; [downsets, machines + 1], with 0 at [0, 0]. came_from, used: the downset before the last
     stage and that stage's machines. counts: states filled in and relaxations tried, added to.
@@ -55,6 +58,8 @@ def bottlenecks(
             params = param_bytes[i] - param_bytes[j]
             held = activation_bytes[i] - activation_bytes[j] + params
             for r in range(1, machines + 1):
+                if not may[r]:
+                    continue
                 stage_s = (work + 4.0 * (r - 1) * params / (bandwidth * r)) / r
                 for m in range(r, machines + 1):
                     before = best[j, m - r]

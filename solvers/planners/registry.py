@@ -34,6 +34,7 @@ from solvers.planners.non_contiguous import NonContiguous
 from solvers.planners.partitioner import Partitioner
 from solvers.planners.pipedream import PipeDream
 from solvers.planners.pipedream_iter import PipeDreamIteration
+from solvers.planners.pipedream_optimizer import PipeDreamOptimizer
 from solvers.planners.piper import Piper
 from solvers.planners.portfolio import Auto
 
@@ -66,6 +67,7 @@ PLANNERS: dict[str, type[Planner]] = {
         LayerSplit,
         PipeDream,
         PipeDreamIteration,
+        PipeDreamOptimizer,
         GPipe,
         DataParallel,
         Piper,

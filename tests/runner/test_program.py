@@ -15,10 +15,10 @@ from explorer.loading import load_callable
 from explorer.runner.model.program import Program, trace_for_run
 from explorer.runner.model.samples import make_samples
 from explorer.runner.model.weights import hold
-from explorer.runner.model.whole_model import whole_model
 from explorer.tracing import trace_demo
 from solvers.errors import RunError
 from solvers.graph import Operator, OpGraph, Tensor
+from tests.reproductions.whole_model import whole_model
 from tests.runner.in_parts import difference, gradients_of, largest_difference, random_groups, run, segments_of
 
 HERE = "tests.runner.models"

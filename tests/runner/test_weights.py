@@ -9,8 +9,8 @@ from demo_models import MODELS
 from explorer.runner.model.birth import mixed
 from explorer.runner.model.construct import Maker
 from explorer.runner.model.weights import held, hold
-from explorer.runner.model.whole_model import whole_model
 from solvers.errors import RunError
+from tests.reproductions.whole_model import whole_model
 
 HERE = "tests.runner.models"
 SEED = 5

@@ -12,7 +12,9 @@ import pytest
 from solvers.cluster import Device, uniform_cluster
 from solvers.formats.pipedream import read_pipedream
 from solvers.pipedream_optimizer import Profile, optimise, profile_of
-from solvers.problem import Problem
+from solvers.planners.pipedream_optimizer import PipeDreamOptimizer
+from solvers.problem import Objective, Problem, Transfers
+from solvers.solve import solve
 from tests.formats.test_pipedream import needs_profiles
 from tests.instances import problem, training_graph
 from tests.solvers.msr_instances import SHARED
@@ -113,3 +115,23 @@ def test_a_problem_is_profiled_per_micro_batch_with_both_passes():
     assert profile.activation_bytes.tolist() == [8.0, 8.0]
     assert profile.param_bytes.tolist() == [3.0, 3.0]
     assert profile.edges == ((0, 1),)
+
+
+def test_as_a_planner_it_states_a_plan_that_brute_force_does_not_beat_where_transfers_are_free() -> None:
+    for seed in range(6):
+        rng = random.Random(seed)
+        edges = [(i, i + 1) for i in range(3)]
+        p = problem(
+            training_graph(edges, 4), [float(rng.randint(1, 9)) for _ in range(8)], 2, bandwidth=math.inf,
+            objective=Objective.MAX_LOAD, transfers=Transfers.BLOCKING,
+        )  # fmt: skip
+        assert solve(p, "pipedream-optimizer").objective_s == pytest.approx(solve(p, "brute-force").objective_s)
+
+
+def test_beyond_its_budget_of_downsets_branches_are_merged_first() -> None:
+    edges = [(0, i) for i in range(1, 6)] + [(i, 6) for i in range(1, 6)]
+    p = problem(training_graph(edges, 7), [1.0] * 14, 2, objective=Objective.ITERATION)
+    wide, narrow = solve(p, "pipedream-optimizer"), solve(p, PipeDreamOptimizer(budget=10))
+    assert wide.plan is not None
+    assert narrow.plan is not None
+    assert any("blocks" in note for note in narrow.notes)

@@ -13,12 +13,12 @@ from solvers.evaluation.simulation import simulate
 from solvers.pipelines.descend import improve
 from solvers.pipelines.estimate import Estimator
 from solvers.pipelines.moves import around
-from solvers.pipelines.relax import relaxed
 from solvers.pipelines.space import Space
 from solvers.pipelines.stage_graph import Part, Parts, bits, mask_of, moved, parts_of, tidy, without
 from solvers.problem import Problem
 from solvers.realise import realise
 from tests.instances import problem, training_graph
+from tests.reproductions.relax import relaxed
 from tests.solvers.stage_oracle import SlowEstimate, best_by_force, equal_chain, expanded, one_stage
 from tests.solvers.stage_oracle import random_pipeline_problem as random_problem
 

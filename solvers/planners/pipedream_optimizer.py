@@ -1,0 +1,104 @@
+"""PipeDream's own optimizer as a planner: the stages with the least bottleneck, transfers left out of account."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from solvers.coarsen import Condensed
+from solvers.drafts import Draft, DraftStage
+from solvers.errors import InvalidPlan
+from solvers.monitor import Monitor
+from solvers.pipedream_optimizer import DOWNSET_BUDGET, Partition, optimise, profile_of
+from solvers.planners.chain_dp import micro_batch_choices, unsupported
+from solvers.planners.pipedream import PipeDream, in_blocks
+from solvers.problem import Problem
+from solvers.realise import realise
+
+
+@dataclass(frozen=True)
+class PipeDreamOptimizer:
+    """The recurrence of PipeDream's published program over downsets (its antichains), with replicas.
+
+    A stage takes (c + 4 (r - 1) w / (bandwidth r)) / r seconds on r machines, for compute c and parameters w;
+    tensors between stages cost nothing there, and are paid for here when the plan is judged. For every number of
+    micro-batches the partition on all accelerators is offered; where its pipeline does not fit, those on fewer. A
+    graph with more than ``budget`` downsets is made a chain of blocks first, as `pipedream` does.
+    """
+
+    name: ClassVar[str] = "pipedream-optimizer"
+    source: ClassVar[str] = "Narayanan et al., SOSP 2019, section 3.1: the published program's recurrence"
+    guarantee: ClassVar[str] = "heuristic"
+
+    budget: int = DOWNSET_BUDGET
+
+    def __post_init__(self) -> None:
+        if self.budget < 1:
+            raise ValueError(f"budget must be at least 1, found {self.budget}")
+
+    def unsupported(self, problem: Problem) -> str | None:
+        if not problem.cluster.accelerators:
+            return "it cuts pipelines of accelerators, and the cluster has none"
+        return unsupported(problem)
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        view = problem
+        for count in micro_batch_choices(problem):
+            samples = problem.mini_batch // count
+            monitor.check()
+            found = self._partition(view, problem, samples, monitor)
+            if found is None and view is problem:
+                view = in_blocks(problem, PipeDream().blocks(problem, monitor.check))
+                monitor.note(f"more than {self.budget:,} downsets: branches are merged into blocks first")
+                found = self._partition(view, problem, samples, monitor)
+            if found is None:
+                monitor.note(f"more than {self.budget:,} downsets of blocks: nothing is cut; raise budget")
+                return False
+            members = Condensed(view, ordered=True).at(samples, merge_trivial=False).shape.members
+            _offer(problem, monitor, found, members, samples)
+        return False
+
+    def _partition(self, view: Problem, problem: Problem, samples: int, monitor: Monitor) -> list[Partition] | None:
+        """The partitions on all accelerators, on one less, and so on to one; None beyond the budget."""
+        profile = profile_of(view, samples)
+        machines = len(problem.cluster.accelerators)
+        allowed = [r for r in range(1, min(problem.max_replicas, machines) + 1) if problem.can_share(samples, r)]
+        memory = min(problem.cluster.devices[d].memory_bytes for d in problem.cluster.accelerators)
+        found = []
+        for count in range(machines, 0, -1):
+            best = optimise(
+                profile, count, _bandwidth(problem), memory, allowed=allowed, budget=self.budget, check=monitor.check
+            )
+            if best is None:
+                return None
+            found.append(best)
+        return found
+
+
+def _bandwidth(problem: Problem) -> float:
+    """Bytes per second of the slowest link between accelerators: PipeDream has one for all."""
+    ends = set(problem.cluster.accelerators)
+    return min(
+        (link.bandwidth_bytes_per_s for link in problem.cluster.links if link.src in ends and link.dst in ends),
+        default=math.inf,
+    )
+
+
+def _offer(
+    problem: Problem, monitor: Monitor, found: list[Partition], members: tuple[tuple[int, ...], ...], samples: int
+) -> None:
+    """Offer the first of these partitions whose plan fits."""
+    for partition in found:
+        if not partition.stages:
+            continue
+        stages = tuple(
+            DraftStage(tuple(o for node in stage.operators for o in members[node]), samples, stage.machines)
+            for stage in partition.stages
+        )
+        monitor.check()
+        try:
+            if math.isfinite(monitor.offer(realise(problem, Draft(stages)))):
+                return
+        except InvalidPlan:  # backward tensors that do not mirror forward ones flow round its stages
+            continue
