@@ -55,6 +55,13 @@ def wants_training(args: argparse.Namespace) -> bool:
 def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> None:
     """Cluster, objective, pipeline, batches and pins. contiguity: whether to add --contiguity; a
     command that takes several adds its own."""
+    _add_cluster(parser)
+    problem = parser.add_argument_group("problem")
+    _add_question(problem, contiguity)
+    _add_batches(problem)
+
+
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
     cluster = parser.add_argument_group(
         "cluster",
         "With --devices-per-node, --bandwidth is that inside a host (PCIe, if not given). Hosts of 4 V100 with two"
@@ -107,7 +114,9 @@ def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> 
         metavar="FILE",
         help="times, links and memory as `placement-explorer calibrate` measured them, in place of estimates",
     )
-    problem = parser.add_argument_group("problem")
+
+
+def _add_question(problem: argparse._ArgumentGroup, contiguity: bool) -> None:
     problem.add_argument(
         "--objective", choices=_values(Objective), help="what to minimise (iteration, or that of the file)"
     )
@@ -146,6 +155,10 @@ def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> 
         help="what a cap applies to: the peak of the simulated schedule, or static, the sum of what all operators of a"
         " device keep, as in Pesto and Baechi; a file that states sizes is always static (peak)",
     )
+
+
+def _add_batches(problem: argparse._ArgumentGroup) -> None:
+    """Batches, what stages may do, and pins."""
     problem.add_argument("--mini-batch", type=int, metavar="B", help="samples per iteration (16 per device)")
     problem.add_argument("--micro-batches", type=int, metavar="M", help="split into M (a planner chooses)")
     problem.add_argument(

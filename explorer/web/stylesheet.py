@@ -11,8 +11,13 @@ from explorer.view.palette import DEVICES, SURFACES, Theme, mix, swatch
 
 def stylesheet(theme: Theme) -> list[dict[str, Any]]:
     """A cytoscape stylesheet; later rules win."""
+    return [*_plain(theme), *_devices(theme), *_marks(theme)]
+
+
+def _plain(theme: Theme) -> list[dict[str, Any]]:
+    """Nodes and edges that nothing else says anything of."""
     surface = SURFACES[theme]
-    rules: list[dict[str, Any]] = [
+    return [
         _rule(
             "node",
             shape="round-rectangle",
@@ -63,6 +68,11 @@ def stylesheet(theme: Theme) -> list[dict[str, Any]]:
             },
         ),
     ]
+
+
+def _devices(theme: Theme) -> list[dict[str, Any]]:
+    """Nodes by their device."""
+    rules = []
     for device in range(DEVICES):
         paint = swatch(device, theme)
         edge = mix(paint.fill, "#000000", 0.8)
@@ -78,7 +88,13 @@ def stylesheet(theme: Theme) -> list[dict[str, Any]]:
                 },
             )
         )
-    rules += [
+    return rules
+
+
+def _marks(theme: Theme) -> list[dict[str, Any]]:
+    """What stands out: errors, cuts, what is selected or near it."""
+    surface = SURFACES[theme]
+    return [
         _rule(
             "node.mixed",
             color=surface.text,
@@ -113,7 +129,6 @@ def stylesheet(theme: Theme) -> list[dict[str, Any]]:
         _rule("node.selected", **{"border-width": 3, "border-color": surface.accent, "border-style": "solid"}),
         _rule("edge.near", **{"line-color": surface.accent, "line-opacity": 1, "width": 2.5, "z-index": 6}),
     ]
-    return rules
 
 
 def _rule(selector: str, **style: Any) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from solvers.evaluation.tasks import Bundles, Floats, Ints, U, Units
+from solvers.evaluation.tasks import Bools, Bundles, Floats, Ints, U, Units
 
 
 @njit(cache=True)
@@ -71,6 +73,93 @@ def _insert(row: Ints, count: int, unit: int, units: Units) -> int:
     return count + 1
 
 
+class Routing(NamedTuple):
+    """A message, and what is needed to say where it goes; scratch, filled in anew for each message."""
+
+    places: Ints
+    """[n] of those that make it"""
+    readers: Ints
+    """[n] units that read it"""
+    remote: Bools
+    """[places, readers] whether it is sent from the one to the other"""
+    source: Ints
+    """[n] units of one place that send it"""
+    target: Ints
+    """[n] units that it is sent to from there"""
+
+
+@njit(cache=True)
+def _places(units: Units, makers: Ints, places: Ints) -> int:
+    """Fill in the places of those that make a message; how many there are."""
+    count = 0
+    for maker in makers:
+        place = units.place[units.home[units.home_start[maker]]]
+        known = False
+        for i in range(count):
+            known |= places[i] == place
+        if not known:
+            places[count] = place
+            count += 1
+    return count
+
+
+@njit(cache=True)
+def _sends(units: Units, makers: Ints, place: int, unit: int, everywhere: bool, blocking: bool) -> bool:
+    """Whether what is made at a place is sent to a unit that reads it. everywhere: whether all of it is made on the
+    unit's devices too."""
+    if shared_anew(units, place, unit):
+        return True
+    for maker in makers:
+        home = units.home[units.home_start[maker]]
+        if units.place[home] == place and through_host(units, home, unit, blocking):
+            return True
+    return bool(units.place_group[place] != units.group[unit] and not everywhere)
+
+
+@njit(cache=True)
+def _ends_of(units: Units, makers: Ints, place: int, at: int, n_readers: int, route: Routing) -> tuple[int, int]:
+    """Fill in who sends a message from a place, the ``at``-th of its places, and to whom; how many of each."""
+    n_source = n_target = 0
+    for k in range(n_readers):
+        if route.remote[at, k]:
+            n_target = _insert(route.target, n_target, route.readers[k], units)
+    if n_target:
+        for maker in makers:
+            home = units.home[units.home_start[maker]]
+            if units.place[home] == place:
+                n_source = _insert(route.source, n_source, home, units)
+    return n_source, n_target
+
+
+@njit(cache=True)
+def _more(total: Floats, seconds: Floats) -> tuple[Floats, Floats]:
+    """Twice as many rows, the new ones 0."""
+    rows, ones = np.zeros((2 * len(seconds), 2)), np.zeros(2 * len(seconds))
+    rows[: len(seconds)], ones[: len(seconds)] = total, seconds
+    return rows, ones
+
+
+@njit(cache=True)
+def _hash(end: int, source: Ints, target: Ints, size: int) -> int:
+    key = end + 7
+    for unit in source:
+        key = (key * 1000003 + unit) & 0xFFFFFFFFFFF
+    for unit in target:
+        key = (key * 1000003 + unit) & 0xFFFFFFFFFFF
+    return int(key % size)
+
+
+@njit(cache=True)
+def _same(row: Ints, start: int, end: int, items: Ints) -> bool:
+    """Whether row[start:end] are these items."""
+    if end - start != len(items):
+        return False
+    same = True
+    for k in range(len(items)):
+        same &= row[start + k] == items[k]
+    return bool(same)
+
+
 @njit(cache=True)
 def routes_of(
     units: Units,
@@ -92,18 +181,17 @@ def routes_of(
     same operators make and read them, so that what is one transfer does not hang on the placement.
     """
     messages, count_units = len(ends), len(units.stage)
-    most_readers = 1
+    most = 1
     for m in range(messages):
         copies = 0
         for e in range(reader_start[m], reader_start[m + 1]):
             copies += units.home_start[reader[e] + 1] - units.home_start[reader[e]]
-        most_readers = max(most_readers, copies, maker_start[m + 1] - maker_start[m])
-    target = np.empty(most_readers + 1, np.int64)
-    source = np.empty(most_readers + 1, np.int64)
-    places = np.empty(most_readers + 1, np.int64)
-    remote = np.zeros((most_readers, most_readers) if messages else (1, 1), np.bool_)
-    readers = np.empty(most_readers + 1, np.int64)
-
+        most = max(most, copies, maker_start[m + 1] - maker_start[m])
+    route = Routing(
+        np.empty(most, np.int64), np.empty(most, np.int64), np.zeros((most, most), np.bool_),
+        np.empty(most, np.int64), np.empty(most, np.int64),
+    )  # fmt: skip
+    places, readers, remote = route.places, route.readers, route.remote
     source_start, target_start = np.zeros(17, np.int64), np.zeros(17, np.int64)
     sources, targets = np.empty(64, np.int64), np.empty(64, np.int64)
     total, seconds = np.zeros((16, 2)), np.zeros(16)
@@ -112,107 +200,62 @@ def routes_of(
     count = 0
     local, pairs = np.empty(64, np.int64), 0
     for m in range(messages):
-        low, high = maker_start[m], maker_start[m + 1]
-        if not by_operator:
-            stage = units.stage[units.home[units.home_start[maker[low]]]]
-            if _inside_one_stage(units, maker, low, high, stage) and _inside_one_stage(
-                units, reader, reader_start[m], reader_start[m + 1], stage
-            ):
-                continue
-        n_places = 0
-        for e in range(low, high):
-            place = units.place[units.home[units.home_start[maker[e]]]]
-            known = False
-            for i in range(n_places):
-                known |= places[i] == place
-            if not known:
-                places[n_places] = place
-                n_places += 1
-        n_readers = 0
+        makers = maker[maker_start[m] : maker_start[m + 1]]
+        stage = units.stage[units.home[units.home_start[makers[0]]]]
+        inside = not by_operator and _inside_one_stage(units, maker, maker_start[m], maker_start[m + 1], stage)
+        if inside and _inside_one_stage(units, reader, reader_start[m], reader_start[m + 1], stage):
+            continue  # a stage that runs as a whole sees to it
+        n_places, n_readers = _places(units, makers, places), 0
         for e in range(reader_start[m], reader_start[m + 1]):
             for h in range(units.home_start[reader[e]], units.home_start[reader[e] + 1]):
                 unit = units.home[h]
                 readers[n_readers] = unit
-                group = units.group[unit]
-                everywhere = True
-                for f in range(low, high):
-                    everywhere &= _copy_at(units, maker[f], group) >= 0
+                everywhere, stays = True, False
+                for one in makers:
+                    everywhere &= _copy_at(units, one, units.group[unit]) >= 0
                 for i in range(n_places):
-                    place = places[i]
-                    sends = shared_anew(units, place, unit)
-                    for f in range(low, high):
-                        home = units.home[units.home_start[maker[f]]]
-                        sends |= units.place[home] == place and through_host(units, home, unit, blocking)
-                    if not sends and units.place_group[place] != group and not everywhere:
-                        sends = True
-                    remote[i, n_readers] = sends
-                    if sends:
-                        continue
-                    for f in range(low, high):
-                        near = _copy_at(units, maker[f], group)
-                        if near >= 0 and near != unit:
-                            if 2 * pairs + 2 > len(local):
-                                local = longer(local)
-                            local[2 * pairs], local[2 * pairs + 1] = near, unit
-                            pairs += 1
+                    remote[i, n_readers] = _sends(units, makers, places[i], unit, everywhere, blocking)
+                    stays |= not remote[i, n_readers]
+                for one in makers:
+                    near = _copy_at(units, one, units.group[unit])
+                    if stays and near >= 0 and near != unit:
+                        if 2 * pairs + 2 > len(local):
+                            local = longer(local)
+                        local[2 * pairs], local[2 * pairs + 1] = near, unit
+                        pairs += 1
                 n_readers += 1
-        for _ in range(n_places):
-            i = -1  # of the places that are left the first
-            for k in range(n_places):
-                if places[k] >= 0 and (i < 0 or places[k] < places[i]):
-                    i = k
-            place, places[i] = places[i], -1
-            n_target = 0
-            for k in range(n_readers):
-                if remote[i, k]:
-                    n_target = _insert(target, n_target, readers[k], units)
+        end = ends[m] if by_operator else -1
+        for at in np.argsort(places[:n_places]):
+            n_source, n_target = _ends_of(units, makers, places[at], at, n_readers, route)
             if n_target == 0:
                 continue
-            n_source = 0
-            for f in range(low, high):
-                home = units.home[units.home_start[maker[f]]]
-                if units.place[home] == place:
-                    n_source = _insert(source, n_source, home, units)
-            group_end = ends[m] if by_operator else -1
-            key = group_end + 7
-            for k in range(n_source):
-                key = (key * 1000003 + source[k]) & 0xFFFFFFFFFFF
-            for k in range(n_target):
-                key = (key * 1000003 + target[k]) & 0xFFFFFFFFFFF
-            key %= len(table)
+            source, target = route.source[:n_source], route.target[:n_target]
+            key = _hash(end, source, target, len(table))
             b = table[key]
-            while b >= 0:
-                same = end_of[b] == group_end
-                same &= source_start[b + 1] - source_start[b] == n_source
-                same &= target_start[b + 1] - target_start[b] == n_target
-                if same:
-                    for k in range(n_source):
-                        same &= sources[source_start[b] + k] == source[k]
-                    for k in range(n_target):
-                        same &= targets[target_start[b] + k] == target[k]
-                if same:
-                    break
+            while b >= 0 and not (
+                end_of[b] == end
+                and _same(sources, source_start[b], source_start[b + 1], source)
+                and _same(targets, target_start[b], target_start[b + 1], target)
+            ):
                 b = following[b]
             if b < 0:
                 b = count
                 count += 1
                 if count == len(tensors):
                     tensors, end_of, following = longer(tensors), longer(end_of), longer(following)
-                    grown, seconds_grown = np.zeros((len(tensors), 2)), np.zeros(len(tensors))
-                    grown[: len(total)], seconds_grown[: len(total)] = total, seconds
-                    total, seconds = grown, seconds_grown
+                while count > len(seconds):
+                    total, seconds = _more(total, seconds)
                 if count + 1 >= len(source_start):
                     source_start, target_start = longer(source_start), longer(target_start)
                 while source_start[b] + n_source > len(sources):
                     sources = longer(sources)
                 while target_start[b] + n_target > len(targets):
                     targets = longer(targets)
-                sources[source_start[b] : source_start[b] + n_source] = source[:n_source]
-                targets[target_start[b] : target_start[b] + n_target] = target[:n_target]
+                sources[source_start[b] : source_start[b] + n_source] = source
+                targets[target_start[b] : target_start[b] + n_target] = target
                 source_start[b + 1] = source_start[b] + n_source
                 target_start[b + 1] = target_start[b] + n_target
-                total[b, 0] = total[b, 1] = seconds[b] = 0.0
-                tensors[b], end_of[b], following[b] = 0, group_end, table[key]
+                tensors[b], end_of[b], following[b] = 0, end, table[key]
                 table[key] = b
             total[b] += nbytes[m]
             if stated:
