@@ -11,12 +11,12 @@ from solvers.plan import Plan
 from solvers.problem import Problem
 from solvers.schedule import Schedule
 from solvers.verify.contiguity import contiguity
-from solvers.verify.jobs import jobs_of
 from solvers.verify.memory import memory
 from solvers.verify.messages import messages_of
 from solvers.verify.spans import spans_of
 from solvers.verify.structure import structure
 from solvers.verify.transfers import transfers_of
+from solvers.verify.unrolled import jobs_of
 from solvers.verify.waiting import waiting
 
 MOST = 10

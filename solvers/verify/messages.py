@@ -9,7 +9,7 @@ import numpy as np
 
 from solvers.graph import OpGraph, per_graph
 from solvers.problem import Problem, Transfers
-from solvers.verify.jobs import BACKWARD, BACKWARDS, FORWARD, UPDATE, WEIGHTS, Jobs
+from solvers.verify.jobs import BACKWARD, BACKWARDS, FORWARD, INPUTS, UPDATE, WEIGHTS, Jobs
 from solvers.verify.ragged import Flags, Ints, flat, ints
 
 
@@ -107,12 +107,19 @@ def _at_home(problem: Problem, jobs: Jobs, of_operator: list[list[int]]) -> tupl
 
 def _inside_stages(jobs: Jobs) -> list[tuple[int, int]]:
     """A stage runs a micro-batch forward before it runs it backward, and updates after all that. Gradients of
-    inputs hold nothing up but what reads them."""
-    of_stage: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    inputs hold nothing up but what reads them, unless they come with what the stage runs again."""
+    of_stage: dict[int, list[int]] = defaultdict(list)
     for job in np.flatnonzero(jobs.operator < 0).tolist():
-        of_stage[int(jobs.stage[job])].append((job, int(jobs.kind[job])))
-    order = {(FORWARD, kind) for kind in (*BACKWARDS, UPDATE)} | {(BACKWARD, UPDATE), (WEIGHTS, UPDATE)}
-    return [(a, b) for found in of_stage.values() for a, x in found for b, y in found if (x, y) in order]
+        of_stage[int(jobs.stage[job])].append(job)
+    after = {FORWARD: (*BACKWARDS, UPDATE), BACKWARD: (UPDATE,), WEIGHTS: (UPDATE,), INPUTS: (), UPDATE: ()}
+    kind = jobs.kind.tolist()
+    return [
+        (a, b)
+        for found in of_stage.values()
+        for a in found
+        for b in found
+        if kind[b] in ((WEIGHTS, UPDATE) if kind[a] == INPUTS and jobs.again[a] else after[kind[a]])
+    ]
 
 
 def _mirrors(graph: OpGraph, jobs: Jobs, of_operator: list[list[int]]) -> list[tuple[int, int]]:

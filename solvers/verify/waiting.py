@@ -145,11 +145,13 @@ def _largest(values: Floats, low: Ints, high: Ints) -> Floats:
     found = np.full(len(low), -np.inf)
     asked = np.flatnonzero(low < high)
     level, width = values, 1
-    while len(asked):
+    while True:
         span = high[asked] - low[asked]
         mine = asked[span < 2 * width]  # two windows of this width cover it
         found[mine] = np.maximum(level[low[mine]], level[high[mine] - width])
         asked = asked[span >= 2 * width]
+        if not len(asked):
+            break
         level = np.maximum(level[: len(level) - width], level[width:])
         width *= 2
     return found
