@@ -173,8 +173,10 @@ def _with_stage(case: Case, rng: random.Random, spoil: Callable[[Stage], Stage])
 
 
 def _moved(case: Case, rng: random.Random) -> Plan | None:
-    """Two devices change places: all that they run."""
+    """Two devices change places: all that they run. Replicas of one stage would only break ties otherwise."""
     a, b = rng.sample(range(len(case.problem.cluster)), 2)
+    if all((a in stage.devices) == (b in stage.devices) for stage in case.plan.stages):
+        return None
     new = {a: b, b: a}
     stages = tuple(replace(s, devices=tuple(new.get(d, d) for d in s.devices)) for s in case.plan.stages)
     order = tuple(case.plan.order[new.get(device, device)] for device in range(len(case.plan.order)))
