@@ -44,5 +44,5 @@ def verify_schedule(problem: Problem, plan: Plan, schedule: Schedule) -> list[st
     spans, found = spans_of(problem, jobs, transfers, schedule)
     if spans is None:
         return found
-    found += waiting(problem, jobs, messages, transfers, spans, schedule)
+    found += waiting(jobs, messages, transfers, spans, schedule)
     return found + memory(problem, plan, jobs, transfers, spans, schedule)

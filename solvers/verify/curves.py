@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from solvers.schedule import MemoryCurve, Schedule
+from solvers.verify.alike import INSTANT, SLACK
 from solvers.verify.ragged import Floats, Ints, sums
-from solvers.verify.spans import INSTANT, SLACK
 
 
 class Holds(NamedTuple):

@@ -7,11 +7,12 @@ import numpy as np
 from solvers.plan import Plan
 from solvers.problem import Problem
 from solvers.schedule import Schedule
+from solvers.verify.alike import SLACK
 from solvers.verify.amounts import received_here_bytes, saved_bytes, sizes, workspace_bytes
 from solvers.verify.curves import Holds, curve_findings
 from solvers.verify.jobs import BACKWARDS, FORWARD, Jobs
 from solvers.verify.ragged import Floats, starts
-from solvers.verify.spans import SLACK, Spans
+from solvers.verify.spans import Spans
 from solvers.verify.transfers import Moves
 
 
