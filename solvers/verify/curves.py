@@ -30,14 +30,14 @@ class _Curve(NamedTuple):
 
 def curve_findings(holds: list[Holds], static: Floats, schedule: Schedule) -> tuple[list[str], list[float]]:
     """Where the schedule's curves differ from what is held; and the peak of every device, in B. static: [devices]."""
-    empty = Holds(np.zeros(0, np.int64), *(np.zeros(0) for _ in range(3)))
-    every = Holds(*(np.concatenate(columns) for columns in zip(empty, *holds, strict=True)))
-    every = Holds(*(column[every.nbytes > 0] for column in every))
+    empty = Holds(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
+    every = Holds._make(np.concatenate(columns) for columns in zip(empty, *holds, strict=True))
+    every = Holds._make(column[every.nbytes > 0] for column in every)
     order = np.argsort(every.device, kind="stable")
     cuts = np.searchsorted(every.device[order], np.arange(len(static) + 1))
     found, peaks = [], []
     for device, told in enumerate(schedule.memory):
-        mine = Holds(*(column[order[cuts[device] : cuts[device + 1]]] for column in every))
+        mine = Holds._make(column[order[cuts[device] : cuts[device + 1]]] for column in every)
         counted = _curve(float(static[device]), mine)
         peaks.append(counted.peak_bytes)
         found += _compare(device, float(static[device]), counted, told, schedule.makespan_s)

@@ -83,21 +83,21 @@ def _activations(
 def _buffers(jobs: Jobs, moves: Moves, spans: Spans, schedule: Schedule, released: Floats) -> list[Holds]:
     """What was received, from when it begins to come until its readers are done (of a forward, its backward); what
     is sent, from when the first of it is made until the last of it has gone."""
-    c, crossings = schedule.columns, moves.crossings
+    c = schedule.columns
     end = c.end_s[spans.turns]
     done = np.where(jobs.kind[jobs.job] == FORWARD, released, end)
-    read = np.zeros(len(crossings.sending))
-    np.maximum.at(read, crossings.read_of, done[crossings.read_by])
-    arrived = np.flatnonzero(crossings.arrives)
-    made = np.full(len(crossings.bundle), np.inf)
-    np.minimum.at(made, crossings.made_at, end[crossings.made_by])
+    read = np.zeros(len(moves.parts.sending))
+    np.maximum.at(read, moves.parts.read_of, done[moves.parts.read_by])
+    arrived = np.flatnonzero(moves.arrives)
+    made = np.full(len(moves.sendings.bundle), np.inf)
+    np.minimum.at(made, moves.sendings.made_at, end[moves.sendings.made_by])
     gone = np.full(len(made), -np.inf)
-    gone[crossings.sends] = c.end_s[spans.departures]
-    np.maximum.at(gone, crossings.sending[arrived], c.end_s[spans.arrivals])
+    gone[moves.sends] = c.end_s[spans.departures]
+    np.maximum.at(gone, moves.parts.sending[arrived], c.end_s[spans.arrivals])
     sent = np.flatnonzero(np.isfinite(gone))
     return [
-        Holds(crossings.to_device[arrived], c.start_s[spans.arrivals], read[arrived], moves.arrivals.nbytes),
-        Holds(crossings.device[sent], made[sent], gone[sent], crossings.nbytes[sent]),
+        Holds(moves.parts.device[arrived], c.start_s[spans.arrivals], read[arrived], moves.arrivals.nbytes),
+        Holds(moves.sendings.device[sent], made[sent], gone[sent], moves.kept_bytes[sent]),
     ]
 
 

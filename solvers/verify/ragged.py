@@ -38,4 +38,5 @@ def ints(values: Iterable[int]) -> Ints:
 
 def sums(of: Ints, weights: Floats, count: int) -> Floats:
     """Sum of the weights of each of ``count`` owners."""
-    return np.bincount(of, weights, minlength=count)
+    total: Floats = np.bincount(of, weights, minlength=count).astype(np.float64)
+    return total

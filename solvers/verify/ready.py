@@ -15,17 +15,16 @@ from solvers.verify.transfers import Moves
 def ready_s(jobs: Jobs, messages: Messages, moves: Moves, spans: Spans, end_s: Floats) -> Floats:
     """[spans] s, when the last of what a span waits for is done. end_s: [spans] when each is over."""
     ready = np.zeros(len(end_s))
-    crossings = moves.crossings
     end = end_s[spans.turns]
     made = made_s(moves, end)
     gone = gone_s(moves, made, end_s[spans.departures])
-    ready[spans.departures] = made[crossings.sends]
-    ready[spans.arrivals] = gone[crossings.sending[crossings.arrives]]
+    ready[spans.departures] = made[moves.sends]
+    ready[spans.arrivals] = gone[moves.parts.sending[moves.arrives]]
     ready[spans.reduces] = _gradients_ready(jobs, moves, end)
-    there = np.where(crossings.direct, made[crossings.sending], gone[crossings.sending])
-    there[crossings.arrives] = end_s[spans.arrivals]
+    there = np.where(moves.direct, made[moves.parts.sending], gone[moves.parts.sending])
+    there[moves.arrives] = end_s[spans.arrivals]
     turns = np.zeros(len(end))
-    np.maximum.at(turns, crossings.read_by, there[crossings.read_of])
+    np.maximum.at(turns, moves.parts.read_by, there[moves.parts.read_of])
     earlier, later = _waits(jobs, messages)
     np.maximum.at(turns, later, end[earlier])
     for stage in np.unique(moves.reduces.stage).tolist():

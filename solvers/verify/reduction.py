@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 
 import numpy as np
 
@@ -11,10 +11,11 @@ from solvers.problem import Problem, Transfers
 from solvers.schedule import SPAN_KINDS
 from solvers.verify.jobs import BACKWARDS, FORWARD, Jobs
 from solvers.verify.ragged import Floats, Ints, ints
+from solvers.verify.wires import Wires
 
 
 def all_reduces(
-    problem: Problem, jobs: Jobs, name: Callable[[str, Ints, Ints, Transfers], Ints]
+    problem: Problem, jobs: Jobs, wires: Wires
 ) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Floats, Floats, Floats]:
     """The columns of `Expected`: round a ring of r replicas every link moves 2(r-1)/r of the bytes in 2(r-1) steps,
     whatever the transfer model. It goes before what else waits for a link, but for what the first turn of a
@@ -36,12 +37,12 @@ def all_reduces(
                     speed = (np.nan, np.nan) if link is None else (link.latency_s, link.bandwidth_bytes_per_s)
                     rows.append((stage, src, dst))
                     amounts.append((moved, steps * speed[0] + moved / speed[1]))
-    stages, src, dst = np.array(rows, np.int64).reshape(-1, 3).T
-    moved, seconds = np.array(amounts, np.float64).reshape(-1, 2).T
-    kind = np.full(len(rows), SPAN_KINDS.index("S"))
+    which = np.array(rows, np.int64).reshape(-1, 3)
+    nbytes, taken = np.array(amounts, np.float64).reshape(-1, 2).T
+    kind = np.full(len(rows), SPAN_KINDS.index("S"), np.int64)
     zeros = np.zeros(len(rows), np.int64)
-    resource = name("out", src, dst, Transfers.LINKS) if rows else ints(())
-    return stages, kind, zeros, src, dst, resource, moved, seconds, np.zeros(len(rows))
+    resource = wires.of("out", which[:, 1], which[:, 2], Transfers.LINKS) if rows else ints(())
+    return which[:, 0], kind, zeros, which[:, 1], which[:, 2], resource, nbytes, taken, np.zeros(len(rows))
 
 
 def _places(jobs: Jobs, stage: int) -> tuple[int, ...]:
@@ -53,4 +54,4 @@ def _parameter_bytes(problem: Problem, jobs: Jobs, stage: int) -> float:
     operators = problem.graph.operators
     owns = (jobs.stage == stage) & (jobs.kind == FORWARD)
     mine = jobs.members[owns[jobs.member_of]].tolist()
-    return sum(operators[o].param_bytes for o in mine if operators[o].phase is Phase.FORWARD)
+    return math.fsum(operators[o].param_bytes for o in mine if operators[o].phase is Phase.FORWARD)

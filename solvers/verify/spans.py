@@ -39,7 +39,7 @@ def spans_of(problem: Problem, jobs: Jobs, moves: Moves, schedule: Schedule) -> 
     codes, there = _codes(wanted, ints(names.get(name, -1) for name in moves.resources), rows, schedule)
     if not np.array_equal(np.sort(codes), np.sort(there)):
         return None, found + _differences(codes, there, wanted, rows, moves, schedule)
-    sends, arrives = moves.crossings.sends, moves.crossings.arrives
+    sends, arrives = moves.sends, moves.arrives
     cut = np.cumsum([len(kind.stage) for kind in kinds])
     reduce = c.kind[rows] == SPAN_KINDS.index("S")
     halves = ~reduce & (c.to_device[rows] == c.device[rows])
@@ -49,7 +49,7 @@ def spans_of(problem: Problem, jobs: Jobs, moves: Moves, schedule: Schedule) -> 
 
     made = made_s(moves, c.end_s[turns])
     departures = matched(codes[: cut[0]], moves.departures, made[sends], halves)
-    leaves = gone_s(moves, made, c.end_s[departures])[moves.crossings.sending[arrives]]
+    leaves = gone_s(moves, made, c.end_s[departures])[moves.parts.sending[arrives]]
     arrivals = matched(codes[cut[0] : cut[1]], moves.arrivals, leaves, ~reduce & ~halves)
     reduces = matched(codes[cut[1] :], moves.reduces, np.zeros(len(moves.reduces.stage)), reduce)
     return Spans(turns, departures, arrivals, reduces), found
@@ -57,15 +57,15 @@ def spans_of(problem: Problem, jobs: Jobs, moves: Moves, schedule: Schedule) -> 
 
 def made_s(moves: Moves, end_s: Floats) -> Floats:
     """[sendings] s, when all that it carries is made. end_s: of turns."""
-    made = np.zeros(len(moves.crossings.bundle))
-    np.maximum.at(made, moves.crossings.made_at, end_s[moves.crossings.made_by])
+    made = np.zeros(len(moves.sendings.bundle))
+    np.maximum.at(made, moves.sendings.made_at, end_s[moves.sendings.made_by])
     return made
 
 
 def gone_s(moves: Moves, made: Floats, end_s: Floats) -> Floats:
     """[sendings] s, when its sender's half, if it has one, is over. end_s: of departures."""
     gone = made.copy()
-    gone[moves.crossings.sends] = end_s
+    gone[moves.sends] = end_s
     return gone
 
 

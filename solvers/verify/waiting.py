@@ -85,7 +85,7 @@ def _late(schedule: Schedule, row: np.int64, ready: Floats, why: str) -> str:
 
 
 def _first_from(start: Floats, instant_s: Floats, resource: Ints) -> Ints:
-    """For every row the first row of its resource that starts at ``instant_s`` or later; rows are by resource and start."""
+    """For every row the first of its resource that starts at ``instant_s`` or later; rows are by resource and start."""
     found = np.zeros(len(start), np.int64)
     edges = np.flatnonzero(np.diff(resource, prepend=-1, append=-1))
     for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):

@@ -71,7 +71,7 @@ def _problem(rng: random.Random, seed: int, sort: str, transfers: Transfers) -> 
     )
     problem = replace(_costs(rng, problem), cluster=_cluster(rng, problem.cluster))
     if rng.random() < 0.15:
-        each = [0.25 * rng.randint(1, 8) for _ in problem.graph.tensors]
+        each = [0.25 * rng.randint(0, 8) for _ in problem.graph.tensors]
         for group in problem.graph.messages:  # what travels as one takes as long
             for tensor in group:
                 each[tensor] = each[group[0]]
@@ -100,8 +100,12 @@ def _cluster(rng: random.Random, drawn: Cluster) -> Cluster:
 
 def _costs(rng: random.Random, problem: Problem) -> Problem:
     """Times for all kinds; of some problems at several batch sizes."""
-    first = problem.compute.seconds[GPU]
-    tables = dict(problem.compute.seconds) | {"other": first * rng.choice([1.0, 2.5])}
+    takes = np.ones((len(problem.graph), 1))
+    if rng.random() < 0.2:  # views and the like take no time
+        takes[rng.sample(range(len(takes)), len(takes) // 2)] = 0.0
+    tables = {kind: table * takes for kind, table in problem.compute.seconds.items()}
+    first = tables[GPU]
+    tables["other"] = first * rng.choice([1.0, 2.5])
     if "cpu" not in tables:
         tables["cpu"] = first * 3
     if rng.random() < 0.7:
