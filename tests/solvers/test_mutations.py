@@ -15,7 +15,7 @@ from tests.solvers.faults import FAULTS, differs
 from tests.solvers.valid_plans import SORTS, Case, valid_cases
 
 SEEDS = 24
-AT_A_TIME = 8
+AT_A_TIME = 10
 """Faults planted in one plan of the default suite; the benchmark plants all of them in more plans."""
 LEAST = 0.99
 
@@ -52,8 +52,8 @@ def test_a_telling_with_a_single_fault_is_refused(sort, transfers):
     for number, case in enumerate(valid_cases(sort, transfers, SEEDS)):
         chosen = [names[(number * AT_A_TIME + i) % len(names)] for i in range(AT_A_TIME)]
         plant(score, number, case, chosen)
-    assert score.changed.total() > 100
-    assert len(score.changed) > 20
+    assert score.changed.total() > 60
+    assert len(score.changed) > 15
     assert score.share() >= LEAST, score.unnoticed
 
 
