@@ -124,16 +124,17 @@ def _inside_stages(jobs: Jobs) -> list[tuple[int, int]]:
 
 def _mirrors(graph: OpGraph, jobs: Jobs, of_operator: list[list[int]]) -> list[tuple[int, int]]:
     """A single operator runs after the forward operator that it mirrors."""
-    pairs = []
-    for job in np.flatnonzero(jobs.operator >= 0).tolist():
-        forward = graph.operators[int(jobs.operator[job])].forward_of
+    pairs, devices = [], _devices(jobs)
+    for job, operator in enumerate(jobs.operator.tolist()):
+        forward = graph.operators[operator].forward_of if operator >= 0 else None
         if forward is not None:
-            pairs += [(j, job) for j in of_operator[forward] if _devices(jobs, j) == _devices(jobs, job)]
+            pairs += [(other, job) for other in of_operator[forward] if devices[other] == devices[job]]
     return pairs
 
 
-def _devices(jobs: Jobs, job: int) -> tuple[int, ...]:
-    return jobs.places[int(jobs.place[job])][0]
+def _devices(jobs: Jobs) -> list[tuple[int, ...]]:
+    """[jobs] the devices of each."""
+    return [jobs.places[place][0] for place in jobs.place.tolist()]
 
 
 _Key = tuple[tuple[int, ...], tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]
@@ -149,29 +150,42 @@ class _Travel:
     of_operator: list[list[int]]
     pairs: set[tuple[int, int]]
     bundles: dict[_Key, Bundle] = field(default_factory=dict)
+    devices: list[tuple[int, ...]] = field(init=False)
+    place: list[int] = field(init=False)
+    stage: list[int] = field(init=False)
+    updates: list[bool] = field(init=False)
+    fetches: list[bool] = field(init=False)
+    one_by_one: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        jobs = self.jobs
+        self.devices, self.place, self.stage = _devices(jobs), jobs.place.tolist(), jobs.stage.tolist()
+        self.updates = (jobs.kind == UPDATE).tolist()
+        self.fetches = (jobs.call & (self.problem.transfers is Transfers.BLOCKING)).tolist()
+        self.one_by_one = bool((jobs.operator >= 0).any())
 
     def route(self, group: tuple[int, ...]) -> None:
         """One message: from where its tensors are made (of copies, the first) to all who read them elsewhere."""
-        graph, jobs = self.problem.graph, self.jobs
+        graph, devices, at = self.problem.graph, self.devices, self.place
         copies = [self.of_operator[graph.tensors[t].producer] for t in group]
         sources: dict[int, set[int]] = defaultdict(set)
         for found in copies:
-            sources[int(jobs.place[found[0]])].add(found[0])
+            sources[at[found[0]]].add(found[0])
         readers = sorted({job for o in graph.tensors[group[0]].consumers for job in self.of_operator[o]})
         elsewhere: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         for reader in readers:
-            where = _devices(jobs, reader)
-            near = [job for found in copies for job in found if _devices(jobs, job) == where]
-            everything = all(any(_devices(jobs, job) == where for job in found) for found in copies)
+            where = devices[reader]
+            near = [job for found in copies for job in found if devices[job] == where]
+            everything = all(any(devices[job] == where for job in found) for found in copies)
             for place, makers in sources.items():
-                home = jobs.places[place][0] == where
+                home = self.jobs.places[place][0] == where
                 if any(self._through_host(maker, reader) for maker in makers) or self._cut_anew(place, reader):
-                    elsewhere[place][int(jobs.place[reader])].append(reader)
+                    elsewhere[place][at[reader]].append(reader)
                 elif home or everything:
                     self.pairs.update((maker, reader) for maker in near if maker != reader)
                 else:
-                    elsewhere[place][int(jobs.place[reader])].append(reader)
-        for place in sorted(elsewhere, key=lambda place: jobs.places[place]):
+                    elsewhere[place][at[reader]].append(reader)
+        for place in sorted(elsewhere, key=lambda place: self.jobs.places[place]):
             self._add(group, tuple(sorted(sources[place])), elsewhere[place])
 
     def _add(self, group: tuple[int, ...], makers: tuple[int, ...], targets: dict[int, list[int]]) -> None:
@@ -179,7 +193,7 @@ class _Travel:
         tensor = graph.tensors[group[0]]
         there = tuple(tuple(targets[p]) for p in sorted(targets, key=lambda place: self.jobs.places[place]))
         ends: tuple[tuple[int, ...], ...] = ()
-        if (self.jobs.operator >= 0).any():
+        if self.one_by_one:
             ends = tuple(sorted(graph.tensors[t].producer for t in group)), tuple(sorted(tensor.consumers))
         bundle = self.bundles.setdefault((makers, there, ends), Bundle(makers, there))
         bundle.fixed += tensor.nbytes.fixed
@@ -193,13 +207,11 @@ class _Travel:
     def _through_host(self, maker: int, reader: int) -> bool:
         """Whether two calls on one device hand tensors over in the host's memory (Tarnawski et al. 2020,
         section 6)."""
-        jobs = self.jobs
-        calls = self.problem.transfers is Transfers.BLOCKING and bool(jobs.call[maker] and jobs.call[reader])
-        return calls and _devices(jobs, maker) == _devices(jobs, reader) and jobs.stage[maker] != jobs.stage[reader]
+        calls = self.fetches[maker] and self.fetches[reader]
+        return calls and self.devices[maker] == self.devices[reader] and self.stage[maker] != self.stage[reader]
 
     def _cut_anew(self, place: int, reader: int) -> bool:
         """Whether the replicas of a place share the mini-batch in another way in order to read."""
-        jobs = self.jobs
-        devices, size = jobs.places[place]
-        there, other = jobs.places[int(jobs.place[reader])]
-        return len(devices) > 1 and devices == there and size != other and jobs.kind[reader] != UPDATE
+        devices, size = self.jobs.places[place]
+        there, other = self.jobs.places[self.place[reader]]
+        return len(devices) > 1 and devices == there and size != other and not self.updates[reader]

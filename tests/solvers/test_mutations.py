@@ -14,8 +14,8 @@ from solvers.verify import verify
 from tests.solvers.faults import FAULTS, differs
 from tests.solvers.valid_plans import SORTS, Case, valid_cases
 
-SEEDS = 24
-AT_A_TIME = 10
+SEEDS = 20
+AT_A_TIME = 8
 """Faults planted in one plan of the default suite; the benchmark plants all of them in more plans."""
 LEAST = 0.99
 
@@ -52,10 +52,17 @@ def test_a_telling_with_a_single_fault_is_refused(sort, transfers):
     for number, case in enumerate(valid_cases(sort, transfers, SEEDS)):
         chosen = [names[(number * AT_A_TIME + i) % len(names)] for i in range(AT_A_TIME)]
         plant(score, number, case, chosen)
-    assert score.changed.total() > 60
+    assert score.changed.total() > 50
     assert len(score.changed) > 15
     assert score.share() >= LEAST, score.unnoticed
 
 
-def test_at_least_fifteen_kinds_of_faults_are_planted():
-    assert len(FAULTS) >= 25
+@pytest.mark.parametrize("transfers", list(Transfers))
+@pytest.mark.parametrize("sort", SORTS)
+def test_a_telling_without_a_fault_is_accepted(sort, transfers):
+    for case in valid_cases(sort, transfers, SEEDS):
+        assert verify(case.problem, case.plan, simulate(case.problem, case.plan)) == ()
+
+
+def test_the_faults_are_of_many_kinds():
+    assert len(FAULTS) >= 40
