@@ -64,6 +64,15 @@ def _ends(graph: OpGraph) -> _Ends:
     )  # fmt: skip
 
 
+@per_graph
+def _operators(graph: OpGraph) -> list[tuple[tuple[int, ...], ...]]:
+    """Of every message all operators that make it, and all that read it, ascending."""
+    return [
+        (tuple(sorted(graph.tensors[t].producer for t in group)), tuple(sorted(graph.tensors[group[0]].consumers)))
+        for group in graph.messages
+    ]
+
+
 def messages_of(problem: Problem, jobs: Jobs) -> Messages:
     """All waits and messages of a plan's jobs."""
     graph = problem.graph
@@ -72,7 +81,7 @@ def messages_of(problem: Problem, jobs: Jobs) -> Messages:
     pairs = {*waits, *_inside_stages(jobs), *_mirrors(graph, jobs, of_operator)}
     travel = _Travel(problem, jobs, of_operator, pairs)
     for message in np.flatnonzero(~at_home).tolist():
-        travel.route(graph.messages[message])
+        travel.route(message)
     both = np.array(sorted(pairs), np.int64).reshape(-1, 2)
     return Messages(both[:, 0], both[:, 1], tuple(travel.bundles.values()))
 
@@ -164,9 +173,10 @@ class _Travel:
         self.fetches = (jobs.call & (self.problem.transfers is Transfers.BLOCKING)).tolist()
         self.one_by_one = bool((jobs.operator >= 0).any())
 
-    def route(self, group: tuple[int, ...]) -> None:
+    def route(self, message: int) -> None:
         """One message: from where its tensors are made (of copies, the first) to all who read them elsewhere."""
         graph, devices, at = self.problem.graph, self.devices, self.place
+        group = graph.messages[message]
         copies = [self.of_operator[graph.tensors[t].producer] for t in group]
         sources: dict[int, set[int]] = defaultdict(set)
         for found in copies:
@@ -185,21 +195,20 @@ class _Travel:
                     self.pairs.update((maker, reader) for maker in near if maker != reader)
                 else:
                     elsewhere[place][at[reader]].append(reader)
-        for place in sorted(elsewhere, key=lambda place: self.jobs.places[place]):
-            self._add(group, tuple(sorted(sources[place])), elsewhere[place])
+        for place in sorted(elsewhere, key=self.jobs.places.__getitem__):
+            self._add(message, tuple(sorted(sources[place])), elsewhere[place])
 
-    def _add(self, group: tuple[int, ...], makers: tuple[int, ...], targets: dict[int, list[int]]) -> None:
+    def _add(self, message: int, makers: tuple[int, ...], targets: dict[int, list[int]]) -> None:
         graph = self.problem.graph
-        tensor = graph.tensors[group[0]]
-        there = tuple(tuple(targets[p]) for p in sorted(targets, key=lambda place: self.jobs.places[place]))
-        ends: tuple[tuple[int, ...], ...] = ()
-        if self.one_by_one:
-            ends = tuple(sorted(graph.tensors[t].producer for t in group)), tuple(sorted(tensor.consumers))
+        first = graph.messages[message][0]  # of a sum, all of it is as large as one part
+        tensor = graph.tensors[first]
+        there = tuple(tuple(targets[p]) for p in sorted(targets, key=self.jobs.places.__getitem__))
+        ends = _operators(graph)[message] if self.one_by_one else ()
         bundle = self.bundles.setdefault((makers, there, ends), Bundle(makers, there))
         bundle.fixed += tensor.nbytes.fixed
         bundle.per_sample += tensor.nbytes.per_sample
         if self.problem.transfer_s is not None:
-            bundle.stated_s += self.problem.transfer_s[group[0]]
+            bundle.stated_s += self.problem.transfer_s[first]
             bundle.tensors += 1
         elif tensor.nbytes.fixed or tensor.nbytes.per_sample:
             bundle.tensors += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from solvers.problem import Problem
 from solvers.verify.jobs import Jobs
 from solvers.verify.messages import Messages
-from solvers.verify.ragged import Flags, Floats, Ints, flat, ints, ranges, starts
+from solvers.verify.ragged import Flags, Floats, Ints, flat, ints, ranges, starts, sums
 from solvers.verify.sharing import overlaps
 
 
@@ -114,9 +113,8 @@ class Routes:
 
     def destinations(self, sendings: Sendings, rows: Ints) -> tuple[Ints, Ints]:
         """(sending, device) for some sendings and every device of every place that reads their bundle."""
-        targets = np.searchsorted(self.bundle, np.arange(len(self.home) + 1))
-        width = ints(self.replicas[self.place[a:b]].sum() for a, b in pairwise(targets.tolist()))
         each = self.replicas[self.place]
+        width = sums(self.bundle, each.astype(np.float64), len(self.home)).astype(np.int64)
         there = self.devices[np.repeat(self.at_place[self.place], each) + ranges(each)]
         wide = width[sendings.bundle[rows]]
         return np.repeat(rows, wide), there[np.repeat(starts(width)[sendings.bundle[rows]], wide) + ranges(wide)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
+
+import numpy as np
 
 from solvers.plan import Plan
 from solvers.problem import Problem
@@ -64,7 +65,7 @@ def _operators(problem: Problem, places: dict[int, list[tuple[int, ...]]]) -> li
 
 def _stages(problem: Problem, plan: Plan) -> list[str]:
     kinds = [device.kind for device in problem.cluster.devices]
-    blocked = {kind: set(_blocked(problem, kind)) for kind in kinds}
+    blocked = {kind: set(_blocked(problem, kind)) for kind in set(kinds)}
     found = []
     if not problem.mixed_micro_batches and len({stage.micro_batch_size for stage in plan.stages}) > 1:
         found.append("stages differ in the size of their micro-batches, which is not allowed")
@@ -91,7 +92,8 @@ def _stages(problem: Problem, plan: Plan) -> list[str]:
 
 def _blocked(problem: Problem, kind: str) -> list[int]:
     """Operators that cannot run on devices of a kind."""
-    return [operator for operator, s in enumerate(problem.compute.at(kind, 1).tolist()) if math.isinf(s)]
+    blocked: list[int] = np.flatnonzero(np.isinf(problem.compute.at(kind, 1))).tolist()
+    return blocked
 
 
 def _subgraphs(problem: Problem, plan: Plan) -> list[str]:
