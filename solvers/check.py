@@ -6,7 +6,7 @@ from solvers.errors import PlacementError
 from solvers.plan import Plan
 from solvers.problem import Objective, Problem
 from solvers.simulate import simulate
-from solvers.verify import verify
+from solvers.verify import MOST, verify
 from solvers.verify.contiguity import contiguity
 from solvers.verify.structure import structure
 
@@ -18,7 +18,7 @@ def check(problem: Problem, plan: Plan) -> tuple[str, ...]:
     """
     broken = structure(problem, plan)
     if broken:
-        return tuple(broken)
+        return tuple(broken[:MOST])
     objective = Objective.ITERATION if problem.objective is Objective.MAX_LOAD else problem.objective
     try:
         schedule = simulate(problem, plan, objective)

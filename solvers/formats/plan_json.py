@@ -52,7 +52,7 @@ def read_plan(data: bytes | str | object, where: str = "plan.json") -> PlanFile:
     """The parts of a plan.json (its text, or its parsed value).
 
     Checked here: types, ranges, limits, and that the graph is the one that the hash names. Whether
-    the plan keeps the problem's rules is `verify`'s to tell. Raises InvalidProblem or InvalidPlan.
+    the plan keeps the problem's rules is `check`'s to tell. Raises InvalidProblem or InvalidPlan.
     """
     value = parse_json(data, where) if isinstance(data, bytes | str) else data
     parts = read_header(

@@ -53,7 +53,7 @@ def test_compiled_simulation_against_plain_python(monkeypatch):
     show(
         "Simulating a plan of the GPT demo",
         ("plan", "tasks", "events, ms", "plain Python / compiled", "simulate, ms", "judge, ms", "evaluate, ms",
-         "verify, ms"),
+         "check, ms"),
         rows,
         "numba",
     )  # fmt: skip

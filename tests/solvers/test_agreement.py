@@ -1,4 +1,4 @@
-"""`evaluate`, `simulate`, `verify` and `bounds` are separate tellings that must agree."""
+"""`evaluate`, `simulate`, `verify` (by way of `check`) and `bounds` are separate tellings that must agree."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plans(seed: int, contiguity: Contiguity | None = None):
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_judge_calls_a_plan_feasible_exactly_when_verify_finds_nothing(seed):
+def test_judge_calls_a_plan_feasible_exactly_when_check_finds_nothing(seed):
     for p, plan in plans(seed):
         judged = judge(p, plan)
         violations = check(p, plan)
