@@ -80,7 +80,7 @@ class Plan:
 
     Every operator is in exactly one stage (replicable ones may repeat); several stages may share a
     device. order has one entry per device of the cluster. The plan holds no objective: that is
-    what `evaluate` tells. Whether it fits a problem is what `verify` tells.
+    what `evaluate` tells. Whether it fits a problem is what `check` tells.
     """
 
     stages: tuple[Stage, ...]

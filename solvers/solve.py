@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from solvers.bounds import lower_bound_s, proved_infeasible
+from solvers.check import check
 from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
 from solvers.monitor import PROVED, Monitor, Stop, ignore, never
 from solvers.own_order import own_orders
@@ -15,7 +16,6 @@ from solvers.planner import Planner
 from solvers.planners.registry import PLANNERS
 from solvers.problem import Objective, Pipeline, Problem
 from solvers.result import Progress, Result, Status, StopReason
-from solvers.verify import verify
 
 REORDERED = 4
 """How many of the last incumbents are tried in other orders: the best one in 1F1B need not be the best."""
@@ -114,7 +114,7 @@ def _result(
         if monitor.infeasible:
             monitor.notes.append(monitor.infeasible)
     else:
-        violations = verify(problem, plan)
+        violations = check(problem, plan)
         if violations:
             raise InvalidPlan(f"planner {planner.name} gave a plan that breaks a rule: {violations[0]}")
         if covered:

@@ -14,6 +14,7 @@ OWN = ("solvers", "explorer", "demo_models")
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("solvers.errors", "solvers.graph", "solvers.cluster", "solvers.problem", "solvers.plan", "solvers.schedule",
      "solvers.result"),
+    ("solvers.verify",),  # shares the types and nothing else
     ("solvers.formats", "solvers.kernels",
      "solvers.evaluation", "solvers.chains", "solvers.downsets", "solvers.coarsen", "solvers.traffic",
      "solvers.contracted", "solvers.trivial_merges", "solvers.variants", "solvers.variant_chains",
@@ -29,7 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
      "solvers.load", "solvers.contiguity", "solvers.assemble",
      "solvers.evaluate", "solvers.latency.model", "solvers.latency.plans", "solvers.bounds",
      "solvers.groups", "solvers.makespan_bounds",
-     "solvers.verify", "solvers.pipedream_optimizer", "solvers.lines",
+     "solvers.check", "solvers.pipedream_optimizer", "solvers.lines",
      "solvers.balanced_cut", "solvers.static_sizes",
      "solvers.iteration_chain"),
     ("solvers",),
@@ -55,6 +56,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "explorer.web": frozenset({"dash", "dash_cytoscape", "dash_mantine_components", "dash_ag_grid", "plotly",
                                "fastapi", "starlette", "uvicorn", "websockets", "pydantic"}),
     "explorer.widget": frozenset({"anywidget", "traitlets", "ipywidgets", "plotly"}),
+    "solvers.verify": frozenset({"numpy", "networkx"}),
     **dict.fromkeys(LAYERS[0], frozenset({"numpy"})),
 }  # fmt: skip
 """What a package may import from elsewhere, by the longest prefix."""

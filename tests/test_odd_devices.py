@@ -11,11 +11,11 @@ import pytest
 
 from explorer.comparison import compare, entries
 from explorer.view.comparison import FAILED, UNSUPPORTED, contradictions
+from solvers.check import check
 from solvers.cluster import Cluster, Device, Link, Wires, uniform_cluster
 from solvers.problem import ComputeTable, Contiguity, Objective, Problem, Transfers
 from solvers.solve import solve
 from solvers.static_sizes import static_sizes
-from solvers.verify import verify
 from tests.instances import forward_graph, problem
 from tests.random_problems import random_graph
 
@@ -85,7 +85,7 @@ def test_every_planner_of_one_pass_works_or_says_why_not(name: str, transfers: T
             assert compared.row.reason
             assert "\n" not in compared.row.reason
         elif compared.result is not None and compared.result.plan is not None:
-            assert verify(compared.entry.problem, compared.result.plan) == ()
+            assert check(compared.entry.problem, compared.result.plan) == ()
             assert compared.result.bound_s <= compared.result.objective_s
     assert contradictions(rows) == []
     assert any(row.has_plan for row in rows)
@@ -122,7 +122,7 @@ def test_static_sizes_are_kept_to_by_every_planner(name: str) -> None:
     assert any(plan is not None for plan in plans)
     for plan in plans:
         if plan is not None:
-            assert verify(p, plan) == ()
+            assert check(p, plan) == ()
             where = plan.placement()
             for d, device in enumerate(devices):
                 assert sum(held[o] for o, on in where.items() if on == (d,)) <= device.memory_bytes * (1 + 1e-9)

@@ -93,10 +93,10 @@ def check(args: argparse.Namespace) -> int:
 
 def violations(file: PlanFile) -> tuple[str, ...]:
     """The rules the plan breaks, and the objective the file claims if it is another than evaluated."""
+    from solvers.check import check
     from solvers.evaluate import judge
-    from solvers.verify import verify
 
-    broken = verify(file.problem, file.plan)
+    broken = check(file.problem, file.plan)
     if broken or file.result is None:
         return broken
     found, claimed = judge(file.problem, file.plan).objective_s, file.result.objective_s

@@ -53,7 +53,7 @@ def read_plan(data: bytes | str | object, where: str = "plan.json") -> PlanFile:
     """The parts of a plan.json (its text, or its parsed value).
 
     Checked here: types, ranges, limits, that the graph is the one that the hash names, and that the order
-    runs all that the stages hold (`order_check`). Whether the plan keeps the problem's rules is `verify`'s to
+    runs all that the stages hold (`order_check`). Whether the plan keeps the problem's rules is `check`'s to
     tell. Raises InvalidProblem or InvalidPlan.
     """
     value = parse_json(data, where) if isinstance(data, bytes | str) else data

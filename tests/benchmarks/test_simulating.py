@@ -1,59 +1,59 @@
-"""The event simulation against the same algorithm in plain Python."""
+"""What it takes to tell what a plan costs, as columns and as the objects of the tests' oracle, in one run."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
-from solvers.lowering import lower
 
 from explorer.problems import make_problem
 from explorer.settings import Settings
 from explorer.tracing import trace_demo
+from solvers.check import check
 from solvers.evaluate import evaluate, judge
-from solvers.evaluation.simulation import arrays_of, simulate
-from solvers.kernels.list_schedule import list_schedule
-from solvers.problem import Objective
+from solvers.evaluation.lower import lower
+from solvers.evaluation.simulation import run, simulate
+from solvers.plan import Plan
+from solvers.problem import Objective, Problem
 from solvers.solve import solve
-from solvers.verify import verify
 from tests.benchmarks.table import cpu_seconds, show
+from tests.oracle.simulate import simulate as simulate_objects
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 
 
-def test_compiled_simulation_against_plain_python(monkeypatch):
-    rows = []
+def test_columns_against_objects() -> None:
     workload = trace_demo("gpt")
-    for devices, micro_batches in ((4, 16), (8, 128)):
-        problem = make_problem(workload, Settings(devices=devices, micro_batches=micro_batches))
-        plan = solve(problem, "linear-dp").plan
-        for objective in (Objective.ITERATION, Objective.MAKESPAN):
-            lowered = lower(problem, plan, objective)
-            arrays = arrays_of(lowered)
-            compiled = cpu_seconds(lambda a=arrays: list_schedule(*a), 20)
-            with monkeypatch.context() as patched:
-                for kernel in ("_push_ready", "_pop_ready"):
-                    module = f"solvers.kernels.list_schedule.{kernel}"
-                    patched.setattr(module, list_schedule.py_func.__globals__[kernel].py_func)
-                began = time.process_time()
-                list_schedule.py_func(*arrays)
-                plain = time.process_time() - began
-            rows.append(
-                (
-                    f"gpt, {devices} devices, {objective}",
-                    len(lowered.tasks),
-                    f"{compiled * 1e3:.2f}",
-                    f"{plain / compiled:.0f}x",
-                    f"{cpu_seconds(lambda p=problem, q=plan, o=objective: simulate(p, q, o)) * 1e3:.1f}",
-                    f"{cpu_seconds(lambda p=problem, q=plan: judge(p, q)) * 1e3:.1f}",
-                    f"{cpu_seconds(lambda p=problem, q=plan: evaluate(p, q)) * 1e3:.1f}",
-                    f"{cpu_seconds(lambda p=problem, q=plan: verify(p, q)) * 1e3:.1f}",
-                )
-            )
+    rows = []
+    for devices, micro_batches, mini_batch in ((4, 16, 64), (8, 64, 128), (32, 512, 512)):
+        settings = Settings(devices=devices, micro_batches=micro_batches, mini_batch=mini_batch)
+        problem = make_problem(workload, settings)
+        plan = solve(problem, "equal").plan
+        assert plan is not None
+        tasks = len(lower(problem, plan, Objective.ITERATION).tasks.seconds)
+        began = time.process_time()
+        simulate_objects(problem, plan)
+        before = time.process_time() - began
+        rows.append((
+            f"gpt, {len(plan.stages)} stages, {micro_batches} micro-batches", tasks, f"{before * 1e3:.0f}",
+            *(f"{cpu_seconds(work, 7) * 1e3:.1f}" for work in _works(problem, plan)),
+            f"{before / cpu_seconds(lambda p=problem, q=plan: simulate(p, q), 7):.0f}x",
+        ))  # fmt: skip
     show(
-        "Simulating a plan of the GPT demo",
-        ("plan", "tasks", "events, ms", "plain Python / compiled", "simulate, ms", "judge, ms", "evaluate, ms",
-         "verify, ms"),
+        "Telling what a plan costs, CPU ms",
+        ("plan", "tasks", "objects", "times and peaks", "simulate", "judge", "evaluate", "check (simulate, verify)",
+         "objects / simulate"),
         rows,
-        "numba",
+        "numba", "numpy",
     )  # fmt: skip
+
+
+def _works(problem: Problem, plan: Plan) -> tuple[Callable[[], object], ...]:
+    return (
+        lambda: run(problem, plan).peak_bytes(),
+        lambda: simulate(problem, plan),
+        lambda: judge(problem, plan),
+        lambda: evaluate(problem, plan),
+        lambda: check(problem, plan),
+    )

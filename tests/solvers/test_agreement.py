@@ -1,4 +1,4 @@
-"""`evaluate`, `simulate`, `verify` and `bounds` are separate tellings that must agree."""
+"""`evaluate`, `simulate`, `verify` (by way of `check`) and `bounds` are separate tellings that must agree."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 from solvers.assemble import assemble
 from solvers.bounds import lower_bound_s, proved_infeasible
+from solvers.check import check
 from solvers.errors import InvalidPlan
 from solvers.evaluate import evaluate, judge
 from solvers.evaluation.simulation import simulate
 from solvers.problem import Contiguity, Objective
 from solvers.solve import solve
-from solvers.verify import verify
 from tests.random_problems import random_placement, random_problem
 
 
@@ -32,10 +32,10 @@ def plans(seed: int, contiguity: Contiguity | None = None):
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_judge_calls_a_plan_feasible_exactly_when_verify_finds_nothing(seed):
+def test_judge_calls_a_plan_feasible_exactly_when_check_finds_nothing(seed):
     for p, plan in plans(seed):
         judged = judge(p, plan)
-        violations = verify(p, plan)
+        violations = check(p, plan)
         assert judged.feasible == (not violations), (judged, violations)
 
 

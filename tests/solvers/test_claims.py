@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from solvers.bounds import lower_bound_s
+from solvers.check import check
 from solvers.drafts import Draft, DraftStage
 from solvers.evaluate import judge
 from solvers.planners.max_load_ip import MaxLoadIP
@@ -15,7 +16,6 @@ from solvers.problem import ComputeTable, Contiguity, Objective, Pipeline
 from solvers.realise import realise
 from solvers.result import Status
 from solvers.solve import solve
-from solvers.verify import verify
 from tests.instances import GPU, forward_graph, problem, training_graph
 
 
@@ -35,7 +35,7 @@ def two_speeds(**options):
 def test_with_mixed_micro_batches_one_size_for_all_proves_nothing(name, contiguity):
     p = two_speeds(objective=Objective.MAX_LOAD, contiguity=contiguity)
     mixed = realise(p, Draft((DraftStage((0,), 4), DraftStage((1,), 1))))
-    assert verify(p, mixed) == ()
+    assert check(p, mixed) == ()
     assert judge(p, mixed).objective_s == 1.0
     if PLANNERS[name]().unsupported(p) is not None:
         pytest.skip("not for this contiguity")

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from solvers.assemble import assemble
+from solvers.check import check
 from solvers.cluster import Cluster, Device, Link, Wires, two_level_cluster, uniform_cluster
 from solvers.errors import InvalidProblem
 from solvers.evaluation.simulation import simulate
 from solvers.problem import Contiguity, Objective
-from solvers.verify import verify
 from tests.instances import devices, forward_graph, problem
 
 PAIR = (Device("a", "gpu"), Device("b", "gpu"))
@@ -47,7 +47,7 @@ def test_a_shared_wire_carries_one_transfer_at_a_time_in_either_direction(wires:
     p = replace(p, cluster=uniform_cluster(devices(2), 1.0, wires=wires))
     plan = assemble(p, [(0,), (1,), (1,), (0,)], 1)
     assert sorted(span.end_s for span in simulate(p, plan).spans if span.is_transfer) == ends
-    assert verify(p, plan) == ()
+    assert check(p, plan) == ()
 
 
 @pytest.mark.parametrize(

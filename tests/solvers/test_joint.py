@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import solvers.joint.search as search_module
+from solvers.check import check
 from solvers.evaluate import judge
 from solvers.joint.model import pass_model
 from solvers.joint.plans import plan_of
@@ -21,7 +22,6 @@ from solvers.list_scheduling.seeds import seeds
 from solvers.planners.joint import Joint
 from solvers.problem import Contiguity, Execution, Objective, Transfers
 from solvers.solve import solve
-from solvers.verify import verify
 from tests.instances import forward_graph, problem
 from tests.random_problems import random_problem
 
@@ -78,7 +78,7 @@ def test_no_seed_is_better_than_what_is_found():
                 assert result.objective_s <= judged.objective_s * (1 + 1e-12)
                 compared += 1
         if result.plan is not None:
-            assert verify(p, result.plan) == ()
+            assert check(p, result.plan) == ()
     assert compared > 60
 
 
@@ -117,7 +117,7 @@ def test_where_transfers_take_forever_one_device_does_it_all_if_it_fits():
     )  # fmt: skip
     result = solve(tight, FEW)
     assert result.objective_s > 1e6
-    assert verify(tight, result.plan) == ()
+    assert check(tight, result.plan) == ()
 
 
 def test_caps_of_which_a_tenth_is_spare_are_met():
@@ -127,7 +127,7 @@ def test_caps_of_which_a_tenth_is_spare_are_met():
         forward_graph(edges, 9, nbytes=0.5, param_bytes=10.0), [1.0] * 9, 3, memory=34.0, training=False, **PASS
     )
     result = solve(p, FEW)
-    assert verify(p, result.plan) == ()
+    assert check(p, result.plan) == ()
     assert sorted(len(o) for o in operators_of(p, result.plan)) == [3, 3, 3]
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from solvers.check import check
 from solvers.evaluate import judge
 from solvers.latency.bounds import network_of, order_of, path_bound_s, paths
 from solvers.latency.model import LatencyModel
@@ -20,7 +21,6 @@ from solvers.planners.latency_search import LatencySearch
 from solvers.problem import Problem
 from solvers.result import Status
 from solvers.solve import solve
-from solvers.verify import verify
 from tests.solvers.test_latency_plans import latency_problem
 
 
@@ -94,7 +94,7 @@ def test_planners_reach_what_enumeration_finds(seed: int, pieces: int) -> None:
         assert result.objective_s >= best * (1 - 1e-9)
         assert result.bound_s <= best * (1 + 1e-9)
         if result.plan is not None:
-            assert verify(p, result.plan) == ()
+            assert check(p, result.plan) == ()
         if pieces == 1 and planner.name in ("latency-search", "latency"):
             assert result.objective_s == pytest.approx(best, rel=1e-9)
         if math.isinf(best):

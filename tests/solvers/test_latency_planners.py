@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from solvers.check import check
 from solvers.evaluate import evaluate
 from solvers.formats.msr2020 import read_msr2020
 from solvers.latency.positions import run as run_positions
@@ -20,7 +21,6 @@ from solvers.planners.latency_search import LatencySearch
 from solvers.problem import Execution, Objective, Problem, Transfers
 from solvers.result import Status, StopReason
 from solvers.solve import solve
-from solvers.verify import verify
 from tests.instances import forward_graph, problem
 from tests.solvers.msr_instances import FOLDER, as_problem, needs_workloads
 from tests.solvers.test_latency_bounds import best_latency_s, stated
@@ -75,7 +75,7 @@ def test_one_piece_per_accelerator_is_proved_optimal(name: str) -> None:
     assert result.objective_s * 1e3 == pytest.approx(reference(name)["best_known_by_q"]["q1"], abs=0.001)
     assert result.plan is not None
     assert evaluate(problem, result.plan).makespan_s == result.objective_s
-    assert verify(problem, result.plan) == ()
+    assert check(problem, result.plan) == ()
 
 
 @needs_workloads

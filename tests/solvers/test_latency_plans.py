@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from solvers.check import check
 from solvers.cluster import Device, uniform_cluster
 from solvers.errors import InvalidPlan
 from solvers.evaluate import evaluate, judge
 from solvers.latency.model import LatencyModel, unsupported
 from solvers.latency.plans import latency_s, pieces_of, plan_of_calls
 from solvers.problem import Execution, Objective, Problem, Transfers
-from solvers.verify import verify
 from tests.instances import forward_graph, problem
 from tests.random_problems import random_problem
 
@@ -64,7 +64,7 @@ def test_the_evaluation_is_the_simulation(seed: int) -> None:
         assert len(on_accelerators) == len(set(call[call >= 0].tolist()))
         devices = tuple(replace(device, memory_bytes=1e9) for device in p.cluster.devices)
         roomy = replace(p, cluster=replace(p.cluster, devices=devices))
-        assert verify(roomy, plan) == ()
+        assert check(roomy, plan) == ()
 
 
 @pytest.mark.parametrize("seed", range(60))

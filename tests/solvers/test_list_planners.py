@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from solvers.check import check
 from solvers.cluster import Device, uniform_cluster
 from solvers.favourites import FavouriteProgram
 from solvers.graph import Amount
@@ -24,7 +25,6 @@ from solvers.planners.m_sct import MSCT
 from solvers.planners.m_topo import MTopo
 from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
 from solvers.solve import solve
-from solvers.verify import verify
 from tests.instances import forward_graph, problem, training_graph
 from tests.random_problems import random_problem
 from tests.solvers.test_list_scheduling import PASS, graph_of
@@ -52,7 +52,7 @@ def test_every_plan_keeps_the_rules_and_comes_again_the_same(planner):
         if result.plan is None:
             continue
         found += 1
-        assert verify(p, result.plan) == ()
+        assert check(p, result.plan) == ()
         assert result.bound_s <= result.objective_s
         assert solve(p, planner).plan == result.plan
     assert found > 12
@@ -90,7 +90,7 @@ def test_co_placed_operators_that_find_no_place_are_tried_apart():
     p = replace(problem(graph, [1] * 6, memory=18.0, **PASS, training=False), stated_bytes=(6.0,) * 6)
     result = solve(p, METF())
     assert result.plan is not None
-    assert verify(p, result.plan) == ()
+    assert check(p, result.plan) == ()
 
 
 def test_a_favourite_child_is_the_one_whose_transfer_would_take_longest():
@@ -121,7 +121,7 @@ def test_m_sct_plans_with_the_favourites_of_its_program():
     p = random_problem(3, 7, memory=float("inf"), max_replicas=1, training=True, cpus=0, **PASS)
     result = solve(p, MSCT())
     assert result.plan is not None
-    assert verify(p, result.plan) == ()
+    assert check(p, result.plan) == ()
     assert not result.notes
     assert solve(p, MSCT()).plan == result.plan
 
@@ -134,7 +134,7 @@ def test_layers_are_split_for_every_objective(objective, contiguity):
     p = problem(graph, [1.0] * 12, 3, objective=objective, contiguity=contiguity, mini_batch=3, micro_batches=3)
     result = solve(p, LayerSplit(fewer=False))
     assert result.plan is not None
-    assert verify(p, result.plan) == ()
+    assert check(p, result.plan) == ()
     place = result.plan.placement()
     assert [place[o] for o in range(6)] == [(0,), (0,), (1,), (1,), (2,), (2,)]
 

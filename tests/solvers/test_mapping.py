@@ -12,6 +12,7 @@ import pytest
 from solvers import mapping
 from solvers.bounds import lower_bound_s, proved_infeasible
 from solvers.chains import Chain, Part, placements_of
+from solvers.check import check
 from solvers.cluster import Device, two_level_cluster, uniform_cluster
 from solvers.coarsen import contract
 from solvers.drafts import Draft, DraftStage
@@ -21,7 +22,6 @@ from solvers.mapping import assign
 from solvers.plan import Plan
 from solvers.problem import Pipeline, Problem, Transfers
 from solvers.realise import realise
-from solvers.verify import verify
 from tests.instances import GPU, forward_graph, problem, training_graph
 from tests.random_problems import random_draft, random_two_level_problem
 
@@ -149,7 +149,7 @@ def test_what_is_weighed_is_what_the_simulation_moves(seed: int):
 def test_plans_on_two_levels_are_judged_and_verified_alike(seed: int):
     p = random_two_level_problem(seed)
     _, plan = realised(p, seed)
-    judged, violations = judge(p, plan), verify(p, plan)
+    judged, violations = judge(p, plan), check(p, plan)
     assert judged.feasible == (not violations), (judged, violations)
     if judged.feasible:
         assert proved_infeasible(p) is None

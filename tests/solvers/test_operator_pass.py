@@ -7,13 +7,13 @@ import random
 import numpy as np
 import pytest
 
+from solvers.check import check
 from solvers.evaluation.simulation import simulate
 from solvers.graph import Amount, Operator, OpGraph, Tensor
 from solvers.joint.model import pass_model
 from solvers.joint.plans import plan_of, taken_apart
 from solvers.joint.simulator import Simulator
 from solvers.problem import Contiguity, Execution, Objective, Transfers
-from solvers.verify import verify
 from tests.instances import problem
 from tests.random_problems import random_problem
 
@@ -77,7 +77,7 @@ def test_a_plan_is_taken_apart_into_what_it_was_made_of():
         assert again is not None
         assert again[0].tolist() == place.tolist()
         assert again[1] == sequences
-        assert all("memory" in rule or "exceeds" in rule or "cannot run" in rule for rule in verify(p, plan))
+        assert all("memory" in rule or "exceeds" in rule or "cannot run" in rule for rule in check(p, plan))
 
 
 def test_an_order_that_waits_for_itself_is_told_apart():

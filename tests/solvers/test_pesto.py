@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from solvers.check import check
 from solvers.cluster import Cluster, Device, Link
 from solvers.evaluate import judge
 from solvers.joint.cluster_schedule import in_order_of, projected, sequences, simulated, timed
@@ -22,7 +23,6 @@ from solvers.planners.joint_program import PestoProgram
 from solvers.problem import Contiguity, Execution, Objective, Transfers
 from solvers.result import Status
 from solvers.solve import solve
-from solvers.verify import verify
 from tests.instances import forward_graph, problem, training_graph
 from tests.random_problems import random_problem, random_two_level_problem
 from tests.solvers.pass_oracle import best_makespan_s, pass_problem
@@ -39,7 +39,7 @@ LIMIT_S = 20.0
 
 def solved(p, **options):
     result = solve(p, PestoProgram(**options), time_limit_s=LIMIT_S)
-    assert result.plan is None or verify(p, result.plan) == ()
+    assert result.plan is None or check(p, result.plan) == ()
     return result
 
 

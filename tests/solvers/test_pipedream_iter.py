@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from solvers.chains import topological_orders
+from solvers.check import check
 from solvers.coarsen import Condensed
 from solvers.drafts import Draft, DraftStage
 from solvers.evaluate import judge
@@ -24,7 +25,6 @@ from solvers.realise import realise
 from solvers.result import Status
 from solvers.sequential import in_sequence, sequential_problems
 from solvers.solve import solve
-from solvers.verify import verify
 from tests.instances import problem, training_graph
 from tests.random_problems import random_graph
 
@@ -114,7 +114,7 @@ def test_on_tiny_chains_it_finds_the_best_of_all_cuts(seed):
     best = min(judge(p, realise(p, Draft(stages))).objective_s for stages in dict.fromkeys(drafts))
     found = solve(p, PipeDreamIteration())
     assert found.objective_s == pytest.approx(best, rel=5e-3)
-    assert verify(p, found.plan) == ()
+    assert check(p, found.plan) == ()
 
 
 def test_memory_asks_for_recomputation_only_where_it_must():
@@ -122,7 +122,7 @@ def test_memory_asks_for_recomputation_only_where_it_must():
     without, allowed = solve(tight, "pipedream-iter"), solve(replace(tight, recompute=True), "pipedream-iter")
     assert without.plan is None or allowed.objective_s <= without.objective_s
     assert allowed.plan is not None
-    assert verify(replace(tight, recompute=True), allowed.plan) == ()
+    assert check(replace(tight, recompute=True), allowed.plan) == ()
     roomy = replace(chain(1, max_replicas=1, micro_batches=4), recompute=True)
     assert not any(stage.recompute for stage in solve(roomy, "pipedream-iter").plan.stages)
 
@@ -152,7 +152,7 @@ def test_every_pipeline_is_planned(pipeline):
     p = replace(chain(3, max_replicas=1), pipeline=pipeline)
     found = solve(p, "pipedream-iter")
     assert found.status in (Status.FEASIBLE, Status.OPTIMAL)
-    assert verify(p, found.plan) == ()
+    assert check(p, found.plan) == ()
 
 
 def diamond(branch_s):
@@ -190,5 +190,5 @@ def test_sequences_of_any_graph_keep_all_rules(seed):
     p = problem(graph, [float(rng.randint(1, 9)) for _ in graph.operators], 3, mini_batch=4, micro_batches=None)
     for q in sequential_problems(p, 2):
         found = solve(q, PipeDreamIteration(orders=1))
-        assert verify(q, found.plan) == ()
+        assert check(q, found.plan) == ()
         assert np.isfinite(found.objective_s)

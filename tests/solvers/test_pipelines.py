@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from solvers.assemble import assemble
+from solvers.check import check
 from solvers.drafts import Draft, DraftStage
 from solvers.errors import InvalidPlan
 from solvers.evaluate import judge
@@ -25,7 +26,6 @@ from solvers.realise import realise
 from solvers.result import Status, StopReason
 from solvers.solve import solve
 from solvers.stage_actions import splits
-from solvers.verify import verify
 from tests.instances import problem, training_graph
 from tests.random_problems import random_placement, random_problem
 
@@ -88,7 +88,7 @@ def test_with_the_memory_of_1f1b_the_bubble_is_that_of_zb_h1(devices, micro_batc
     assert judge(p, plan).feasible
     assert judge(p, plan).objective_s - work == pytest.approx((devices - 1) * (f + i - w))
     assert simulate(p, plan).peak_bytes() == (devices,) * devices
-    assert verify(p, plan) == ()
+    assert check(p, plan) == ()
 
 
 @pytest.mark.parametrize("seconds", [(1, 2, 1), (1, 1.5, 0.5)])
@@ -137,7 +137,7 @@ def test_stages_have_the_parts_that_they_have_operators_for():
     plan = assemble(p, [(o % 3,) for o in kept], 6)
     kinds = [{action.kind for action in order} for order in plan.order]
     assert kinds == [{"F", "W"}, {"F", "I", "W"}, {"F", "I"}]
-    assert verify(p, plan) == ()
+    assert check(p, plan) == ()
 
 
 def test_activations_are_released_when_the_gradients_of_parameters_are_done():
@@ -161,7 +161,7 @@ def test_the_bubble_of_interleaving_is_that_of_the_paper(devices, chunks, micro_
     assert judge(p, plan).objective_s / ideal - 1 == pytest.approx((devices - 1) / (chunks * micro_batches))
     textbook = [interleave(r, devices, range(r, devices * chunks, devices), micro_batches) for r in range(devices)]
     assert [list(order) for order in plan.order] == textbook
-    assert verify(p, plan) == ()
+    assert check(p, plan) == ()
 
 
 def test_the_textbook_of_two_devices_with_two_stages_each():
@@ -176,7 +176,7 @@ def test_other_numbers_of_micro_batches_interleave_too(devices, chunks, micro_ba
     p, plan = uniform(devices * chunks, devices, micro_batches, pipeline=Pipeline.INTERLEAVED)
     bubble = judge(p, plan).objective_s - micro_batches * chunks * 3.0
     assert bubble < (devices - 1) * chunks * 3.0  # what 1F1B has
-    assert verify(p, plan) == ()
+    assert check(p, plan) == ()
 
 
 def test_interleaving_gives_way_to_memory():
@@ -228,7 +228,7 @@ def test_the_planner_keeps_within_memory():
     p, _ = uniform(8, 2, 8, pipeline=Pipeline.INTERLEAVED, memory=12.0)
     result = solve(p, "interleaved", time_limit_s=20)
     assert result.plan is not None
-    assert verify(p, result.plan) == ()
+    assert check(p, result.plan) == ()
 
 
 # -- orders of one's own ------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_orders_of_its_own_hide_transfers_that_1f1b_waits_for(split):
     plan = assemble(p, [(i,) for i in range(4)] * parts, 16)
     others = list(own_orders(p, plan))
     assert min(judge(p, other).objective_s for other in others) < judge(p, plan).objective_s
-    assert all(verify(p, other) == () for other in others)
+    assert all(check(p, other) == () for other in others)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -274,10 +274,10 @@ def test_any_plan_runs_and_holds_what_it_says(seed, pipeline):
         plan = assemble(p, placement, p.micro_batches)
     except InvalidPlan:
         return
-    assert bool(verify(p, plan)) == bool(judge(p, plan).violation)
+    assert bool(check(p, plan)) == bool(judge(p, plan).violation)
     assert all(held <= stage.in_flight for held, stage in zip(counted(plan), plan.stages, strict=True))
     for other in own_orders(p, plan) if p.objective is Objective.ITERATION else ():
-        assert bool(verify(p, other)) == bool(judge(p, other).violation)
+        assert bool(check(p, other)) == bool(judge(p, other).violation)
         assert all(held <= stage.in_flight for held, stage in zip(counted(other), other.stages, strict=True))
 
 
@@ -297,7 +297,7 @@ def test_replicas_recomputation_and_mixed_sizes_run_without_bubbles_too(seed):
         )
     )
     plan = realise(p, draft)
-    assert bool(verify(p, plan)) == bool(judge(p, plan).violation)
+    assert bool(check(p, plan)) == bool(judge(p, plan).violation)
     assert all(held <= stage.in_flight for held, stage in zip(counted(plan), plan.stages, strict=True))
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from solvers.check import check
 from solvers.coarsen import Condensed
 from solvers.contracted import Shape
 from solvers.piper.costed import Costed
@@ -20,7 +21,6 @@ from solvers.planners.piper import Piper
 from solvers.problem import ComputeTable, Contiguity, Objective, Pipeline, Transfers
 from solvers.result import Status, StopReason
 from solvers.solve import solve
-from solvers.verify import verify
 from tests.instances import problem, training_graph
 from tests.random_problems import random_problem
 
@@ -127,7 +127,7 @@ def test_a_stage_recomputes_where_memory_is_short_and_only_where_it_may() -> Non
     assert solve(p, "piper").plan is None or not any(s.recompute for s in solve(p, "piper").plan.stages)
     result = solve(replace(p, recompute=True), "piper")
     assert any(stage.recompute for stage in result.plan.stages)
-    assert verify(replace(p, recompute=True), result.plan) == ()
+    assert check(replace(p, recompute=True), result.plan) == ()
 
 
 def test_replicas_take_whole_micro_batches_where_stages_may_differ() -> None:
@@ -159,7 +159,7 @@ def test_above_its_limit_it_plans_layers_or_says_no() -> None:
     assert "more than 5 downsets" in refused.notes[-1]
     fork = problem(training_graph([(0, 1), (0, 2), (1, 3)], 4), [1, 2, 3, 4] * 2, 2, mini_batch=4, micro_batches=4)
     result = solve(fork, Piper(limit=5))
-    assert verify(fork, result.plan) == ()
+    assert check(fork, result.plan) == ()
     assert "the operators have more than 5 downsets: they are planned as 3 layers" in result.notes
 
 

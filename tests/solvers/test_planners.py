@@ -8,12 +8,12 @@ from functools import cache
 
 import pytest
 
+from solvers.check import check
 from solvers.evaluate import judge
 from solvers.planners.registry import PLANNERS
 from solvers.problem import Contiguity, Execution, Objective, Transfers
 from solvers.result import Status, StopReason
 from solvers.solve import solve
-from solvers.verify import verify
 from tests.instances import forward_graph, problem, training_graph
 from tests.random_problems import random_problem
 
@@ -57,7 +57,7 @@ def is_true(p, result, optimum_s=None):
         assert result.status in (Status.INFEASIBLE, Status.NO_PLAN)
         assert result.status is not Status.INFEASIBLE or optimum_s is None or math.isinf(optimum_s)
         return
-    assert verify(p, result.plan) == ()
+    assert check(p, result.plan) == ()
     assert result.objective_s == judge(p, result.plan).objective_s
     assert result.bound_s <= result.objective_s
     assert (result.status is Status.OPTIMAL) == (result.bound_s >= result.objective_s * (1 - 1e-9))

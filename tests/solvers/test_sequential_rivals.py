@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from solvers.balanced_cut import balanced_cut
+from solvers.check import check
 from solvers.drafts import Draft, DraftStage
 from solvers.evaluate import evaluate, judge
 from solvers.monitor import Monitor
@@ -21,7 +22,6 @@ from solvers.planners.pipedream import PipeDream
 from solvers.problem import Objective, Pipeline
 from solvers.realise import realise
 from solvers.solve import solve
-from solvers.verify import verify
 from tests.instances import problem, training_graph
 
 
@@ -48,7 +48,7 @@ def test_the_bubble_of_gpipe_on_an_even_chain(stages, micro_batches):
 def test_gpipe_runs_all_forwards_first_whatever_pipeline_is_asked_for(pipeline):
     p = chain(4, 2, mini_batch=4, micro_batches=4, pipeline=pipeline)
     found = solve(p, "gpipe")
-    assert verify(p, found.plan) == ()
+    assert check(p, found.plan) == ()
     assert ["".join(a.kind for a in order) for order in found.plan.order] == ["FFFFBBBB"] * 2
 
 
@@ -58,7 +58,7 @@ def test_gpipe_recomputes_only_if_memory_asks_for_it():
     tight = replace(p, cluster=chain(4, 2, memory=100.0).cluster)  # 64 of parameters, 8 x 8 of activations
     found = solve(tight, "gpipe")
     assert all(stage.recompute for stage in found.plan.stages)
-    assert verify(tight, found.plan) == ()
+    assert check(tight, found.plan) == ()
     without = solve(replace(tight, recompute=False), "gpipe")
     assert without.plan is None
     assert any("recomputation is not allowed" in note for note in without.notes)
@@ -94,7 +94,7 @@ def test_data_parallel_accumulates_gradients_or_recomputes_where_activations_do_
     found = solve(p, "data-parallel")
     assert found.plan.stages[0].micro_batch_size == 4  # 2 samples of 16 bytes each, beside 128 of states
     tight = replace(p, micro_batches=1, recompute=True, cluster=chain(4, 2, memory=128 + 70.0).cluster)
-    assert verify(tight, solve(tight, "data-parallel").plan) == ()
+    assert check(tight, solve(tight, "data-parallel").plan) == ()
 
 
 def test_data_parallel_says_why_it_cannot():
@@ -129,7 +129,7 @@ def test_equal_split_tries_every_even_mix_of_stages_and_replicas():
 def test_equal_split_recomputes_only_if_memory_asks_for_it():
     p = chain(4, 2, nbytes=0.5, mini_batch=8, micro_batches=2, recompute=True, memory=85.0)
     found = solve(p, EqualSplit())
-    assert found.plan is None or verify(p, found.plan) == ()
+    assert found.plan is None or check(p, found.plan) == ()
     roomy = replace(p, cluster=chain(4, 2).cluster)
     assert not any(stage.recompute for stage in solve(roomy, EqualSplit()).plan.stages)
 
@@ -159,7 +159,7 @@ def test_moved_boundaries_keep_replicas_slack_and_recomputation():
     assert (len(first.devices), first.recompute, first.in_flight) == (2, True, 4)
     assert (len(second.devices), second.recompute, second.in_flight) == (1, False, 2)
     assert len(second.operators) > 2
-    assert verify(p, monitor.best) == ()
+    assert check(p, monitor.best) == ()
 
 
 @pytest.mark.parametrize("planner", [GPipe(), EqualSplit(), PipeDream()])

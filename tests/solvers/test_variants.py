@@ -13,6 +13,7 @@ import pytest
 from solvers.assemble import assemble
 from solvers.bounds import lower_bound_s
 from solvers.chains import Chain, Part, placement_of
+from solvers.check import check
 from solvers.cluster import Cluster, Device, two_level_cluster
 from solvers.coarsen import contract
 from solvers.evaluate import evaluate, judge
@@ -24,7 +25,6 @@ from solvers.planners.downset_dp import DownsetDP
 from solvers.problem import ComputeTable, Contiguity, Objective, Optimizer, Pipeline, Problem, Transfers
 from solvers.result import Status, StopReason
 from solvers.solve import solve
-from solvers.verify import verify
 from tests.instances import forward_graph, problem, training_graph
 from tests.random_problems import random_problem
 from tests.solvers.msr_instances import as_problem, random_file
@@ -163,7 +163,7 @@ def test_a_replicated_part_does_its_share_and_synchronises_its_gradients():
     metrics = evaluate(p, plan)
     assert metrics.load_s == pytest.approx((share, share, share, 1 + 1 + 2 + 2))
     assert metrics.static_bytes == (16, 16, 16, 0)
-    assert verify(p, plan) == ()
+    assert check(p, plan) == ()
     assert "at most 2 are allowed" in judge(replace(p, max_replicas=2), plan).violation
     exact = solve(p, DownsetDP())
     assert exact.objective_s == pytest.approx(solve(p, BruteForce()).objective_s)

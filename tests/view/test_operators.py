@@ -19,9 +19,9 @@ from explorer.view.session import Look
 from explorer.view.skeleton import skeleton
 from explorer.view.stage_boxes import stage_boxes
 from explorer.web import drawing, panels
+from solvers.check import check
 from solvers.evaluation.simulation import simulate
 from solvers.problem import Transfers
-from solvers.verify import verify
 from tests.view.lattice import lattice_problem, lattice_workload, operator_plan
 
 SMALL = (4, 4, 3, 4)
@@ -48,7 +48,7 @@ WHOLE = (0.0, SCHEDULE.makespan_s)
 
 
 def test_the_instances_hold():
-    assert verify(PROBLEM, PLAN) == ()
+    assert check(PROBLEM, PLAN) == ()
 
 
 def test_every_span_is_kept_with_its_operator():

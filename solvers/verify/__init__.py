@@ -1,0 +1,48 @@
+"""An independent reading of the rules: does this plan hold, and does this schedule run it as it must?
+
+Shares the types with the rest and nothing else: the rules are told a second time, from the samples each device
+has. A mini-batch is an interval; a device that runs an operator has slices of it; a tensor goes wherever a
+slice is read elsewhere. From that follow the messages, their lengths, who waits for whom, and what is held.
+"""
+
+from __future__ import annotations
+
+from solvers.plan import Plan
+from solvers.problem import Problem
+from solvers.schedule import Schedule
+from solvers.verify.contiguity import contiguity
+from solvers.verify.memory import memory
+from solvers.verify.messages import messages_of
+from solvers.verify.spans import spans_of
+from solvers.verify.structure import structure
+from solvers.verify.transfers import transfers_of
+from solvers.verify.unrolled import jobs_of
+from solvers.verify.waiting import waiting
+
+MOST = 10
+"""Findings that are told; one fault often breaks a rule at every micro-batch."""
+
+
+def verify(problem: Problem, plan: Plan, schedule: Schedule) -> tuple[str, ...]:
+    """Every rule that the plan or its schedule breaks, a sentence each, at most MOST; empty if both hold.
+
+    schedule: of one unsplit pass where the problem asks for MAKESPAN, else of one iteration.
+    """
+    found = structure(problem, plan)
+    if found:
+        return tuple(found[:MOST])
+    return tuple([*contiguity(problem, plan), *verify_schedule(problem, plan, schedule)][:MOST])
+
+
+def verify_schedule(problem: Problem, plan: Plan, schedule: Schedule) -> list[str]:
+    """What is wrong with the schedule of a plan in whose structure nothing is (see `structure`)."""
+    jobs, found = jobs_of(problem, plan)
+    if jobs is None:
+        return found
+    messages = messages_of(problem, jobs)
+    transfers = transfers_of(problem, jobs, messages)
+    spans, found = spans_of(problem, jobs, transfers, schedule)
+    if spans is None:
+        return found
+    found += waiting(jobs, messages, transfers, spans, schedule)
+    return found + memory(problem, plan, jobs, transfers, spans, schedule)

@@ -1,0 +1,125 @@
+"""Bytes that jobs keep, work with and hand on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from solvers.graph import Amount, OpGraph, Phase, per_graph
+from solvers.plan import Plan
+from solvers.problem import Problem
+from solvers.verify.jobs import FORWARD, Jobs
+from solvers.verify.ragged import Flags, Floats, Ints, flat, ints, sums
+
+
+class Bytes(NamedTuple):
+    """A column of amounts."""
+
+    fixed: Floats
+    per_sample: Floats
+
+    def at(self, rows: Ints, samples: Floats) -> Floats:
+        """B of ``rows`` for ``samples``."""
+        amount: Floats = self.fixed[rows] + self.per_sample[rows] * samples
+        return amount
+
+
+class Sizes(NamedTuple):
+    """The sizes of a graph as columns."""
+
+    saved: Bytes
+    """[operators]"""
+    workspace: Bytes
+    """[operators]"""
+    tensor: Bytes
+    """[tensors]"""
+    producer: Ints
+    """[tensors]"""
+    read: Ints
+    """[readings] tensor ..."""
+    reader: Ints
+    """[readings] ... and operator"""
+    counts: Flags
+    """[tensors] False for all but the first of a sum that one operator makes: it is added to that"""
+    updates: Flags
+    """[operators]"""
+
+
+@per_graph
+def sizes(graph: OpGraph) -> Sizes:
+    def columns(amounts: list[Amount]) -> Bytes:
+        return Bytes(np.array([a.fixed for a in amounts]), np.array([a.per_sample for a in amounts]))
+
+    sums_seen: set[tuple[int, int]] = set()
+    counts = []
+    for tensor in graph.tensors:
+        key = (tensor.producer, -1 if tensor.sum_group is None else tensor.sum_group)
+        counts.append(tensor.sum_group is None or key not in sums_seen)
+        sums_seen.add(key)
+    read, reader = flat([tensor.consumers for tensor in graph.tensors])
+    return Sizes(
+        columns([o.saved_bytes for o in graph.operators]),
+        columns([o.workspace_bytes for o in graph.operators]),
+        columns([t.nbytes for t in graph.tensors]),
+        ints(t.producer for t in graph.tensors),
+        read,
+        reader,
+        np.array(counts, bool),
+        np.array([o.phase is Phase.UPDATE for o in graph.operators], bool),
+    )
+
+
+def saved_bytes(problem: Problem, jobs: Jobs) -> Floats:
+    """[jobs] B that a turn of a forward job keeps for the backward, where there is one."""
+    size, count = sizes(problem.graph).saved, len(jobs.stage)
+    kept = sums(jobs.member_of, size.fixed[jobs.members], count)
+    kept += sums(jobs.member_of, size.per_sample[jobs.members], count) * jobs.samples
+    return np.where((jobs.kind == FORWARD) & problem.has_backward(), kept, 0.0)
+
+
+def workspace_bytes(problem: Problem, jobs: Jobs) -> Floats:
+    """[jobs] B that a turn needs while it runs: in training those of its hungriest operator (what lives between
+    operators is saved), in inference the tensors that its later operators read are there as well."""
+    size = sizes(problem.graph)
+    samples = jobs.samples[jobs.member_of]
+    own = size.workspace.at(jobs.members, samples)
+    most = np.zeros(len(jobs.stage))
+    if problem.has_backward():
+        np.maximum.at(most, jobs.member_of, own)
+        return most
+    live, made = _living(problem, jobs)
+    np.maximum.at(most, jobs.member_of, np.maximum(live, live + own - made))
+    return most
+
+
+def _living(problem: Problem, jobs: Jobs) -> tuple[Floats, Floats]:
+    """[members] B of tensors made in the job that are there while a member runs; and of those that it makes."""
+    size, members = sizes(problem.graph), len(jobs.members)
+    live, made = np.zeros(members + 1), np.zeros(members)
+    outputs, graph = problem.graph.outputs, problem.graph
+    owners, operators = jobs.member_of.tolist(), jobs.members.tolist()
+    place = {pair: at for at, pair in enumerate(zip(owners, operators, strict=True))}
+    for at, (job, operator) in enumerate(zip(owners, operators, strict=True)):
+        for tensor in outputs[operator]:
+            last = max((place.get((job, reader), at) for reader in graph.tensors[tensor].consumers), default=at)
+            nbytes = size.tensor.fixed[tensor] + size.tensor.per_sample[tensor] * jobs.samples[job]
+            made[at] += nbytes
+            live[at] += nbytes
+            live[max(last, at) + 1] -= nbytes
+    return np.cumsum(live[:-1]), made
+
+
+def received_here_bytes(problem: Problem, plan: Plan, jobs: Jobs) -> Floats:
+    """[jobs] B of what a forward job that runs again reads of other stages of its own devices."""
+    graph, kept = problem.graph, np.zeros(len(jobs.stage))
+    for index, stage in enumerate(plan.stages):
+        if not stage.recompute:
+            continue
+        mine = set(stage.operators)
+        near = {o for other in plan.stages if other.devices == stage.devices for o in other.operators} - mine
+        for job in np.flatnonzero((jobs.stage == index) & (jobs.kind == FORWARD)).tolist():
+            read = {t for o in jobs.members[jobs.member_of == job].tolist() for t in graph.inputs[o]}
+            amounts = [graph.tensors[t].nbytes for t in read if graph.tensors[t].producer in near]
+            kept[job] = sum(amount.at(float(jobs.samples[job])) for amount in amounts)
+    return kept

@@ -1,0 +1,226 @@
+"""What must wait for what on a device, and what must travel between places."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from solvers.graph import OpGraph, per_graph
+from solvers.problem import Problem, Transfers
+from solvers.verify.jobs import BACKWARD, BACKWARDS, FORWARD, INPUTS, UPDATE, WEIGHTS, Jobs
+from solvers.verify.ragged import Flags, Ints, flat, ints
+
+
+@dataclass(slots=True)
+class Bundle:
+    """Tensors that leave the same jobs of one place for the same jobs elsewhere: they travel together.
+
+    makers, and of every place that reads them the readers: jobs, ascending. tensors: how many pay a latency;
+    those of a sum group are one. stated_s: seconds per sample, where the problem states them.
+    """
+
+    makers: tuple[int, ...]
+    readers: tuple[tuple[int, ...], ...]
+    tensors: int = 0
+    fixed: float = 0.0
+    per_sample: float = 0.0
+    stated_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """earlier, later: [pairs] jobs of one stage or device list, of which the later waits for the earlier on
+    every device. bundles: what travels."""
+
+    earlier: Ints
+    later: Ints
+    bundles: tuple[Bundle, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Who makes and who reads the tensors of every message: columns."""
+
+    maker_of: Ints
+    maker: Ints
+    reader_of: Ints
+    reader: Ints
+    pair_of: Ints
+    pair_maker: Ints
+    pair_reader: Ints
+
+
+@per_graph
+def _ends(graph: OpGraph) -> _Ends:
+    makers = [tuple(graph.tensors[t].producer for t in group) for group in graph.messages]
+    readers = [graph.tensors[group[0]].consumers for group in graph.messages]
+    pairs = [[(a, b) for a in m for b in r] for m, r in zip(makers, readers, strict=True)]
+    return _Ends(
+        *flat(makers), *flat(readers),
+        flat([[0] * len(p) for p in pairs])[0], ints(a for p in pairs for a, _ in p),
+        ints(b for p in pairs for _, b in p),
+    )  # fmt: skip
+
+
+@per_graph
+def _operators(graph: OpGraph) -> list[tuple[tuple[int, ...], ...]]:
+    """Of every message all operators that make it, and all that read it, ascending."""
+    return [
+        (tuple(sorted(graph.tensors[t].producer for t in group)), tuple(sorted(graph.tensors[group[0]].consumers)))
+        for group in graph.messages
+    ]
+
+
+def messages_of(problem: Problem, jobs: Jobs) -> Messages:
+    """All waits and messages of a plan's jobs."""
+    graph = problem.graph
+    of_operator = jobs.of_operators(len(graph))
+    at_home, waits = _at_home(problem, jobs, of_operator)
+    pairs = {*waits, *_inside_stages(jobs), *_mirrors(graph, jobs, of_operator)}
+    travel = _Travel(problem, jobs, of_operator, pairs)
+    for message in np.flatnonzero(~at_home).tolist():
+        travel.route(message)
+    both = np.array(sorted(pairs), np.int64).reshape(-1, 2)
+    return Messages(both[:, 0], both[:, 1], tuple(travel.bundles.values()))
+
+
+def _at_home(problem: Problem, jobs: Jobs, of_operator: list[list[int]]) -> tuple[Flags, list[tuple[int, int]]]:
+    """Which messages have all their ends in one place, and the pairs of jobs between which these wait."""
+    ends = _ends(problem.graph)
+    count = len(problem.graph.messages)
+    once = np.array([len(found) == 1 for found in of_operator])
+    job = ints(found[0] if found else -1 for found in of_operator)
+    devices: dict[tuple[int, ...], int] = {}
+    home = ints(devices.setdefault(where, len(devices)) for where, _ in jobs.places)[jobs.place]
+    through_host = problem.transfers is Transfers.BLOCKING and bool(jobs.call.any())
+    label = home * len(jobs.stage) + jobs.stage if through_host else home
+    low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, np.int64)
+    fewest, most = low.copy(), high.copy()
+    same = np.ones(count, bool)
+    for of, operator, reads in ((ends.maker_of, ends.maker, False), (ends.reader_of, ends.reader, True)):
+        j = job[operator]
+        np.minimum.at(low, of, label[j])
+        np.maximum.at(high, of, label[j])
+        np.logical_and.at(same, of, once[operator])
+        cuts = ~((jobs.kind[j] == UPDATE) & reads) & (jobs.replicas[j] > 1)  # an update waits for whatever is here
+        np.minimum.at(fewest, of[cuts], jobs.slices[j[cuts]])
+        np.maximum.at(most, of[cuts], jobs.slices[j[cuts]])
+    here = same & (low == high) & ((fewest == most) | (most < 0))
+    inside = here[ends.pair_of]
+    a, b = job[ends.pair_maker[inside]], job[ends.pair_reader[inside]]
+    codes = np.unique((a * len(jobs.stage) + b)[a != b])
+    return here, list(zip((codes // len(jobs.stage)).tolist(), (codes % len(jobs.stage)).tolist(), strict=True))
+
+
+def _inside_stages(jobs: Jobs) -> list[tuple[int, int]]:
+    """A stage runs a micro-batch forward before it runs it backward, and updates after all that. Gradients of
+    inputs hold nothing up but what reads them, unless they come with what the stage runs again."""
+    of_stage: dict[int, list[int]] = defaultdict(list)
+    for job in np.flatnonzero(jobs.operator < 0).tolist():
+        of_stage[int(jobs.stage[job])].append(job)
+    after = {FORWARD: (*BACKWARDS, UPDATE), BACKWARD: (UPDATE,), WEIGHTS: (UPDATE,), INPUTS: (), UPDATE: ()}
+    kind = jobs.kind.tolist()
+    return [
+        (a, b)
+        for found in of_stage.values()
+        for a in found
+        for b in found
+        if kind[b] in ((WEIGHTS, UPDATE) if kind[a] == INPUTS and jobs.again[a] else after[kind[a]])
+    ]
+
+
+def _mirrors(graph: OpGraph, jobs: Jobs, of_operator: list[list[int]]) -> list[tuple[int, int]]:
+    """A single operator runs after the forward operator that it mirrors."""
+    pairs, devices = [], _devices(jobs)
+    for job, operator in enumerate(jobs.operator.tolist()):
+        forward = graph.operators[operator].forward_of if operator >= 0 else None
+        if forward is not None:
+            pairs += [(other, job) for other in of_operator[forward] if devices[other] == devices[job]]
+    return pairs
+
+
+def _devices(jobs: Jobs) -> list[tuple[int, ...]]:
+    """[jobs] the devices of each."""
+    return [jobs.places[place][0] for place in jobs.place.tolist()]
+
+
+_Key = tuple[tuple[int, ...], tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]
+"""Makers, readers by place, and, where operators run one by one, all operators that make and read."""
+
+
+@dataclass(slots=True)
+class _Travel:
+    """Routes messages one after the other: what waits on a device, what is added to which bundle."""
+
+    problem: Problem
+    jobs: Jobs
+    of_operator: list[list[int]]
+    pairs: set[tuple[int, int]]
+    bundles: dict[_Key, Bundle] = field(default_factory=dict)
+    devices: list[tuple[int, ...]] = field(init=False)
+    place: list[int] = field(init=False)
+    stage: list[int] = field(init=False)
+    updates: list[bool] = field(init=False)
+    fetches: list[bool] = field(init=False)
+    one_by_one: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        jobs = self.jobs
+        self.devices, self.place, self.stage = _devices(jobs), jobs.place.tolist(), jobs.stage.tolist()
+        self.updates = (jobs.kind == UPDATE).tolist()
+        self.fetches = (jobs.call & (self.problem.transfers is Transfers.BLOCKING)).tolist()
+        self.one_by_one = bool((jobs.operator >= 0).any())
+
+    def route(self, message: int) -> None:
+        """One message: from where its tensors are made (of copies, the first) to all who read them elsewhere."""
+        graph, devices, at = self.problem.graph, self.devices, self.place
+        group = graph.messages[message]
+        copies = [self.of_operator[graph.tensors[t].producer] for t in group]
+        sources: dict[int, set[int]] = defaultdict(set)
+        for found in copies:
+            sources[at[found[0]]].add(found[0])
+        readers = sorted({job for o in graph.tensors[group[0]].consumers for job in self.of_operator[o]})
+        elsewhere: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for reader in readers:
+            where = devices[reader]
+            near = [job for found in copies for job in found if devices[job] == where]
+            everything = all(any(devices[job] == where for job in found) for found in copies)
+            for place, makers in sources.items():
+                home = self.jobs.places[place][0] == where
+                if any(self._through_host(maker, reader) for maker in makers) or self._cut_anew(place, reader):
+                    elsewhere[place][at[reader]].append(reader)
+                elif home or everything:
+                    self.pairs.update((maker, reader) for maker in near if maker != reader)
+                else:
+                    elsewhere[place][at[reader]].append(reader)
+        for place in sorted(elsewhere, key=self.jobs.places.__getitem__):
+            self._add(message, tuple(sorted(sources[place])), elsewhere[place])
+
+    def _add(self, message: int, makers: tuple[int, ...], targets: dict[int, list[int]]) -> None:
+        graph = self.problem.graph
+        first = graph.messages[message][0]  # of a sum, all of it is as large as one part
+        tensor = graph.tensors[first]
+        there = tuple(tuple(targets[p]) for p in sorted(targets, key=self.jobs.places.__getitem__))
+        ends = _operators(graph)[message] if self.one_by_one else ()
+        bundle = self.bundles.setdefault((makers, there, ends), Bundle(makers, there))
+        bundle.fixed += tensor.nbytes.fixed
+        bundle.per_sample += tensor.nbytes.per_sample
+        if self.problem.transfer_s is not None:
+            bundle.stated_s += self.problem.transfer_s[first]
+            bundle.tensors += 1
+        elif tensor.nbytes.fixed or tensor.nbytes.per_sample:
+            bundle.tensors += 1
+
+    def _through_host(self, maker: int, reader: int) -> bool:
+        """Whether two calls on one device hand tensors over in the host's memory (Tarnawski et al. 2020,
+        section 6)."""
+        calls = self.fetches[maker] and self.fetches[reader]
+        return calls and self.devices[maker] == self.devices[reader] and self.stage[maker] != self.stage[reader]
+
+    def _cut_anew(self, place: int, reader: int) -> bool:
+        """Whether the replicas of a place share the mini-batch in another way in order to read."""
+        devices, size = self.jobs.places[place]
+        there, other = self.jobs.places[self.place[reader]]
+        return len(devices) > 1 and devices == there and size != other and not self.updates[reader]

@@ -1,0 +1,57 @@
+"""The all-reduce of the gradients of a stage's replicas."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from solvers.graph import Phase
+from solvers.problem import Problem, Transfers
+from solvers.schedule import SPAN_KINDS
+from solvers.verify.jobs import BACKWARDS, FORWARD, Jobs
+from solvers.verify.ragged import Floats, Ints, ints
+from solvers.verify.wires import Wires
+
+
+def all_reduces(
+    problem: Problem, jobs: Jobs, wires: Wires
+) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Floats, Floats, Floats]:
+    """The columns of `Expected`: round a ring of r replicas every link moves 2(r-1)/r of the bytes in 2(r-1) steps,
+    whatever the transfer model. It goes before what else waits for a link, but for what the first turn of a
+    device reads."""
+    rows: list[tuple[int, int, int]] = []
+    amounts: list[tuple[float, float]] = []
+    if problem.training:
+        for stage in np.unique(jobs.stage[jobs.replicas > 1]).tolist():
+            mine = jobs.stage == stage
+            if not np.isin(jobs.kind[mine], BACKWARDS).any():
+                continue
+            replicas = _places(jobs, stage)
+            gradient = _parameter_bytes(problem, jobs, stage)
+            for src, dst in zip(replicas, replicas[1:] + replicas[:1], strict=True):
+                link = problem.cluster.link(src, dst)
+                if gradient > 0:
+                    steps = 2 * (len(replicas) - 1)
+                    moved = steps / len(replicas) * gradient
+                    speed = (np.nan, np.nan) if link is None else (link.latency_s, link.bandwidth_bytes_per_s)
+                    rows.append((stage, src, dst))
+                    amounts.append((moved, steps * speed[0] + moved / speed[1]))
+    which = np.array(rows, np.int64).reshape(-1, 3)
+    nbytes, taken = np.array(amounts, np.float64).reshape(-1, 2).T
+    kind = np.full(len(rows), SPAN_KINDS.index("S"), np.int64)
+    zeros = np.zeros(len(rows), np.int64)
+    resource = wires.of("out", which[:, 1], which[:, 2], Transfers.LINKS) if rows else ints(())
+    return which[:, 0], kind, zeros, which[:, 1], which[:, 2], resource, nbytes, taken, np.zeros(len(rows))
+
+
+def _places(jobs: Jobs, stage: int) -> tuple[int, ...]:
+    job = int(np.argmax(jobs.stage == stage))
+    return jobs.places[int(jobs.place[job])][0]
+
+
+def _parameter_bytes(problem: Problem, jobs: Jobs, stage: int) -> float:
+    operators = problem.graph.operators
+    owns = (jobs.stage == stage) & (jobs.kind == FORWARD)
+    mine = jobs.members[owns[jobs.member_of]].tolist()
+    return math.fsum(operators[o].param_bytes for o in mine if operators[o].phase is Phase.FORWARD)

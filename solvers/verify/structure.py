@@ -1,0 +1,107 @@
+"""What a plan must be before anything is scheduled: every operator in its place, nothing where it may not be."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import numpy as np
+
+from solvers.plan import Plan
+from solvers.problem import Problem
+
+
+def structure(problem: Problem, plan: Plan) -> list[str]:
+    """The rules of placement that the plan breaks, a sentence each."""
+    found = _positions(problem, plan)
+    if found:
+        return found
+    places: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+    for stage in plan.stages:
+        for operator in stage.operators:
+            places[operator].append(stage.devices)
+    return _operators(problem, places) + _stages(problem, plan) + _subgraphs(problem, plan)
+
+
+def _positions(problem: Problem, plan: Plan) -> list[str]:
+    """Positions of devices and operators that are not there."""
+    operators, devices = len(problem.graph), len(problem.cluster)
+    if len(plan.order) != devices:
+        return [f"the order has {len(plan.order)} devices, the cluster {devices}"]
+    found = []
+    for index, stage in enumerate(plan.stages):
+        if not 0 <= min(stage.devices) <= max(stage.devices) < devices:
+            found.append(f"stage {index} is on devices {list(stage.devices)}, but there are {devices} devices")
+        if not 0 <= min(stage.operators) <= max(stage.operators) < operators:
+            wrong = next(o for o in stage.operators if not 0 <= o < operators)
+            found.append(f"stage {index} has operator {wrong}, but there are {operators} operators")
+    return found
+
+
+def _operators(problem: Problem, places: dict[int, list[tuple[int, ...]]]) -> list[str]:
+    operators = problem.graph.operators
+    found = []
+    groups: dict[str, tuple[tuple[int, ...], str]] = {}
+    for position, operator in enumerate(operators):
+        here = places[position]
+        if not here:
+            found.append(f"operator {operator.name!r} is in no stage")
+            continue
+        if len(here) > 1 and not operator.replicable:
+            found.append(f"operator {operator.name!r} is in {len(here)} stages")
+        elif operator.forward_of is not None and here != places[operator.forward_of]:
+            found.append(
+                f"operator {operator.name!r} is on {list(here[0])}, not with its forward operator"
+                f" {operators[operator.forward_of].name!r}"
+            )
+        if operator.colocation is not None:
+            first, name = groups.setdefault(operator.colocation, (here[0], operator.name))
+            if first != here[0]:
+                found.append(f"operators {name!r} and {operator.name!r} must share a device")
+    for position, device in problem.pins.items():
+        if places[position] != [(device,)]:
+            found.append(f"operator {operators[position].name!r} is pinned to device {device}")
+    return found
+
+
+def _stages(problem: Problem, plan: Plan) -> list[str]:
+    kinds = [device.kind for device in problem.cluster.devices]
+    blocked = {kind: set(_blocked(problem, kind)) for kind in set(kinds)}
+    found = []
+    if not problem.mixed_micro_batches and len({stage.micro_batch_size for stage in plan.stages}) > 1:
+        found.append("stages differ in the size of their micro-batches, which is not allowed")
+    for index, stage in enumerate(plan.stages):
+        for device in stage.devices:
+            found += [
+                f"operator {problem.graph.operators[operator].name!r} cannot run on device {device} ({kinds[device]})"
+                for operator in sorted(blocked[kinds[device]].intersection(stage.operators))
+            ]
+        if problem.mini_batch % stage.micro_batch_size:
+            found.append(
+                f"stage {index}: micro-batches of {stage.micro_batch_size} samples do not divide the mini-batch of"
+                f" {problem.mini_batch}"
+            )
+        if stage.recompute and not problem.recompute:
+            found.append(f"stage {index} recomputes its forward, which is not allowed")
+        per_sample = len(problem.compute.samples) == 1
+        if stage.micro_batch_size % len(stage.devices) and not per_sample:
+            found.append(f"stage {index}: its {len(stage.devices)} replicas would have to split a sample")
+        if len(stage.devices) > problem.max_replicas:
+            found.append(f"stage {index} has {len(stage.devices)} replicas, {problem.max_replicas} are allowed")
+    return found
+
+
+def _blocked(problem: Problem, kind: str) -> list[int]:
+    """Operators that cannot run on devices of a kind."""
+    blocked: list[int] = np.flatnonzero(np.isinf(problem.compute.at(kind, 1))).tolist()
+    return blocked
+
+
+def _subgraphs(problem: Problem, plan: Plan) -> list[str]:
+    if not problem.is_latency or problem.subgraphs_per_device is None:
+        return []
+    stages = Counter(device for stage in plan.stages for device in stage.devices)
+    return [
+        f"device {device} has {count} subgraphs, {problem.subgraphs_per_device} are allowed"
+        for device, count in sorted(stages.items())
+        if not problem.cluster.devices[device].is_cpu and count > problem.subgraphs_per_device
+    ]

@@ -1,0 +1,146 @@
+"""The spans that messages must have, under each of the four transfer models, and who waits for them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from solvers.problem import Problem, Transfers
+from solvers.verify.jobs import Jobs
+from solvers.verify.messages import Messages
+from solvers.verify.ragged import Flags, Floats, Ints
+from solvers.verify.reduction import all_reduces
+from solvers.verify.routes import Parts, Routes, Sendings
+from solvers.verify.seconds import Speeds
+from solvers.verify.wires import Wires
+
+
+class Expected(NamedTuple):
+    """Spans of transfers that must be there: columns, as in `SpanColumns`."""
+
+    stage: Ints
+    kind: Ints
+    micro_batch: Ints
+    device: Ints
+    to_device: Ints
+    resource: Ints
+    """position in ``Moves.resources``"""
+    nbytes: Floats
+    seconds: Floats
+    priority: Floats
+
+
+class Moves(NamedTuple):
+    """All that must travel, and the spans that it must have."""
+
+    sendings: Sendings
+    parts: Parts
+    kept_bytes: Floats
+    """[sendings] B that the sender keeps until all of it has gone"""
+    sends: Flags
+    """[sendings] whether the sender's half has a span, a row of ``departures``"""
+    arrives: Flags
+    """[parts] whether there is a span, a row of ``arrivals``"""
+    direct: Flags
+    """[parts] nothing is sent: the samples are there already, or it is an order without bytes"""
+    departures: Expected
+    arrivals: Expected
+    reduces: Expected
+    folded_s: Floats
+    """[turns] s that calls fetch and send themselves"""
+    resources: tuple[str, ...]
+
+
+class _Fate(NamedTuple):
+    """What becomes of sendings and parts under a transfer model."""
+
+    departs: Flags
+    """[sendings] whether the sender is busy for it"""
+    within_call: Flags
+    """[sendings] whether it is so as a part of its call"""
+    direct: Flags
+    """[parts] nothing is sent"""
+    arrives: Flags
+    """[parts] whether there is a span"""
+    fetched: Flags
+    """[parts] whether the calls that read it fetch it"""
+
+
+def transfers_of(problem: Problem, jobs: Jobs, messages: Messages) -> Moves:
+    """What must travel between the turns of ``jobs``."""
+    routes, speeds, wires = Routes(problem, jobs, messages), Speeds(problem, messages.bundles), Wires(problem)
+    sendings, parts = routes.sendings(), routes.parts()
+    fate = _fate(problem, jobs, routes, speeds, sendings, parts)
+    src, sender = sendings.device, parts.sending
+    farthest = _farthest(routes, speeds, sendings, fate.departs)
+    seconds = speeds.seconds(sendings.bundle[sender], parts.samples, src[sender], parts.device)
+
+    folded = np.zeros(len(jobs.job))  # the first of the calls that make a bundle sends it, every reader fetches it
+    call, k = routes.first_maker[sendings.bundle], sendings.slice
+    np.add.at(folded, (jobs.first[call] + k)[fate.within_call], farthest[fate.within_call])
+    fetched = fate.fetched[parts.read_of]
+    np.add.at(folded, parts.read_by[fetched], seconds[parts.read_of[fetched]])
+
+    made = routes.last_maker[sendings.bundle]
+    row = (jobs.stage[made], jobs.kind[made], k // jobs.replicas[made], src)
+    kept = speeds.nbytes(sendings.bundle, sendings.samples)
+    received = speeds.nbytes(sendings.bundle[sender], parts.samples)
+    last, first = _priorities(jobs, sendings, parts)
+    departures = (*row, src, wires.of("out", src, src), kept, farthest, last)
+    there = wires.of("in", src[sender], parts.device)
+    arrivals = (*(column[sender] for column in row), parts.device, there, received, seconds, first)
+    sends = fate.departs & ~fate.within_call
+    return Moves(
+        sendings,
+        parts,
+        kept,
+        sends,
+        fate.arrives,
+        fate.direct,
+        Expected._make(column[sends] for column in departures),
+        Expected._make(column[fate.arrives] for column in arrivals),
+        Expected(*all_reduces(problem, jobs, wires)),
+        folded,
+        wires.known(),
+    )
+
+
+def _fate(problem: Problem, jobs: Jobs, routes: Routes, speeds: Speeds, sendings: Sendings, parts: Parts) -> _Fate:
+    """LINKS: everything is one span on its link. The others: a sender's half, and a receiver's for each destination;
+    CPUs pay for neither; under BLOCKING calls fetch and send themselves, also what stays on their device (Tarnawski
+    et al. 2020, section 6)."""
+    links, blocking = problem.transfers is Transfers.LINKS, problem.transfers is Transfers.BLOCKING
+    is_cpu = np.array([device.is_cpu for device in problem.cluster.devices])
+    free = speeds.tensors[sendings.bundle] == 0
+    departs = ~free & ~is_cpu[sendings.device] & (not links)
+    stays = sendings.device[parts.sending] == parts.device
+    if blocking:
+        stays &= ~routes.through_host()[parts.target]
+    direct = free[parts.sending] | stays
+    costs = ~direct & (links | ~is_cpu[parts.device])
+    fetched = costs & jobs.call[routes.first_reader[parts.target]] & blocking
+    within_call = departs & jobs.call[routes.first_maker[sendings.bundle]] & blocking
+    return _Fate(departs, within_call, direct, costs & ~fetched, fetched)
+
+
+def _farthest(routes: Routes, speeds: Speeds, sendings: Sendings, departs: Flags) -> Floats:
+    """[sendings] Seconds of the sender's half: to the slowest of all devices of all places that read the bundle,
+    whether this slice of it goes there or not."""
+    slowest = np.zeros(len(departs))
+    row, dst = routes.destinations(sendings, np.flatnonzero(departs))
+    seconds = speeds.seconds(sendings.bundle[row], sendings.samples[row], sendings.device[row], dst)
+    np.maximum.at(slowest, row, seconds)
+    return slowest
+
+
+def _priorities(jobs: Jobs, sendings: Sendings, parts: Parts) -> tuple[Floats, Floats]:
+    """What goes first where several could, the least first: ([sendings], [parts]). A turn has its position in its
+    device's order; what leaves comes just after the last turn that makes it, what arrives just before the first that
+    reads it."""
+    position = jobs.position.astype(np.float64)
+    last = np.zeros(len(sendings.bundle))
+    np.maximum.at(last, sendings.made_at, position[sendings.made_by])
+    first = np.full(len(parts.sending), np.inf)
+    np.minimum.at(first, parts.read_of, position[parts.read_by])
+    return last + 0.25, first - 0.25

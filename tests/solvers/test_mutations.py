@@ -1,0 +1,68 @@
+"""`verify` notices: a telling with a single fault is refused, and one without is not."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+
+from solvers.evaluation.simulation import simulate
+from solvers.problem import Transfers
+from solvers.verify import verify
+from tests.solvers.faults import FAULTS, differs
+from tests.solvers.valid_plans import SORTS, Case, valid_cases
+
+SEEDS = 20
+AT_A_TIME = 8
+"""Faults planted in one plan of the default suite; the benchmark plants all of them in more plans."""
+LEAST = 0.99
+
+
+@dataclass
+class Score:
+    """Plans that a fault changes, and those of them that are refused, by fault."""
+
+    changed: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    unnoticed: list[str] = field(default_factory=list)
+
+    def share(self) -> float:
+        return self.refused.total() / self.changed.total()
+
+
+def plant(score: Score, number: int, case: Case, names: list[str]) -> None:
+    true = simulate(case.problem, case.plan)
+    for name in names:
+        told = FAULTS[name](case, true, random.Random(f"{number} {name}"))
+        if told is None or not differs(true, told):
+            continue
+        score.changed[name] += 1
+        if verify(case.problem, case.plan, told):
+            score.refused[name] += 1
+        else:
+            score.unnoticed.append(f"{name}: {case.sort}, {case.problem.transfers}, plan {number}")
+
+
+@pytest.mark.parametrize("transfers", list(Transfers))
+@pytest.mark.parametrize("sort", SORTS)
+def test_a_telling_with_a_single_fault_is_refused(sort, transfers):
+    score, names = Score(), list(FAULTS)
+    for number, case in enumerate(valid_cases(sort, transfers, SEEDS)):
+        chosen = [names[(number * AT_A_TIME + i) % len(names)] for i in range(AT_A_TIME)]
+        plant(score, number, case, chosen)
+    assert score.changed.total() > 50
+    assert len(score.changed) > 15
+    assert score.share() >= LEAST, score.unnoticed
+
+
+@pytest.mark.parametrize("transfers", list(Transfers))
+@pytest.mark.parametrize("sort", SORTS)
+def test_a_telling_without_a_fault_is_accepted(sort, transfers):
+    for case in valid_cases(sort, transfers, SEEDS):
+        assert verify(case.problem, case.plan, simulate(case.problem, case.plan)) == ()
+
+
+def test_the_faults_are_of_many_kinds():
+    assert len(FAULTS) >= 40
