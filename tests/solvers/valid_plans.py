@@ -10,12 +10,12 @@ import numpy as np
 
 from solvers.assemble import assemble
 from solvers.cluster import Cluster, Device, Wires, two_level_cluster, uniform_cluster
-from solvers.drafts import realise
 from solvers.errors import PlacementError
 from solvers.evaluation.simulation import simulate
 from solvers.groups import together
 from solvers.plan import Plan
 from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Pipeline, Problem, Transfers
+from solvers.realise import realise
 from solvers.verify.structure import structure
 from tests.instances import GPU
 from tests.random_problems import random_draft, random_problem
