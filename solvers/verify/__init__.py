@@ -41,8 +41,12 @@ def verify_schedule(problem: Problem, plan: Plan, schedule: Schedule) -> list[st
         return found
     messages = messages_of(problem, jobs)
     transfers = transfers_of(problem, jobs, messages)
-    spans, found = spans_of(problem, jobs, transfers, schedule)
-    if spans is None:
-        return found
-    found += waiting(jobs, messages, transfers, spans, schedule)
-    return found + memory(problem, plan, jobs, transfers, spans, schedule)
+    for brief_later in (True, False):
+        spans, found = spans_of(problem, jobs, transfers, schedule, brief_later=brief_later)
+        if spans is None:
+            return found
+        found += waiting(jobs, messages, transfers, spans, schedule)
+        found += memory(problem, plan, jobs, transfers, spans, schedule)
+        if not found:
+            break
+    return found

@@ -25,8 +25,14 @@ class Spans(NamedTuple):
     reduces: Ints
 
 
-def spans_of(problem: Problem, jobs: Jobs, moves: Moves, schedule: Schedule) -> tuple[Spans | None, list[str]]:
-    """The spans of all turns and transfers; none if some are missing or too many. Sentences in any case."""
+def spans_of(
+    problem: Problem, jobs: Jobs, moves: Moves, schedule: Schedule, *, brief_later: bool
+) -> tuple[Spans | None, list[str]]:
+    """The spans of all turns and transfers; none if some are missing or too many. Sentences in any case.
+
+    brief_later: where transfers are alike, whether what a span that takes no time makes is taken to be there only
+    after what else is there at that instant; times do not tell.
+    """
     turns, found = _turns(jobs, schedule)
     if found:
         return None, found
@@ -47,9 +53,10 @@ def spans_of(problem: Problem, jobs: Jobs, moves: Moves, schedule: Schedule) -> 
     def matched(mine: Ints, expected: Expected, ready_s: Floats, which: Flags) -> Ints:
         return rows[which][paired(mine, there[which], ready_s, expected.priority, c.start_s[rows[which]], instant)]
 
-    made = made_s(moves, c.end_s[turns])
+    end = c.end_s + 2 * instant * (c.end_s <= c.start_s) if brief_later else c.end_s
+    made = made_s(moves, end[turns])
     departures = matched(codes[: cut[0]], moves.departures, made[sends], halves)
-    leaves = gone_s(moves, made, c.end_s[departures])[moves.parts.sending[arrives]]
+    leaves = gone_s(moves, made, end[departures])[moves.parts.sending[arrives]]
     arrivals = matched(codes[cut[0] : cut[1]], moves.arrivals, leaves, ~reduce & ~halves)
     reduces = matched(codes[cut[1] :], moves.reduces, np.zeros(len(moves.reduces.stage)), reduce)
     return Spans(turns, departures, arrivals, reduces), found
