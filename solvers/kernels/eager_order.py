@@ -115,7 +115,7 @@ def eager(actions: EagerActions, devices: int, forward_first: bool) -> Ints:
     # The ready actions, by when they could start. Devices only get busier, so an entry is at most too
     # early: the first one whose time still holds is the next to run.
     queued, heap = np.zeros(many, np.bool_), np.zeros(many, np.int64)
-    heaped = done = 0
+    heaped, done = np.int64(0), 0  # a literal would be a type of its own: the heap compiled twice
     todo, looks = np.arange(many), many
     while True:
         for r in range(looks):

@@ -140,8 +140,9 @@ def iteration_s(
         if not rules.keeps:
             flight = 1
         again[s] = False
-        if stage_bytes(line, i, j, d, flight, False, workspace) > rules.memory_bytes:
-            if not rules.recompute or stage_bytes(line, i, j, d, flight, True, workspace) > rules.memory_bytes:
+        plain, twice = np.bool_(False), np.bool_(True)  # literals would be types of their own, compiled once for each
+        if stage_bytes(line, i, j, d, flight, plain, workspace) > rules.memory_bytes:
+            if not rules.recompute or stage_bytes(line, i, j, d, flight, twice, workspace) > rules.memory_bytes:
                 return np.inf
             again[s] = True
         while (

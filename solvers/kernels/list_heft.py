@@ -215,13 +215,13 @@ def schedule_ranked(a: JobArrays, s: HeftState, caps: Floats, order: Ints, mode:
             elif not a.allowed[unit, d] or s.held_bytes[d] + a.unit_bytes[unit] > caps[d]:
                 continue
             spans = s.counts[SPANS]
-            end = _end_s(a, s, job, d, mode, False)
+            end = _end_s(a, s, job, d, mode, np.bool_(False))
             _withdraw(s, spans)
             if end < best:
                 best, where = end, d
         if where == NONE:
             return False
-        _end_s(a, s, job, where, mode, True)
+        _end_s(a, s, job, where, mode, np.bool_(True))
         if s.unit_device[unit] == NONE:
             s.unit_device[unit] = where
             s.held_bytes[where] += a.unit_bytes[unit]

@@ -109,7 +109,7 @@ def run_pass(
     for d in range(devices):
         urgent_of[d] = np.inf
     now, last = 0.0, 0.0
-    events, done, dirty, begun = 0, 0, 0, 0
+    events, done, dirty, begun = np.int64(0), 0, 0, 0  # a literal would be a type of its own, compiled twice
     tasks = operators
     while True:
         for i in range(ready):
@@ -132,7 +132,7 @@ def run_pass(
                     is_dirty[r] = True
                     touched[dirty] = r
                     dirty += 1
-        ready = 0
+        ready = np.int64(0)
         for i in range(dirty):
             r = touched[i]
             is_dirty[r] = False

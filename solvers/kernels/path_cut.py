@@ -79,7 +79,8 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
     operators = len(known)
     inf = np.inf
     net.head[:2] = -1
-    nodes, arcs = 2, 0
+    # Literals would be types of their own, and what is called with them compiled once for each.
+    source, sink, nodes, arcs = np.int64(0), np.int64(1), np.int64(2), np.int64(0)
     settled = 0.0
     net.node_of[:] = -1
     for u in range(operators):
@@ -104,9 +105,9 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
             nodes += 2
             arcs = join(net, arcs, enter, leave, seconds, 0.0)
             if inside:
-                arcs = join(net, arcs, 0, enter, inf, 0.0)
+                arcs = join(net, arcs, source, enter, inf, 0.0)
             if outside:
-                arcs = join(net, arcs, leave, 1, inf, 0.0)
+                arcs = join(net, arcs, leave, sink, inf, 0.0)
             for r in range(at.reader_start[message] - 1, at.reader_start[message + 1]):
                 v = at.reader[r] if r >= at.reader_start[message] else u
                 if known[v] != FREE:
@@ -125,7 +126,7 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
     for v in range(operators):
         if net.node_of[v] < 0:
             continue
-        arcs = join(net, arcs, net.node_of[v], 1, order.acc_s[v], 0.0)
+        arcs = join(net, arcs, net.node_of[v], sink, order.acc_s[v], 0.0)
         for e in range(at.before_start[v], at.before_start[v + 1]):
             u = at.before[e]
             if net.node_of[u] >= 0 and above[u] and above[v]:
@@ -133,7 +134,7 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
             if net.node_of[u] >= 0 and below[u] and below[v]:
                 arcs = join(net, arcs, net.node_of[v], net.node_of[u], inf, 0.0)
         group = order.group_of[v]
-        before = -1
+        before = np.int64(-1)
         for m in range(order.member_start[group], order.member_start[group + 1] if alone else 0):
             other = order.member[m]
             if other == v:
