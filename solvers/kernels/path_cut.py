@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from solvers.kernels.latency import Calls
 from solvers.kernels.max_flow import Network, flow, join
+from solvers.kernels.plain import BELOW, ONE, TWO, ZERO
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -79,8 +80,7 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
     operators = len(known)
     inf = np.inf
     net.head[:2] = -1
-    # Literals would be types of their own, and what is called with them compiled once for each.
-    source, sink, nodes, arcs = np.int64(0), np.int64(1), np.int64(2), np.int64(0)
+    source, sink, nodes, arcs = ZERO, ONE, TWO, ZERO
     settled = 0.0
     net.node_of[:] = -1
     for u in range(operators):
@@ -134,7 +134,7 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
             if net.node_of[u] >= 0 and below[u] and below[v]:
                 arcs = join(net, arcs, net.node_of[v], net.node_of[u], inf, 0.0)
         group = order.group_of[v]
-        before = np.int64(-1)
+        before = BELOW
         for m in range(order.member_start[group], order.member_start[group + 1] if alone else 0):
             other = order.member[m]
             if other == v:
