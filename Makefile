@@ -4,7 +4,7 @@ VENV   ?= .venv
 MODEL  ?= gpt
 BIN    := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-WARM    = @echo "Compiling the kernels, once ..."; $(BIN)/python -m solvers.warm
+WARM    = @echo "Compiling kernels, once ..."; $(BIN)/python -m solvers.warm
 
 .PHONY: app test lint format benchmark clean
 
@@ -34,7 +34,7 @@ $(BIN)/python:
 $(VENV)/.app: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing (a few minutes the first time; PyTorch is large) ..."
 	$(INSTALL) --editable '.[app,torch,planners]'
-	$(WARM)
+	$(WARM) page # others when a planner first needs them
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python

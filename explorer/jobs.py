@@ -42,6 +42,8 @@ class _Job:
     tries: int = 0
     heard: bool = False
     """True once the worker told something of it: it has begun."""
+    compiling: bool = False
+    """True while the worker compiles kernels for it, which nothing can interrupt."""
     cancelled: bool = False
     over: bool = False
     """True once its last event was passed on."""
@@ -83,9 +85,7 @@ class Jobs:
                 job.sent_to.send(("cancel", identifier))
             if job.kind in BRIEF:
                 return
-            killer = threading.Timer(self._heed_s, self._kill_if_running, (identifier, self._process))
-            killer.daemon = True
-            killer.start()
+            self._kill_later(identifier, self._process)
 
     def warm(self) -> None:
         """Start the worker now, so that the first job does not wait for it."""
@@ -148,7 +148,10 @@ class Jobs:
             job = self._jobs.get(identifier)
             if job is None:
                 return
-            job.heard = True
+            if event is not None and event["kind"] == "compiling":
+                job.compiling = event["kernel"] != ""  # maybe for the worker itself: the job need not have begun
+            else:
+                job.heard = True
             if event is None:
                 del self._jobs[identifier]
                 event = None if job.over else events.failed("the job was cancelled before it began")
@@ -192,9 +195,18 @@ class Jobs:
             job.on_event(events.failed(message))
 
     def _kill_if_running(self, identifier: str, process: BaseProcess | None) -> None:
-        """A job still waiting is left to be skipped: another one is running."""
+        """A job still waiting is left to be skipped: another one is running. One that compiles heeds a
+        cancel when that is done; the next would have to compile the same."""
         with self._lock:
             job = self._jobs.get(identifier)
             running = job is not None and job.heard and process is self._process
+            if running and job is not None and job.compiling:
+                self._kill_later(identifier, process)
+                return
         if running and process is not None:
             process.kill()
+
+    def _kill_later(self, identifier: str, process: BaseProcess | None) -> None:
+        killer = threading.Timer(self._heed_s, self._kill_if_running, (identifier, process))
+        killer.daemon = True
+        killer.start()

@@ -31,27 +31,50 @@ def main(connection: Connection, orderly_s: float = 0.0) -> None:
     closed = threading.Event()
     threading.Thread(target=_listen, args=(connection, waiting, cancelled, closed, orderly_s), daemon=True).start()
     from explorer.job_kinds import KINDS
-    from solvers.warm import warm
+    from explorer.view import events
+    from solvers.compiling import Compiling
+    from solvers.warm import FAMILIES, PAGE
 
-    if orderly_s:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to act on
-    else:
-        warm()
-    gc.freeze()  # what lives as long as the process need not be looked through at every collection
-    while (job := waiting.get()) is not None:
-        identifier, kind, request = job
+    current = ""
 
-        def emit(event: dict[str, Any], to: str = identifier) -> None:
-            with suppress(OSError) if orderly_s else nullcontext():  # what is to be ended goes on until it is
-                connection.send((to, event))
+    def tell(kernel: str, seconds: float) -> None:
+        """To the job that is running, or else to the one that waits for this to end."""
+        first = next(iter(tuple(waiting.queue)), None)
+        to = current or (first[0] if first is not None else "")
+        if to:
+            connection.send((to, events.compiling(kernel, seconds)))
 
-        try:
-            if identifier not in cancelled:
-                run(KINDS[kind], request, emit, lambda me=identifier: me in cancelled or closed.is_set())
-            connection.send((identifier, None))
-        except (BrokenPipeError, OSError):
-            return
-        cancelled.discard(identifier)
+    with Compiling(tell=tell), suppress(BrokenPipeError, OSError):
+        if orderly_s:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to act on
+        else:
+            FAMILIES[PAGE]()
+        gc.freeze()  # what lives as long as the process need not be looked through at every collection
+        while (job := waiting.get()) is not None:
+            current, kind, request = job
+            _serve(connection, KINDS[kind], current, request, cancelled, closed, bool(orderly_s))
+            cancelled.discard(current)
+            current = ""
+
+
+def _serve(
+    connection: Connection,
+    work: Work,
+    identifier: str,
+    request: Any,
+    cancelled: set[str],
+    closed: threading.Event,
+    orderly: bool,
+) -> None:
+    """One job, unless it was cancelled before. Raises OSError when nobody listens any more."""
+
+    def emit(event: dict[str, Any]) -> None:
+        with suppress(OSError) if orderly else nullcontext():  # what is to be ended goes on until it is
+            connection.send((identifier, event))
+
+    if identifier not in cancelled:
+        run(work, request, emit, lambda: identifier in cancelled or closed.is_set())
+    connection.send((identifier, None))
 
 
 def run(work: Work, request: Any, emit: Emit, should_stop: Callable[[], bool]) -> None:

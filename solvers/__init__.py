@@ -1,0 +1,7 @@
+"""The engine: problems, planners, and what a plan costs."""
+
+from pathlib import Path
+
+from solvers.kernel_cache import settle
+
+settle(Path(__file__).parent)

@@ -29,6 +29,10 @@ def never() -> bool:
     return False
 
 
+def nothing() -> float:
+    return 0.0
+
+
 def ignore(_: Progress, __: Plan | None) -> None:
     return None
 
@@ -39,7 +43,8 @@ class Monitor:
 
     A planner calls `check` at least every tenth of a second, `offer` for every plan it finds and
     `raise_bound` for every lower bound it proves. It never states an objective, a status or a time:
-    `offer` evaluates the plan itself. Clock, stop signal and progress are handed in.
+    `offer` evaluates the plan itself. Clock, stop signal and progress are handed in. uncounted_s: seconds so
+    far that are not search time, such as those of compiling kernels.
     """
 
     problem: Problem
@@ -49,6 +54,7 @@ class Monitor:
     should_stop: Callable[[], bool] = never
     on_progress: Callable[[Progress, Plan | None], None] = ignore
     clock: Callable[[], float] = time.perf_counter
+    uncounted_s: Callable[[], float] = nothing
     best: Plan | None = field(default=None, init=False)
     judged: Judged | None = field(default=None, init=False)
     bound_s: float = field(default=0.0, init=False)
@@ -57,7 +63,7 @@ class Monitor:
     infeasible: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.started_s = self.clock()
+        self.started_s = self.clock() - self.uncounted_s()
         self.rng = random.Random(self.seed)
 
     @property
@@ -71,7 +77,8 @@ class Monitor:
 
     @property
     def elapsed_s(self) -> float:
-        return self.clock() - self.started_s
+        """Seconds of searching."""
+        return self.clock() - self.uncounted_s() - self.started_s
 
     @property
     def remaining_s(self) -> float:

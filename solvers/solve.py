@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from solvers.bounds import lower_bound_s, proved_infeasible
 from solvers.check import check
+from solvers.compiling import Compiling
 from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
 from solvers.monitor import PROVED, Monitor, Stop, ignore, never
 from solvers.own_order import own_orders
@@ -21,6 +22,9 @@ REORDERED = 4
 """How many of the last incumbents are tried in other orders: the best one in 1F1B need not be the best."""
 LATE_ACTIONS = 1000
 """Actions of a plan whose orders are judged in a moment: about 20 microseconds each and order."""
+
+WORTH_SAYING_S = 1.0
+"""Compiling that took less is not told."""
 
 
 def solve(
@@ -40,6 +44,8 @@ def solve(
     start: a plan to improve on. gap: stop when (objective - bound) / objective is at most this.
     should_stop is asked often; on_progress gets every improvement with the best plan so far.
     With the pipeline left to the planner, other orders are tried for the best plans of an ITERATION.
+    Kernels that are compiled (once per installation) or loaded on the way do not count: neither against the time limit
+    nor into runtime_s; a note says how long they took.
     OPTIMAL means: with the problem's pipeline order, for its contiguity, costs and transfer model,
     among plans in which a stage has one device or, if ``max_replicas`` allows, several
     accelerators of one kind that no other set of operators uses; or a bound proves it among all plans.
@@ -58,23 +64,29 @@ def solve(
         on_progress(step, best)
 
     reorders = problem.pipeline is Pipeline.PLANNER and problem.objective is Objective.ITERATION
-    monitor = Monitor(problem, time_limit_s, gap, seed, should_stop, tell if reorders else on_progress, clock)
-    stop_reason = StopReason.FINISHED
-    covered = False
-    impossible = proved_infeasible(problem)
-    if impossible:
-        monitor.prove_infeasible(impossible)
-    else:
-        monitor.raise_bound(lower_bound_s(problem))
-        if start is not None:
-            monitor.offer(start)
-        try:
-            covered = chosen(problem, monitor)
-        except Stop as stop:
-            stop_reason = stop.reason
-        if reorders and stop_reason is not StopReason.CANCELLED:
-            stop_reason = _reorder(problem, monitor, incumbents[: -REORDERED - 1 : -1], stop_reason)
-    return _result(problem, chosen, monitor, stop_reason, covered, seed)
+    on_step = tell if reorders else on_progress
+    with Compiling(clock) as compiling:
+        monitor = Monitor(
+            problem, time_limit_s, gap, seed, should_stop, on_step, clock, uncounted_s=lambda: compiling.seconds
+        )
+        stop_reason = StopReason.FINISHED
+        covered = False
+        impossible = proved_infeasible(problem)
+        if impossible:
+            monitor.prove_infeasible(impossible)
+        else:
+            monitor.raise_bound(lower_bound_s(problem))
+            if start is not None:
+                monitor.offer(start)
+            try:
+                covered = chosen(problem, monitor)
+            except Stop as stop:
+                stop_reason = stop.reason
+            if reorders and stop_reason is not StopReason.CANCELLED:
+                stop_reason = _reorder(problem, monitor, incumbents[: -REORDERED - 1 : -1], stop_reason)
+        if compiling.kernels and compiling.seconds >= WORTH_SAYING_S:
+            monitor.notes.append(f"compiling kernels took {compiling.seconds:.0f} s more, this once")
+        return _result(problem, chosen, monitor, stop_reason, covered, seed)
 
 
 def _reorder(problem: Problem, monitor: Monitor, plans: list[Plan], stop_reason: StopReason) -> StopReason:

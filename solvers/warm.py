@@ -1,10 +1,15 @@
-"""Compile the kernels once per installation, away from people who wait: ``python -m solvers.warm``."""
+"""Compile kernels ahead of their first use: ``python -m solvers.warm [family ...]``.
+
+Nothing needs it: what a planner lacks is compiled when it first calls it.
+"""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import multiprocessing
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 
@@ -34,30 +39,48 @@ from solvers.solve import solve
 from solvers.stage_actions import stage_actions
 
 
-def warm() -> None:
-    """Solve problems of three operators, of which no bound tells the answer. Fast once they are in numba's cache."""
-    for family in FAMILIES:
-        family()
+def warm(families: Sequence[str] = ()) -> None:
+    """Solve problems of three operators, of which no bound tells the answer. Fast once they are in numba's cache.
 
-
-def fill_cache(on_done: Callable[[int, int], None], processes: int | None = None) -> None:
-    """Leave all that `warm` needs in numba's cache on disk, compiled in several processes at once.
-
-    on_done: told how many of how many families are there. processes: by default one a core; each takes
-    about 0.5 GB.
+    families: names of FAMILIES; by default all.
     """
-    count = min(len(FAMILIES), processes or os.cpu_count() or 1)
+    for family in families or FAMILIES:
+        FAMILIES[family]()
+
+
+def fill_cache(on_done: Callable[[str], None], families: Sequence[str] = (), processes: int | None = None) -> None:
+    """Leave what ``families`` (by default all) need in numba's cache on disk, compiled in several processes at once.
+
+    on_done: told the family that is there. processes: by default one a core; each takes about 0.5 GB. The family
+    PAGE goes first and alone, for others use its kernels.
+    """
+    names = list(families or FAMILIES)
+    if PAGE in names:
+        names.remove(PAGE)
+        FAMILIES[PAGE]()
+        on_done(PAGE)
+    if not names:
+        return
+    count = min(len(names), processes or os.cpu_count() or 1)
     with ProcessPoolExecutor(count, multiprocessing.get_context("spawn")) as pool:
-        for done, future in enumerate(as_completed([pool.submit(family) for family in FAMILIES]), 1):
+        tasks = {pool.submit(FAMILIES[name]): name for name in names}
+        for future in as_completed(tasks):
             future.result()
-            on_done(done, len(FAMILIES))
+            on_done(tasks[future])
+
+
+def page() -> None:
+    """What the page's first question needs: `auto` for the iteration of a model with devices of one kind."""
+    problem = _tiny(Objective.ITERATION)
+    solve(problem)
+    solve(replace(problem, training=True))
+    _estimate()
 
 
 def pipelines() -> None:
-    """The kernels of pipelines, which simulate what a draft costs."""
-    for planner in ("auto", "graph-pipeline", "pipedream-iter", "piper"):
+    """The other kernels of pipelines: orders, nodes, and the planners that are compared with."""
+    for planner in ("graph-pipeline", "pipedream-iter", "piper"):
         solve(_tiny(Objective.ITERATION), planner)
-    _estimate()
     _map()
     _order()
 
@@ -91,8 +114,16 @@ def latencies() -> None:
     optimise(profile_of(_tiny(Objective.MAX_LOAD), 1), 2, 1e9)
 
 
-FAMILIES = (pipelines, passes, max_loads, latencies)
-"""Hardly any kernel belongs to two, so that none is compiled twice; the longest first."""
+PAGE = "page"
+"""The family that `make app` compiles, and a solving worker loads before its first job."""
+FAMILIES: dict[str, Callable[[], None]] = {
+    PAGE: page,
+    "pipelines": pipelines,
+    "passes": passes,
+    "max-loads": max_loads,
+    "latencies": latencies,
+}
+"""Hardly any kernel belongs to two but those of the page, so that none is compiled twice; the longest first."""
 
 
 def _bound() -> None:
@@ -150,5 +181,23 @@ def _tiny(objective: Objective) -> Problem:
     return Problem(graph, cluster, ComputeTable((1,), seconds), objective, transfers=transfers, training=False)
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line."""
+    told = "; ".join(f"{name}: {' '.join((family.__doc__ or '').split())}" for name, family in FAMILIES.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m solvers.warm", description="Compile kernels ahead of their first use.", epilog=told
+    )
+    parser.add_argument("families", nargs="*", metavar="family", help=f"{', '.join(FAMILIES)} (default: all)")
+    parser.add_argument("--processes", type=int, metavar="N", help="at once (default: one a core)")
+    args = parser.parse_args(argv)
+    unknown = [name for name in args.families if name not in FAMILIES]
+    if unknown:
+        parser.error(f"there is no family {unknown[0]!r}; there are: {', '.join(FAMILIES)}")
+    with contextlib.suppress(KeyboardInterrupt):
+        fill_cache(lambda family: print(f"  {family}", flush=True), args.families, args.processes)
+        return 0
+    return 130
+
+
 if __name__ == "__main__":
-    fill_cache(lambda done, of: print(f"  {done} of {of} families of kernels", flush=True))
+    raise SystemExit(main())

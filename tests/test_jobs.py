@@ -12,7 +12,7 @@ import pytest
 from explorer.jobs import Jobs
 from explorer.requests import CompareRequest, SolveRequest
 from explorer.settings import Settings
-from explorer.view.events import unpacked
+from explorer.view.events import compiling, loading, unpacked
 from solvers.problem import Contiguity
 
 WAIT_S = 120
@@ -213,3 +213,37 @@ def test_the_process_that_starts_jobs_never_imports_torch():
     code = "import sys, explorer.jobs, explorer.web; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_S, check=True)
     assert done.stdout.strip() == "False"
+
+
+class Dying:
+    """Stands for a worker process."""
+
+    killed = False
+
+    def kill(self):
+        self.killed = True
+
+
+def test_a_worker_that_compiles_is_not_killed_by_a_cancel(monkeypatch):
+    jobs, process, later = Jobs(), Dying(), []
+    monkeypatch.setattr(jobs, "_ensure_worker", lambda: None)
+    monkeypatch.setattr(jobs, "_kill_later", lambda *what: later.append(what))
+    jobs._process, jobs._connection = process, Sink()
+    job = jobs.start("solve", None, lambda event: None)
+    jobs._deliver(job, compiling("pipeline draft", 1.0))
+    jobs._kill_if_running(job, process)
+    assert not process.killed  # it has not begun: the worker compiles before
+    jobs._deliver(job, loading("tracing"))
+    jobs._deliver(job, compiling("pipeline draft", 2.0))
+    jobs._kill_if_running(job, process)
+    assert (process.killed, later) == (False, [(job, process)])
+    jobs._deliver(job, compiling("", 3.0))
+    jobs._kill_if_running(job, process)
+    assert process.killed
+
+
+class Sink:
+    """Stands for the connection to a worker."""
+
+    def send(self, _):
+        return None

@@ -78,7 +78,6 @@ def run(args: argparse.Namespace) -> int:
     from explorer.planner_choice import choose_planner
     from explorer.problems import make_problem
     from solvers.infeasibility import explain_infeasible
-    from solvers.warm import warm
 
     planners = () if args.planners is None else split_planners(args.planners)
     for planner in planners:  # before the model: a typo should not cost a trace
@@ -88,8 +87,6 @@ def run(args: argparse.Namespace) -> int:
     with working(f"tracing {args.model}"):
         workload = load(args.model, training=wants_training(args), dtype=args.dtype)
     problem = make_problem(workload, settings)
-    with working("loading the kernels"):
-        warm()  # or the planner that happens to run first would pay for it
     given = {"expert": load_expert(args.expert, workload, problem.cluster)} if args.expert else {}
     family = entries(problem, planners, args.contiguities, given)
     done = _compare(family, args)
@@ -105,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _compare(family: Sequence[Entry], args: argparse.Namespace) -> list[Compared]:
     """Every finished run; Ctrl-C ends the comparison, not the command."""
-    from explorer.cli.progress import progress_line, stop_on_interrupt
+    from explorer.cli.progress import compiling_told, progress_line, stop_on_interrupt
     from explorer.comparison import compare
 
     line = progress_line()
@@ -113,7 +110,7 @@ def _compare(family: Sequence[Entry], args: argparse.Namespace) -> list[Compared
     def on_begin(position: int, entry: Entry) -> None:
         line.before = f"{position + 1} of {len(family)}  {entry.planner}  "
 
-    with stop_on_interrupt() as stop:
+    with compiling_told(), stop_on_interrupt() as stop:
         try:
             return list(
                 compare(

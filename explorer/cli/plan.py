@@ -91,11 +91,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _solve(problem: Problem, planner: Planner, args: argparse.Namespace) -> Result:
-    from explorer.cli.progress import progress_line, stop_on_interrupt
+    from explorer.cli.progress import compiling_told, progress_line, stop_on_interrupt
     from solvers.solve import solve
 
     line = progress_line()
-    with stop_on_interrupt() as stop:
+    with compiling_told(), stop_on_interrupt() as stop:
         try:
             return solve(
                 problem,

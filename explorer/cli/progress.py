@@ -13,11 +13,17 @@ from types import FrameType
 from typing import TextIO
 
 from explorer.view import text
+from solvers import compiling
 from solvers.plan import Plan
 from solvers.result import Progress
 
 REDRAW_S = 0.1
 REDRAW_WORK_S = 0.5
+COMPILING = "compiling kernels, once per installation; not counted against the time limit"
+COMPILING_S = 0.5
+"""What takes less is not said."""
+WIDTH = 78
+"""Columns of a terminal that are safe to redraw."""
 
 
 @dataclass
@@ -50,6 +56,26 @@ class ProgressLine:
             self.stream.write("\r" + " " * self.width + "\r")
             self.stream.flush()
             self.width = 0
+
+
+@contextmanager
+def compiling_told(stream: TextIO | None = None) -> Iterator[None]:
+    """Say on ``stream`` (stderr) when kernels are compiled: a line once, on a terminal with the seconds it takes."""
+    stream = sys.stderr if stream is None else stream
+    said = False
+
+    def tell(kernel: str, seconds: float) -> None:
+        nonlocal said
+        if not said and seconds >= COMPILING_S:
+            said = True
+            stream.write(COMPILING + "\n")
+        if said and stream.isatty():
+            line = f"{compiling.words(kernel, seconds)}" if kernel else ""
+            stream.write("\r" + line.ljust(WIDTH)[:WIDTH] + ("" if kernel else "\r"))
+        stream.flush()
+
+    with compiling.Compiling(tell=tell):
+        yield
 
 
 @contextmanager

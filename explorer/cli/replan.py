@@ -83,11 +83,11 @@ def _profile(args: argparse.Namespace, file: PlanFile, targets: Targets, request
 
 
 def _search(file: PlanFile, profile: Profile) -> Result:
-    from explorer.cli.progress import progress_line, stop_on_interrupt
+    from explorer.cli.progress import compiling_told, progress_line, stop_on_interrupt
     from explorer.replan import replan
 
     line = progress_line()
-    with stop_on_interrupt() as stop:
+    with compiling_told(), stop_on_interrupt() as stop:
         try:
             return replan(file, profile, should_stop=stop.is_set, on_progress=line)
         finally:

@@ -18,8 +18,8 @@ from solvers.problem import Objective, Problem
 from solvers.result import Progress, Result, Status
 
 Event = dict[str, Any]
-"""Plain data with a ``kind``: loading, model, progress, result or failed for a solve; loading, model,
-comparing, row, compared or failed for a comparison; of runs: see `explorer.view.run_events`."""
+"""Plain data with a ``kind``: compiling at any time; loading, model, progress, result or failed for a solve;
+loading, model, comparing, row, compared or failed for a comparison; of runs: see `explorer.view.run_events`."""
 
 LAST = ("result", "compared", "prepared", "ran", "replanned", "failed")
 """Kinds of which every job has exactly one, at its end."""
@@ -30,6 +30,11 @@ BLAMED = 5
 def loading(what: str) -> Event:
     """The worker is at something before the search: ``what`` is a short phrase."""
     return {"kind": "loading", "text": what}
+
+
+def compiling(kernel: str, seconds: float) -> Event:
+    """The worker compiles a kernel ("": no more), ``seconds`` so far since it started."""
+    return {"kind": "compiling", "kernel": kernel, "seconds": seconds}
 
 
 def model(workload: Workload, known: Container[str]) -> Event:

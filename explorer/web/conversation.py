@@ -179,6 +179,8 @@ class Conversation(RunTalk):
         match event["kind"]:
             case "loading":
                 self._status("loading", event["text"], "")
+            case "compiling":
+                self._compiling(event)
             case "model":
                 self._model(event)
             case "progress":
@@ -206,6 +208,11 @@ class Conversation(RunTalk):
         self.send({"type": "props", "props": props})
         self.send({"type": "model", "objective": skeleton["objective"]})
 
+    def _compiling(self, event: Event) -> None:
+        """Kernels are compiled once per installation, and nobody's time limit pays for it."""
+        if event["kernel"]:
+            self._status("loading", "compiling, once", f"{event['kernel']} · {text.seconds(event['seconds'])} so far")
+
     def _progress(self, event: Event) -> None:
         self.steps = search.evenly([*self.steps, *event["steps"]])
         if event["plan"] is not None:
@@ -228,6 +235,8 @@ class Conversation(RunTalk):
         match event["kind"]:
             case "loading" if self.job is None:
                 self._status("loading", event["text"], "")
+            case "compiling" if self.job is None:
+                self._compiling(event)
             case "model":
                 comparing.model = event["hash"]
                 if comparing.fits(self.session):

@@ -118,6 +118,8 @@ class PairTalk(Picture):
     def _on_pair(self, event: Event) -> None:
         """An event of the job that looks for missing plans."""
         match event["kind"]:
+            case "compiling" if self.job is None:
+                self._compiling(event)
             case "comparing" if self.job is None:
                 bits = [event["planner"], text.seconds(event["elapsed_s"])]
                 bits += [text.seconds(event["objective_s"])] if event["objective_s"] else []
@@ -197,6 +199,10 @@ class PairTalk(Picture):
     @abstractmethod
     def _result(self, event: Event, query: str | None = None) -> None:
         """A finished search."""
+
+    @abstractmethod
+    def _compiling(self, event: Event) -> None:
+        """The worker compiles kernels, or has done so."""
 
     @abstractmethod
     def _failed(self, message: str) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solvers.kernels.plain import ZERO
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -115,7 +117,7 @@ def eager(actions: EagerActions, devices: int, forward_first: bool) -> Ints:
     # The ready actions, by when they could start. Devices only get busier, so an entry is at most too
     # early: the first one whose time still holds is the next to run.
     queued, heap = np.zeros(many, np.bool_), np.zeros(many, np.int64)
-    heaped = done = 0
+    heaped, done = ZERO, 0
     todo, looks = np.arange(many), many
     while True:
         for r in range(looks):

@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solvers.kernels.line_costs import BLOCKING, Floats, Ints, Line, Rules, stage_bytes
+from solvers.kernels.plain import NO, YES
 
 Ids = NDArray[np.int32]
 
@@ -73,13 +74,13 @@ def shortest_path(
                     if not rules.keeps:
                         flight = 1
                     back, again = backward, False
-                    if stage_bytes(line, i, j, d, flight, False, workspace) > rules.memory_bytes:
+                    if stage_bytes(line, i, j, d, flight, NO, workspace) > rules.memory_bytes:
                         counts[2] = 1
                         again = True
                         back = backward + forward
                         if not rules.recompute or forward + back > ceiling_s:
                             break
-                        if stage_bytes(line, i, j, d, flight, True, workspace) > rules.memory_bytes:
+                        if stage_bytes(line, i, j, d, flight, YES, workspace) > rules.memory_bytes:
                             break
                     above = depth + 1 if depths > 1 else 0
                     if above == depths:

@@ -8,6 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solvers.kernels.plain import NO, YES
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -140,8 +142,8 @@ def iteration_s(
         if not rules.keeps:
             flight = 1
         again[s] = False
-        if stage_bytes(line, i, j, d, flight, False, workspace) > rules.memory_bytes:
-            if not rules.recompute or stage_bytes(line, i, j, d, flight, True, workspace) > rules.memory_bytes:
+        if stage_bytes(line, i, j, d, flight, NO, workspace) > rules.memory_bytes:
+            if not rules.recompute or stage_bytes(line, i, j, d, flight, YES, workspace) > rules.memory_bytes:
                 return np.inf
             again[s] = True
         while (

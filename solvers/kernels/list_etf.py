@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solvers.kernels.list_jobs import CHANNEL, FREE, NONE, JobArrays, moving_s
+from solvers.kernels.plain import NO, YES
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -172,7 +173,7 @@ def _look(a: JobArrays, s: EtfState, caps: Floats, mode: int) -> float:
                     continue
             elif not a.allowed[unit, d] or s.held_bytes[d] + a.unit_bytes[unit] > caps[d]:
                 continue
-            start = max(now, inputs_s(a, s, job, d, mode, False))
+            start = max(now, inputs_s(a, s, job, d, mode, NO))
             if a.one_by_one[d]:
                 start = max(start, s.free_s[d])
                 if mode != CHANNEL and a.leave[d] == d:  # transfers block the device
@@ -188,7 +189,7 @@ def _begin(a: JobArrays, s: EtfState, job: int, d: int, mode: int) -> None:
     if s.unit_device[unit] == NONE:
         s.unit_device[unit] = d
         s.held_bytes[d] += a.unit_bytes[unit]
-    start = max(s.now_s[0], inputs_s(a, s, job, d, mode, True))
+    start = max(s.now_s[0], inputs_s(a, s, job, d, mode, YES))
     if a.one_by_one[d]:
         start = max(start, s.free_s[d])
     end = start + a.seconds[job, d]

@@ -12,6 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solvers.kernels.list_jobs import CHANNEL, FREE, NONE, JobArrays, moving_s
+from solvers.kernels.plain import NO, YES
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -215,13 +216,13 @@ def schedule_ranked(a: JobArrays, s: HeftState, caps: Floats, order: Ints, mode:
             elif not a.allowed[unit, d] or s.held_bytes[d] + a.unit_bytes[unit] > caps[d]:
                 continue
             spans = s.counts[SPANS]
-            end = _end_s(a, s, job, d, mode, False)
+            end = _end_s(a, s, job, d, mode, NO)
             _withdraw(s, spans)
             if end < best:
                 best, where = end, d
         if where == NONE:
             return False
-        _end_s(a, s, job, where, mode, True)
+        _end_s(a, s, job, where, mode, YES)
         if s.unit_device[unit] == NONE:
             s.unit_device[unit] = where
             s.held_bytes[where] += a.unit_bytes[unit]

@@ -67,7 +67,7 @@ def preemptive_span(jobs: Ints, count: int, head: Floats, seconds: Floats, tail:
 def longest_span(cluster: Ints, loose: Flags, head: Floats, seconds: Floats, tail: Floats) -> float:
     """The longest `preemptive_span` of any cluster of operators; loose ones are not asked for it."""
     count = len(cluster)
-    by_cluster = np.argsort(cluster, kind="mergesort")
+    by_cluster = np.argsort(cluster.astype(np.float64), kind="mergesort")  # as below: one sort to compile
     span = 0.0
     first = 0
     while first < count:

@@ -7,6 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solvers.kernels.operator_arrays import NONE, UPDATE, PassArrays, PassState
+from solvers.kernels.plain import ZERO
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +76,7 @@ def peak_bytes(a: PassArrays, s: PassState) -> Floats:
     operators = len(a.group_of)
     most = 2 * (2 * operators + 2 * (s.counts[0] - operators) + len(a.producer))
     where, when, change = np.empty(most, np.int64), np.empty(most), np.empty(most)
-    count = 0
+    count = ZERO
     until = _released(a, s)
     level = np.zeros(devices)
     for i in range(operators):

@@ -12,6 +12,7 @@ from numba import njit
 
 from solvers.kernels.operator_arrays import ARRIVAL, DEPARTURE, NONE, OPERATOR, Floats, Ints, PassArrays, PassState
 from solvers.kernels.operator_queues import pop, pop_event, push, push_event
+from solvers.kernels.plain import ZERO
 
 
 @njit(cache=True)
@@ -109,7 +110,7 @@ def run_pass(
     for d in range(devices):
         urgent_of[d] = np.inf
     now, last = 0.0, 0.0
-    events, done, dirty, begun = 0, 0, 0, 0
+    events, done, dirty, begun = ZERO, 0, 0, 0
     tasks = operators
     while True:
         for i in range(ready):
@@ -132,7 +133,7 @@ def run_pass(
                     is_dirty[r] = True
                     touched[dirty] = r
                     dirty += 1
-        ready = 0
+        ready = ZERO
         for i in range(dirty):
             r = touched[i]
             is_dirty[r] = False

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from solvers.kernels.latency import Calls
 from solvers.kernels.max_flow import Network, flow, join
+from solvers.kernels.plain import BELOW, ONE, TWO, ZERO
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -79,7 +80,7 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
     operators = len(known)
     inf = np.inf
     net.head[:2] = -1
-    nodes, arcs = 2, 0
+    source, sink, nodes, arcs = ZERO, ONE, TWO, ZERO
     settled = 0.0
     net.node_of[:] = -1
     for u in range(operators):
@@ -104,9 +105,9 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
             nodes += 2
             arcs = join(net, arcs, enter, leave, seconds, 0.0)
             if inside:
-                arcs = join(net, arcs, 0, enter, inf, 0.0)
+                arcs = join(net, arcs, source, enter, inf, 0.0)
             if outside:
-                arcs = join(net, arcs, leave, 1, inf, 0.0)
+                arcs = join(net, arcs, leave, sink, inf, 0.0)
             for r in range(at.reader_start[message] - 1, at.reader_start[message + 1]):
                 v = at.reader[r] if r >= at.reader_start[message] else u
                 if known[v] != FREE:
@@ -125,7 +126,7 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
     for v in range(operators):
         if net.node_of[v] < 0:
             continue
-        arcs = join(net, arcs, net.node_of[v], 1, order.acc_s[v], 0.0)
+        arcs = join(net, arcs, net.node_of[v], sink, order.acc_s[v], 0.0)
         for e in range(at.before_start[v], at.before_start[v + 1]):
             u = at.before[e]
             if net.node_of[u] >= 0 and above[u] and above[v]:
@@ -133,7 +134,7 @@ def _cut(at: Calls, order: Order, known: Ints, reach: Stretch, alone: bool, net:
             if net.node_of[u] >= 0 and below[u] and below[v]:
                 arcs = join(net, arcs, net.node_of[v], net.node_of[u], inf, 0.0)
         group = order.group_of[v]
-        before = -1
+        before = BELOW
         for m in range(order.member_start[group], order.member_start[group + 1] if alone else 0):
             other = order.member[m]
             if other == v:

@@ -98,7 +98,12 @@ def _offer_starts(problem: Problem, monitor: Monitor) -> None:
     if problem.subgraphs_per_device != 1:
         single = replace(problem, subgraphs_per_device=1)
         inner = Monitor(
-            single, monitor.remaining_s, seed=monitor.seed, should_stop=monitor.should_stop, clock=monitor.clock
+            single,
+            monitor.remaining_s,
+            seed=monitor.seed,
+            should_stop=monitor.should_stop,
+            clock=monitor.clock,
+            uncounted_s=monitor.uncounted_s,
         )
         try:
             search(single, inner)

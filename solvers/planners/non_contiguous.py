@@ -114,6 +114,7 @@ def offer_contiguous(problem: Problem, monitor: Monitor, downset_budget: int) ->
         seed=monitor.seed,
         should_stop=monitor.should_stop,
         clock=monitor.clock,
+        uncounted_s=monitor.uncounted_s,
     )
     with suppress(Stop):
         planner(narrower, inner)

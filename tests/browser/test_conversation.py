@@ -153,3 +153,13 @@ def test_only_so_many_models_are_remembered(talk):
     tell = solve(talk)
     tell(events.model(chain_workload(), frozenset()))
     assert len(talk.skeletons) == REMEMBERED
+
+
+def test_compiling_is_told_in_the_header_and_its_end_is_not(talk):
+    on_event = solve(talk)
+    before = len(talk.sent)
+    on_event(events.compiling("pipeline draft", 12.0))
+    on_event(events.compiling("", 13.0))
+    assert [(m["state"], m["what"], m["more"]) for m in talk.sent[before:]] == [
+        ("loading", "compiling, once", "pipeline draft · 12 s so far")
+    ]

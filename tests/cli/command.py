@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from explorer.cli import main
+from explorer.cli.progress import COMPILING
 
 SEEN = "placement-explorer: error: "
 
@@ -38,7 +39,7 @@ class Command:
         except SystemExit as end:
             status = int(end.code or 0)
         out, err = self.capture.readouterr()
-        return Ran(status, out, err)
+        return Ran(status, out, err.replace(f"{COMPILING}\n", ""))  # which a first run of the tests says
 
     def refused(self, *args: object) -> str:
         """The message of a command line that must be refused: exit 2, one line on stderr, no output."""

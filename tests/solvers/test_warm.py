@@ -22,7 +22,7 @@ class Compiled(event.Listener):
         pass
 
 if __name__ == "__main__":
-    fill_cache(lambda done, of: None, processes=2)
+    fill_cache(lambda family: None, processes=2)
     event.register("numba:compile", Compiled())
     warm()
     for module in pkgutil.walk_packages(solvers.__path__, "solvers."):

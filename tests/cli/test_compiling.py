@@ -1,0 +1,56 @@
+"""The terminal says that kernels are compiled; on compilations of the test's own."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from numba.core import event
+
+from explorer.cli import progress
+from explorer.cli.progress import COMPILING, compiling_told
+from solvers.compiling import COMPILE, LOCK
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Kernel:
+    """Stands for a dispatcher."""
+
+    @staticmethod
+    def py_func() -> None:
+        return None
+
+
+def compile_one() -> None:
+    with event.trigger_event(LOCK), event.trigger_event(COMPILE, {"dispatcher": Kernel}):
+        pass
+
+
+def test_a_pipe_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "COMPILING_S", 0.0)
+    stream = io.StringIO()
+    with compiling_told(stream):
+        compile_one()
+        compile_one()
+    assert stream.getvalue() == COMPILING + "\n"
+
+
+def test_a_terminal_is_told_which_and_how_long_and_left_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "COMPILING_S", 0.0)
+    stream = Terminal()
+    with compiling_told(stream):
+        compile_one()
+    told = stream.getvalue().split("\r")
+    assert "compiling kernels, once: test compiling (0 s so far)" in told[1]
+    assert told[2].strip() == told[3] == ""
+
+
+def test_nothing_is_said_where_nothing_is_compiled_or_it_takes_no_time() -> None:
+    stream = Terminal()
+    with compiling_told(stream):
+        compile_one()
+    assert COMPILING not in stream.getvalue()

@@ -1,0 +1,25 @@
+"""Kernels are called with one kind of arrays each: another would be compiled as another kernel."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+from numba.core.dispatcher import Dispatcher
+
+import solvers
+from solvers.warm import FAMILIES
+
+
+@pytest.mark.parametrize("family", ["page", "passes", "latencies"])
+def test_a_kernel_is_called_with_one_signature_only(family):
+    FAMILIES[family]()
+    called = {}
+    for module in pkgutil.walk_packages(solvers.__path__, "solvers."):
+        if module.name.startswith("solvers.kernels"):
+            continue  # kernels called by kernels
+        for kernel in vars(importlib.import_module(module.name)).values():
+            if isinstance(kernel, Dispatcher):
+                called[kernel.py_func.__name__] = len(kernel.signatures)
+    assert {name for name, count in called.items() if count > 1} == set()
