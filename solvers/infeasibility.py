@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from solvers.bounds import memory_need
 from solvers.cluster import Cluster
-from solvers.evaluation.simulation import simulate
+from solvers.compiling import Compiling
+from solvers.evaluation.simulation import run
 from solvers.monitor import never
 from solvers.planners.portfolio import Auto
 from solvers.problem import Problem
@@ -42,20 +43,22 @@ def explain_infeasible(
     """
     need = memory_need(problem)
     deadline = time.perf_counter() + time_limit_s
+    compiling = Compiling()  # is nobody's search time
 
     def peak_under(cap: float) -> float | None:
         """Peak bytes of a plan found under ``cap``, or None."""
-        left = deadline - time.perf_counter()
+        left = deadline + compiling.seconds - time.perf_counter()
         if left <= 0 or should_stop():
             return None
         capped = with_cap(problem, cap)
         result = solve(capped, Auto(improve=False), time_limit_s=min(left, time_limit_s / 3), should_stop=should_stop)
         if result.plan is None:
             return None
-        peaks = simulate(capped, result.plan).peak_bytes()
-        return max(peaks[d] for d in problem.cluster.accelerators)
+        peaks = run(capped, result.plan).peak_bytes()
+        return float(max(peaks[d] for d in problem.cluster.accelerators))
 
-    smallest = _smallest(peak_under, need.nbytes, _enough(problem))
+    with compiling:
+        smallest = _smallest(peak_under, need.nbytes, _enough(problem))
     names = tuple(problem.graph.operators[o].name for o in need.operators)
     return Infeasibility(names[:5], need.because, need.nbytes, smallest)
 
