@@ -40,9 +40,10 @@ def solve(
     start: a plan to improve on. gap: stop when (objective - bound) / objective is at most this.
     should_stop is asked often; on_progress gets every improvement with the best plan so far.
     With the pipeline left to the planner, other orders are tried for the best plans of an ITERATION.
-    OPTIMAL means: with the problem's pipeline order, for its contiguity, costs and transfer model,
-    among plans in which a stage has one device or, if ``max_replicas`` allows, several
-    accelerators of one kind that no other set of operators uses; or a bound proves it among all plans.
+    OPTIMAL means: with the problem's pipeline order (in an ITERATION that leaves the order of messages to the
+    rule of links), for its contiguity, costs and transfer model, among plans in which a stage has one device or,
+    if ``max_replicas`` allows, several accelerators of one kind that no other set of operators uses; or a bound
+    proves it among all plans.
     Raises InvalidProblem (unknown planner), UnsupportedProblem, and InvalidPlan if a planner's plan
     fails verification.
     """

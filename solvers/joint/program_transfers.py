@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 class Send:
     """A transfer of which at most one copy moves, in a solution, over one of several ways.
 
-    number: of the transfer. start: the variable of its time; where nothing moves it is any time after the
-    producers and before the readers. delay: terms of how long it takes. uses: link -> variables, one of them 1 if it uses the link. moves: link ->
-    (variable, time) of what it moves there. producers, readers: clusters that it waits for, and that may wait.
-    head: its earliest start. ways: (source, target, link). maker, taker: the only unit that makes it, or reads it;
-    -1 if there are several.
+    number: of the transfer. start: the variable of its time; where nothing moves it is any time after the producers
+    and before the readers. delay: terms of how long it takes. uses: link -> variables, one of them 1 if it uses the
+    link. moves: link -> (variable, time) of what it moves there. producers, readers: clusters that it waits for, and
+    that may wait. head: its earliest start. ways: (source, target, link). maker, taker: the only unit that makes it,
+    or reads it; -1 if there are several.
     """
 
     number: int

@@ -74,13 +74,17 @@ def test_the_other_schedules_are_told_by_the_rule_of_links() -> None:
     assert stated.iteration_s == plain.iteration_s
 
 
-def test_a_deadlock_shows_where_devices_and_links_are_stuck() -> None:
+def there_and_back() -> tuple[Problem, Plan]:
+    """a on device 0 feeds b on device 1, which feeds c on device 0; d on device 1 reads a and c."""
     graph = forward_graph([(0, 1), (1, 2), (0, 3), (2, 3)], 4, nbytes=1)
-    problem = three_transfers()[0]
     problem = make(graph, [1.0] * 4, objective=Objective.MAKESPAN, execution=Execution.OPERATOR, mini_batch=1,
                    contiguity=Contiguity.NONE, transfers=Transfers.LINKS)  # fmt: skip
     stages = tuple(Stage((i,), (i % 2,)) for i in range(4))
-    plan = Plan(stages, ((Action(0, "F"), Action(2, "F")), (Action(1, "F"), Action(3, "F"))))
+    return problem, Plan(stages, ((Action(0, "F"), Action(2, "F")), (Action(1, "F"), Action(3, "F"))))
+
+
+def test_a_deadlock_shows_where_devices_and_links_are_stuck() -> None:
+    problem, plan = there_and_back()
     first, second = Message(Action(0, "F"), 1), Message(Action(2, "F"), 1)
     assert simulate(problem, replace(plan, messages=(("0->1", (first, second)),))).makespan_s == 7
     with pytest.raises(InvalidPlan) as caught:
