@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from solvers.formats.plan_json import read_plan, write_plan
+from explorer.held_plans import text_of, unpacked_text
+from explorer.replan import carried_over
+from solvers.formats.plan_json import PlanFile, read_plan, write_plan
 from tests.cli.command import Command
 from tests.oracle.message_orders import served
 from tests.solvers.test_message_order import there_and_back, three_transfers
@@ -94,3 +96,14 @@ def test_check_and_simulate_say_that_an_order_is_stated(
         assert command(verb, path, "--json").json["messages"] == {}
     file = read_plan(path.read_bytes())
     assert json.loads(write_plan(file.problem, file.plan)) == plain
+
+
+def test_an_order_is_kept_where_plans_travel_and_left_where_links_are_others() -> None:
+    problem, plan = three_transfers()
+    plan = replace(plan, messages=served(problem, plan))
+    file = PlanFile(problem, plan, None, "nowhere")
+    assert read_plan(unpacked_text(text_of(file))).plan == plan
+    assert carried_over(problem, plan) == plan
+    wire = tuple(replace(link, resource="wire") for link in problem.cluster.links)
+    other = replace(problem, cluster=replace(problem.cluster, links=wire))
+    assert carried_over(other, plan) == replace(plan, messages=())

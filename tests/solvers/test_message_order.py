@@ -9,7 +9,7 @@ import pytest
 
 from solvers.errors import InvalidPlan
 from solvers.evaluate import evaluate
-from solvers.evaluation.lower import check_messages
+from solvers.evaluation.lower import check_messages, lower
 from solvers.evaluation.simulation import simulate
 from solvers.plan import Action, Message, Plan, Stage, parse_message
 from solvers.problem import Contiguity, Execution, Objective, Problem, Transfers
@@ -18,6 +18,7 @@ from tests.instances import problem as make
 from tests.oracle.compare import disagreement
 from tests.oracle.message_orders import served, with_some_order
 from tests.oracle.random_plans import random_plan
+from tests.oracle.well_formed import check_tasks
 
 A, B, C = (Message(Action(stage, "F"), 1) for stage in range(3))
 
@@ -144,6 +145,7 @@ def test_stated_orders_are_told_as_the_objects_tell_them(part: int) -> None:
         numbered += any(message.number for _, row in plan.messages for message in row)
         for objective in (Objective.ITERATION, Objective.MAKESPAN):
             assert not disagreement(found[0], plan, objective), seed
+        check_tasks(lower(found[0], plan, found[0].objective))
         try:
             simulate(found[0], plan)
         except InvalidPlan as error:
