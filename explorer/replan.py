@@ -8,7 +8,8 @@ from dataclasses import replace
 from explorer.costs.measured import compute_table, kind_of, label, links_between
 from explorer.planner_choice import options_of
 from explorer.runner.measuring.profile import Profile
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidPlan, InvalidProblem
+from solvers.evaluation.lower import check_messages
 from solvers.formats.plan_json import PlanFile
 from solvers.monitor import never
 from solvers.plan import Plan
@@ -43,6 +44,16 @@ def replanned(problem: Problem, profile: Profile) -> Problem:
     )
 
 
+def carried_over(problem: Problem, plan: Plan) -> Plan:
+    """The plan of an earlier problem for `replanned`: without its order of messages where that no longer is one, since
+    measured links may be others than those that it names."""
+    try:
+        check_messages(problem, plan)
+    except InvalidPlan:
+        return replace(plan, messages=())
+    return plan
+
+
 def replan(
     file: PlanFile,
     profile: Profile,
@@ -60,10 +71,11 @@ def replan(
     found = file.result
     if time_limit_s is None:
         time_limit_s = min(MOST_SEARCH_S, max(SEARCH_S, 0.0 if found is None else found.runtime_s))
+    problem = replanned(file.problem, profile)
     return solve(
-        replanned(file.problem, profile),
+        problem,
         planner or planner_of(file),
-        start=file.plan,
+        start=carried_over(problem, file.plan),
         time_limit_s=time_limit_s,
         seed=0 if found is None else found.seed,
         should_stop=should_stop,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from explorer.held_plans import packed_text, unpacked_text
-from explorer.replan import replanned
+from explorer.replan import carried_over, replanned
 from explorer.requests import Emit, ReplanRequest
 from explorer.run_kinds import Teller, cleaner
 from explorer.runner.bundles.bundle import new_folder
@@ -36,7 +36,8 @@ def replan_job(
     teller = Teller(emit, clean)
     file = read_plan(unpacked_text(request.text))
     measured = _measured(request, file, targets, teller, should_stop)
-    before_s = objective_s(measured, evaluate(measured, file.plan))
+    before = carried_over(measured, file.plan)
+    before_s = objective_s(measured, evaluate(measured, before))
 
     best = ""
 
@@ -49,7 +50,7 @@ def replan_job(
     outcome = solve(
         measured,
         request.planner,
-        start=file.plan,
+        start=before,
         time_limit_s=request.time_limit_s,
         seed=request.seed,
         should_stop=should_stop,

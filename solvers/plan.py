@@ -1,4 +1,4 @@
-"""A plan: stages, the order of their actions on each device, and the pipeline they follow."""
+"""A plan: stages, the order of their actions on each device and of messages on each link, and their pipeline."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ PHASES_OF = {
 }
 """Which phases an action runs."""
 _ACTION = re.compile(r"^(\d+)([FBIWU])(\d*)$")
+_MESSAGE = re.compile(r"^(\d+[FBIWU]\d*)>(\d+)(?:#(\d+))?\Z", re.ASCII)
+_MOST = 2**31
+"""No part of a message's name is as large: names are compared as 64 bit integers."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -44,6 +47,39 @@ def parse_action(text: str) -> Action:
     if match is None or (match[3] == "") != (match[2] == "U"):
         raise InvalidPlan(f"{text!r} is not an action; expected stage, one of {ACTION_KINDS}, micro-batch: 2F0")
     return Action(int(match[1]), match[2], int(match[3] or 0))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Message:
+    """What an action sends to a device; "2F0>1" is what stage 2's forward of micro-batch 0 sends to device 1.
+
+    Of what several actions make together, the action is that of the highest stage, then the last kind. number
+    tells apart what crosses one link under one name: "2F0>1#1" is the second of these, in the order of the
+    graph's messages, then of the senders, then of the micro-batches that read them.
+    """
+
+    action: Action
+    to_device: int
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        if max(self.action.stage, self.action.micro_batch, self.to_device, self.number) >= _MOST:
+            raise InvalidPlan(f"a number in the name of a message is larger than {_MOST - 1:,}")
+
+    def __str__(self) -> str:
+        return f"{self.action}>{self.to_device}" + (f"#{self.number}" if self.number else "")
+
+
+def parse_message(text: str) -> Message:
+    """The message that ``str(message)`` gave. Raises InvalidPlan."""
+    match = _MESSAGE.match(text)
+    if match is None or (match[3] is not None and not match[3].strip("0")):
+        raise InvalidPlan(f"{text!r} is not a message; expected an action, > and a device: 2F0>1, or 2F0>1#1")
+    return Message(parse_action(match[1]), int(match[2]), int(match[3] or 0))
+
+
+MessageOrder = tuple[tuple[str, tuple[Message, ...]], ...]
+"""The name of a link's resource, and all that crosses it in the order in which it is served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +115,16 @@ class Plan:
     """Stages and, per device, the order of their actions.
 
     Every operator is in exactly one stage (replicable ones may repeat); several stages may share a
-    device. order has one entry per device of the cluster. The plan holds no objective: that is
-    what `evaluate` tells. Whether it fits a problem is what `check` tells.
+    device. order has one entry per device of the cluster. messages: for links whose order the plan states, all
+    that crosses them in the schedule that the problem's objective asks for (`evaluation.message_order`); other
+    links serve the transfer whose reader comes first. The plan holds no objective: that is what `evaluate` tells.
+    Whether it fits a problem is what `check` tells.
     """
 
     stages: tuple[Stage, ...]
     order: tuple[tuple[Action, ...], ...]
     pipeline: str = "none"
+    messages: MessageOrder = ()
     _derived: list[Any] = field(init=False, repr=False, compare=False, default_factory=list)
     """What others derive from the plan once (`evaluation.columns`)."""
 

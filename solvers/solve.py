@@ -46,9 +46,10 @@ def solve(
     With the pipeline left to the planner, other orders are tried for the best plans of an ITERATION.
     Kernels that are compiled (once per installation) or loaded on the way do not count: neither against the time limit
     nor into runtime_s; a note says how long they took.
-    OPTIMAL means: with the problem's pipeline order, for its contiguity, costs and transfer model,
-    among plans in which a stage has one device or, if ``max_replicas`` allows, several
-    accelerators of one kind that no other set of operators uses; or a bound proves it among all plans.
+    OPTIMAL means: with the problem's pipeline order (in an ITERATION that leaves the order of messages to the
+    rule of links), for its contiguity, costs and transfer model, among plans in which a stage has one device or,
+    if ``max_replicas`` allows, several accelerators of one kind that no other set of operators uses; or a bound
+    proves it among all plans.
     Raises InvalidProblem (unknown planner), UnsupportedProblem, and InvalidPlan if a planner's plan
     fails verification.
     """

@@ -30,7 +30,7 @@ def run_both(
     args: argparse.Namespace, file: PlanFile, targets: Targets, request: RunRequest, warnings: Sequence[str]
 ) -> int:
     """Prints what the plan took and what the new one takes; returns the exit status."""
-    from explorer.replan import replanned
+    from explorer.replan import carried_over, replanned
     from explorer.runner.bundles.bundle import finish_bundle
     from explorer.runner.bundles.outcome import RunStatus
     from explorer.runner.measuring.calibration import Ended
@@ -46,10 +46,11 @@ def run_both(
         print(f"placement-explorer: warning: {printable(warning)}", file=sys.stderr)
     result = _search(file, profile)
     # The first plan is judged by the same costs as the new one.
-    before = PlanFile(problem, file.plan, None, file.reference)
-    ran = [_run(args, before, write_plan(problem, file.plan, None, file.reference), targets, request)]
+    plan = carried_over(problem, file.plan)
+    before = PlanFile(problem, plan, None, file.reference)
+    ran = [_run(args, before, write_plan(problem, plan, None, file.reference), targets, request)]
     kept = saved(lambda: finish_bundle(*ran[0][1:]))
-    same = result.plan is None or result.plan == file.plan
+    same = result.plan is None or result.plan == plan
     if not same and ran[0][2].status is RunStatus.DONE:
         assert result.plan is not None
         after = write_plan(problem, result.plan, result, file.reference)

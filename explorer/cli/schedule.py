@@ -70,13 +70,22 @@ def check(args: argparse.Namespace) -> int:
     from explorer.cli.report import metrics_object
     from explorer.view import text
     from solvers.evaluate import evaluate
+    from solvers.formats.plan_json import messages_json
 
     file = _read(args.plan)
     broken = violations(file)
     metrics = None if broken else evaluate(file.problem, file.plan)
     if args.json:
         told = None if metrics is None else metrics_object(metrics)
-        print_json({"plan": args.plan, "valid": not broken, "violations": list(broken), "metrics": told})
+        print_json(
+            {
+                "plan": args.plan,
+                "valid": not broken,
+                "violations": list(broken),
+                "metrics": told,
+                "messages": messages_json(file.plan),
+            }
+        )
     else:
         for sentence in broken:
             print(sentence)
@@ -87,6 +96,7 @@ def check(args: argparse.Namespace) -> int:
                 f" {text.plural(len(file.plan.devices_used()), 'device')},"
                 f" {objective.value} {text.seconds(metrics.objective_s(objective))}"
             )
+            _print_messages(file)
     refuse_invalid(args.plan, broken)
     return 0
 
@@ -118,7 +128,19 @@ def refuse_invalid(path: str, broken: tuple[str, ...]) -> None:
         raise InvalidPlan(f"{path}: the plan breaks a rule: {broken[0]}{more}")
 
 
+def _print_messages(file: PlanFile) -> None:
+    """A line, if the plan states the order of messages."""
+    from explorer.view import text
+
+    links = file.plan.messages
+    if links:
+        count = sum(len(row) for _, row in links)
+        print(f"the plan states the order of {text.plural(count, 'message')} on {text.plural(len(links), 'link')}")
+
+
 def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
+    from solvers.formats.plan_json import messages_json
+
     operators = file.problem.graph.operators
     spans = [
         {
@@ -139,6 +161,7 @@ def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
         "makespan_s": schedule.makespan_s,
         "peak_memory_bytes": [finite_or_none(peak) for peak in schedule.peak_bytes()],
         "critical": list(schedule.critical),
+        "messages": messages_json(file.plan),
         "spans": spans,
     }
 
@@ -153,8 +176,10 @@ def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
         print(
             f"{file.reference or problem.graph.name}: {text.seconds(schedule.makespan_s)},"
             f" {text.plural(len(schedule.spans) - count, 'operator')} and {text.plural(count, 'transfer')}"
-            " (--json lists them, --chrome-trace draws them)\n"
+            " (--json lists them, --chrome-trace draws them)"
         )
+        _print_messages(file)
+        print()
         print_pass(problem, file.plan, schedule)
         return
     scale, unit = text.time_unit(schedule.makespan_s)
@@ -163,6 +188,7 @@ def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
         "1F0: stage 1, forward, micro-batch 0; B backward, or its parts I (gradients of"
         " inputs) and W (of parameters), U update"
     )
+    _print_messages(file)
     for index, device in enumerate(problem.cluster.devices):
         spans = [span for span in schedule.spans if span.device == index and not span.is_transfer]
         sent = [span for span in schedule.spans if span.device == index and span.is_transfer]

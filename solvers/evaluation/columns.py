@@ -160,6 +160,10 @@ class PlanColumns(NamedTuple):
     """position in ACTION_KINDS"""
     action_micro_batch: Ints
     """of the stage"""
+    message_start: Ints
+    """[links with a stated order + 1] into message"""
+    message: Ints
+    """[5, messages] stage, kind, micro-batch, receiver and number of what crosses these links, in their order"""
 
 
 _STAGE, _KIND, _MICRO_BATCH = attrgetter("stage"), attrgetter("kind"), attrgetter("micro_batch")
@@ -174,6 +178,8 @@ def plan_columns(plan: Plan) -> PlanColumns:
         actions = [action for row in plan.order for action in row]
         order_start = np.zeros(len(plan.order) + 1, np.int64)
         np.cumsum([len(row) for row in plan.order], out=order_start[1:])
+        message_start = np.zeros(len(plan.messages) + 1, np.int64)
+        np.cumsum([len(row) for _, row in plan.messages], out=message_start[1:])
         plan._derived.append(
             PlanColumns(
                 operator=members,
@@ -186,6 +192,17 @@ def plan_columns(plan: Plan) -> PlanColumns:
                 action_stage=np.array(list(map(_STAGE, actions)), np.int64),
                 action_kind=np.array(list(map(number.__getitem__, map(_KIND, actions))), np.int64),
                 action_micro_batch=np.array(list(map(_MICRO_BATCH, actions)), np.int64),
+                message_start=message_start,
+                message=np.array(
+                    [
+                        (m.action.stage, number[m.action.kind], m.action.micro_batch, m.to_device, m.number)
+                        for _, row in plan.messages
+                        for m in row
+                    ],
+                    np.int64,
+                )
+                .reshape(-1, 5)
+                .T,
             )
         )
     columns: PlanColumns = plan._derived[0]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.errors import InvalidPlan, NoLink
+from solvers.errors import InvalidPlan, NoLink, PlacementError
 from solvers.evaluation.columns import cluster_columns, graph_columns, plan_columns
 from solvers.evaluation.holds_kernel import HandedOn, holds_of
+from solvers.evaluation.message_order import turns_of, with_turns
 from solvers.evaluation.routes_kernel import routes_of
 from solvers.evaluation.rows_kernel import rows_of_order
 from solvers.evaluation.tasks import Bools, F, Floats, Holds, I, Ints, Rows, Sends, Tasks, U, Units, W
@@ -25,7 +26,8 @@ MODES = tuple(Transfers)
 @dataclass(frozen=True, slots=True, eq=False)
 class Lowered:
     """A plan as tasks. shared: of every device, whether it runs any number of tasks at once; wires: names of the
-    resources that links use; one_lane: whether a device has one lane for both directions."""
+    resources that links use; one_lane: whether a device has one lane for both directions; turns: of every link
+    whose order is stated, the transfers in that order."""
 
     units: Units
     rows: Rows
@@ -34,6 +36,7 @@ class Lowered:
     shared: Bools
     wires: tuple[str, ...]
     one_lane: bool
+    turns: tuple[Ints, ...] = ()
 
     def resource_name(self, resource: int) -> str:
         """The name of a resource of `Tasks`."""
@@ -46,8 +49,8 @@ class Lowered:
 def lower(problem: Problem, plan: Plan, objective: Objective) -> Lowered:
     """The tasks of one iteration (ITERATION, MAX_LOAD) or of one unsplit pass (MAKESPAN).
 
-    Raises InvalidPlan if the plan's order is incomplete, an operator cannot run where it is placed, or the plan
-    needs a link that is not there.
+    Raises InvalidPlan if the plan's order, of actions or of messages, is incomplete, an operator cannot run where it
+    is placed, or the plan needs a link that is not there.
     """
     columns, cluster = graph_columns(problem.graph), cluster_columns(problem.cluster)
     units = units_of(problem, plan, objective)
@@ -77,7 +80,22 @@ def lower(problem: Problem, plan: Plan, objective: Objective) -> Lowered:
     if missing:
         src, dst = divmod(missing - 1, len(problem.cluster))
         raise NoLink(f"there is no link from device {src} to device {dst}, yet the plan sends tensors over it")
-    return Lowered(units, rows, tasks, sends, shared, cluster.names, problem.transfers is Transfers.LANE)
+    turns: tuple[Ints, ...] = ()
+    if plan.messages and single is (problem.objective is Objective.MAKESPAN):
+        turns = turns_of(problem, plan, tasks)
+        tasks = with_turns(tasks, turns)
+    return Lowered(units, rows, tasks, sends, shared, cluster.names, problem.transfers is Transfers.LANE, turns)
+
+
+def check_messages(problem: Problem, plan: Plan) -> None:
+    """Raises InvalidPlan unless every link whose order ``plan.messages`` states is there, and its row has all that
+    crosses it once and nothing else; what else is wrong with the plan is for others to tell."""
+    if plan.messages:
+        try:
+            tasks = lower(problem, replace(plan, messages=()), problem.objective).tasks
+        except PlacementError:
+            return
+        turns_of(problem, plan, tasks)
 
 
 def held_by(problem: Problem, plan: Plan, lowered: Lowered) -> Holds:

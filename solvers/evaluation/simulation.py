@@ -126,9 +126,10 @@ def run(problem: Problem, plan: Plan, objective: Objective | None = None) -> Sim
     """One iteration (ITERATION, MAX_LOAD) or one unsplit pass (MAKESPAN) of a plan.
 
     Devices follow the plan's order; each task starts as soon as its inputs are there and its device or link is
-    free; links serve the transfer whose reader comes first. objective defaults to the problem's. Raises InvalidPlan
-    if the order deadlocks (the message shows where each device is stuck), misses an action or needs a link that is
-    not there.
+    free; links serve the messages in the order that the plan states, else the transfer whose reader comes first.
+    objective defaults to the problem's. Raises InvalidPlan if the order deadlocks (the message shows where each
+    device, and each link with a stated order, is stuck), misses an action or a message or needs a link that is not
+    there.
     """
     lowered = lower(problem, plan, objective or problem.objective)
     start, end, cause, done = run_tasks(lowered.tasks, lowered.shared)
@@ -166,15 +167,21 @@ def task_name(lowered: Lowered, task: int) -> str:
 
 
 def _deadlock(lowered: Lowered, start_s: Floats) -> str:
-    """Where each device waits, and for what: the first action it could not start."""
+    """Where each device waits, and each link with a stated order, and for what: the first that it could not start."""
     tasks = lowered.tasks
     blocked = ~np.isfinite(start_s)
     source = np.repeat(np.arange(len(start_s)), np.diff(tasks.after_start))
+
+    def waiting(task: int) -> str:
+        causes = source[(tasks.after == task) & blocked[source]].tolist()
+        names = ", ".join([task_name(lowered, cause) for cause in causes][:3])
+        return f"{task_name(lowered, task)} (waits for {names})"
+
     stuck: dict[int, str] = {}
     for task in np.flatnonzero(blocked & (tasks.unit >= 0)).tolist():
         device = int(tasks.device[task])
         if device not in stuck:
-            causes = source[(tasks.after == task) & blocked[source]].tolist()
-            names = ", ".join([task_name(lowered, cause) for cause in causes][:3])
-            stuck[device] = f"device {device} at {task_name(lowered, task)} (waits for {names})"
-    return "the order deadlocks: " + "; ".join(stuck.values())
+            stuck[device] = f"device {device} at {waiting(task)}"
+    heads = [int(turn[np.argmax(blocked[turn])]) for turn in lowered.turns if blocked[turn].any()]
+    links = [f"link {lowered.resource_name(int(tasks.resource[task]))} at {waiting(task)}" for task in heads]
+    return "the order deadlocks: " + "; ".join([*stuck.values(), *links])

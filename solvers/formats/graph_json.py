@@ -72,15 +72,21 @@ def read_graph(data: bytes | str | object, where: str = "graph.json") -> Workloa
 
 
 def read_header(
-    field: Field, expected: str, version: int, required: tuple[str, ...], optional: tuple[str, ...] = ()
+    field: Field,
+    expected: str,
+    version: int | tuple[int, ...],
+    required: tuple[str, ...],
+    optional: tuple[str, ...] = (),
 ) -> dict[str, Field]:
-    """The fields of one of our files, after its format and version were found to be the expected."""
+    """The fields of one of our files, after its format and version were found to be the expected (one of them)."""
     value = field.value
     found = value.get("format") if isinstance(value, dict) else None
     if found != expected:
         named = "none" if found is None else shown(found)
         raise InvalidProblem(f'{field.where} expected "format": "{expected}", found {named}')
     number = value.get("version") if isinstance(value, dict) else None
-    if number != version or isinstance(number, bool):
-        raise InvalidProblem(f"{field.where} this program reads version {version} of {expected}, found {shown(number)}")
+    known = version if isinstance(version, tuple) else (version,)
+    if not isinstance(number, int) or isinstance(number, bool) or number not in known:
+        reads = f"version{'s' if len(known) > 1 else ''} {' and '.join(map(str, known))}"
+        raise InvalidProblem(f"{field.where} this program reads {reads} of {expected}, found {shown(number)}")
     return field.fields(("format", "version", *required), optional)

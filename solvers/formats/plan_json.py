@@ -1,10 +1,14 @@
-"""plan.json: a plan with everything it was judged by, in one file."""
+"""plan.json: a plan with everything it was judged by, in one file.
+
+Version 1 is a plan that states no order of messages, version 2 one that does.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from solvers.errors import InvalidPlan, InvalidProblem, PlacementError
+from solvers.evaluation.lower import check_messages
 from solvers.formats.graph_json import read_header
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, parse_json
@@ -13,14 +17,17 @@ from solvers.formats.problem_json import problem_json, read_problem
 from solvers.formats.result_json import read_result, result_json
 from solvers.graph import OpGraph
 from solvers.order_check import check_order
-from solvers.plan import Action, Plan, Stage, parse_action
+from solvers.plan import Action, Message, MessageOrder, Plan, Stage, parse_action, parse_message
 from solvers.problem import Problem
 from solvers.result import Result
 
 FORMAT = "placement-explorer/plan"
-VERSION = 1
+VERSIONS = (1, 2)
+"""Those that are read."""
 MAX_STAGES = 1_000_000
 MAX_ACTIONS = 10_000_000
+MAX_MESSAGES = 10_000_000
+MAX_LINKS = 1_000_000
 MAX_REPLICAS = 4096
 
 
@@ -38,7 +45,7 @@ def write_plan(problem: Problem, plan: Plan, result: Result | None = None, refer
     return dump_json(
         {
             "format": FORMAT,
-            "version": VERSION,
+            "version": VERSIONS[bool(plan.messages)],
             "model": {"reference": reference, "samples": problem.graph.samples},
             "graph_sha256": graph_hash(problem.graph),
             "problem": problem_json(problem),
@@ -52,13 +59,14 @@ def write_plan(problem: Problem, plan: Plan, result: Result | None = None, refer
 def read_plan(data: bytes | str | object, where: str = "plan.json") -> PlanFile:
     """The parts of a plan.json (its text, or its parsed value).
 
-    Checked here: types, ranges, limits, that the graph is the one that the hash names, and that the order
-    runs all that the stages hold (`order_check`). Whether the plan keeps the problem's rules is `check`'s to
-    tell. Raises InvalidProblem or InvalidPlan.
+    Checked here: types, ranges, limits, that the graph is the one that the hash names, that the order runs all that
+    the stages hold (`order_check`), and that links whose order is stated serve all that crosses them
+    (`evaluation.message_order`). Whether the plan keeps the problem's rules is `check`'s to tell. Raises
+    InvalidProblem or InvalidPlan.
     """
     value = parse_json(data, where) if isinstance(data, bytes | str) else data
     parts = read_header(
-        Field(value, f"{where}:"), FORMAT, VERSION, ("model", "graph_sha256", "problem", "plan", "graph"), ("result",)
+        Field(value, f"{where}:"), FORMAT, VERSIONS, ("model", "graph_sha256", "problem", "plan", "graph"), ("result",)
     )
     model = parts["model"].fields(("reference",), ("samples",))
     graph = read_op_graph(parts["graph"])
@@ -69,9 +77,10 @@ def read_plan(data: bytes | str | object, where: str = "plan.json") -> PlanFile:
             f" expected sha256 {stated[:12]}..., found {found[:12]}..."
         )
     problem = read_problem(parts["problem"], graph)
-    plan = _read_plan(parts["plan"], graph, len(problem.cluster))
+    plan = _read_plan(parts["plan"], graph, len(problem.cluster), stated=parts["version"].value == VERSIONS[1])
     try:
         check_order(problem, plan)
+        check_messages(problem, plan)
     except InvalidPlan as error:
         raise InvalidPlan(f"{parts['plan'].where}.{error}") from None
     result = parts.get("result")
@@ -91,17 +100,31 @@ def _plan_json(plan: Plan) -> dict[str, object]:
         for stage in plan.stages
     ]
     order = [[str(action) for action in actions] for actions in plan.order]
-    return {"pipeline": plan.pipeline, "stages": stages, "order": order}
+    told: dict[str, object] = {"pipeline": plan.pipeline, "stages": stages, "order": order}
+    if plan.messages:
+        told["messages"] = messages_json(plan)
+    return told
 
 
-def _read_plan(field: Field, graph: OpGraph, devices: int) -> Plan:
-    parts = field.fields(("pipeline", "stages", "order"))
+def messages_json(plan: Plan) -> dict[str, list[str]]:
+    """By link, in the order in which it serves them; {} if the plan states none."""
+    return {link: [str(message) for message in messages] for link, messages in plan.messages}
+
+
+def _read_plan(field: Field, graph: OpGraph, devices: int, *, stated: bool) -> Plan:
+    parts = field.fields(("pipeline", "stages", "order", *["messages"][:stated]))
     stages = tuple(_read_stage(item, len(graph), devices) for item in parts["stages"].items(MAX_STAGES))
     order = tuple(
         tuple(_read_action(item, len(stages)) for item in actions.items(MAX_ACTIONS))
         for actions in parts["order"].items(devices, exactly=devices)
     )
-    return Plan(stages, order, parts["pipeline"].text())
+    messages: MessageOrder = ()
+    if stated:
+        messages = tuple(
+            (link, tuple(_read_message(item, len(stages), devices) for item in row.items(MAX_MESSAGES)))
+            for link, row in parts["messages"].mapping(MAX_LINKS).items()
+        )
+    return Plan(stages, order, parts["pipeline"].text(), messages)
 
 
 def _read_stage(field: Field, operators: int, devices: int) -> Stage:
@@ -126,3 +149,16 @@ def _read_action(field: Field, stages: int) -> Action:
     if action.stage >= stages:
         raise InvalidPlan(f"{field.where}: {action} names stage {action.stage}, but there are {stages} stages")
     return action
+
+
+def _read_message(field: Field, stages: int, devices: int) -> Message:
+    try:
+        message = parse_message(field.text(64))
+    except PlacementError as error:
+        raise InvalidPlan(f"{field.where}: {error}") from None
+    if message.action.stage >= stages or message.to_device >= devices:
+        raise InvalidPlan(
+            f"{field.where}: {message} names stage {message.action.stage} and device {message.to_device}, but there are"
+            f" {stages} stages and {devices} devices"
+        )
+    return message

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -122,6 +122,11 @@ class Clusters:
                 return None
             place[unit] = device
         return place
+
+    def sent_s(self, sent: Iterable[tuple[int, int, int, float]]) -> dict[tuple[int, int, int], float]:
+        """When each message of the model starts, by (message, source, destination): with its transfer, told as
+        (transfer, source, destination, seconds)."""
+        return {(m, src, dst): at for number, src, dst, at in sent for m in self.transfers[number].messages}
 
     def feeds(self, number: int, reader: int) -> tuple[int, ...]:
         """The producers of a transfer that a reader may have to wait for: all but itself."""

@@ -7,10 +7,11 @@ read after they are made and moved, and what excludes each other on a device, a 
 the rounded schedule satisfies every constraint of the program, and its makespan in units is at most the
 rounded makespan of the plan. The memory that the program counts is held at one moment in every schedule.
 
-The other way round does not hold: in the program a link may idle until an urgent message comes, and serve in any
-order, while in the simulator it never idles and serves the message whose reader comes first. Memory
-may vary with the schedule, too. So a solution is judged as the plan with the same devices and sequences, and is
-proved best only if what is judged meets the bound.
+That holds whichever order links serve, so it is a bound of plans that state an order of messages, too. The other
+way round: a solution is the plan with the same devices, sequences and order on every link, each thing as early as that
+allows. Its makespan is that of the solution, but for rounding. Only memory may vary with the schedule in a way that
+the program does not know, and between lanes (not links) nothing states an order. So a solution is judged as that plan,
+and is proved best only if what is judged meets the bound.
 """
 
 from __future__ import annotations

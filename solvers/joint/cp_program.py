@@ -35,7 +35,8 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
     cap [devices] or None), what a device holds at once; alike: lists of devices that can be exchanged; allowed
     [groups][devices]; least, most: bounds on the makespan; start: {"place", "task", "send", "leave"} as
     `cp_start` gives them, or None; workers, seed, work: most deterministic time, or None. Messages
-    sent: {"place": device of every group, "start": of every task}; {"bound": units}; last {"status"}:
+    sent: {"place": device of every group, "start": of every task, "sent": (message, from, to, start) of every transfer
+    that occupies a link or a lane}; {"bound": units}; last {"status"}:
     "optimal", "infeasible" or "stopped".
     """
     from ortools.sat.python import cp_model
@@ -79,6 +80,7 @@ class Program:
         self._tasks()
         self._room()
         self.sent: dict[tuple[int, int, int], Any] = {}
+        self.moves: dict[tuple[int, int, int], Any] = {}
         self.left: dict[Pair, tuple[Any, Any, Any]] = {}
         self.some: dict[tuple[tuple[int, ...], int], Any] = {}
         self.both: dict[tuple[Ends, Ends], Any] = {}
@@ -94,7 +96,8 @@ class Program:
     def found(self, value: Callable[[Any], int]) -> Message:
         """A solution as `run` tells it."""
         place = [next(d for d, here in row.items() if value(here)) for row in self.at]
-        return {"place": place, "start": [int(value(start)) for start in self.start]}
+        sent = [(*key, int(value(self.sent[key]))) for key, moves in self.moves.items() if value(moves)]
+        return {"place": place, "start": [int(value(start)) for start in self.start], "sent": sent}
 
     def _place(self) -> None:
         """at[g][d]: group g on device d, where it can run. Of devices that can be exchanged, each is used
@@ -185,7 +188,7 @@ class Program:
             return
         sends = self._sends(here, there)
         start = model.new_int_var(0, self.most, "")
-        self.sent[number, src, dst] = start
+        self.sent[number, src, dst], self.moves[number, src, dst] = start, sends
         group_of = given["group_of"]
         if leave < 0:
             for p in producers:

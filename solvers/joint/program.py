@@ -59,6 +59,15 @@ class PassProgram(PassRows):
         place = [max(devices, key=lambda d: values[row[d]]) for row in self.x]
         return place, [values[s] * self.unit_s for s in self.start]
 
+    def sent(self, values: Sequence[float]) -> list[tuple[int, int, int, float]]:
+        """(transfer, source, target, seconds at which it starts) of all that moves in a solution."""
+        return [
+            (send.number, source, target, values[send.start] * self.unit_s)
+            for send in self.sends
+            for (source, target, _), (moves, _) in zip(send.ways, send.delay, strict=True)
+            if values[moves] > 0.5
+        ]
+
     def values_of(self, schedule: Timed) -> list[float]:
         """A value for every variable; rules that it breaks show in ``model.violation``."""
         values = [0.0] * len(self.model)

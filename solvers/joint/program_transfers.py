@@ -14,13 +14,14 @@ from solvers.joint.program_rows import PassRows, Term
 class Send:
     """A transfer of which at most one copy moves, in a solution, over one of several ways.
 
-    start: the variable of its time; where nothing moves it is any time after the producers and before the readers.
-    delay: terms of how long it takes. uses: link -> variables, one of them 1 if it uses the link. moves: link ->
-    (variable, time) of what it moves there. producers, readers: clusters that it waits for, and that may wait.
-    head: its earliest start. ways: (source, target, link). maker, taker: the only unit that makes it, or reads it;
-    -1 if there are several.
+    number: of the transfer. start: the variable of its time; where nothing moves it is any time after the producers
+    and before the readers. delay: terms of how long it takes. uses: link -> variables, one of them 1 if it uses the
+    link. moves: link -> (variable, time) of what it moves there. producers, readers: clusters that it waits for, and
+    that may wait. head: its earliest start. ways: (source, target, link). maker, taker: the only unit that makes it,
+    or reads it; -1 if there are several.
     """
 
+    number: int
     start: int
     delay: list[Term]
     uses: dict[int, list[int]]
@@ -171,7 +172,7 @@ def _send(
 
     program.on_fill(fill)
     return Send(
-        start, delay, uses, by_link, transfer.producers, readers, head, tuple(ways),
+        number, start, delay, uses, by_link, transfer.producers, readers, head, tuple(ways),
         makers[0] if sole else -1, takers[0] if len(takers) == 1 else -1,
     )  # fmt: skip
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from solvers.joint.model import PassModel
 from solvers.joint.plans import fixed, plan_of, sequences_of
+from solvers.joint.served import Sent, in_time, stating
 from solvers.kernels.operator_arrays import state_for
 from solvers.kernels.operator_memory import least_room_bytes, peak_bytes
 from solvers.kernels.operator_pass import run_pass
@@ -71,8 +72,28 @@ class Simulator:
         memory = self.model.arrays.memory_bytes
         return bool((self.peak_bytes() <= memory * (1 + 1e-9)).all())
 
+    def sent_s(self) -> dict[Sent, float]:
+        """When every transfer started in the last simulation."""
+        state, operators, tasks = self.state, self.model.operators, int(self.state.counts[0])
+        columns = (state.message, state.device, state.target, state.start_s)
+        rows = zip(*(column[operators:tasks].tolist() for column in columns), strict=True)
+        return {(message, src, dst): start for message, src, dst, start in rows}
+
+    def planned(self, place: Ints) -> Plan:
+        """The last simulation, which must have come to its end, as a plan: operators and messages in its order."""
+        sequences = self.sequences()
+        starts = self.state.start_s[: self.model.operators].tolist()
+        served = in_time(self.model, place, sequences, starts, self.sent_s())
+        return stating(self.model, plan_of(self.model, place, sequences), served)
+
     def plan(self, place: Ints, rank: Floats) -> Plan | None:
         """The plan that runs a placement in the order of its list schedule; None if it cannot run."""
         if math.isinf(self.by_rank_s(place, rank)):
             return None
-        return plan_of(self.model, place, self.sequences())
+        return self.planned(place)
+
+    def plan_in_order(self, place: Ints, sequences: Sequence[Sequence[int]]) -> Plan | None:
+        """The plan that runs a placement with a fixed sequence per device; None if it cannot run."""
+        if math.isinf(self.in_order_s(place, sequences)):
+            return None
+        return self.planned(place)

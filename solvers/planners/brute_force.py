@@ -26,10 +26,11 @@ class BruteForce:
     or up to ``max_replicas`` accelerators of one kind, and two groups share all of their devices or none.
     For MAX_LOAD the answer is optimal among these, for every contiguity and transfer model, with GPIPE and
     1F1B, and with any other pipeline if its order cannot change what fits; for ITERATION it is optimal for
-    the order of GPIPE or 1F1B if the contiguity is ACYCLIC (other pipelines have many orders, and stages
-    that share a device can be cut in many ways); for MAKESPAN the operator order is only one of many, so
-    nothing is claimed. Nor is it where stages may differ in micro-batch size, or where recomputation may
-    make room: all stages recompute where a placement does not fit otherwise, and none does elsewhere.
+    the order of GPIPE or 1F1B, and links that serve by their own rule, if the contiguity is ACYCLIC (other
+    pipelines have many orders, and stages that share a device can be cut in many ways); for MAKESPAN the operator
+    order is only one of many, so nothing is claimed. Nor is it where stages may differ in micro-batch size, or
+    where recomputation may make room: all stages recompute where a placement does not fit otherwise, and none does
+    elsewhere.
     """
 
     name: ClassVar[str] = "brute-force"

@@ -8,9 +8,10 @@ from typing import ClassVar
 from solvers.bounds import improved_bound_s
 from solvers.joint.model import pass_model
 from solvers.joint.plans import plan_of, taken_apart
-from solvers.joint.search import Search, default_evaluations
+from solvers.joint.search import Found, Search, default_evaluations
 from solvers.list_scheduling.seeds import seeds
 from solvers.monitor import Monitor
+from solvers.plan import Plan
 from solvers.planners.pass_common import no_pass
 from solvers.problem import Problem
 
@@ -48,7 +49,7 @@ class Joint:
             monitor.check()
             found = search.take_up(seed.place, seed.sequences, seed.rank)
             if found is not None:
-                plan = plan_of(model, found.place, found.sequences)
+                plan = _plan(search, found)
                 monitor.check()
                 monitor.offer(plan)
         if monitor.is_proved():
@@ -56,7 +57,7 @@ class Joint:
         evaluations = self.evaluations or default_evaluations(model)
         monitor.begin(f"annealing placements, {evaluations:,} of them")
         for found in search.run(evaluations):
-            plan = plan_of(model, found.place, found.sequences)
+            plan = _plan(search, found)
             monitor.check()
             monitor.offer(plan)
             if monitor.is_proved():
@@ -67,3 +68,9 @@ class Joint:
             effort = min(BOUND_EFFORT, EFFORT_PER_EVALUATION * evaluations)
             monitor.raise_bound(improved_bound_s(problem, monitor.objective_s, monitor.check, effort))
         return False
+
+
+def _plan(search: Search, found: Found) -> Plan:
+    """What was found as a plan, which states in which order the simulation that timed it served every link."""
+    plan = search.simulator.plan_in_order(found.place, found.sequences)
+    return plan_of(search.model, found.place, found.sequences) if plan is None else plan

@@ -33,8 +33,8 @@ class JointCP:
     """CP-SAT on single operators, from the best plan known or a short local search.
 
     operators: the most that are taken one by one; more are joined to ``clusters``, every answer is judged by
-    its operators, and nothing is claimed. A gap that remains when the program is solved is where links serve
-    in another order than it wants, or memory varies with the schedule. workers: threads of the solver; with
+    its operators, and nothing is claimed. Its plans state in which order links serve messages. A gap that remains
+    when the program is solved is where memory varies with the schedule. workers: threads of the solver; with
     one, and without a time limit, the plan hangs on the seed alone. work: most of the solver's deterministic
     time, about seconds.
     """
@@ -94,13 +94,17 @@ class PassSearch(CPSearch):
 
     def _offer(self, found: dict[str, Any]) -> None:
         place = self.clusters.place_of_groups(found["place"])
-        start = found["start"]
-        by_start = sorted(range(len(start)), key=lambda t: (start[t], t))
+        start, device = found["start"], [found["place"][unit] for unit in self.clusters.unit_of.tolist()]
+        lasts = [self.payload["seconds"][t][d] for t, d in enumerate(device)]
+        by_start = sorted(range(len(start)), key=lambda t: (start[t], lasts[t], t))
         sequences: list[list[int]] = [[] for _ in range(self.clusters.devices)]
         for t in by_start:
-            sequences[found["place"][self.clusters.unit_of[t]]].extend(self.clusters.members[t])
+            sequences[device[t]].extend(self.clusters.members[t])
+        starts = np.array(start, float)[self.clusters.cluster_of]
+        sent = ((number, src, dst, at * self.unit_s) for number, src, dst, at in found["sent"])
+        self.offers.timed(place, sequences, (starts * self.unit_s).tolist(), self.clusters.sent_s(sent))
         self.offers.ordered(place, sequences)
-        self.offers.ranked(place, np.array(start, float)[self.clusters.cluster_of])
+        self.offers.ranked(place, starts)
         self.offers.ranked(place, self.offers.simulator.placed_rank(place))
 
     def _start(self) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -110,7 +110,7 @@ class PestoProgram:
 
         def on_incumbent(values: Sequence[float]) -> None:
             place, start_s = program.answer(values)
-            offer(clusters, offers, place, start_s)
+            offer(clusters, offers, place, start_s, program.sent(values))
 
         def on_bound(bound: float) -> None:
             if claim:
@@ -188,16 +188,26 @@ def _tails(clusters: Clusters) -> Floats:
     return -tail
 
 
-def offer(clusters: Clusters, offers: Offers, place: Sequence[int], start_s: Sequence[float]) -> None:
-    """Take clusters apart and offer the plan with operators in the clusters' order, list-scheduled by when
-    the clusters start, and list-scheduled by the longest path to the end."""
+def offer(
+    clusters: Clusters,
+    offers: Offers,
+    place: Sequence[int],
+    start_s: Sequence[float],
+    sent: Iterable[tuple[int, int, int, float]] = (),
+) -> None:
+    """Take clusters apart and offer the plan with operators in the clusters' order, with messages in the order of
+    ``sent`` (see `Clusters.sent_s`) and without, list-scheduled by when the clusters start, and list-scheduled
+    by the longest path to the end."""
     groups = clusters.place_of_groups(place)
     began = np.asarray(start_s, np.float64)
     order = in_order_of(clusters, began)
     turn = np.empty(len(clusters))
     turn[order] = np.arange(len(clusters))
     offers.monitor.check()
-    offers.ordered(groups, sequences(clusters, place, order))
+    in_order = sequences(clusters, place, order)
+    offers.timed(groups, in_order, began[clusters.cluster_of].tolist(), clusters.sent_s(sent))
+    offers.monitor.check()
+    offers.ordered(groups, in_order)
     offers.monitor.check()
     offers.ranked(groups, turn[clusters.cluster_of])
     offers.monitor.check()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from solvers.errors import InvalidPlan
 from solvers.joint.clusters import Clusters
 from solvers.joint.model import PassModel
 from solvers.joint.plans import plan_of
+from solvers.joint.served import Sent, in_time, stating
 from solvers.joint.simulator import Simulator
 from solvers.monitor import Monitor
 from solvers.problem import Contiguity, Execution, Objective, Problem
@@ -37,20 +38,32 @@ class Offers:
         self.model, self.monitor, self.simulator = model, monitor, Simulator(model)
 
     def ranked(self, place: Ints, rank: NDArray[np.float64]) -> float:
-        """Offer a placement list-scheduled by a rank; its seconds, inf if that is no better."""
-        seconds = self.simulator.by_rank_s(place, rank, self.monitor.objective_s)
-        return self._offer(place, seconds)
+        """Offer a placement list-scheduled by a rank, then the sequences that this gives with links by their own
+        rule; its seconds, inf if that is no better."""
+        seconds = self._offer(place, self.simulator.by_rank_s(place, rank, self.monitor.objective_s))
+        return seconds if math.isinf(seconds) else min(seconds, self.ordered(place, self.simulator.sequences()))
 
     def ordered(self, place: Ints, sequences: Sequence[Sequence[int]]) -> float:
         """Offer a placement with operators in these sequences; its seconds, inf if that is no better."""
         seconds = self.simulator.in_order_s(place, sequences, self.monitor.objective_s)
         return self._offer(place, seconds)
 
+    def timed(
+        self, place: Ints, sequences: Sequence[Sequence[int]], start_s: Sequence[float], sent_s: Mapping[Sent, float]
+    ) -> float:
+        """Offer a placement with operators in these sequences, and messages on links in the order in which they
+        start, see `in_time`; its seconds, inf if it does not fit."""
+        served = in_time(self.model, place, sequences, start_s, sent_s)
+        try:
+            return self.monitor.offer(stating(self.model, plan_of(self.model, place, sequences), served))
+        except InvalidPlan:  # mirrors of one kind run together, and then this order deadlocks
+            return math.inf
+
     def _offer(self, place: Ints, seconds: float) -> float:
         if seconds >= self.monitor.objective_s or not self.simulator.fits():
             return math.inf
         try:
-            return self.monitor.offer(plan_of(self.model, place, self.simulator.sequences()))
+            return self.monitor.offer(self.simulator.planned(place))
         except InvalidPlan:  # mirrors of one kind that cannot run together
             return math.inf
 

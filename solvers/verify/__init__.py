@@ -14,6 +14,7 @@ from solvers.verify.contiguity import contiguity
 from solvers.verify.memory import memory
 from solvers.verify.messages import messages_of
 from solvers.verify.spans import spans_of
+from solvers.verify.stated import stated_positions, stated_turns
 from solvers.verify.structure import structure
 from solvers.verify.transfers import transfers_of
 from solvers.verify.unrolled import jobs_of
@@ -41,11 +42,16 @@ def verify_schedule(problem: Problem, plan: Plan, schedule: Schedule) -> list[st
         return found
     messages = messages_of(problem, jobs)
     transfers = transfers_of(problem, jobs, messages)
+    stated, found = stated_positions(plan, transfers)
+    if found:
+        return found
     for brief_later in (True, False):
-        spans, found = spans_of(problem, jobs, transfers, schedule, brief_later=brief_later)
+        spans, found = spans_of(problem, jobs, transfers, schedule, stated, brief_later=brief_later)
         if spans is None:
             return found
-        found += waiting(jobs, messages, transfers, spans, schedule)
+        before, disorder = stated_turns(stated, transfers, spans.arrivals, schedule)
+        found += disorder
+        found += waiting(jobs, messages, transfers, spans, schedule, before)
         found += memory(problem, plan, jobs, transfers, spans, schedule)
         if not found:
             break

@@ -26,12 +26,13 @@ class Spans(NamedTuple):
 
 
 def spans_of(
-    problem: Problem, jobs: Jobs, moves: Moves, schedule: Schedule, *, brief_later: bool
+    problem: Problem, jobs: Jobs, moves: Moves, schedule: Schedule, stated: Ints, *, brief_later: bool
 ) -> tuple[Spans | None, list[str]]:
     """The spans of all turns and transfers; none if some are missing or too many. Sentences in any case.
 
-    brief_later: where transfers are alike, whether what a span that takes no time makes is taken to be there only
-    after what else is there at that instant; times do not tell.
+    stated: [arrivals] position in the order that the plan states for their link, -1 for none: alike ones come in that
+    order. brief_later: where transfers are alike, whether what a span that takes no time makes is taken to be there
+    only after what else is there at that instant; times do not tell.
     """
     turns, found = _turns(jobs, schedule)
     if found:
@@ -50,15 +51,17 @@ def spans_of(
     reduce = c.kind[rows] == SPAN_KINDS.index("S")
     halves = ~reduce & (c.to_device[rows] == c.device[rows])
 
-    def matched(mine: Ints, expected: Expected, ready_s: Floats, which: Flags) -> Ints:
-        return rows[which][paired(mine, there[which], ready_s, expected.priority, c.start_s[rows[which]], instant)]
+    def matched(mine: Ints, priority: Floats, ready_s: Floats, which: Flags) -> Ints:
+        return rows[which][paired(mine, there[which], ready_s, priority, c.start_s[rows[which]], instant)]
 
     end = c.end_s + 2 * instant * (c.end_s <= c.start_s) if brief_later else c.end_s
     made = made_s(moves, end[turns])
-    departures = matched(codes[: cut[0]], moves.departures, made[sends], halves)
+    departures = matched(codes[: cut[0]], moves.departures.priority, made[sends], halves)
     leaves = gone_s(moves, made, end[departures])[moves.parts.sending[arrives]]
-    arrivals = matched(codes[cut[0] : cut[1]], moves.arrivals, leaves, ~reduce & ~halves)
-    reduces = matched(codes[cut[1] :], moves.reduces, np.zeros(len(moves.reduces.stage)), reduce)
+    in_turn = stated >= 0
+    first, since = np.where(in_turn, stated, moves.arrivals.priority), np.where(in_turn, 0.0, leaves)
+    arrivals = matched(codes[cut[0] : cut[1]], first, since, ~reduce & ~halves)
+    reduces = matched(codes[cut[1] :], moves.reduces.priority, np.zeros(len(moves.reduces.stage)), reduce)
     return Spans(turns, departures, arrivals, reduces), found
 
 

@@ -24,11 +24,12 @@ class _Times(NamedTuple):
     priority: Floats
 
 
-def waiting(jobs: Jobs, messages: Messages, moves: Moves, spans: Spans, schedule: Schedule) -> list[str]:
+def waiting(jobs: Jobs, messages: Messages, moves: Moves, spans: Spans, schedule: Schedule, before: Ints) -> list[str]:
     """Spans that start before they can, or that wait though they could start.
 
     Every span starts when its inputs are there or when its resource is free, whichever is later; among those that
-    could start, one of least priority does (see `priorities`).
+    could start, one of least priority does (see `priorities`). before: [spans] what each waits for because the plan
+    states the order of its link, -1 for nothing (see `stated_turns`).
     """
     c, instant = schedule.columns, INSTANT * schedule.makespan_s
     ready = ready_s(jobs, messages, moves, spans, c.end_s)
@@ -36,6 +37,9 @@ def waiting(jobs: Jobs, messages: Messages, moves: Moves, spans: Spans, schedule
     brief = c.end_s <= c.start_s
     known = ready_s(jobs, messages, moves, spans, c.end_s + 2 * instant * brief) if brief.any() else ready
     early = np.flatnonzero(c.start_s < ready - instant)
+    stated = before >= 0
+    ready[stated] = np.maximum(ready[stated], c.end_s[before[stated]])
+    known[stated] = np.maximum(known[stated], c.end_s[before[stated]])
     found = [
         f"{schedule.action(int(row))} on {schedule.resources[c.resource[row]]} starts at {c.start_s[row]} s, before"
         f" its inputs are there at {ready[row]} s"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 
 from solvers.errors import InvalidPlan, InvalidProblem, PlacementError
 from solvers.formats.plan_json import read_plan, write_plan
-from solvers.plan import Action, Plan, Stage
+from solvers.plan import Action, Message, Plan, Stage
 from solvers.problem import Problem
 from solvers.result import Result, Status, StopReason
 from tests.formats.graphs import planned
@@ -61,8 +62,8 @@ def test_a_graph_that_does_not_fit_its_hash_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("value.update(version='1\\n2')", r"this program reads version 1 of placement-explorer/plan, found '1\\n2'"),
-        ("value.update(version=99)", "this program reads version 1 of placement-explorer/plan, found 99"),
+        ("value.update(version='1\\n2')", r"reads versions 1 and 2 of placement-explorer/plan, found '1\\n2'"),
+        ("value.update(version=99)", "this program reads versions 1 and 2 of placement-explorer/plan, found 99"),
         ("plan['stages'][0].update(operators=[5])", r"plan.stages\[0\].operators\[0\]: expected an integer"),
         ("plan['stages'][0].update(devices=[5])", r"plan.stages\[0\].devices\[0\]: expected an integer from 0 to 1"),
         ("plan['stages'][0].update(operators=[])", r"plan.stages\[0\]: a stage has no operators"),
@@ -81,4 +82,48 @@ def test_refusal_says_where_and_what(change: str, message: str) -> None:
     with pytest.raises((InvalidProblem, InvalidPlan), match=message) as caught:
         read_plan(broken(change))
     assert isinstance(caught.value, PlacementError)
+    assert "\n" not in str(caught.value)
+
+
+STATED = replace(PLAN, messages=(("0->1", (Message(Action(0, "F"), 1),)), ("1->0", ())))
+
+
+def test_a_stated_order_of_messages_is_version_2() -> None:
+    text = write_plan(PROBLEM, STATED)
+    assert json.loads(text)["version"] == 2
+    assert json.loads(text)["plan"]["messages"] == {"0->1": ["0F0>1"], "1->0": []}
+    assert read_plan(text).plan == STATED
+
+
+def test_without_one_files_are_those_of_version_1() -> None:
+    value = json.loads(write_plan(PROBLEM, PLAN))
+    assert value["version"] == 1
+    assert list(value["plan"]) == ["pipeline", "stages", "order"]
+    assert read_plan(value).plan == PLAN
+    value |= {"version": 2, "plan": value["plan"] | {"messages": {}}}
+    assert read_plan(value).plan == PLAN
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("value.update(version=1)", "plan.messages: unknown field"),
+        ("value.update(version=3)", "this program reads versions 1 and 2 of placement-explorer/plan, found 3"),
+        ("del plan['messages']", "plan.messages: missing"),
+        ("plan.update(messages=[])", "plan.messages: expected an object, found a list of 0"),
+        ("plan.update(messages={'0->1': [3]})", r"plan.messages\['0->1'\]\[0\]: expected a text"),
+        ("plan.update(messages={'0->1': ['0F0']})", r"plan.messages\['0->1'\]\[0\]: '0F0' is not a message"),
+        ("plan.update(messages={'0->1': ['7F0>1']})", "7F0>1 names stage 7 and device 1, but there are 2 stages"),
+        ("plan.update(messages={'0->1': ['0F0>1', '0F9>1']})", r"\['0->1'\]\[1\]: 0F9>1 does not cross this link"),
+        ("plan.update(messages={'0->1': ['0F0>1'] * 2})", r"0F0>1 is there twice \(first at messages\['0->1'\]"),
+        ("plan.update(messages={'0->1': []})", r"plan.messages\['0->1'\]: 0F0>1 is missing"),
+        ("plan.update(messages={'x\\n': []})", r"plan.messages\['x\\n'\]: there is no such link"),
+        ("problem.update(transfers='lane')", "plan.messages: their order is stated, but the transfer model is lane"),
+    ],
+)  # fmt: skip
+def test_a_spoiled_order_of_messages_is_refused(change: str, message: str) -> None:
+    value = json.loads(write_plan(PROBLEM, STATED))
+    exec(change, {"value": value, "plan": value["plan"], "problem": value["problem"]})
+    with pytest.raises((InvalidProblem, InvalidPlan), match=message) as caught:
+        read_plan(value)
     assert "\n" not in str(caught.value)

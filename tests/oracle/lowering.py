@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.crossings import messages_between_stages
-from solvers.errors import NoLink
+from solvers.errors import InvalidPlan, NoLink
 from solvers.graph import Phase
-from solvers.plan import Action, Plan
+from solvers.plan import Action, MessageOrder, Plan
 from solvers.problem import Execution, Objective, Problem, Transfers
 from tests.oracle.units import Pass, Unit, unroll
 
@@ -351,6 +352,24 @@ class _Lowering:
             self.after[task].append(arrival)
         self.after[arrival].extend(consumers)
 
+    def take_turns(self, messages: MessageOrder) -> None:
+        """On a link whose order is stated every transfer, all-reduces apart, waits for the one before it. Of one
+        name the first is the one that was added first."""
+        if self.problem.transfers is not Transfers.LINKS:
+            raise InvalidPlan("transfers do not occupy links")
+        crossing: dict[str, dict[str, int]] = defaultdict(dict)
+        for i, task in enumerate(self.tasks):
+            if task.to_device >= 0 and "S" not in task.label:
+                names = crossing[task.resource]
+                count = sum(name.split("#")[0] == task.label for name in names)
+                names[f"{task.label}#{count}" if count else task.label] = i
+        for link, row in messages:
+            turn = [str(message) for message in row]
+            if sorted(turn) != sorted(crossing[link]):
+                raise InvalidPlan(f"{link} serves {sorted(crossing[link])}, not {turn}")
+            for earlier, later in pairwise(turn):
+                self.after[crossing[link][earlier]].append(crossing[link][later])
+
     def _synchronise_replicas(self) -> None:
         """Ring all-reduce of the gradients of replicated stages: 2(r-1)/r of the bytes per link."""
         if not self.problem.training:
@@ -385,10 +404,13 @@ class _Lowering:
 def lower(problem: Problem, plan: Plan, objective: Objective) -> TaskGraph:
     """The task graph of one iteration (ITERATION, MAX_LOAD) or of one unsplit pass (MAKESPAN).
 
-    Raises InvalidPlan if the plan's order is incomplete or it needs a link that is not there.
+    Raises InvalidPlan if the plan's order, of actions or of messages, is incomplete or it needs a link that is not
+    there.
     """
     lowering = _Lowering(problem, plan, unroll(problem, plan, objective))
     lowering.connect()
+    if plan.messages and (objective is Objective.MAKESPAN) == (problem.objective is Objective.MAKESPAN):
+        lowering.take_turns(plan.messages)
     return TaskGraph(lowering.tasks, lowering.after, lowering.units, frozenset(lowering.shared))
 
 

@@ -8,6 +8,10 @@ not happened: all that stands before it on its ranks' lists has, and what it rea
 even where sends and receives block in the order of the lists. And since steps are listed when they end, a
 message stands before the steps that its two ranks run while it is under way: it is posted first, and moves
 while they compute.
+
+Where the plan states the order of messages on a link, each waits for the one before it, as in the telling
+(`solvers.evaluation`). Segments that join stages may wait for more than these do; should that order then deadlock, a
+link takes the first of the messages that are ready.
 """
 
 from __future__ import annotations
@@ -19,8 +23,10 @@ from collections.abc import Sequence
 from explorer.runner.scripts.channels import channels_of, gradients_of
 from explorer.runner.scripts.script import Do, Script, Step
 from explorer.runner.scripts.segments import Layout, lay_out
+from explorer.runner.scripts.stated_turns import stated_turns
 from explorer.runner.scripts.waits import Waits
 from solvers.errors import InvalidPlan
+from solvers.evaluation.simulation import run
 from solvers.graph import Phase
 from solvers.plan import Plan
 from solvers.problem import Problem
@@ -30,9 +36,12 @@ def make_script(problem: Problem, plan: Plan, gradients: Sequence[frozenset[int]
     """Everything the ranks do in one iteration (objectives ITERATION, MAX_LOAD) or one pass (MAKESPAN).
 
     gradients: per tensor of the graph the consumers that send a gradient back over it; None: as the graph
-    itself tells (`gradients_of`). Raises InvalidPlan if the plan is incomplete, needs a link that is not
-    there, or deadlocks (the message shows where every rank is stuck), RunError if it cannot be run at all.
+    itself tells (`gradients_of`). Raises InvalidPlan if the plan is incomplete, states an order of messages that is
+    not whole, needs a link that is not there, or deadlocks (the message shows where every rank is stuck), RunError
+    if it cannot be run at all.
     """
+    if plan.messages:
+        run(problem, plan)  # says if they are not whole or deadlock, also where joined segments would not
     graph = problem.graph
     sends: Sequence[frozenset[int]] = ()
     if graph.trains:
@@ -59,7 +68,17 @@ def _ordered(problem: Problem, plan: Plan, layout: Layout, gradients: Sequence[f
     channels = channels_of(graph, layout.segments, gradients, problem.mini_batch, by_operator=layout.by_operator)
     devices = plan.devices_used()
     loose = frozenset(rank for rank, device in enumerate(devices) if device in layout.loose)
-    steps = EventRun(Waits(problem, layout, channels, devices), loose).run()
+    waits = Waits(problem, layout, channels, devices)
+    turns = stated_turns(plan, layout.segments, waits.sendings)
+    waits.keep_turns(turns)
+    try:
+        steps = EventRun(waits, loose).run()
+    except InvalidPlan:
+        if not turns:
+            raise
+        waits = Waits(problem, layout, channels, devices)
+        waits.prefer_turns(turns)
+        steps = EventRun(waits, loose).run()
     return Script(layout.segments, channels, devices, steps, problem.mini_batch, graph.trains)
 
 

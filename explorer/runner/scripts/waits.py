@@ -6,9 +6,11 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from explorer.runner.scripts.script import Channel, Do, Piece, Step
 from explorer.runner.scripts.segments import Layout
+from explorer.runner.scripts.stated_turns import Sending
 from solvers.errors import InvalidPlan, NoLink
 from solvers.graph import Phase
 from solvers.problem import Problem
@@ -53,6 +55,7 @@ class Waits:
         self.tasks: list[Task] = []
         self.task_of: dict[tuple[int, Step], int] = {}
         self.order: list[list[int]] = []
+        self.sendings: list[Sending] = []
         self._members = _members(problem, layout)
         self._tables: dict[tuple[str, float], list[float]] = {}
         for rank, device in enumerate(self.devices):
@@ -92,6 +95,18 @@ class Waits:
             raise InvalidPlan(f"{step} cannot run on device {device}, a {key[0]}: its time there is infinite")
         return seconds
 
+    def keep_turns(self, turns: Sequence[Sequence[int]]) -> None:
+        """Let every message of a turn wait for the one before it."""
+        for turn in turns:
+            for earlier, later in pairwise(turn):
+                self._wait(later, earlier)
+
+    def prefer_turns(self, turns: Sequence[Sequence[int]]) -> None:
+        """Let links serve, of the messages that are ready, the first of a turn."""
+        for turn in turns:
+            for place, task in enumerate(turn):
+                self.tasks[task].urgency = place
+
     # -- inside a segment -------------------------------------------------------------------------
 
     def _inside_segments(self) -> None:
@@ -125,7 +140,8 @@ class Waits:
                     self._wait(task, made)
             else:
                 ends = Step(index, Do.SEND, number), Step(index, Do.RECV, number)
-                self._message(ends, (src, dst), channel.tensors, piece, [made], read)
+                makers = tuple((channel.source, self.problem.graph.tensors[t].producer) for t in channel.tensors)
+                self._message(ends, (src, dst), channel.tensors, piece, [made], read, makers)
             back = tuple(t for t, flows in zip(channel.tensors, channel.gradient, strict=True) if flows)
             if back:
                 self._gradient(index, number, channel, piece, back)
@@ -146,7 +162,10 @@ class Waits:
             return
         ends = Step(index, Do.SEND_GRADIENT, number), Step(index, Do.RECV_GRADIENT, number)
         src, dst = self.rank_of[channel.dst_device], self.rank_of[channel.src_device]
-        self._message(ends, (src, dst), tensors, piece, made, [reader])
+        makers = tuple(
+            (s, o) for s in channel.senders for t in tensors for o in self.problem.graph.tensors[t].consumers
+        )
+        self._message(ends, (src, dst), tensors, piece, made, [reader], makers)
 
     def _message(
         self,
@@ -156,6 +175,7 @@ class Waits:
         piece: Piece,
         made: list[int],
         read: list[int],
+        makers: tuple[tuple[int, int], ...],
     ) -> None:
         src, dst = (self.devices[rank] for rank in ranks)
         link = self.problem.cluster.link(src, dst)
@@ -165,6 +185,10 @@ class Waits:
         wire = link.resource if link is not None and link.resource else f"{src}->{dst}"
         urgency = min(self.tasks[task].urgency for task in read)
         message = self._add(Task(ends[0], ranks, seconds, ends[1], wire, urgency))
+        back = ends[0].do is Do.SEND_GRADIENT
+        made_in = piece.read_in if back else piece.sent_in
+        first = tensors[0], ends[0].number
+        self.sendings.append(Sending(message, wire, dst, makers, made_in, back, first))
         for task in made:
             self._wait(message, task)
         for task in read:

@@ -1,0 +1,53 @@
+"""Orders of messages to test with: the one that a simulation served, and others."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from solvers.errors import InvalidPlan
+from solvers.evaluation.columns import cluster_columns
+from solvers.evaluation.message_order import named_transfers
+from solvers.evaluation.simulation import run
+from solvers.plan import ACTION_KINDS, Action, Message, MessageOrder, Plan
+from solvers.problem import Problem, Transfers
+
+
+def served(problem: Problem, plan: Plan) -> MessageOrder:
+    """What every link serves where the plan states no order, in that order.
+
+    Of spans of no length at one instant the order may be another, so that the plan which states it deadlocks.
+    """
+    if problem.transfers is not Transfers.LINKS:
+        return ()
+    told = run(problem, replace(plan, messages=()))
+    names = cluster_columns(problem.cluster).names
+    links: dict[str, list[Message]] = {}
+    rows = named_transfers(problem, told.lowered.tasks).T.tolist()
+    for wire, stage, kind, micro_batch, to_device, number, _ in sorted(
+        rows, key=lambda row: (told.start_s[row[-1]], told.end_s[row[-1]])
+    ):
+        message = Message(Action(stage, ACTION_KINDS[kind], micro_batch), to_device, number)
+        links.setdefault(names[wire], []).append(message)
+    return tuple((link, tuple(row)) for link, row in links.items())
+
+
+def shuffled(rng: random.Random, order: MessageOrder) -> MessageOrder:
+    """Some neighbours swapped, some links left out."""
+    found = []
+    for link, row in order:
+        mine = list(row)
+        for _ in range(rng.choice([0, 1, 1, 2, 5]) if len(mine) > 1 else 0):
+            i = rng.randrange(len(mine) - 1)
+            mine[i], mine[i + 1] = mine[i + 1], mine[i]
+        if rng.random() < 0.8:
+            found.append((link, tuple(mine)))
+    return tuple(found)
+
+
+def with_some_order(rng: random.Random, problem: Problem, plan: Plan) -> Plan:
+    """The plan with an order of messages that may deadlock; itself where it has none, or cannot be simulated."""
+    try:
+        return replace(plan, messages=shuffled(rng, served(problem, plan)))
+    except InvalidPlan:
+        return plan
