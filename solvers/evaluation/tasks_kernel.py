@@ -1,7 +1,7 @@
 """Transfers, and which task waits for which, on plain arrays.
 
-Room is made for the most tasks and waits that there can be; what is written down is cut out of it. What is called
-for every transfer is inlined: a call counts references to each array that it is given.
+Room is made for the most tasks and waits that there can be; what is written down is cut out of it. Nothing with
+arrays is called for every transfer between devices: a call counts references to each array that it is given.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from solvers.evaluation.crossings_kernel import crossings_bound, crossings_of, same_place
 from solvers.evaluation.routes_kernel import through_host
 from solvers.evaluation.tasks import SYNC, Bools, Bundles, F, Floats, Ints, Rows, Sends, Tasks, U, Units
 
 BLOCKING, LANE, DUPLEX, LINKS = range(4)
 """How transfers and compute share a device: positions in `problem.Transfers`."""
-
-LEAST_SAMPLES = 1e-9
-"""Less than this is rounding, not a share of a micro-batch."""
 
 TASKS, EDGES, READERS, SENDERS, SENDS, MISSING = range(6)
 """What ``Sink.counts`` counts; MISSING: where a link is missing, 1 + src * devices + dst, else 0."""
@@ -75,53 +73,48 @@ def _sink(rows: Rows, seconds: Floats, n: Ints, units: Units) -> Sink:
     compute, tasks = len(rows.unit), n[TASKS]
     count = np.zeros(6, np.int64)
     count[TASKS] = compute
-    whole, real = np.full((10, tasks), -1, np.int64), np.zeros((3, tasks))
-    whole[LATENCIES, :] = 0
+    whole, real = np.empty((10, tasks), np.int64), np.empty((3, tasks))
     unit, position, device, micro_batch = rows.unit, rows.position, rows.device, rows.micro_batch
     stage, kind = units.stage, units.kind
     for r in range(compute):
         u = unit[r]
-        real[SECONDS, r], real[PRIORITY, r] = seconds[r], position[r]
+        real[SECONDS, r], real[PRIORITY, r], real[NBYTES, r] = seconds[r], position[r], 0.0
         whole[RESOURCE, r] = whole[DEVICE, r] = device[r]
         whole[UNIT, r], whole[MICRO_BATCH, r] = u, micro_batch[r]
         whole[STAGE, r], whole[KIND, r] = stage[u], kind[u]
+        whole[TO_DEVICE, r] = whole[MAKER, r] = whole[SEND, r] = -1
+        whole[LATENCIES, r] = 0
     return Sink(
         count, whole, real, np.empty((2, n[EDGES]), np.int64), np.empty((2, n[READERS]), np.int64),
-        np.empty((2, n[SENDERS]), np.int64), np.zeros((2, n[SENDS])),
+        np.empty((2, n[SENDERS]), np.int64), np.empty((2, n[SENDS])),
     )  # fmt: skip
 
 
 @njit(cache=True)
-def _most(units: Units, rows: Rows, pairs: Ints, bundles: Bundles, gradient: Floats, stage_group: Ints) -> Ints:
-    """Bounds on what TASKS ... SENDS count.
+def _most(
+    units: Units, rows: Rows, pairs: Ints, bundles: Bundles, gradient: Floats, stage_group: Ints, halves: bool
+) -> Ints:
+    """Bounds on what TASKS ... SENDS count. halves: whether transfers have a sender's half.
 
     Replicas and micro-batches cut a mini-batch into intervals: a + b of them cross in less than a + b places.
     """
     n = np.zeros(6, np.int64)
     n[TASKS] = n[EDGES] = len(rows.unit)
-    group_start, group, place, count = units.group_start, units.group, units.place, units.micro_batches
-    for e in range(len(pairs)):
-        n[EDGES] += (count[pairs[e, 0]] + count[pairs[e, 1]]) * _replicas(units, pairs[e, 0])
-    target_start, target, source_start, source = (
-        bundles.target_start, bundles.target, bundles.source_start, bundles.source,
-    )  # fmt: skip
+    group_start, count = units.group_start, units.micro_batches
+    for e in range(len(pairs)):  # what the order does not imply
+        a, b = pairs[e, 0], pairs[e, 1]
+        n[EDGES] += (count[a] if count[a] == count[b] else count[a] + count[b]) * _replicas(units, a)
     for b in range(len(bundles.tensors)):
-        makers, origin = source_start[b + 1] - source_start[b], source[source_start[b]]
-        width = group_start[group[origin] + 1] - group_start[group[origin]]
-        shares = count[origin] * width
+        makers, origin = bundles.source_start[b + 1] - bundles.source_start[b], bundles.source[bundles.source_start[b]]
+        shares = count[origin] * _replicas(units, origin)
         n[SENDS] += shares
         n[SENDERS] += shares * makers
-        n[TASKS] += shares
-        n[EDGES] += shares * makers
-        t = target_start[b]
-        while t < target_start[b + 1]:
-            unit, upto = target[t], t + 1
-            while upto < target_start[b + 1] and place[target[upto]] == place[unit]:
-                upto += 1
-            others = group_start[group[unit] + 1] - group_start[group[unit]]
-            alike = count[origin] == count[unit] and width == others
-            crossings = shares if alike else shares + count[unit] * others
-            readers = upto - t
+        n[TASKS] += shares * halves
+        n[EDGES] += shares * makers * halves
+        t = bundles.target_start[b]
+        while t < bundles.target_start[b + 1]:
+            upto = same_place(units, bundles, t, bundles.target_start[b + 1])
+            crossings, readers = crossings_bound(units, origin, bundles.target[t]), upto - t
             n[TASKS] += crossings
             n[READERS] += crossings * readers
             n[EDGES] += crossings * max(makers * readers, makers + readers)
@@ -155,7 +148,7 @@ def _add(
     whole, real = sink.whole, sink.real
     real[SECONDS, at], real[PRIORITY, at], real[NBYTES, at] = seconds, priority, nbytes
     whole[RESOURCE, at], whole[DEVICE, at], whole[TO_DEVICE, at] = resource, device, to_device
-    whole[MAKER, at], whole[LATENCIES, at] = maker, latencies
+    whole[MAKER, at], whole[LATENCIES, at], whole[UNIT, at], whole[SEND, at] = maker, latencies, -1, -1
     if maker >= 0:
         whole[SEND, at] = sink.counts[SENDS]
         whole[STAGE, at], whole[KIND, at] = whole[STAGE, maker], whole[KIND, maker]
@@ -163,7 +156,7 @@ def _add(
     return at
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _seconds(cargo: Cargo, samples: float, src: int, dst: int, wires: Wires, count: Ints) -> float:
     """Seconds to move a bundle between devices; between a device and its host as slow as the slowest way out."""
     if wires.stated:
@@ -263,130 +256,115 @@ def _leave(
     return task
 
 
-@njit(cache=True, inline="always")
-def _feed(sink: Sink, makers: Ints, departure: int, readers: Ints) -> None:
-    """Those that read a message wait for its sender's half, or for those that make it."""
-    for reader in readers:
-        if departure >= 0:
-            _pair(sink.waits, sink.counts, EDGES, departure, reader)
-            continue
-        for maker in makers:
-            _pair(sink.waits, sink.counts, EDGES, maker, reader)
-
-
-@njit(cache=True, inline="always")
-def _arrive(
-    sink: Sink, makers: Ints, departure: int, readers: Ints, position: Ints, call: bool, src: int, dst: int,
-    cargo: Cargo, samples: float, several: int, wires: Wires,
-) -> bool:  # fmt: skip
-    """The receiver's half of a transfer, or all of it under LINKS; whether it is a task. call: whether readers are;
-    several: how many such the receiver gets at the same time."""
-    seconds = _seconds(cargo, samples, src, dst, wires, sink.counts)
-    free = wires.mode != LINKS and wires.is_cpu[dst]
-    folded = wires.mode == BLOCKING and call and not free
-    if folded:  # every call fetches its own inputs
+@njit(cache=True)
+def _in_call(sink: Sink, units: Units, unit: int, readers: Ints, dst: int, seconds: float, wires: Wires) -> bool:
+    """Whether what a unit reads comes without a task of its own, where transfers keep devices busy: CPUs pay nothing,
+    and under BLOCKING every call fetches its own inputs."""
+    if wires.is_cpu[dst]:
+        return True
+    if wires.mode == BLOCKING and units.call[unit]:
         for reader in readers:
             sink.real[SECONDS, reader] += seconds
-    if folded or free:
-        _feed(sink, makers, departure, readers)
-        return False
-    first = readers[0]
-    for reader in readers:
-        if position[reader] < position[first]:
-            first = reader
-    resource, devices = dst, len(wires.is_cpu)
-    if wires.mode == LINKS:
-        resource = 3 * devices + wires.wire[src, dst]
-    elif wires.mode == LANE:
-        resource += devices
-    elif wires.mode == DUPLEX:
-        resource += 2 * devices
-    latencies = 0 if wires.stated else cargo.tensors
-    nbytes = several * (cargo.fixed + cargo.per_sample * samples)
-    task = _add(sink, seconds, resource, position[first] - 0.25, src, dst, int(makers[-1]), latencies, nbytes)
-    if departure >= 0:
-        _pair(sink.waits, sink.counts, EDGES, departure, task)
-    else:
-        for maker in makers:
-            _pair(sink.waits, sink.counts, EDGES, maker, task)
-    for reader in readers:
-        _pair(sink.waits, sink.counts, EDGES, task, reader)
-        _pair(sink.readers, sink.counts, READERS, task, reader)
-    return True
+        return True
+    return False
 
 
 @njit(cache=True)
+def _resource_of(wires: Wires, src: int, dst: int) -> int:
+    """What the receiver's half of a transfer occupies; all of it under LINKS."""
+    devices = len(wires.is_cpu)
+    if wires.mode == LINKS:
+        return int(3 * devices + wires.wire[src, dst])
+    return dst + (devices if wires.mode == LANE else 2 * devices if wires.mode == DUPLEX else 0)
+
+
+@njit(cache=True, error_model="numpy")
 def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires: Wires) -> None:
     """The tasks that carry one bundle from one place to all others, every micro-batch."""
     source = bundles.source[bundles.source_start[b] : bundles.source_start[b + 1]]
-    low, high = bundles.target_start[b], bundles.target_start[b + 1]
-    cargo = Cargo(bundles.nbytes[b, 0], bundles.nbytes[b, 1], bundles.stated_s[b], bundles.tensors[b])
-    origin = source[0]
-    size, call = units.samples[origin], units.call[origin]
-    first_device = units.group_start[units.group[origin]]
-    replicas = units.group_start[units.group[origin] + 1] - first_device
-    shares = units.shares[units.group[origin]]
-    share = size / shares
-    free, blocking = cargo.tensors == 0, wires.mode == BLOCKING
-    halves = wires.mode != LINKS and not free
+    fixed, per_sample, latencies = bundles.nbytes[b, 0], bundles.nbytes[b, 1], bundles.tensors[b]
+    cargo = Cargo(fixed, per_sample, bundles.stated_s[b], latencies)
+    origin, mine = source[0], units.group[source[0]]
+    call, first_device = units.call[origin], units.group_start[mine]
+    replicas, share_samples = units.group_start[mine + 1] - first_device, units.samples[origin] / units.shares[mine]
+    links, free, blocking = wires.mode == LINKS, latencies == 0, wires.mode == BLOCKING
+    halves = not links and not free
     farthest = _farthest(units, bundles, b, cargo, wires, sink.counts) if halves else np.zeros(0)
-    target, slot, samples_of, group_device = bundles.target, units.slot, units.samples, units.group_device
-    place, group, group_start, call_of = units.place, units.group, units.group_start, units.call
-    of_slot, position, count, held, senders = rows.of_slot, rows.position, sink.counts, sink.held, sink.senders
-    makers, readers = np.empty(len(source), np.int64), np.empty(high - low, np.int64)
-    for i in range(units.micro_batches[origin]):
-        for p in range(replicas):
-            src = group_device[first_device + p]
-            begin = i * size + p * share
-            for e in range(len(source)):
-                makers[e] = of_slot[slot[source[e]] + i * replicas + p]
-            departure, carried = -1, False
-            if halves:
-                departure = _leave(sink, makers, position, call, src, farthest[p], cargo, share, wires)
-                carried = departure >= 0
-            t = low
-            while t < high:
-                unit, upto = target[t], t + 1
-                while upto < high and place[target[upto]] == place[unit]:
-                    upto += 1
-                theirs, other = group_start[group[unit]], samples_of[unit]
-                others = group_start[group[unit] + 1] - theirs
-                part = other / others
-                stands = replicas < shares or others < units.shares[group[unit]]
-                hosted = blocking and through_host(units, origin, unit, True)
-                j_low, j_high = _overlap(size, other, i)
-                for j in range(j_low, j_high):
-                    q_low, q_high = 0, 1
-                    if others > 1:
-                        q_low = max(0, int((begin - j * other) / part) - 1)
-                        q_high = min(others, int((begin + share - j * other) / part) + 2)
-                    for q in range(q_low, q_high):
-                        samples, several = share, 1
-                        if stands:
-                            samples = size / max(shares, units.shares[group[unit]])
-                            several = max(1, shares // units.shares[group[unit]])
-                        else:
-                            start = j * other + q * part
-                            samples = min(begin + share, start + part) - max(begin, start)
-                            if samples <= LEAST_SAMPLES:
-                                continue
-                        dst = group_device[theirs + q]
-                        for e in range(t, upto):
-                            readers[e - t] = of_slot[slot[target[e]] + j * others + q]
-                        reading = readers[: upto - t]
-                        if free or (dst == src and not hosted):
-                            _feed(sink, makers, -1, reading)
-                        elif _arrive(
-                            sink, makers, departure, reading, position, call_of[unit], src, dst, cargo, samples,
-                            several, wires,
-                        ):  # fmt: skip
-                            carried = True
-                t = upto
-            if carried:  # the sender keeps it until the last of these transfers has ended
-                held[0, count[SENDS]], held[1, count[SENDS]] = src, cargo.fixed + cargo.per_sample * share
-                for maker in makers:
-                    _pair(senders, count, SENDERS, count[SENDS], maker)
-                count[SENDS] += 1
+    wire, latency_s, bandwidth, stated = wires.wire, wires.latency_s, wires.bandwidth, wires.stated
+    first_wire = 3 * len(wires.is_cpu)
+    paid = 0 if stated else latencies
+    waits, reads, senders, held, whole, real, count = (
+        sink.waits, sink.readers, sink.senders, sink.held, sink.whole, sink.real, sink.counts,
+    )  # fmt: skip
+    of_slot, position, slot, target, group_device = (
+        rows.of_slot, rows.position, units.slot, bundles.target, units.group_device,
+    )  # fmt: skip
+    share_of, low_of, high_of, to_share, device_of, several_of, samples_of = crossings_of(units, bundles, b)
+    makers, readers = np.empty(len(source), np.int64), np.empty(len(target), np.int64)
+    crossing = 0
+    for share in range(units.micro_batches[origin] * replicas):
+        src = group_device[first_device + share % replicas]
+        for e in range(len(source)):
+            makers[e] = of_slot[slot[source[e]] + share]
+        maker, departure = makers[-1], -1
+        if halves:
+            seconds = farthest[share % replicas]
+            departure = _leave(sink, makers, position, call, src, seconds, cargo, share_samples, wires)
+        carried = departure >= 0
+        while crossing < len(share_of) and share_of[crossing] == share:
+            low, high, dst, samples = low_of[crossing], high_of[crossing], device_of[crossing], samples_of[crossing]
+            several = several_of[crossing]
+            first = of_slot[slot[target[low]] + to_share[crossing]]
+            for e in range(low, high):
+                readers[e - low] = of_slot[slot[target[e]] + to_share[crossing]]
+                if position[readers[e - low]] < position[first]:
+                    first = readers[e - low]
+            crossing += 1
+            moves = not free and (dst != src or (blocking and through_host(units, origin, target[low], True)))
+            seconds, nbytes = 0.0, fixed + per_sample * samples
+            if moves and not stated and src != dst and bandwidth[src, dst] > 0:
+                seconds = latencies * latency_s[src, dst] + nbytes / bandwidth[src, dst]
+            elif moves:
+                seconds = _seconds(cargo, samples, src, dst, wires, count)
+            away = moves
+            if away and not links:
+                moves = not _in_call(sink, units, target[low], readers[: high - low], dst, seconds, wires)
+            edges = count[EDGES]
+            task = count[TASKS]
+            # The transfer, or what is read itself, waits for the sender's half, or for those that make it.
+            for f in range(1 if moves else high - low):
+                after = task if moves else readers[f]
+                if away and departure >= 0:
+                    waits[0, edges], waits[1, edges] = departure, after
+                    edges += 1
+                    continue
+                for e in range(len(makers)):
+                    waits[0, edges], waits[1, edges] = makers[e], after
+                    edges += 1
+            if moves:
+                priority = position[first] - 0.25
+                real[SECONDS, task], real[PRIORITY, task], real[NBYTES, task] = seconds, priority, several * nbytes
+                whole[RESOURCE, task] = first_wire + wire[src, dst] if links else _resource_of(wires, src, dst)
+                whole[DEVICE, task], whole[TO_DEVICE, task] = src, dst
+                whole[UNIT, task], whole[SEND, task] = -1, count[SENDS]
+                whole[MAKER, task], whole[LATENCIES, task] = maker, paid
+                whole[STAGE, task], whole[KIND, task] = whole[STAGE, maker], whole[KIND, maker]
+                whole[MICRO_BATCH, task] = whole[MICRO_BATCH, maker]
+                count[TASKS] = task + 1
+                n_read = count[READERS]
+                for e in range(high - low):
+                    waits[0, edges + e], waits[1, edges + e] = task, readers[e]
+                    reads[0, n_read + e], reads[1, n_read + e] = task, readers[e]
+                edges += high - low
+                count[READERS] = n_read + high - low
+                carried = True
+            count[EDGES] = edges
+        if carried:  # the sender keeps it until the last of these transfers has ended
+            sends = count[SENDS]
+            held[0, sends], held[1, sends] = src, fixed + per_sample * share_samples
+            for e in range(len(makers)):
+                _pair(senders, count, SENDERS, sends, makers[e])
+            count[SENDS] = sends + 1
 
 
 @njit(cache=True)
@@ -475,7 +453,7 @@ def tasks_of(
     seconds: of compute rows. pairs: see `_wait_here`. gradient: bytes that the replicas of each stage add up, 0
     for none; stage_group: the devices of each; [stages].
     """
-    sink = _sink(rows, seconds, _most(units, rows, pairs, bundles, gradient, stage_group), units)
+    sink = _sink(rows, seconds, _most(units, rows, pairs, bundles, gradient, stage_group, wires.mode != LINKS), units)
     _fill(sink, units, rows, pairs, bundles, wires, gradient, stage_group)
     n = sink.counts
     tasks, sends, edges = n[TASKS], n[SENDS], n[EDGES]
