@@ -26,10 +26,8 @@ class Crossings(NamedTuple):
     """[crossings] which share of the readers needs it"""
     device: Ints
     """[crossings] of the readers"""
-    several: Ints
-    """[crossings] how many such the device gets at once, where it stands for others"""
     samples: Floats
-    """[crossings] that one of them is"""
+    """[crossings] how many"""
 
 
 @njit(cache=True)
@@ -65,12 +63,12 @@ def crossings_of(units: Units, bundles: Bundles, b: int) -> Crossings:
     while t < ends:
         room += crossings_bound(units, origin, bundles.target[t])
         t = same_place(units, bundles, t, ends)
-    whole, samples = np.empty((6, room), np.int64), np.empty(room)
+    whole, samples = np.empty((5, room), np.int64), np.empty(room)
     target, place, group_of, samples_of = bundles.target, units.place, units.group, units.samples
-    group_start, group_device, shares_of = units.group_start, units.group_device, units.shares
+    group_start, group_device = units.group_start, units.group_device
     mine, size = group_of[origin], samples_of[origin]
-    width, shares = group_start[mine + 1] - group_start[mine], shares_of[mine]
-    part, n = size / shares, 0
+    width = group_start[mine + 1] - group_start[mine]
+    part, n = size / width, 0
     for i in range(units.micro_batches[origin]):
         for p in range(width):
             since = i * size + p * part
@@ -80,8 +78,8 @@ def crossings_of(units: Units, bundles: Bundles, b: int) -> Crossings:
                 while upto < ends and place[target[upto]] == place[unit]:
                     upto += 1
                 theirs, other = group_of[unit], samples_of[unit]
-                others, cut = group_start[theirs + 1] - group_start[theirs], shares_of[theirs]
-                stands, piece = width < shares or others < cut, other / cut
+                others = group_start[theirs + 1] - group_start[theirs]
+                piece = other / others
                 j_low, j_high = i, i + 1
                 if other != size:  # the micro-batches that share samples with this one
                     j_low, j_high = i * size // other, -(-((i + 1) * size) // other)
@@ -91,15 +89,13 @@ def crossings_of(units: Units, bundles: Bundles, b: int) -> Crossings:
                         q_low = max(0, int((since - j * other) / piece) - 1)
                         q_high = min(others, int((since + part - j * other) / piece) + 2)
                     for q in range(q_low, q_high):
-                        amount, several = size / max(shares, cut), max(1, shares // cut)
-                        if not stands:
-                            start = j * other + q * piece
-                            amount, several = min(since + part, start + piece) - max(since, start), 1
-                            if amount <= LEAST_SAMPLES:
-                                continue
+                        start = j * other + q * piece
+                        amount = min(since + part, start + piece) - max(since, start)
+                        if amount <= LEAST_SAMPLES:
+                            continue
                         whole[0, n], whole[1, n], whole[2, n] = i * width + p, t, upto
                         whole[3, n], whole[4, n] = j * others + q, group_device[group_start[theirs] + q]
-                        whole[5, n], samples[n] = several, amount
+                        samples[n] = amount
                         n += 1
                 t = upto
-    return Crossings(whole[0, :n], whole[1, :n], whole[2, :n], whole[3, :n], whole[4, :n], whole[5, :n], samples[:n])
+    return Crossings(whole[0, :n], whole[1, :n], whole[2, :n], whole[3, :n], whole[4, :n], samples[:n])

@@ -118,89 +118,134 @@ def _most(
 
 
 @njit(cache=True)
-def _backwards(units: Units, forward_of: Ints, mirror_start: Ints, mirror: Ints, u: int, k: int) -> int:
-    """The k-th unit of the backward of forward unit ``u``; -1 when there are no more."""
-    found = 0
-    if units.operator[u] < 0:
-        for v in range(u + 1, len(units.stage)):
-            if units.stage[v] != units.stage[u]:
-                break
-            if units.kind[v] != U:
-                if found == k:
-                    return v
-                found += 1
-        return -1
-    o = units.operator[u]
-    for e in range(mirror_start[o], mirror_start[o + 1]):
-        for h in range(units.home_start[mirror[e]], units.home_start[mirror[e] + 1]):
-            v = units.home[h]
-            if units.stage[v] == units.stage[u] and units.kind[v] != U and units.kind[v] != F:
-                if found == k:
-                    return int(v)
-                found += 1
-    return -1
+def _releases(units: Units, mirror_start: Ints, mirror: Ints) -> tuple[Ints, Ints]:
+    """(start, units): the units of the backward of forward unit u are units[start[u]:start[u + 1]]."""
+    stage, kind, operator, home_start, home = units.stage, units.kind, units.operator, units.home_start, units.home
+    count = len(stage)
+    start, found, n = np.zeros(count + 1, np.int64), np.empty(3 * count + len(home), np.int64), 0
+    for u in range(count):
+        v, o = u + 1, operator[u]
+        while kind[u] == F and o < 0 and v < count and stage[v] == stage[u]:
+            if kind[v] != U:
+                found[n] = v
+                n += 1
+            v += 1
+        for e in range(mirror_start[o], mirror_start[o + 1]) if kind[u] == F and o >= 0 else range(0):
+            for h in range(home_start[mirror[e]], home_start[mirror[e] + 1]):
+                v = home[h]
+                if stage[v] == stage[u] and kind[v] != U and kind[v] != F:
+                    found[n] = v
+                    n += 1
+        start[u + 1] = n
+    return start, found[:n]
 
 
-@njit(cache=True, inline="always")
-def _released(store: _Store, units: Units, rows: Rows, releases: Ints, release_start: Ints, row: int) -> None:
-    """A forward keeps what it holds until its micro-batch's last backward has ended; any other task to its end."""
-    _until(store, row)
-    u, j = rows.unit[row], rows.micro_batch[row]
-    if release_start[u + 1] > release_start[u]:
-        begin, end = units.group_start[units.group[u]], units.group_start[units.group[u] + 1]
-        for q in range(begin, end):
-            if units.group_device[q] == rows.device[row]:
-                for e in range(release_start[u], release_start[u + 1]):
-                    _until(store, rows.of_slot[units.slot[releases[e]] + j * (end - begin) + q - begin])
+@njit(cache=True)
+def _lets_go(units: Units, rows: Rows, releases: Ints, release_start: Ints) -> tuple[Ints, Ints]:
+    """(start [rows + 1], rows): what row r holds or reads is kept until the last of rows[start[r]:start[r + 1]] has
+    ended: a forward keeps it until the last backward of its micro-batch, any other task to its own end.
+
+    Of tasks that a device takes one after the other only the last in its order counts.
+    """
+    of_slot, slot, unit, device, ordered = rows.of_slot, units.slot, rows.unit, rows.device, rows.ordered
+    count = len(unit)
+    place = np.empty(count, np.int64)  # of every row among the tasks of its unit
+    for u in range(len(slot) - 1):
+        for at in range(slot[u], slot[u + 1]):
+            place[of_slot[at]] = at - slot[u]
+    most = 1
+    for u in range(len(release_start) - 1):
+        most = max(most, 1 + release_start[u + 1] - release_start[u])
+    start, found, n = np.zeros(count + 1, np.int64), np.empty(most * count, np.int64), 0
+    for row in range(count):
+        u, alone = unit[row], ordered[device[row]]
+        found[n] = row
+        n += 1
+        for e in range(release_start[u], release_start[u + 1]):
+            later = of_slot[slot[releases[e]] + place[row]]
+            if alone:
+                found[n - 1] = max(found[n - 1], later)
+            else:
+                found[n] = later
+                n += 1
+        start[row + 1] = n
+    return start, found[:n]
 
 
 @njit(cache=True)
 def _activations(
-    store: _Store, units: Units, rows: Rows, nbytes: UnitBytes, releases: Ints, release_start: Ints, again_of: Ints
+    store: _Store, units: Units, rows: Rows, nbytes: UnitBytes, ends_start: Ints, ends: Ints, again_of: Ints
 ) -> None:
-    for row in range(len(rows.unit)):
-        u = rows.unit[row]
-        device = rows.device[row]
-        if nbytes.saved[u] > 0:
-            since = row
-            if again_of[units.stage[u]] >= 0:
-                group = units.group[u]
-                begin, end = units.group_start[group], units.group_start[group + 1]
-                for q in range(begin, end):
-                    if units.group_device[q] == device:
-                        slot = units.slot[again_of[units.stage[u]]] + rows.micro_batch[row] * (end - begin)
-                        since = rows.of_slot[slot + q - begin]
-            _since(store, since)
-            _released(store, units, rows, releases, release_start, row)
-            _close(store, device, nbytes.saved[u], False)
-        if nbytes.kept[u] > 0:
-            _since(store, row)
-            _released(store, units, rows, releases, release_start, row)
-            _close(store, device, nbytes.kept[u], False)
-        if nbytes.working[u] > 0:
-            _since(store, row)
-            _until(store, row)
-            _close(store, device, nbytes.working[u], False)
+    """What tasks hold by themselves. ends_start, ends: see `_lets_go`. again_of: the unit of each stage that runs its
+    forward again, or -1."""
+    counts, device_of, held, since_start, since, from_end, until_start, until = store
+    unit, device, of_slot, slot, stage = rows.unit, rows.device, rows.of_slot, units.slot, units.stage
+    n, n_since, n_until = counts
+    again_row = np.full(len(unit), -1, np.int64)
+    for u in range(len(stage)):
+        anew = again_of[stage[u]]
+        for at in range(slot[u + 1] - slot[u] if anew >= 0 and nbytes.saved[u] > 0 else 0):
+            again_row[of_slot[slot[u] + at]] = of_slot[slot[anew] + at]
+    for which in range(3):
+        amounts = nbytes.saved if which == 0 else nbytes.kept if which == 1 else nbytes.working
+        for row in range(len(unit)):
+            amount = amounts[unit[row]]
+            if amount <= 0:
+                continue
+            since[n_since] = again_row[row] if which == 0 and again_row[row] >= 0 else row
+            n_since += 1
+            if which == 2:
+                until[n_until] = row
+                n_until += 1
+            else:
+                for e in range(ends_start[row], ends_start[row + 1]):
+                    until[n_until] = ends[e]
+                    n_until += 1
+            device_of[n], held[n], from_end[n] = device[row], amount, False
+            since_start[n + 1], until_start[n + 1] = n_since, n_until
+            n += 1
+    counts[HOLDS], counts[SINCE], counts[UNTIL] = n, n_since, n_until
 
 
 @njit(cache=True)
-def _buffers(
-    store: _Store, units: Units, rows: Rows, tasks: Tasks, sends: Sends, releases: Ints, release_start: Ints
-) -> None:
-    for s in range(len(sends.device)):
-        for e in range(sends.transfer_start[s], sends.transfer_start[s + 1]):
-            task = sends.transfer[e]
-            if tasks.reader_start[task] == tasks.reader_start[task + 1]:
+def _buffers(store: _Store, rows: Rows, tasks: Tasks, sends: Sends, ends_start: Ints, ends: Ints) -> None:
+    """What is received, until its readers let it go, and what is sent. ends_start, ends: see `_lets_go`."""
+    counts, device_of, held, since_start, since, from_end, until_start, until = store
+    reader_start, reader, to_device, nbytes, ordered = (
+        tasks.reader_start, tasks.reader, tasks.to_device, tasks.nbytes, rows.ordered,
+    )  # fmt: skip
+    sender, kept, transfer_start, transfer, maker_start, maker = (
+        sends.device, sends.nbytes, sends.transfer_start, sends.transfer, sends.maker_start, sends.maker,
+    )  # fmt: skip
+    n, n_since, n_until = counts
+    for s in range(len(sender)):
+        for e in range(transfer_start[s], transfer_start[s + 1]):
+            task = transfer[e]
+            if reader_start[task] == reader_start[task + 1]:
                 continue  # the sender's half
-            _since(store, task)
-            for f in range(tasks.reader_start[task], tasks.reader_start[task + 1]):
-                _released(store, units, rows, releases, release_start, tasks.reader[f])
-            _close(store, tasks.to_device[task], tasks.nbytes[task], False)
-        for e in range(sends.maker_start[s], sends.maker_start[s + 1]):
-            _since(store, sends.maker[e])
-        for e in range(sends.transfer_start[s], sends.transfer_start[s + 1]):
-            _until(store, sends.transfer[e])
-        _close(store, sends.device[s], sends.nbytes[s], True)
+            since[n_since] = task
+            n_since += 1
+            begin = n_until
+            for f in range(reader_start[task], reader_start[task + 1]):
+                for g in range(ends_start[reader[f]], ends_start[reader[f] + 1]):
+                    if n_until > begin and ordered[to_device[task]]:
+                        until[begin] = max(until[begin], ends[g])
+                        continue
+                    until[n_until] = ends[g]
+                    n_until += 1
+            device_of[n], held[n], from_end[n] = to_device[task], nbytes[task], False
+            since_start[n + 1], until_start[n + 1] = n_since, n_until
+            n += 1
+        for e in range(maker_start[s], maker_start[s + 1]):
+            since[n_since] = maker[e]
+            n_since += 1
+        for e in range(transfer_start[s], transfer_start[s + 1]):
+            until[n_until] = transfer[e]
+            n_until += 1
+        device_of[n], held[n], from_end[n] = sender[s], kept[s], True
+        since_start[n + 1], until_start[n + 1] = n_since, n_until
+        n += 1
+    counts[HOLDS], counts[SINCE], counts[UNTIL] = n, n_since, n_until
 
 
 @njit(cache=True)
@@ -275,16 +320,7 @@ def holds_of(
         if forward_of[o] >= 0:
             mirror[at[forward_of[o]]] = o
             at[forward_of[o]] += 1
-    release_start = np.zeros(count + 1, np.int64)
-    for u in range(count):
-        k = 0
-        while units.kind[u] == F and _backwards(units, forward_of, mirror_start, mirror, u, k) >= 0:
-            k += 1
-        release_start[u + 1] = release_start[u] + k
-    releases = np.empty(release_start[count], np.int64)
-    for u in range(count):
-        for e in range(release_start[u], release_start[u + 1]):
-            releases[e] = _backwards(units, forward_of, mirror_start, mirror, u, e - release_start[u])
+    release_start, releases = _releases(units, mirror_start, mirror)
     again_of = np.full(stages, -1, np.int64)
     by_operator = False
     for u in range(count):
@@ -292,8 +328,9 @@ def holds_of(
         if units.again[u]:
             again_of[units.stage[u]] = u
     store = _store(_most(units, rows, tasks, sends, handed, release_start, by_operator))
-    _activations(store, units, rows, nbytes, releases, release_start, again_of)
-    _buffers(store, units, rows, tasks, sends, releases, release_start)
+    ends_start, ends = _lets_go(units, rows, releases, release_start)
+    _activations(store, units, rows, nbytes, ends_start, ends, again_of)
+    _buffers(store, rows, tasks, sends, ends_start, ends)
     if by_operator:
         _handed_on(store, units, rows, handed)
     held, n_since, n_until = store.counts

@@ -17,22 +17,12 @@ def longer(array: Ints) -> Ints:
 
 
 @njit(cache=True)
-def _inside_one_stage(units: Units, ops: Ints, low: int, high: int, stage: int) -> bool:
-    """Whether operators ops[low:high] all run in one stage and nowhere else."""
-    for e in range(low, high):
-        for h in range(units.home_start[ops[e]], units.home_start[ops[e] + 1]):
-            if units.stage[units.home[h]] != stage:
-                return False
-    return True
-
-
-@njit(cache=True)
-def _copy_at(units: Units, operator: int, group: int) -> int:
+def _copy_at(home_start: Ints, home: Ints, group_of: Ints, operator: int, group: int) -> int:
     """The unit that runs an operator on a group of devices; -1 if none does."""
     found = -1
-    for h in range(units.home_start[operator], units.home_start[operator + 1]):
-        if units.group[units.home[h]] == group:
-            found = units.home[h]
+    for h in range(home_start[operator], home_start[operator + 1]):
+        if group_of[home[h]] == group:
+            found = home[h]
     return found
 
 
@@ -45,17 +35,7 @@ def through_host(units: Units, source: int, target: int, blocking: bool) -> bool
 
 
 @njit(cache=True)
-def shared_anew(units: Units, place: int, target: int) -> bool:
-    """Whether the replicas that run ``target`` share its micro-batches otherwise than those of ``place``, the same
-    devices: then each sends the others the samples they take over."""
-    group = units.place_group[place]
-    several = units.group_start[group + 1] - units.group_start[group] > 1
-    same = group == units.group[target] and place != units.place[target]
-    return bool(several and same and units.kind[target] != U)
-
-
-@njit(cache=True)
-def _insert(row: Ints, count: int, unit: int, units: Units) -> int:
+def _insert(row: Ints, count: int, unit: int, place: Ints) -> int:
     """Insert a unit into row[:count], ascending by place, then number, once; the new count."""
     for i in range(count):
         if row[i] == unit:
@@ -63,7 +43,7 @@ def _insert(row: Ints, count: int, unit: int, units: Units) -> int:
     i = count
     while i > 0:
         other = row[i - 1]
-        if units.place[other] < units.place[unit] or (units.place[other] == units.place[unit] and other < unit):
+        if place[other] < place[unit] or (place[other] == place[unit] and other < unit):
             break
         row[i] = other
         i -= 1
@@ -81,6 +61,7 @@ def routes_of(
     ends: Ints,
     nbytes: Floats,
     stated_s: Floats,
+    latencies: Ints,
     stated: bool,
     by_operator: bool,
     blocking: bool,
@@ -88,15 +69,20 @@ def routes_of(
     """(what is sent, pairs of units on the same devices of which the second waits for the first).
 
     maker_start ... ends: see `columns.GraphColumns`. nbytes: of messages, [messages, 2]; stated_s: their stated
-    seconds per sample, if stated. by_operator: units are single operators; then messages travel together only if the
-    same operators make and read them, so that what is one transfer does not hang on the placement.
+    seconds per sample, if stated; latencies: how many each pays if it is sent. by_operator: units are single
+    operators; then messages travel together only if the same operators make and read them, so that what is one
+    transfer does not hang on the placement.
     """
     messages, count_units = len(ends), len(units.stage)
+    stage_of, home, home_start, place_of, group_of, kind_of, place_group, group_start = (
+        units.stage, units.home, units.home_start, units.place, units.group, units.kind, units.place_group,
+        units.group_start,
+    )  # fmt: skip
     most_readers = 1
     for m in range(messages):
         copies = 0
         for e in range(reader_start[m], reader_start[m + 1]):
-            copies += units.home_start[reader[e] + 1] - units.home_start[reader[e]]
+            copies += home_start[reader[e] + 1] - home_start[reader[e]]
         most_readers = max(most_readers, copies, maker_start[m + 1] - maker_start[m])
     target = np.empty(most_readers + 1, np.int64)
     source = np.empty(most_readers + 1, np.int64)
@@ -114,14 +100,18 @@ def routes_of(
     for m in range(messages):
         low, high = maker_start[m], maker_start[m + 1]
         if not by_operator:
-            stage = units.stage[units.home[units.home_start[maker[low]]]]
-            if _inside_one_stage(units, maker, low, high, stage) and _inside_one_stage(
-                units, reader, reader_start[m], reader_start[m + 1], stage
-            ):
+            stage, inside = stage_of[home[home_start[maker[low]]]], True
+            for e in range(low, high):
+                for h in range(home_start[maker[e]], home_start[maker[e] + 1]):
+                    inside &= stage_of[home[h]] == stage
+            for e in range(reader_start[m], reader_start[m + 1]):
+                for h in range(home_start[reader[e]], home_start[reader[e] + 1]):
+                    inside &= stage_of[home[h]] == stage
+            if inside:
                 continue
         n_places = 0
         for e in range(low, high):
-            place = units.place[units.home[units.home_start[maker[e]]]]
+            place = place_of[home[home_start[maker[e]]]]
             known = False
             for i in range(n_places):
                 known |= places[i] == place
@@ -130,26 +120,29 @@ def routes_of(
                 n_places += 1
         n_readers = 0
         for e in range(reader_start[m], reader_start[m + 1]):
-            for h in range(units.home_start[reader[e]], units.home_start[reader[e] + 1]):
-                unit = units.home[h]
+            for h in range(home_start[reader[e]], home_start[reader[e] + 1]):
+                unit = home[h]
                 readers[n_readers] = unit
-                group = units.group[unit]
+                group = group_of[unit]
                 everywhere = True
                 for f in range(low, high):
-                    everywhere &= _copy_at(units, maker[f], group) >= 0
+                    everywhere &= _copy_at(home_start, home, group_of, maker[f], group) >= 0
                 for i in range(n_places):
                     place = places[i]
-                    sends = shared_anew(units, place, unit)
-                    for f in range(low, high):
-                        home = units.home[units.home_start[maker[f]]]
-                        sends |= units.place[home] == place and through_host(units, home, unit, blocking)
-                    if not sends and units.place_group[place] != group and not everywhere:
+                    # Replicas that share micro-batches otherwise than those of the place, the same devices, need of
+                    # each other the samples that they take over.
+                    anew = place_group[place] == group and place != place_of[unit] and kind_of[unit] != U
+                    sends = anew and group_start[group + 1] - group_start[group] > 1
+                    for f in range(low, high if blocking else low):
+                        first = home[home_start[maker[f]]]
+                        sends |= place_of[first] == place and through_host(units, first, unit, True)
+                    if not sends and place_group[place] != group and not everywhere:
                         sends = True
                     remote[i, n_readers] = sends
                     if sends:
                         continue
                     for f in range(low, high):
-                        near = _copy_at(units, maker[f], group)
+                        near = _copy_at(home_start, home, group_of, maker[f], group)
                         if near >= 0 and near != unit:
                             if 2 * pairs + 2 > len(local):
                                 local = longer(local)
@@ -165,14 +158,14 @@ def routes_of(
             n_target = 0
             for k in range(n_readers):
                 if remote[i, k]:
-                    n_target = _insert(target, n_target, readers[k], units)
+                    n_target = _insert(target, n_target, readers[k], place_of)
             if n_target == 0:
                 continue
             n_source = 0
             for f in range(low, high):
-                home = units.home[units.home_start[maker[f]]]
-                if units.place[home] == place:
-                    n_source = _insert(source, n_source, home, units)
+                first = home[home_start[maker[f]]]
+                if place_of[first] == place:
+                    n_source = _insert(source, n_source, first, place_of)
             group_end = ends[m] if by_operator else -1
             key = group_end + 7
             for k in range(n_source):
@@ -214,12 +207,11 @@ def routes_of(
                 total[b, 0] = total[b, 1] = seconds[b] = 0.0
                 tensors[b], end_of[b], following[b] = 0, group_end, table[key]
                 table[key] = b
-            total[b] += nbytes[m]
+            total[b, 0] += nbytes[m, 0]
+            total[b, 1] += nbytes[m, 1]
+            tensors[b] += latencies[m]
             if stated:
                 seconds[b] += stated_s[m]
-                tensors[b] += 1
-            elif nbytes[m, 0] != 0 or nbytes[m, 1] != 0:
-                tensors[b] += 1
     bundles = Bundles(
         source_start[: count + 1],
         sources[: source_start[count]],

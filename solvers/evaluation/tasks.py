@@ -44,9 +44,7 @@ class Units(NamedTuple):
     group_start: Ints
     """[groups + 1] into group_device"""
     group_device: Ints
-    """devices of each group, replica by replica; or one that stands for all, where all do the same"""
-    shares: Ints
-    """[groups] into how many a micro-batch is cut: the replicas"""
+    """devices of each group, replica by replica"""
     member_start: Ints
     """[units + 1] into member"""
     member: Ints

@@ -153,7 +153,7 @@ def _add(
         whole[SEND, at] = sink.counts[SENDS]
         whole[STAGE, at], whole[KIND, at] = whole[STAGE, maker], whole[KIND, maker]
         whole[MICRO_BATCH, at] = whole[MICRO_BATCH, maker]
-    return at
+    return int(at)
 
 
 @njit(cache=True)
@@ -286,7 +286,8 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
     cargo = Cargo(fixed, per_sample, bundles.stated_s[b], latencies)
     origin, mine = source[0], units.group[source[0]]
     call, first_device = units.call[origin], units.group_start[mine]
-    replicas, share_samples = units.group_start[mine + 1] - first_device, units.samples[origin] / units.shares[mine]
+    replicas = units.group_start[mine + 1] - first_device
+    share_samples = units.samples[origin] / replicas
     links, free, blocking = wires.mode == LINKS, latencies == 0, wires.mode == BLOCKING
     halves = not links and not free
     farthest = _farthest(units, bundles, b, cargo, wires, sink.counts) if halves else np.zeros(0)
@@ -299,7 +300,7 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
     of_slot, position, slot, target, group_device = (
         rows.of_slot, rows.position, units.slot, bundles.target, units.group_device,
     )  # fmt: skip
-    share_of, low_of, high_of, to_share, device_of, several_of, samples_of = crossings_of(units, bundles, b)
+    share_of, low_of, high_of, to_share, device_of, samples_of = crossings_of(units, bundles, b)
     makers, readers = np.empty(len(source), np.int64), np.empty(len(target), np.int64)
     crossing = 0
     for share in range(units.micro_batches[origin] * replicas):
@@ -313,7 +314,6 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
         carried = departure >= 0
         while crossing < len(share_of) and share_of[crossing] == share:
             low, high, dst, samples = low_of[crossing], high_of[crossing], device_of[crossing], samples_of[crossing]
-            several = several_of[crossing]
             first = of_slot[slot[target[low]] + to_share[crossing]]
             for e in range(low, high):
                 readers[e - low] = of_slot[slot[target[e]] + to_share[crossing]]
@@ -343,7 +343,7 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
                     edges += 1
             if moves:
                 priority = position[first] - 0.25
-                real[SECONDS, task], real[PRIORITY, task], real[NBYTES, task] = seconds, priority, several * nbytes
+                real[SECONDS, task], real[PRIORITY, task], real[NBYTES, task] = seconds, priority, nbytes
                 whole[RESOURCE, task] = first_wire + wire[src, dst] if links else _resource_of(wires, src, dst)
                 whole[DEVICE, task], whole[TO_DEVICE, task] = src, dst
                 whole[UNIT, task], whole[SEND, task] = -1, count[SENDS]
@@ -387,7 +387,7 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_g
     devices = len(wires.is_cpu)
     for s in range(len(gradient)):
         begin, end = units.group_start[stage_group[s]], units.group_start[stage_group[s] + 1]
-        replicas = units.shares[stage_group[s]]
+        replicas = end - begin
         backwards, updates = np.empty(0, np.int64), np.empty(0, np.int64)
         for u in range(len(units.stage) if replicas > 1 and gradient[s] > 0 else 0):
             mine = rows.of_slot[units.slot[u] : units.slot[u + 1]]
@@ -398,8 +398,8 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_g
                 backwards = np.append(backwards, last)
         if len(backwards) == 0:
             continue
-        for q in range(end - begin):
-            src, dst = units.group_device[begin + q], units.group_device[begin + (q + 1) % (end - begin)]
+        for q in range(replicas):
+            src, dst = units.group_device[begin + q], units.group_device[begin + (q + 1) % replicas]
             moved = 2 * (replicas - 1) / replicas * gradient[s]
             seconds = 0.0
             if wires.bandwidth[src, dst] > 0:
@@ -410,9 +410,9 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_g
             task = _add(sink, seconds, resource, 0.0, src, dst, -1, 2 * (replicas - 1), moved)
             sink.whole[STAGE, task], sink.whole[KIND, task], sink.whole[MICRO_BATCH, task] = s, SYNC, 0
             for row in backwards:
-                _pair(sink.waits, sink.counts, EDGES, row, task)
+                _pair(sink.waits, sink.counts, EDGES, int(row), task)
             for row in updates:
-                _pair(sink.waits, sink.counts, EDGES, task, row)
+                _pair(sink.waits, sink.counts, EDGES, task, int(row))
 
 
 @njit(cache=True)
