@@ -59,6 +59,7 @@ class Condensed:
         self._contracted: dict[tuple[int, bool, int], Contracted] = {}
         self._into: dict[int, Ints] = {}
         self._shapes: dict[tuple[int, ...], tuple[Shape, Ints, Ints, Ints]] = {}
+        self._link_kinds = {(link.latency_s, link.bandwidth_bytes_per_s) for link in problem.cluster.links}
         nbytes = [graph.tensors[t].nbytes for t in self._messages]
         self._fixed: Floats = np.array([amount.fixed for amount in nbytes])
         self._per_sample: Floats = np.array([amount.per_sample for amount in nbytes])
@@ -146,8 +147,7 @@ class Condensed:
             work = np.concatenate([self._seconds(samples, cpu=on_cpu) for on_cpu in (False, True)])
             return np.full(len(self._messages), 1.0 + 2.0 * float(work[np.isfinite(work)].sum()))
         nbytes = self._fixed + self._per_sample * (samples / replicas)
-        links = {(link.latency_s, link.bandwidth_bytes_per_s) for link in problem.cluster.links}
-        each = np.max([latency + nbytes / bandwidth for latency, bandwidth in links], axis=0)
+        each = np.max([latency + nbytes / bandwidth for latency, bandwidth in self._link_kinds], axis=0)
         return np.where(nbytes > 0, each, 0.0) / samples
 
     def _merged(self, samples: int) -> Ints:

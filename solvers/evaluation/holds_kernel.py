@@ -44,9 +44,8 @@ class HandedOn(NamedTuple):
 
 
 class _Store(NamedTuple):
-    """Columns of `Holds` as they are written, and how many of each there are."""
+    """Columns of `Holds` as they are written, with room for all that may come, and how many of each there are."""
 
-    room: bool
     counts: Ints
     device: Ints
     nbytes: Floats
@@ -58,123 +57,195 @@ class _Store(NamedTuple):
 
 
 @njit(cache=True)
-def _store(room: bool, holds: int, since: int, until: int) -> _Store:
+def _store(most: Ints) -> _Store:
+    """Room for most[what] of what HOLDS, SINCE, UNTIL name."""
+    holds = most[HOLDS]
     return _Store(
-        room, np.zeros(3, np.int64), np.empty(holds, np.int64), np.empty(holds), np.zeros(holds + 1, np.int64),
-        np.empty(since, np.int64), np.empty(holds, np.bool_), np.zeros(holds + 1, np.int64), np.empty(until, np.int64),
+        np.zeros(3, np.int64), np.empty(holds, np.int64), np.empty(holds), np.zeros(holds + 1, np.int64),
+        np.empty(most[SINCE], np.int64), np.empty(holds, np.bool_), np.zeros(holds + 1, np.int64),
+        np.empty(most[UNTIL], np.int64),
     )  # fmt: skip
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _since(store: _Store, task: int) -> None:
-    if store.room:
-        store.since[store.counts[SINCE]] = task
-    store.counts[SINCE] += 1
+    counts = store.counts
+    store.since[counts[SINCE]] = task
+    counts[SINCE] += 1
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _until(store: _Store, task: int) -> None:
-    if store.room:
-        store.until[store.counts[UNTIL]] = task
-    store.counts[UNTIL] += 1
+    counts = store.counts
+    store.until[counts[UNTIL]] = task
+    counts[UNTIL] += 1
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _close(store: _Store, device: int, nbytes: float, from_end: bool) -> None:
     """A hold of the instants written since the last one."""
-    at = store.counts[HOLDS]
-    store.counts[HOLDS] = at + 1
-    if store.room:
-        store.device[at], store.nbytes[at], store.from_end[at] = device, nbytes, from_end
-        store.since_start[at + 1], store.until_start[at + 1] = store.counts[SINCE], store.counts[UNTIL]
+    counts = store.counts
+    at = counts[HOLDS]
+    counts[HOLDS] = at + 1
+    store.device[at], store.nbytes[at], store.from_end[at] = device, nbytes, from_end
+    store.since_start[at + 1], store.until_start[at + 1] = counts[SINCE], counts[UNTIL]
 
 
 @njit(cache=True)
-def _backwards(units: Units, forward_of: Ints, mirror_start: Ints, mirror: Ints, u: int, k: int) -> int:
-    """The k-th unit of the backward of forward unit ``u``; -1 when there are no more."""
-    found = 0
-    if units.operator[u] < 0:
-        for v in range(u + 1, len(units.stage)):
-            if units.stage[v] != units.stage[u]:
-                break
-            if units.kind[v] != U:
-                if found == k:
-                    return v
-                found += 1
-        return -1
-    o = units.operator[u]
-    for e in range(mirror_start[o], mirror_start[o + 1]):
-        for h in range(units.home_start[mirror[e]], units.home_start[mirror[e] + 1]):
-            v = units.home[h]
-            if units.stage[v] == units.stage[u] and units.kind[v] != U and units.kind[v] != F:
-                if found == k:
-                    return int(v)
-                found += 1
-    return -1
+def _most(
+    units: Units, rows: Rows, tasks: Tasks, sends: Sends, handed: HandedOn, release_start: Ints, by_operator: bool
+) -> Ints:
+    """Bounds on what HOLDS, SINCE, UNTIL count."""
+    compute, longest = len(rows.unit), 1
+    for u in range(len(release_start) - 1):
+        longest = max(longest, 1 + release_start[u + 1] - release_start[u])
+    transfers = len(sends.transfer)
+    n = np.zeros(3, np.int64)
+    n[HOLDS] = 3 * compute + transfers + len(sends.device)
+    n[SINCE] = 3 * compute + transfers + len(sends.maker)
+    n[UNTIL] = (2 * longest + 1) * compute + longest * len(tasks.reader) + transfers
+    if by_operator:
+        for row in range(compute):
+            o = units.operator[rows.unit[row]]
+            if o >= 0:
+                made = handed.output_start[o + 1] - handed.output_start[o]
+                n[HOLDS] += made
+                n[SINCE] += made
+                for e in range(handed.output_start[o], handed.output_start[o + 1]):
+                    t = handed.output[e]
+                    n[UNTIL] += handed.consumer_start[t + 1] - handed.consumer_start[t]
+    return n
 
 
 @njit(cache=True)
-def _released(store: _Store, units: Units, rows: Rows, releases: Ints, release_start: Ints, row: int) -> None:
-    """A forward keeps what it holds until its micro-batch's last backward has ended; any other task to its end."""
-    _until(store, row)
-    u, j = rows.unit[row], rows.micro_batch[row]
-    if units.kind[u] != F:
-        return
-    group = units.group[u]
-    begin, end = units.group_start[group], units.group_start[group + 1]
-    for q in range(begin, end):
-        if units.group_device[q] == rows.device[row]:
-            for e in range(release_start[u], release_start[u + 1]):
-                _until(store, rows.of_slot[units.slot[releases[e]] + j * (end - begin) + q - begin])
+def _releases(units: Units, mirror_start: Ints, mirror: Ints) -> tuple[Ints, Ints]:
+    """(start, units): the units of the backward of forward unit u are units[start[u]:start[u + 1]]."""
+    stage, kind, operator, home_start, home = units.stage, units.kind, units.operator, units.home_start, units.home
+    count = len(stage)
+    start, found, n = np.zeros(count + 1, np.int64), np.empty(3 * count + len(home), np.int64), 0
+    for u in range(count):
+        v, o = u + 1, operator[u]
+        while kind[u] == F and o < 0 and v < count and stage[v] == stage[u]:
+            if kind[v] != U:
+                found[n] = v
+                n += 1
+            v += 1
+        for e in range(mirror_start[o], mirror_start[o + 1]) if kind[u] == F and o >= 0 else range(0):
+            for h in range(home_start[mirror[e]], home_start[mirror[e] + 1]):
+                v = home[h]
+                if stage[v] == stage[u] and kind[v] != U and kind[v] != F:
+                    found[n] = v
+                    n += 1
+        start[u + 1] = n
+    return start, found[:n]
+
+
+@njit(cache=True)
+def _lets_go(units: Units, rows: Rows, releases: Ints, release_start: Ints) -> tuple[Ints, Ints]:
+    """(start [rows + 1], rows): what row r holds or reads is kept until the last of rows[start[r]:start[r + 1]] has
+    ended: a forward keeps it until the last backward of its micro-batch, any other task to its own end.
+
+    Of tasks that a device takes one after the other only the last in its order counts.
+    """
+    of_slot, slot, unit, device, ordered = rows.of_slot, units.slot, rows.unit, rows.device, rows.ordered
+    count = len(unit)
+    place = np.empty(count, np.int64)  # of every row among the tasks of its unit
+    for u in range(len(slot) - 1):
+        for at in range(slot[u], slot[u + 1]):
+            place[of_slot[at]] = at - slot[u]
+    most = 1
+    for u in range(len(release_start) - 1):
+        most = max(most, 1 + release_start[u + 1] - release_start[u])
+    start, found, n = np.zeros(count + 1, np.int64), np.empty(most * count, np.int64), 0
+    for row in range(count):
+        u, alone = unit[row], ordered[device[row]]
+        found[n] = row
+        n += 1
+        for e in range(release_start[u], release_start[u + 1]):
+            later = of_slot[slot[releases[e]] + place[row]]
+            if alone:
+                found[n - 1] = max(found[n - 1], later)
+            else:
+                found[n] = later
+                n += 1
+        start[row + 1] = n
+    return start, found[:n]
 
 
 @njit(cache=True)
 def _activations(
-    store: _Store, units: Units, rows: Rows, nbytes: UnitBytes, releases: Ints, release_start: Ints, again_of: Ints
+    store: _Store, units: Units, rows: Rows, nbytes: UnitBytes, ends_start: Ints, ends: Ints, again_of: Ints
 ) -> None:
-    for row in range(len(rows.unit)):
-        u = rows.unit[row]
-        device = rows.device[row]
-        if nbytes.saved[u] > 0:
-            since = row
-            if again_of[units.stage[u]] >= 0:
-                group = units.group[u]
-                begin, end = units.group_start[group], units.group_start[group + 1]
-                for q in range(begin, end):
-                    if units.group_device[q] == device:
-                        slot = units.slot[again_of[units.stage[u]]] + rows.micro_batch[row] * (end - begin)
-                        since = rows.of_slot[slot + q - begin]
-            _since(store, since)
-            _released(store, units, rows, releases, release_start, row)
-            _close(store, device, nbytes.saved[u], False)
-        if nbytes.kept[u] > 0:
-            _since(store, row)
-            _released(store, units, rows, releases, release_start, row)
-            _close(store, device, nbytes.kept[u], False)
-        if nbytes.working[u] > 0:
-            _since(store, row)
-            _until(store, row)
-            _close(store, device, nbytes.working[u], False)
+    """What tasks hold by themselves. ends_start, ends: see `_lets_go`. again_of: the unit of each stage that runs its
+    forward again, or -1."""
+    counts, device_of, held, since_start, since, from_end, until_start, until = store
+    unit, device, of_slot, slot, stage = rows.unit, rows.device, rows.of_slot, units.slot, units.stage
+    n, n_since, n_until = counts
+    again_row = np.full(len(unit), -1, np.int64)
+    for u in range(len(stage)):
+        anew = again_of[stage[u]]
+        for at in range(slot[u + 1] - slot[u] if anew >= 0 and nbytes.saved[u] > 0 else 0):
+            again_row[of_slot[slot[u] + at]] = of_slot[slot[anew] + at]
+    for which in range(3):
+        amounts = nbytes.saved if which == 0 else nbytes.kept if which == 1 else nbytes.working
+        for row in range(len(unit)):
+            amount = amounts[unit[row]]
+            if amount <= 0:
+                continue
+            since[n_since] = again_row[row] if which == 0 and again_row[row] >= 0 else row
+            n_since += 1
+            if which == 2:
+                until[n_until] = row
+                n_until += 1
+            else:
+                for e in range(ends_start[row], ends_start[row + 1]):
+                    until[n_until] = ends[e]
+                    n_until += 1
+            device_of[n], held[n], from_end[n] = device[row], amount, False
+            since_start[n + 1], until_start[n + 1] = n_since, n_until
+            n += 1
+    counts[HOLDS], counts[SINCE], counts[UNTIL] = n, n_since, n_until
 
 
 @njit(cache=True)
-def _buffers(
-    store: _Store, units: Units, rows: Rows, tasks: Tasks, sends: Sends, releases: Ints, release_start: Ints
-) -> None:
-    for s in range(len(sends.device)):
-        for e in range(sends.transfer_start[s], sends.transfer_start[s + 1]):
-            task = sends.transfer[e]
-            if tasks.reader_start[task] == tasks.reader_start[task + 1]:
+def _buffers(store: _Store, rows: Rows, tasks: Tasks, sends: Sends, ends_start: Ints, ends: Ints) -> None:
+    """What is received, until its readers let it go, and what is sent. ends_start, ends: see `_lets_go`."""
+    counts, device_of, held, since_start, since, from_end, until_start, until = store
+    reader_start, reader, to_device, nbytes, ordered = (
+        tasks.reader_start, tasks.reader, tasks.to_device, tasks.nbytes, rows.ordered,
+    )  # fmt: skip
+    sender, kept, transfer_start, transfer, maker_start, maker = (
+        sends.device, sends.nbytes, sends.transfer_start, sends.transfer, sends.maker_start, sends.maker,
+    )  # fmt: skip
+    n, n_since, n_until = counts
+    for s in range(len(sender)):
+        for e in range(transfer_start[s], transfer_start[s + 1]):
+            task = transfer[e]
+            if reader_start[task] == reader_start[task + 1]:
                 continue  # the sender's half
-            _since(store, task)
-            for f in range(tasks.reader_start[task], tasks.reader_start[task + 1]):
-                _released(store, units, rows, releases, release_start, tasks.reader[f])
-            _close(store, tasks.to_device[task], tasks.nbytes[task], False)
-        for e in range(sends.maker_start[s], sends.maker_start[s + 1]):
-            _since(store, sends.maker[e])
-        for e in range(sends.transfer_start[s], sends.transfer_start[s + 1]):
-            _until(store, sends.transfer[e])
-        _close(store, sends.device[s], sends.nbytes[s], True)
+            since[n_since] = task
+            n_since += 1
+            begin = n_until
+            for f in range(reader_start[task], reader_start[task + 1]):
+                for g in range(ends_start[reader[f]], ends_start[reader[f] + 1]):
+                    if n_until > begin and ordered[to_device[task]]:
+                        until[begin] = max(until[begin], ends[g])
+                        continue
+                    until[n_until] = ends[g]
+                    n_until += 1
+            device_of[n], held[n], from_end[n] = to_device[task], nbytes[task], False
+            since_start[n + 1], until_start[n + 1] = n_since, n_until
+            n += 1
+        for e in range(maker_start[s], maker_start[s + 1]):
+            since[n_since] = maker[e]
+            n_since += 1
+        for e in range(transfer_start[s], transfer_start[s + 1]):
+            until[n_until] = transfer[e]
+            n_until += 1
+        device_of[n], held[n], from_end[n] = sender[s], kept[s], True
+        since_start[n + 1], until_start[n + 1] = n_since, n_until
+        n += 1
+    counts[HOLDS], counts[SINCE], counts[UNTIL] = n, n_since, n_until
 
 
 @njit(cache=True)
@@ -232,17 +303,6 @@ def _handed_on(store: _Store, units: Units, rows: Rows, handed: HandedOn) -> Non
 
 
 @njit(cache=True)
-def _fill(
-    store: _Store, units: Units, rows: Rows, tasks: Tasks, sends: Sends, nbytes: UnitBytes, handed: HandedOn,
-    releases: Ints, release_start: Ints, again_of: Ints, by_operator: bool,
-) -> None:  # fmt: skip
-    _activations(store, units, rows, nbytes, releases, release_start, again_of)
-    _buffers(store, units, rows, tasks, sends, releases, release_start)
-    if by_operator:
-        _handed_on(store, units, rows, handed)
-
-
-@njit(cache=True)
 def holds_of(
     units: Units, rows: Rows, tasks: Tasks, sends: Sends, nbytes: UnitBytes, handed: HandedOn, forward_of: Ints,
     stages: int,
@@ -260,92 +320,134 @@ def holds_of(
         if forward_of[o] >= 0:
             mirror[at[forward_of[o]]] = o
             at[forward_of[o]] += 1
-    release_start = np.zeros(count + 1, np.int64)
-    for u in range(count):
-        k = 0
-        while units.kind[u] == F and _backwards(units, forward_of, mirror_start, mirror, u, k) >= 0:
-            k += 1
-        release_start[u + 1] = release_start[u] + k
-    releases = np.empty(release_start[count], np.int64)
-    for u in range(count):
-        for e in range(release_start[u], release_start[u + 1]):
-            releases[e] = _backwards(units, forward_of, mirror_start, mirror, u, e - release_start[u])
+    release_start, releases = _releases(units, mirror_start, mirror)
     again_of = np.full(stages, -1, np.int64)
     by_operator = False
     for u in range(count):
         by_operator |= units.operator[u] >= 0
         if units.again[u]:
             again_of[units.stage[u]] = u
-    store = _store(False, 0, 0, 0)
-    _fill(store, units, rows, tasks, sends, nbytes, handed, releases, release_start, again_of, by_operator)
-    count_of = store.counts
-    store = _store(True, count_of[HOLDS], count_of[SINCE], count_of[UNTIL])
-    _fill(store, units, rows, tasks, sends, nbytes, handed, releases, release_start, again_of, by_operator)
+    store = _store(_most(units, rows, tasks, sends, handed, release_start, by_operator))
+    ends_start, ends = _lets_go(units, rows, releases, release_start)
+    _activations(store, units, rows, nbytes, ends_start, ends, again_of)
+    _buffers(store, rows, tasks, sends, ends_start, ends)
+    if by_operator:
+        _handed_on(store, units, rows, handed)
+    held, n_since, n_until = store.counts
     return Holds(
-        store.device, store.nbytes, store.since_start, store.since, store.from_end, store.until_start, store.until
-    )
+        store.device[:held], store.nbytes[:held], store.since_start[: held + 1], store.since[:n_since],
+        store.from_end[:held], store.until_start[: held + 1], store.until[:n_until],
+    )  # fmt: skip
 
 
 @njit(cache=True)
-def curves_of(holds: Holds, start_s: Floats, end_s: Floats, static: Floats) -> tuple[Floats, Ints, Floats, Floats]:
+def _changes(holds: Holds, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    """(start, change): at instant i the changes start[i]:start[i + 1]: hold ``h`` begins (3 h), is let go (3 h + 1),
+    or is held for no time (3 h + 2). first, last: instants of tasks."""
+    count, instants = len(holds.device), np.max(last) + 1 if len(last) else 1
+    since, until = np.empty(count, np.int64), np.empty(count, np.int64)
+    since_start, since_of, until_start, until_of, from_end = (
+        holds.since_start, holds.since, holds.until_start, holds.until, holds.from_end,
+    )  # fmt: skip
+    start = np.zeros(instants + 1, np.int64)
+    for h in range(count):
+        begins, ends = instants, 0
+        for e in range(since_start[h], since_start[h + 1]):
+            begins = min(begins, last[since_of[e]] if from_end[h] else first[since_of[e]])
+        for e in range(until_start[h], until_start[h + 1]):
+            ends = max(ends, last[until_of[e]])
+        since[h], until[h] = begins, ends
+        start[begins + 1] += 1
+        if ends > begins:
+            start[ends + 1] += 1
+    for i in range(instants):
+        start[i + 1] += start[i]
+    at, change = start[:-1].copy(), np.empty(start[instants], np.int64)
+    for h in range(count):
+        change[at[since[h]]] = 3 * h if until[h] > since[h] else 3 * h + 2
+        at[since[h]] += 1
+        if until[h] > since[h]:
+            change[at[until[h]]] = 3 * h + 1
+            at[until[h]] += 1
+    return start, change
+
+
+@njit(cache=True)
+def _levels(
+    holds: Holds, first: Ints, last: Ints, static: Floats, points: Ints, bytes_at: Floats
+) -> tuple[Floats, int]:
+    """(largest bytes of every device, how many points its curves have). points: [2, room] the device and the
+    instant of each, bytes_at: its bytes; in the order of time; without room none are written."""
+    start, change = _changes(holds, first, last)
+    devices, device_of, nbytes, room = len(static), holds.device, holds.nbytes, len(bytes_at)
+    level, peak = static.copy(), static.copy()
+    taken, freed, highest = np.zeros(devices), np.zeros(devices), np.zeros(devices)
+    touched, is_touched, count, n = np.arange(devices), np.ones(devices, np.bool_), devices, 0
+    for i in range(len(start) - 1):
+        for e in range(start[i], start[i + 1]):
+            h = change[e] // 3
+            d, what = device_of[h], change[e] - 3 * h
+            if what == 0:
+                taken[d] += nbytes[h]
+            elif what == 1:
+                freed[d] += nbytes[h]
+            else:
+                highest[d] = max(highest[d], nbytes[h])
+            if not is_touched[d]:
+                is_touched[d] = True
+                touched[count] = d
+                count += 1
+        for k in range(count):
+            d = touched[k]
+            least = level[d] - freed[d]
+            level[d] = least + taken[d]
+            if least + highest[d] > level[d]:
+                peak[d] = max(peak[d], least + highest[d])
+                if room:
+                    points[0, n], points[1, n], bytes_at[n] = d, i, least + highest[d]
+                n += 1
+            peak[d] = max(peak[d], level[d])
+            if room:
+                points[0, n], points[1, n], bytes_at[n] = d, i, level[d]
+            n += 1
+            taken[d] = freed[d] = highest[d] = 0.0
+            is_touched[d] = False
+        count = 0
+    return peak, n
+
+
+@njit(cache=True)
+def peaks_of(holds: Holds, first: Ints, last: Ints, static: Floats) -> Floats:
+    """Largest bytes of every device, [devices]: see `curves_of`."""
+    return _levels(holds, first, last, static, np.empty((2, 0), np.int64), np.empty(0))[0]
+
+
+@njit(cache=True)
+def curves_of(
+    holds: Holds, first: Ints, last: Ints, end_s: Floats, static: Floats
+) -> tuple[Floats, Ints, Floats, Floats]:
     """(largest bytes of every device, where the curves begin [devices + 1], times, bytes from each on).
 
     What is freed at an instant is freed before anything new is held. What is held for no time at all (by operators
-    that take none) is a peak between the two. static: bytes held all the time, [devices].
+    that take none) is a peak between the two. first, last: instants at which tasks start and end, as `run_tasks`
+    tells. static: bytes held all the time, [devices].
     """
-    devices, count = len(static), len(holds.device)
-    begin = np.zeros(devices + 1, np.int64)
-    for h in range(count):
-        begin[holds.device[h] + 1] += 2
+    devices = len(static)
+    room = 4 * len(holds.device) + devices
+    points, bytes_at = np.empty((2, room), np.int64), np.empty(room)
+    peak, n = _levels(holds, first, last, static, points, bytes_at)
+    time_s = np.zeros(np.max(last) + 1 if len(last) else 1)
+    for task in range(len(last)):
+        time_s[last[task]] = end_s[task]
+    time_s[0] = 0.0
+    start = np.zeros(devices + 1, np.int64)
+    for k in range(n):
+        start[points[0, k] + 1] += 1
     for d in range(devices):
-        begin[d + 1] += begin[d] + 1  # and the instant 0
-    instant, change = np.empty(begin[devices]), np.empty(begin[devices])
-    spike = np.zeros(begin[devices], np.bool_)
-    at = begin[:-1].copy()
-    for d in range(devices):
-        instant[at[d]], change[at[d]] = 0.0, 0.0
-        at[d] += 1
-    for h in range(count):
-        since, until = np.inf, 0.0
-        for e in range(holds.since_start[h], holds.since_start[h + 1]):
-            since = min(since, end_s[holds.since[e]] if holds.from_end[h] else start_s[holds.since[e]])
-        for e in range(holds.until_start[h], holds.until_start[h + 1]):
-            until = max(until, end_s[holds.until[e]])
-        k = at[holds.device[h]]
-        at[holds.device[h]] += 2
-        instant[k], instant[k + 1] = since, until
-        change[k], change[k + 1] = holds.nbytes[h], -holds.nbytes[h]
-        if not until > since:
-            instant[k + 1] = since
-            spike[k] = spike[k + 1] = True
-    peak = static.copy()
-    curve_start = np.zeros(devices + 1, np.int64)
-    times, curve = np.empty(2 * begin[devices]), np.empty(2 * begin[devices])
-    n = 0
-    for d in range(devices):
-        order = np.argsort(instant[begin[d] : begin[d + 1]]) + begin[d]
-        level = static[d]
-        k = 0
-        while k < len(order):
-            now = instant[order[k]]
-            taken, freed, highest = 0.0, 0.0, 0.0
-            while k < len(order) and instant[order[k]] == now:
-                e = order[k]
-                if spike[e]:
-                    highest = max(highest, change[e])
-                elif change[e] > 0:
-                    taken += change[e]
-                else:
-                    freed -= change[e]
-                k += 1
-            least = level - freed
-            level = least + taken
-            if least + highest > level:
-                times[n], curve[n] = now, least + highest
-                peak[d] = max(peak[d], curve[n])
-                n += 1
-            times[n], curve[n] = now, level
-            peak[d] = max(peak[d], level)
-            n += 1
-        curve_start[d + 1] = n
-    return peak, curve_start, times[:n], curve[:n]
+        start[d + 1] += start[d]
+    at, times, curve = start[:-1].copy(), np.empty(n), np.empty(n)
+    for k in range(n):
+        to = at[points[0, k]]
+        times[to], curve[to] = time_s[points[1, k]], bytes_at[k]
+        at[points[0, k]] = to + 1
+    return peak, start, times, curve

@@ -63,10 +63,12 @@ def lower(problem: Problem, plan: Plan, objective: Objective) -> Lowered:
     stated_s = np.zeros(0)
     if problem.transfer_s is not None:
         stated_s = np.array(problem.transfer_s, np.float64)[columns.message_tensor]
+    nbytes = columns.tensor_bytes[columns.message_tensor]
+    latencies = np.asarray(nbytes.any(axis=1) | (problem.transfer_s is not None), np.int64)
     by_operator = bool((units.operator >= 0).any())
     bundles, local = routes_of(
         units, columns.maker_start, columns.maker, columns.reader_start, columns.reader, columns.message_ends,
-        columns.tensor_bytes[columns.message_tensor], stated_s, problem.transfer_s is not None, by_operator, blocking,
+        nbytes, stated_s, latencies, problem.transfer_s is not None, by_operator, blocking,
     )  # fmt: skip
     pairs = np.concatenate([_inside_stages(problem, units), _mirrors(problem, units, by_operator), local])
     wires = Wires(

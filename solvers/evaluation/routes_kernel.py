@@ -170,6 +170,7 @@ def routes_of(
     ends: Ints,
     nbytes: Floats,
     stated_s: Floats,
+    latencies: Ints,
     stated: bool,
     by_operator: bool,
     blocking: bool,
@@ -177,8 +178,9 @@ def routes_of(
     """(what is sent, pairs of units on the same devices of which the second waits for the first).
 
     maker_start ... ends: see `columns.GraphColumns`. nbytes: of messages, [messages, 2]; stated_s: their stated
-    seconds per sample, if stated. by_operator: units are single operators; then messages travel together only if the
-    same operators make and read them, so that what is one transfer does not hang on the placement.
+    seconds per sample, if stated; latencies: how many each pays if it is sent. by_operator: units are single
+    operators; then messages travel together only if the same operators make and read them, so that what is one
+    transfer does not hang on the placement.
     """
     messages, count_units = len(ends), len(units.stage)
     most = 1
@@ -257,12 +259,11 @@ def routes_of(
                 target_start[b + 1] = target_start[b] + n_target
                 tensors[b], end_of[b], following[b] = 0, end, table[key]
                 table[key] = b
-            total[b] += nbytes[m]
+            total[b, 0] += nbytes[m, 0]
+            total[b, 1] += nbytes[m, 1]
+            tensors[b] += latencies[m]
             if stated:
                 seconds[b] += stated_s[m]
-                tensors[b] += 1
-            elif nbytes[m, 0] != 0 or nbytes[m, 1] != 0:
-                tensors[b] += 1
     bundles = Bundles(
         source_start[: count + 1],
         sources[: source_start[count]],

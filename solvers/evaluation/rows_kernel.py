@@ -31,7 +31,10 @@ def rows_of_order(
         most += first_unit[s, k + 1] - first_unit[s, k]
     unit, micro_batch = np.empty(most, np.int64), np.empty(most, np.int64)
     device, position = np.empty(most, np.int64), np.empty(most, np.int64)
-    of_slot = np.full(units.slot[-1], -1, np.int64)
+    slot, group_of, micro_batches, group_start, group_device = (
+        units.slot, units.group, units.micro_batches, units.group_start, units.group_device,
+    )  # fmt: skip
+    of_slot = np.full(slot[-1], -1, np.int64)
     whole, count = True, 0
     for d in range(devices):
         begin = count
@@ -40,7 +43,11 @@ def rows_of_order(
             if single and j != 0:
                 continue
             for u in range(first_unit[s, k], first_unit[s, k + 1]):
-                at = _slot(units, u, j, d)
+                group, at = group_of[u], -1  # where micro-batch j stands in the slots, if it belongs on the device
+                begins, ends = group_start[group], group_start[group + 1]
+                for q in range(begins, ends if 0 <= j < micro_batches[u] else begins):
+                    if group_device[q] == d:
+                        at = slot[u] + j * (ends - begins) + q - begins
                 if at < 0 or of_slot[at] >= 0:
                     whole = False
                     continue
@@ -50,15 +57,3 @@ def rows_of_order(
     whole &= count == len(of_slot)
     rows = Rows(unit[:count], micro_batch[:count], device[:count], position[:count], of_slot, ordered)
     return whole, rows
-
-
-@njit(cache=True)
-def _slot(units: Units, u: int, j: int, device: int) -> int:
-    """Where micro-batch j of unit u on a device stands in the slots; -1 if it does not belong there."""
-    group = units.group[u]
-    begin, end = units.group_start[group], units.group_start[group + 1]
-    if 0 <= j < units.micro_batches[u]:
-        for q in range(begin, end):
-            if units.group_device[q] == device:
-                return int(units.slot[u] + j * (end - begin) + q - begin)
-    return -1

@@ -10,17 +10,17 @@ from solvers.kernels.list_schedule import list_schedule
 
 
 @njit(cache=True)
-def run_tasks(tasks: Tasks, shared: Bools) -> tuple[Floats, Floats, Ints, int]:
+def run_tasks(tasks: Tasks, shared: Bools) -> tuple[Floats, Floats, Ints, int, Ints, Ints]:
     """Run every task as soon as those that it waits for are done and its resource is free.
 
     shared: devices that run any number of tasks at once. Returns what `list_schedule` does.
     """
-    count = len(tasks.resource)
-    number = np.full(np.max(tasks.resource) + 1 if count else 0, -1, np.int64)
+    of, count = tasks.resource, len(tasks.resource)
+    number = np.full(np.max(of) + 1 if count else 0, -1, np.int64)
     resource = np.empty(count, np.int64)
     used = 0
     for task in range(count):
-        r = tasks.resource[task]
+        r = of[task]
         if r < len(shared) and shared[r]:
             resource[task] = -1
             continue

@@ -9,10 +9,10 @@ import numpy as np
 
 from solvers.errors import InvalidPlan
 from solvers.evaluation.columns import graph_columns, plan_columns
-from solvers.evaluation.holds_kernel import curves_of
+from solvers.evaluation.holds_kernel import curves_of, peaks_of
 from solvers.evaluation.lower import Lowered, held_by, lower
 from solvers.evaluation.run_kernel import run_tasks
-from solvers.evaluation.tasks import Floats, Ints
+from solvers.evaluation.tasks import Floats, Holds, Ints
 from solvers.plan import Plan
 from solvers.problem import Objective, Problem
 from solvers.schedule import SPAN_KINDS, MemoryCurve, Schedule, SpanColumns
@@ -22,7 +22,8 @@ from solvers.schedule import SPAN_KINDS, MemoryCurve, Schedule, SpanColumns
 class Simulation:
     """A plan as it runs: its tasks, when each starts and ends, and which other let it start.
 
-    start_s, end_s: [tasks] s. cause: [tasks] the task whose end let each start, -1 for none.
+    start_s, end_s: [tasks] s. cause: [tasks] the task whose end let each start, -1 for none. first, last: [tasks]
+    the number of the instant at which each starts and ends.
     """
 
     problem: Problem
@@ -31,6 +32,8 @@ class Simulation:
     start_s: Floats
     end_s: Floats
     cause: Ints
+    first: Ints
+    last: Ints
 
     @property
     def makespan_s(self) -> float:
@@ -47,11 +50,17 @@ class Simulation:
         if self.problem.stated_bytes is not None:  # what a workload states is held throughout, and nothing else
             ones = np.arange(len(static) + 1)
             return static, ones, np.zeros(len(static)), static
-        return curves_of(held_by(self.problem, self.plan, self.lowered), self.start_s, self.end_s, static)
+        return curves_of(self._holds, self.first, self.last, self.end_s, static)
+
+    @cached_property
+    def _holds(self) -> Holds:
+        return held_by(self.problem, self.plan, self.lowered)
 
     def peak_bytes(self) -> Floats:
         """Largest memory held per device, [devices] B."""
-        return self._curves[0]
+        if self.problem.stated_bytes is not None:
+            return self.static_bytes
+        return peaks_of(self._holds, self.first, self.last, self.static_bytes)
 
     def busy_per_device_s(self) -> Floats:
         """Seconds each device computes, [devices]."""
@@ -132,10 +141,10 @@ def run(problem: Problem, plan: Plan, objective: Objective | None = None) -> Sim
     there.
     """
     lowered = lower(problem, plan, objective or problem.objective)
-    start, end, cause, done = run_tasks(lowered.tasks, lowered.shared)
+    start, end, cause, done, first, last = run_tasks(lowered.tasks, lowered.shared)
     if done < len(lowered.tasks.seconds):
         raise InvalidPlan(_deadlock(lowered, start))
-    return Simulation(problem, plan, lowered, start, end, cause)
+    return Simulation(problem, plan, lowered, start, end, cause, first, last)
 
 
 def simulate(problem: Problem, plan: Plan, objective: Objective | None = None) -> Schedule:

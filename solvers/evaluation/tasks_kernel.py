@@ -1,6 +1,7 @@
 """Transfers, and which task waits for which, on plain arrays.
 
-Everything is gone through twice by the same code: first to count tasks and waits, then to write them down.
+Room is made for the most tasks and waits that there can be; what is written down is cut out of it. Nothing with
+arrays is called for every transfer between devices: a call counts references to each array that it is given.
 """
 
 from __future__ import annotations
@@ -10,14 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from solvers.evaluation.crossings_kernel import crossings_bound, crossings_of, same_place
 from solvers.evaluation.routes_kernel import through_host
 from solvers.evaluation.tasks import SYNC, Bools, Bundles, F, Floats, Ints, Rows, Sends, Tasks, U, Units
 
 BLOCKING, LANE, DUPLEX, LINKS = range(4)
 """How transfers and compute share a device: positions in `problem.Transfers`."""
-
-LEAST_SAMPLES = 1e-9
-"""Less than this is rounding, not a share of a micro-batch."""
 
 TASKS, EDGES, READERS, SENDERS, SENDS, MISSING = range(6)
 """What ``Sink.counts`` counts; MISSING: where a link is missing, 1 + src * devices + dst, else 0."""
@@ -50,10 +49,8 @@ class Cargo(NamedTuple):
 
 
 class Sink(NamedTuple):
-    """Where tasks are written; few arrays, since every call counts references to each."""
+    """Where tasks are written: few arrays with room for all that may come."""
 
-    room: bool
-    """whether there is any; else tasks and waits are only counted"""
     counts: Ints
     """how many there are of what TASKS ... MISSING name"""
     whole: Ints
@@ -71,34 +68,76 @@ class Sink(NamedTuple):
 
 
 @njit(cache=True)
-def _sink(room: bool, rows: Rows, seconds: Floats, n: Ints, units: Units) -> Sink:
+def _sink(rows: Rows, seconds: Floats, n: Ints, units: Units) -> Sink:
+    """Room for n[what] of what TASKS ... SENDS name, with the compute rows in it."""
+    compute, tasks = len(rows.unit), n[TASKS]
     count = np.zeros(6, np.int64)
-    compute = len(rows.unit)
     count[TASKS] = compute
-    tasks = n[TASKS] if room else compute
-    whole, real = np.full((10, tasks), -1, np.int64), np.zeros((3, tasks))
-    whole[LATENCIES, :] = 0
+    whole, real = np.empty((10, tasks), np.int64), np.empty((3, tasks))
+    unit, position, device, micro_batch = rows.unit, rows.position, rows.device, rows.micro_batch
+    stage, kind = units.stage, units.kind
     for r in range(compute):
-        u = rows.unit[r]
-        real[SECONDS, r], real[PRIORITY, r] = seconds[r], rows.position[r]
-        whole[RESOURCE, r] = whole[DEVICE, r] = rows.device[r]
-        whole[UNIT, r], whole[MICRO_BATCH, r] = u, rows.micro_batch[r]
-        whole[STAGE, r], whole[KIND, r] = units.stage[u], units.kind[u]
+        u = unit[r]
+        real[SECONDS, r], real[PRIORITY, r], real[NBYTES, r] = seconds[r], position[r], 0.0
+        whole[RESOURCE, r] = whole[DEVICE, r] = device[r]
+        whole[UNIT, r], whole[MICRO_BATCH, r] = u, micro_batch[r]
+        whole[STAGE, r], whole[KIND, r] = stage[u], kind[u]
+        whole[TO_DEVICE, r] = whole[MAKER, r] = whole[SEND, r] = -1
+        whole[LATENCIES, r] = 0
     return Sink(
-        room, count, whole, real, np.empty((2, n[EDGES]), np.int64), np.empty((2, n[READERS]), np.int64),
-        np.empty((2, n[SENDERS]), np.int64), np.zeros((2, n[SENDS])),
+        count, whole, real, np.empty((2, n[EDGES]), np.int64), np.empty((2, n[READERS]), np.int64),
+        np.empty((2, n[SENDERS]), np.int64), np.empty((2, n[SENDS])),
     )  # fmt: skip
 
 
 @njit(cache=True)
-def _pair(pairs: Ints, count: Ints, what: int, room: bool, first: int, second: int) -> None:
+def _most(
+    units: Units, rows: Rows, pairs: Ints, bundles: Bundles, gradient: Floats, stage_group: Ints, halves: bool
+) -> Ints:
+    """Bounds on what TASKS ... SENDS count. halves: whether transfers have a sender's half.
+
+    Replicas and micro-batches cut a mini-batch into intervals: a + b of them cross in less than a + b places.
+    """
+    n = np.zeros(6, np.int64)
+    n[TASKS] = n[EDGES] = len(rows.unit)
+    group_start, count = units.group_start, units.micro_batches
+    for e in range(len(pairs)):  # what the order does not imply
+        a, b = pairs[e, 0], pairs[e, 1]
+        n[EDGES] += (count[a] if count[a] == count[b] else count[a] + count[b]) * _replicas(units, a)
+    for b in range(len(bundles.tensors)):
+        makers, origin = bundles.source_start[b + 1] - bundles.source_start[b], bundles.source[bundles.source_start[b]]
+        shares = count[origin] * _replicas(units, origin)
+        n[SENDS] += shares
+        n[SENDERS] += shares * makers
+        n[TASKS] += shares * halves
+        n[EDGES] += shares * makers * halves
+        t = bundles.target_start[b]
+        while t < bundles.target_start[b + 1]:
+            upto = same_place(units, bundles, t, bundles.target_start[b + 1])
+            crossings, readers = crossings_bound(units, origin, bundles.target[t]), upto - t
+            n[TASKS] += crossings
+            n[READERS] += crossings * readers
+            n[EDGES] += crossings * max(makers * readers, makers + readers)
+            t = upto
+    for s in range(len(gradient)):
+        replicas = group_start[stage_group[s] + 1] - group_start[stage_group[s]]
+        if gradient[s] > 0:
+            n[TASKS] += replicas
+            for u in range(len(units.stage)):
+                if units.stage[u] == s:
+                    n[EDGES] += replicas * (units.slot[u + 1] - units.slot[u])
+    return n
+
+
+@njit(cache=True, inline="always")
+def _pair(pairs: Ints, count: Ints, what: int, first: int, second: int) -> None:
     """One more row of ``pairs``."""
-    if room:
-        pairs[0, count[what]], pairs[1, count[what]] = first, second
-    count[what] += 1
+    at = count[what]
+    pairs[0, at], pairs[1, at] = first, second
+    count[what] = at + 1
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _add(
     sink: Sink, seconds: float, resource: int, priority: float, device: int, to_device: int, maker: int,
     latencies: int, nbytes: float,
@@ -106,15 +145,14 @@ def _add(
     """A transfer of the send that is being written; its number."""
     at = sink.counts[TASKS]
     sink.counts[TASKS] = at + 1
-    if sink.room:
-        whole, real = sink.whole, sink.real
-        real[SECONDS, at], real[PRIORITY, at], real[NBYTES, at] = seconds, priority, nbytes
-        whole[RESOURCE, at], whole[DEVICE, at], whole[TO_DEVICE, at] = resource, device, to_device
-        whole[MAKER, at], whole[LATENCIES, at] = maker, latencies
-        if maker >= 0:
-            whole[SEND, at] = sink.counts[SENDS]
-            whole[STAGE, at], whole[KIND, at] = whole[STAGE, maker], whole[KIND, maker]
-            whole[MICRO_BATCH, at] = whole[MICRO_BATCH, maker]
+    whole, real = sink.whole, sink.real
+    real[SECONDS, at], real[PRIORITY, at], real[NBYTES, at] = seconds, priority, nbytes
+    whole[RESOURCE, at], whole[DEVICE, at], whole[TO_DEVICE, at] = resource, device, to_device
+    whole[MAKER, at], whole[LATENCIES, at], whole[UNIT, at], whole[SEND, at] = maker, latencies, -1, -1
+    if maker >= 0:
+        whole[SEND, at] = sink.counts[SENDS]
+        whole[STAGE, at], whole[KIND, at] = whole[STAGE, maker], whole[KIND, maker]
+        whole[MICRO_BATCH, at] = whole[MICRO_BATCH, maker]
     return int(at)
 
 
@@ -142,13 +180,13 @@ def _seconds(cargo: Cargo, samples: float, src: int, dst: int, wires: Wires, cou
 @njit(cache=True)
 def _chain(sink: Sink, rows: Rows) -> None:
     """On a device that takes one task at a time each waits for the one before."""
-    waits, count, room, device = sink.waits, sink.counts, sink.room, rows.device
+    waits, count, device, ordered = sink.waits, sink.counts, rows.device, rows.ordered
     for r in range(1, len(device)):
-        if device[r] == device[r - 1] and rows.ordered[device[r]]:
-            _pair(waits, count, EDGES, room, r - 1, r)
+        if device[r] == device[r - 1] and ordered[device[r]]:
+            _pair(waits, count, EDGES, r - 1, r)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _overlap(size: int, other: int, i: int) -> tuple[int, int]:
     """Of micro-batches of ``other`` samples those, low:high, that share some with micro-batch ``i`` of ``size``."""
     return i * size // other, -(-((i + 1) * size) // other)
@@ -156,20 +194,25 @@ def _overlap(size: int, other: int, i: int) -> tuple[int, int]:
 
 @njit(cache=True)
 def _wait_here(sink: Sink, units: Units, rows: Rows, pairs: Ints) -> None:
-    """Of each pair of units on the same devices the second waits for the first, where they share samples."""
-    waits, count, room, of_slot = sink.waits, sink.counts, sink.room, rows.of_slot
+    """Of each pair of units on the same devices the second waits for the first, where they share samples.
+
+    What the order of a device says anyway is not said again.
+    """
+    waits, count, of_slot, device, ordered = sink.waits, sink.counts, rows.of_slot, rows.device, rows.ordered
+    slot, samples = units.slot, units.samples
     for e in range(len(pairs)):
         a, b = pairs[e, 0], pairs[e, 1]
         replicas = _replicas(units, a)
         for i in range(units.micro_batches[a]):
-            low, high = _overlap(units.samples[a], units.samples[b], i)
+            low, high = _overlap(samples[a], samples[b], i)
             for j in range(low, high):
                 for q in range(replicas):
-                    before = of_slot[units.slot[a] + i * replicas + q]
-                    _pair(waits, count, EDGES, room, before, of_slot[units.slot[b] + j * replicas + q])
+                    before, after = of_slot[slot[a] + i * replicas + q], of_slot[slot[b] + j * replicas + q]
+                    if before > after or not ordered[device[before]]:
+                        _pair(waits, count, EDGES, before, after)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _replicas(units: Units, u: int) -> int:
     return int(units.group_start[units.group[u] + 1] - units.group_start[units.group[u]])
 
@@ -199,8 +242,7 @@ def _leave(
     if wires.is_cpu[src]:
         return -1
     if call and wires.mode == BLOCKING:  # every call leaves its own outputs
-        if sink.room:
-            sink.real[SECONDS, makers[0]] += seconds
+        sink.real[SECONDS, makers[0]] += seconds
         return -1
     latest = -np.inf
     for maker in makers:
@@ -210,122 +252,133 @@ def _leave(
     nbytes = cargo.fixed + cargo.per_sample * share
     task = _add(sink, seconds, resource, latest + 0.25, src, src, int(makers[-1]), latencies, nbytes)
     for maker in makers:
-        _pair(sink.waits, sink.counts, EDGES, sink.room, maker, task)
+        _pair(sink.waits, sink.counts, EDGES, maker, task)
     return task
 
 
 @njit(cache=True)
-def _feed(sink: Sink, makers: Ints, departure: int, readers: Ints) -> None:
-    """Those that read a message wait for its sender's half, or for those that make it."""
-    for reader in readers:
-        if departure >= 0:
-            _pair(sink.waits, sink.counts, EDGES, sink.room, departure, reader)
-            continue
-        for maker in makers:
-            _pair(sink.waits, sink.counts, EDGES, sink.room, maker, reader)
-
-
-@njit(cache=True)
-def _arrive(
-    sink: Sink, makers: Ints, departure: int, readers: Ints, position: Ints, call: bool, src: int, dst: int,
-    cargo: Cargo, samples: float, wires: Wires,
-) -> bool:  # fmt: skip
-    """The receiver's half of a transfer, or all of it under LINKS; whether it is a task. call: whether readers are."""
-    seconds = _seconds(cargo, samples, src, dst, wires, sink.counts)
-    free = wires.mode != LINKS and wires.is_cpu[dst]
-    folded = wires.mode == BLOCKING and call and not free
-    if folded and sink.room:  # every call fetches its own inputs
+def _in_call(sink: Sink, units: Units, unit: int, readers: Ints, dst: int, seconds: float, wires: Wires) -> bool:
+    """Whether what a unit reads comes without a task of its own, where transfers keep devices busy: CPUs pay nothing,
+    and under BLOCKING every call fetches its own inputs."""
+    if wires.is_cpu[dst]:
+        return True
+    if wires.mode == BLOCKING and units.call[unit]:
         for reader in readers:
             sink.real[SECONDS, reader] += seconds
-    if folded or free:
-        _feed(sink, makers, departure, readers)
-        return False
-    first = readers[0]
-    for reader in readers:
-        if position[reader] < position[first]:
-            first = reader
-    resource, devices = dst, len(wires.is_cpu)
-    if wires.mode == LINKS:
-        resource = 3 * devices + wires.wire[src, dst]
-    elif wires.mode == LANE:
-        resource += devices
-    elif wires.mode == DUPLEX:
-        resource += 2 * devices
-    latencies = 0 if wires.stated else cargo.tensors
-    nbytes = cargo.fixed + cargo.per_sample * samples
-    task = _add(sink, seconds, resource, position[first] - 0.25, src, dst, int(makers[-1]), latencies, nbytes)
-    if departure >= 0:
-        _pair(sink.waits, sink.counts, EDGES, sink.room, departure, task)
-    else:
-        for maker in makers:
-            _pair(sink.waits, sink.counts, EDGES, sink.room, maker, task)
-    for reader in readers:
-        _pair(sink.waits, sink.counts, EDGES, sink.room, task, reader)
-        _pair(sink.readers, sink.counts, READERS, sink.room, task, reader)
-    return True
+        return True
+    return False
 
 
 @njit(cache=True)
+def _resource_of(wires: Wires, src: int, dst: int) -> int:
+    """What the receiver's half of a transfer occupies; all of it under LINKS."""
+    devices = len(wires.is_cpu)
+    if wires.mode == LINKS:
+        return int(3 * devices + wires.wire[src, dst])
+    return dst + (devices if wires.mode == LANE else 2 * devices if wires.mode == DUPLEX else 0)
+
+
+@njit(cache=True, error_model="numpy")
 def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires: Wires) -> None:
     """The tasks that carry one bundle from one place to all others, every micro-batch."""
     source = bundles.source[bundles.source_start[b] : bundles.source_start[b + 1]]
-    low, high = bundles.target_start[b], bundles.target_start[b + 1]
-    cargo = Cargo(bundles.nbytes[b, 0], bundles.nbytes[b, 1], bundles.stated_s[b], bundles.tensors[b])
-    origin = source[0]
-    size, replicas, call = units.samples[origin], _replicas(units, origin), units.call[origin]
-    first_device = units.group_start[units.group[origin]]
-    share = size / replicas
-    free = cargo.tensors == 0
-    halves = wires.mode != LINKS and not free
+    fixed, per_sample, latencies = bundles.nbytes[b, 0], bundles.nbytes[b, 1], bundles.tensors[b]
+    cargo = Cargo(fixed, per_sample, bundles.stated_s[b], latencies)
+    origin, mine = source[0], units.group[source[0]]
+    call, first_device = units.call[origin], units.group_start[mine]
+    replicas = units.group_start[mine + 1] - first_device
+    share_samples = units.samples[origin] / replicas
+    links, free, blocking = wires.mode == LINKS, latencies == 0, wires.mode == BLOCKING
+    halves = not links and not free
     farthest = _farthest(units, bundles, b, cargo, wires, sink.counts) if halves else np.zeros(0)
-    target, slot, samples_of, group_device = bundles.target, units.slot, units.samples, units.group_device
-    place, group, group_start, call_of = units.place, units.group, units.group_start, units.call
-    of_slot, position, count = rows.of_slot, rows.position, sink.counts
-    makers, readers = np.empty(len(source), np.int64), np.empty(high - low, np.int64)
-    for i in range(units.micro_batches[origin]):
-        for p in range(replicas):
-            src = group_device[first_device + p]
-            begin = i * size + p * share
-            for e in range(len(source)):
-                makers[e] = of_slot[slot[source[e]] + i * replicas + p]
-            departure, carried = -1, False
-            if halves:
-                departure = _leave(sink, makers, position, call, src, farthest[p], cargo, share, wires)
-                carried = departure >= 0
-            t = low
-            while t < high:
-                unit, upto = target[t], t + 1
-                while upto < high and place[target[upto]] == place[unit]:
-                    upto += 1
-                theirs = group_start[group[unit]]
-                others = group_start[group[unit] + 1] - theirs
-                part = samples_of[unit] / others
-                j_low, j_high = _overlap(size, samples_of[unit], i)
-                for j in range(j_low, j_high):
-                    for q in range(others):
-                        start = j * samples_of[unit] + q * part
-                        samples = min(begin + share, start + part) - max(begin, start)
-                        if samples <= LEAST_SAMPLES:
-                            continue
-                        dst = group_device[theirs + q]
-                        for e in range(t, upto):
-                            readers[e - t] = of_slot[slot[target[e]] + j * others + q]
-                        reading = readers[: upto - t]
-                        if free or (dst == src and not through_host(units, origin, unit, wires.mode == BLOCKING)):
-                            _feed(sink, makers, -1, reading)
-                        elif _arrive(
-                            sink, makers, departure, reading, position, call_of[unit], src, dst, cargo, samples,
-                            wires,
-                        ):  # fmt: skip
-                            carried = True
-                t = upto
-            if carried:  # the sender keeps it until the last of these transfers has ended
-                if sink.room:
-                    sink.held[0, count[SENDS]] = src
-                    sink.held[1, count[SENDS]] = cargo.fixed + cargo.per_sample * share
-                for maker in makers:
-                    _pair(sink.senders, count, SENDERS, sink.room, int(count[SENDS]), int(maker))
-                count[SENDS] += 1
+    wire, latency_s, bandwidth, stated = wires.wire, wires.latency_s, wires.bandwidth, wires.stated
+    first_wire = 3 * len(wires.is_cpu)
+    paid = 0 if stated else latencies
+    waits, reads, senders, held, whole, real, count = (
+        sink.waits, sink.readers, sink.senders, sink.held, sink.whole, sink.real, sink.counts,
+    )  # fmt: skip
+    of_slot, position, slot, target, group_device = (
+        rows.of_slot, rows.position, units.slot, bundles.target, units.group_device,
+    )  # fmt: skip
+    share_of, low_of, high_of, to_share, device_of, samples_of = crossings_of(units, bundles, b)
+    makers, readers = np.empty(len(source), np.int64), np.empty(len(target), np.int64)
+    crossing = 0
+    for share in range(units.micro_batches[origin] * replicas):
+        src = group_device[first_device + share % replicas]
+        for e in range(len(source)):
+            makers[e] = of_slot[slot[source[e]] + share]
+        maker, departure = makers[-1], -1
+        if halves:
+            seconds = farthest[share % replicas]
+            departure = _leave(sink, makers, position, call, src, seconds, cargo, share_samples, wires)
+        carried = departure >= 0
+        while crossing < len(share_of) and share_of[crossing] == share:
+            low, high, dst, samples = low_of[crossing], high_of[crossing], device_of[crossing], samples_of[crossing]
+            first = of_slot[slot[target[low]] + to_share[crossing]]
+            for e in range(low, high):
+                readers[e - low] = of_slot[slot[target[e]] + to_share[crossing]]
+                if position[readers[e - low]] < position[first]:
+                    first = readers[e - low]
+            crossing += 1
+            moves = not free and (dst != src or (blocking and through_host(units, origin, target[low], True)))
+            seconds, nbytes = 0.0, fixed + per_sample * samples
+            if moves and not stated and src != dst and bandwidth[src, dst] > 0:
+                seconds = latencies * latency_s[src, dst] + nbytes / bandwidth[src, dst]
+            elif moves:
+                seconds = _seconds(cargo, samples, src, dst, wires, count)
+            away = moves
+            if away and not links:
+                moves = not _in_call(sink, units, target[low], readers[: high - low], dst, seconds, wires)
+            edges = count[EDGES]
+            task = count[TASKS]
+            # The transfer, or what is read itself, waits for the sender's half, or for those that make it.
+            for f in range(1 if moves else high - low):
+                after = task if moves else readers[f]
+                if away and departure >= 0:
+                    waits[0, edges], waits[1, edges] = departure, after
+                    edges += 1
+                    continue
+                for e in range(len(makers)):
+                    waits[0, edges], waits[1, edges] = makers[e], after
+                    edges += 1
+            if moves:
+                priority = position[first] - 0.25
+                real[SECONDS, task], real[PRIORITY, task], real[NBYTES, task] = seconds, priority, nbytes
+                whole[RESOURCE, task] = first_wire + wire[src, dst] if links else _resource_of(wires, src, dst)
+                whole[DEVICE, task], whole[TO_DEVICE, task] = src, dst
+                whole[UNIT, task], whole[SEND, task] = -1, count[SENDS]
+                whole[MAKER, task], whole[LATENCIES, task] = maker, paid
+                whole[STAGE, task], whole[KIND, task] = whole[STAGE, maker], whole[KIND, maker]
+                whole[MICRO_BATCH, task] = whole[MICRO_BATCH, maker]
+                count[TASKS] = task + 1
+                n_read = count[READERS]
+                for e in range(high - low):
+                    waits[0, edges + e], waits[1, edges + e] = task, readers[e]
+                    reads[0, n_read + e], reads[1, n_read + e] = task, readers[e]
+                edges += high - low
+                count[READERS] = n_read + high - low
+                carried = True
+            count[EDGES] = edges
+        if carried:  # the sender keeps it until the last of these transfers has ended
+            sends = count[SENDS]
+            held[0, sends], held[1, sends] = src, fixed + per_sample * share_samples
+            for e in range(len(makers)):
+                _pair(senders, count, SENDERS, sends, makers[e])
+            count[SENDS] = sends + 1
+
+
+@njit(cache=True)
+def _last_of_stage(units: Units, rows: Rows, s: int, row: int) -> bool:
+    """Whether no later task on the device of a backward of stage ``s`` is one too; True if tasks are in no order."""
+    if not rows.ordered[rows.device[row]]:
+        return True
+    r = row + 1
+    while r < len(rows.unit) and rows.device[r] == rows.device[row]:
+        u = rows.unit[r]
+        if units.stage[u] == s and units.kind[u] != F and units.kind[u] != U:
+            return False
+        r += 1
+    return True
 
 
 @njit(cache=True)
@@ -335,10 +388,15 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_g
     for s in range(len(gradient)):
         begin, end = units.group_start[stage_group[s]], units.group_start[stage_group[s] + 1]
         replicas = end - begin
-        backwards = False
+        backwards, updates = np.empty(0, np.int64), np.empty(0, np.int64)
         for u in range(len(units.stage) if replicas > 1 and gradient[s] > 0 else 0):
-            backwards |= units.stage[u] == s and units.kind[u] != F and units.kind[u] != U
-        if not backwards:
+            mine = rows.of_slot[units.slot[u] : units.slot[u + 1]]
+            if units.stage[u] == s and units.kind[u] == U:
+                updates = np.append(updates, mine)
+            elif units.stage[u] == s and units.kind[u] != F:
+                last = np.array([row for row in mine if _last_of_stage(units, rows, s, row)], np.int64)
+                backwards = np.append(backwards, last)
+        if len(backwards) == 0:
             continue
         for q in range(replicas):
             src, dst = units.group_device[begin + q], units.group_device[begin + (q + 1) % replicas]
@@ -350,17 +408,11 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_g
                 sink.counts[MISSING] = 1 + src * devices + dst
             resource = 3 * devices + wires.wire[src, dst]
             task = _add(sink, seconds, resource, 0.0, src, dst, -1, 2 * (replicas - 1), moved)
-            if sink.room:
-                sink.whole[STAGE, task], sink.whole[KIND, task], sink.whole[MICRO_BATCH, task] = s, SYNC, 0
-            for u in range(len(units.stage)):
-                if units.stage[u] != s or units.kind[u] == F:
-                    continue
-                for at in range(units.slot[u], units.slot[u + 1]):
-                    row = rows.of_slot[at]
-                    if units.kind[u] == U:
-                        _pair(sink.waits, sink.counts, EDGES, sink.room, task, row)
-                    else:
-                        _pair(sink.waits, sink.counts, EDGES, sink.room, row, task)
+            sink.whole[STAGE, task], sink.whole[KIND, task], sink.whole[MICRO_BATCH, task] = s, SYNC, 0
+            for row in backwards:
+                _pair(sink.waits, sink.counts, EDGES, int(row), task)
+            for row in updates:
+                _pair(sink.waits, sink.counts, EDGES, task, int(row))
 
 
 @njit(cache=True)
@@ -401,25 +453,32 @@ def tasks_of(
     seconds: of compute rows. pairs: see `_wait_here`. gradient: bytes that the replicas of each stage add up, 0
     for none; stage_group: the devices of each; [stages].
     """
-    counting = _sink(False, rows, seconds, np.zeros(6, np.int64), units)
-    _fill(counting, units, rows, pairs, bundles, wires, gradient, stage_group)
-    n = counting.counts
-    sink = _sink(True, rows, seconds, n, units)
+    sink = _sink(rows, seconds, _most(units, rows, pairs, bundles, gradient, stage_group, wires.mode != LINKS), units)
     _fill(sink, units, rows, pairs, bundles, wires, gradient, stage_group)
-    tasks, sends = int(n[TASKS]), int(n[SENDS])
-    after_start, after = _as_rows(sink.waits[0], sink.waits[1], tasks)
-    reader_start, reader = _as_rows(sink.readers[0], sink.readers[1], tasks)
+    n = sink.counts
+    tasks, sends, edges = n[TASKS], n[SENDS], n[EDGES]
+    after_start, after = _as_rows(sink.waits[0, :edges], sink.waits[1, :edges], tasks)
+    reader_start, reader = _as_rows(sink.readers[0, : n[READERS]], sink.readers[1, : n[READERS]], tasks)
     waits = np.zeros(tasks, np.int64)
-    for e in range(n[EDGES]):
-        waits[sink.waits[1, e]] += 1
+    for task in after:
+        waits[task] += 1
     whole, real = sink.whole, sink.real
-    carried = np.flatnonzero(whole[SEND] >= 0)
-    transfer_start, transfer = _as_rows(whole[SEND][carried], carried, sends)
-    maker_start, maker = _as_rows(sink.senders[0], sink.senders[1], sends)
+    transfer_start, transfer = np.zeros(sends + 1, np.int64), np.empty(tasks - len(rows.unit), np.int64)
+    carried = 0  # the transfers of a send follow one another
+    for task in range(len(rows.unit), tasks):
+        if whole[SEND, task] >= 0:
+            transfer[carried] = task
+            carried += 1
+            transfer_start[whole[SEND, task] + 1] = carried
+    maker_start, maker = _as_rows(sink.senders[0, : n[SENDERS]], sink.senders[1, : n[SENDERS]], sends)
     found = Tasks(
-        real[SECONDS], whole[RESOURCE], real[PRIORITY], whole[DEVICE], whole[TO_DEVICE], whole[UNIT],
-        whole[MICRO_BATCH], whole[STAGE], whole[KIND], whole[MAKER], whole[LATENCIES], real[NBYTES], reader_start,
+        real[SECONDS, :tasks], whole[RESOURCE, :tasks], real[PRIORITY, :tasks], whole[DEVICE, :tasks],
+        whole[TO_DEVICE, :tasks], whole[UNIT, :tasks], whole[MICRO_BATCH, :tasks], whole[STAGE, :tasks],
+        whole[KIND, :tasks], whole[MAKER, :tasks], whole[LATENCIES, :tasks], real[NBYTES, :tasks], reader_start,
         reader, after_start, after, waits,
     )  # fmt: skip
-    told = Sends(sink.held[0].astype(np.int64), sink.held[1], maker_start, maker, transfer_start, transfer)
+    told = Sends(
+        sink.held[0, :sends].astype(np.int64), sink.held[1, :sends], maker_start, maker, transfer_start,
+        transfer[:carried],
+    )  # fmt: skip
     return int(n[MISSING]), found, told

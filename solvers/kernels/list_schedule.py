@@ -58,19 +58,22 @@ def list_schedule(
     successor: Ints,
     predecessors: Ints,
     priority: Floats,
-) -> tuple[Floats, Floats, Ints, int]:
+) -> tuple[Floats, Floats, Ints, int, Ints, Ints]:
     """Run every task as soon as its predecessors are done and its resource is free.
 
     duration_s, resource, priority: [tasks]; resource -1 is unlimited. successor_start, successor:
     CSR of the dependencies. predecessors: number of them, [tasks]. Among ready tasks of one
     resource the least (priority, index) starts first; a resource never idles while a task is ready.
-    Returns (start_s, end_s, cause, done): cause is the task whose end let this one start (-1 for
-    none), done the number of tasks that ran; fewer than all means a deadlock.
+    Returns (start_s, end_s, cause, done, first, last): cause is the task whose end let this one start (-1 for
+    none), done the number of tasks that ran; fewer than all means a deadlock. first, last: [tasks] the instant at
+    which each starts and ends: instants are numbered in their order, 0 is the beginning.
     """
     tasks = len(duration_s)
     start = np.full(tasks, np.inf)
     end = np.full(tasks, np.inf)
     cause = np.full(tasks, -1, np.int64)
+    first, last = np.full(tasks, -1, np.int64), np.full(tasks, -1, np.int64)
+    instant = 0
     released_by = np.full(tasks, -1, np.int64)
     ready_s = np.zeros(tasks)
     waiting = predecessors.copy()
@@ -107,6 +110,7 @@ def list_schedule(
             if r < 0:
                 start[task] = now
                 end[task] = now + duration_s[task]
+                first[task] = instant
                 cause[task] = released_by[task]
                 _push_ready(events, 0, event_count, task, end)
                 event_count += 1
@@ -127,16 +131,20 @@ def list_schedule(
                 running[r] = task
                 start[task] = now
                 end[task] = now + duration_s[task]
+                first[task] = instant
                 cause[task] = last_on[r] if ready_s[task] < now else released_by[task]
                 _push_ready(events, 0, event_count, task, end)
                 event_count += 1
         dirty_count = 0
         if event_count == 0:
             break
+        if end[events[0]] > now:
+            instant += 1
         now = end[events[0]]
         while event_count > 0 and end[events[0]] == now:
             task = _pop_ready(events, 0, event_count, end)
             event_count -= 1
+            last[task] = instant
             done += 1
             r = resource[task]
             if r >= 0:
@@ -153,4 +161,4 @@ def list_schedule(
                     released_by[after] = task
                     touched[touched_count] = after
                     touched_count += 1
-    return start, end, cause, done
+    return start, end, cause, done, first, last

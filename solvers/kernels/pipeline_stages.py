@@ -35,40 +35,6 @@ class Operators(NamedTuple):
 
 
 @njit(cache=True)
-def _sum(values: Floats, low: int, high: int) -> float:
-    """values[low:high].sum() to the last bit: pairwise, in eight lanes below 128 values, as numpy adds."""
-    count = high - low
-    total: float = 0.0
-    if count < 8:
-        for i in range(low, high):
-            total += values[i]
-        return total
-    if count <= 128:
-        a, b, c, d = values[low], values[low + 1], values[low + 2], values[low + 3]
-        e, f, g, h = values[low + 4], values[low + 5], values[low + 6], values[low + 7]
-        i = 8
-        while i < count - count % 8:
-            a += values[low + i]
-            b += values[low + i + 1]
-            c += values[low + i + 2]
-            d += values[low + i + 3]
-            e += values[low + i + 4]
-            f += values[low + i + 5]
-            g += values[low + i + 6]
-            h += values[low + i + 7]
-            i += 8
-        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
-        while i < count:
-            total += values[low + i]
-            i += 1
-        return total
-    half = count // 2
-    half -= half % 8
-    total = _sum(values, low, low + half)
-    return total + _sum(values, low + half, high)
-
-
-@njit(cache=True)
 def unit_numbers(stages: int, split: bool) -> Ints:
     """The unit that runs the operators of every stage and phase, [stages, phases]; split: gradients of
     parameters run by themselves."""
@@ -102,28 +68,18 @@ def unit_costs(
     exists = np.zeros(units, np.bool_)
     workspace = np.zeros(units)
     saved, static, gradient = np.zeros(stages), np.zeros(stages), np.zeros(stages)
-    begin = np.zeros(units + 1, np.int64)
-    count = len(operators.node)
-    for o in range(count):
-        begin[unit_of[stage_of[operators.node[o]], operators.phase[o]] + 1] += 1
-    for unit in range(units):
-        begin[unit + 1] += begin[unit]
-    at = begin[:-1].copy()
-    seconds = np.empty(count)
-    for o in range(count):
-        stage, phase = stage_of[operators.node[o]], operators.phase[o]
-        unit, row = unit_of[stage, phase], config[stage]
-        seconds[at[unit]] = operators.seconds[row, o]
-        at[unit] += 1
-        exists[unit] = True
-        workspace[unit] = max(workspace[unit], operators.workspace[row, o])
-        static[stage] += operators.static[o]
-        if phase == 0:
-            saved[stage] += operators.saved[row, o]
-            gradient[stage] += operators.gradient[o]
     total = np.zeros(units)
-    for unit in range(units):
-        total[unit] = _sum(seconds, begin[unit], begin[unit + 1])
+    node, phase_of, static_of, gradient_of, seconds_of, saved_of, workspace_of = operators
+    for o in range(len(node)):
+        stage, phase = stage_of[node[o]], phase_of[o]
+        unit, row = unit_of[stage, phase], config[stage]
+        total[unit] += seconds_of[row, o]
+        exists[unit] = True
+        workspace[unit] = max(workspace[unit], workspace_of[row, o])
+        static[stage] += static_of[o]
+        if phase == 0:
+            saved[stage] += saved_of[row, o]
+            gradient[stage] += gradient_of[o]
     for stage in range(stages):
         if again[stage]:
             for unit in range(KINDS * stage + B, KINDS * stage + U):

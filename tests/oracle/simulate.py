@@ -24,7 +24,7 @@ def simulate(problem: Problem, plan: Plan, objective: Objective | None = None) -
     device is stuck), misses an action or needs a link that is not there.
     """
     lowered = lower(problem, plan, objective or problem.objective)
-    start, end, cause, done = list_schedule(*arrays_of(lowered))
+    start, end, cause, done, *_ = list_schedule(*arrays_of(lowered))
     if done < len(lowered.tasks):
         raise InvalidPlan(_deadlock(lowered, start))
     starts, ends = start.tolist(), end.tolist()
