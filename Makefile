@@ -4,7 +4,7 @@ VENV   ?= .venv
 MODEL  ?= gpt
 BIN    := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-WARM    = @echo "Compiling kernels, once ..."; $(BIN)/python -m solvers.warm
+WARM    = @echo "Compiling kernels, once ..."; $(BIN)/python -m solvers.planners.warm
 
 .PHONY: app test lint format benchmark clean
 

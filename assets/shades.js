@@ -4,7 +4,7 @@
   "use strict";
   const ex = (window.explorer = window.explorer || {});
   const MANY_RUNS = 120; /* of a critical path, beyond which its edges step back */
-  const BESIDE = 0.4; /* where a device's row has its transfers, if links have no rows: explorer/view/gantt_paint.py */
+  const BESIDE = 0.4; /* where a device's row has its transfers, if links have no rows: explorer/view/timeline/gantt_paint.py */
 
   /* A light veil over everything that is not kept: the complement of the kept bars, as one path. */
   function veil(spans, rows, end, keep) {

@@ -6,27 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from explorer.accelerators import parse_caps, parse_kinds
-from explorer.cluster_file import load_cluster
-from explorer.planner_choice import choose_planner
-from explorer.problems import make_problem
-from explorer.quantities import parse_bandwidth, parse_bytes, parse_seconds
-from explorer.runner.measuring.profile import Profile
-from explorer.runner.measuring.profile_json import load_profile
-from explorer.settings import MemoryModel, Settings
-from solvers.cluster import Cluster, Wires
+from explorer.costs.profile import Profile
+from explorer.costs.profile_json import load_profile
+from explorer.question.accelerators import parse_caps, parse_kinds
+from explorer.question.cluster_file import load_cluster
+from explorer.question.planner_choice import choose_planner
+from explorer.question.problems import make_problem
+from explorer.question.quantities import parse_bandwidth, parse_bytes, parse_seconds
+from explorer.question.settings import MemoryModel, Settings
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
-from solvers.graph import BACKWARD_PHASES, OpGraph
-from solvers.monitor import never
-from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
-from solvers.result import Result
-from solvers.solve import solve
+from solvers.plan.result import Result
+from solvers.planners.solve import solve
+from solvers.problem.cluster import Cluster, Wires
+from solvers.problem.graph import BACKWARD_PHASES, OpGraph
+from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
+from solvers.search.monitor import never
 
 if TYPE_CHECKING:
     import torch
 
-    from solvers.planner import Planner
+    from solvers.search.planner import Planner
 
 E = TypeVar("E", bound=Enum)
 
@@ -47,7 +47,7 @@ def trace(
     Raises TraceError or InvalidProblem.
     """
     if isinstance(model, str):
-        from explorer.loading import load
+        from explorer.question.loading import load
 
         return load(model, training=training, dtype=dtype)
     if example_inputs is None and example_kwargs is None:

@@ -1,6 +1,6 @@
 """Writing a file for good: all of it or nothing, and if nothing, which file, while doing what, and why.
 
-The one place that writes what outlives the program; `tests/test_writers.py` holds everybody to it.
+The one place that writes what outlives the program; `tests/explorer/test_writers.py` holds everybody to it.
 """
 
 from __future__ import annotations

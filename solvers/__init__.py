@@ -2,6 +2,6 @@
 
 from pathlib import Path
 
-from solvers.kernel_cache import settle
+from solvers.kernels.kernel_cache import settle
 
 settle(Path(__file__).parent)

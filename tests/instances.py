@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solvers.cluster import Device, uniform_cluster
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.problem import ComputeTable, Problem
+from solvers.problem.cluster import Device, uniform_cluster
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import ComputeTable, Problem
 
 GPU = "gpu"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from solvers.cluster import Device, two_level_cluster
-from solvers.drafts import Draft, DraftStage
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.problem import Contiguity, Execution, Objective, Pipeline, Problem, Transfers
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.problem.cluster import Device, two_level_cluster
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Problem, Transfers
 from tests.instances import GPU, problem
 
 
@@ -105,7 +105,7 @@ def random_problem(seed: int, largest: int = 5, **options: object) -> Problem:
 
 def random_placement(rng: random.Random, p: Problem) -> list[tuple[int, ...]]:
     """A device for every operator, co-located ones together."""
-    from solvers.groups import together
+    from solvers.problem.groups import together
 
     placement: list[tuple[int, ...]] = [()] * len(p.graph)
     for group in together(p.graph):
@@ -134,7 +134,7 @@ def random_two_level_problem(seed: int, largest: int = 6, **options: object) -> 
 def random_draft(rng: random.Random, p: Problem) -> Draft:
     """Consecutive groups of co-located operators as stages on some of the accelerators, some of them replicated
     or sharing the devices of another."""
-    from solvers.groups import together
+    from solvers.problem.groups import together
 
     rank = {operator: position for position, operator in enumerate(p.graph.topological_order)}
     groups = sorted(together(p.graph), key=lambda group: min(rank[operator] for operator in group))

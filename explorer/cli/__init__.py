@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from explorer.cli import app, calibrate, compare, listing, plan, run, run_listing, schedule, trace
-from explorer.cli.command import printable
+from explorer.cli.terminal.command import printable
 from solvers.errors import PlacementError
 
 BAD_INPUT = 2

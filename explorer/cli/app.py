@@ -6,9 +6,9 @@ import argparse
 import os
 import socket
 
-from explorer.cli.command import Commands, add_command
 from explorer.cli.flags import MODEL_HELP
 from explorer.cli.launching import add_targets
+from explorer.cli.terminal.command import Commands, add_command
 from solvers.errors import InvalidProblem
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -53,7 +53,7 @@ def _first_question(model: str) -> str:
 
     Raises InvalidProblem for what cannot be opened, before anything is served.
     """
-    from explorer.loading import check_name, load_file
+    from explorer.question.loading import check_name, load_file
 
     check_name(model)
     if not os.path.isfile(model):

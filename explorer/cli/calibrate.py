@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
 from explorer.cli.flags import add_phase, wants_training
 from explorer.cli.launching import ENDED, FAILED, add_target_flags, measured, usual_request
+from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.files import write_file
 from solvers.errors import InvalidProblem, RunError
 
@@ -45,10 +45,10 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from explorer.cli.progress import working
-    from explorer.loading import load
+    from explorer.cli.terminal.progress import working
+    from explorer.costs.profile_json import profile_object, write_profile
+    from explorer.question.loading import load
     from explorer.runner.measuring.calibration import Ended
-    from explorer.runner.measuring.profile_json import profile_object, write_profile
     from explorer.runner.targets.registry import load_targets
 
     _check_model(args.model)
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             print_json(profile_object(profile))
         else:
-            from explorer.cli.calibration_report import print_profile
+            from explorer.cli.reports.calibration_report import print_profile
 
             print_profile(workload.graph, profile)
         sys.stdout.flush()
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_model(model: str) -> None:
     """Raises InvalidProblem for what holds no code that could be run."""
-    from explorer.loading import check_name
+    from explorer.question.loading import check_name
 
     check_name(model)
     if os.path.isfile(model) or Path(model).suffix in (".pt2", ".json", ".txt"):

@@ -6,16 +6,16 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import Commands, add_command, add_json, print_json
 from explorer.cli.flags import add_expert, add_model, add_phase, add_problem, settings_of, wants_training
+from explorer.cli.terminal.command import Commands, add_command, add_json, print_json
 from solvers.errors import InvalidProblem
-from solvers.problem import Contiguity
-from solvers.result import Status
+from solvers.plan.result import Status
+from solvers.problem.problem import Contiguity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from explorer.comparison import Compared, Entry
+    from explorer.jobs.comparison import Compared, Entry
 
 EVERY = "all"
 INFEASIBLE, NO_PLAN = 3, 4
@@ -70,14 +70,14 @@ def _contiguities(text: str) -> tuple[Contiguity, ...]:
 def run(args: argparse.Namespace) -> int:
     if not args.time_limit > 0:
         raise InvalidProblem(f"--time-limit must be more than 0 seconds, found {args.time_limit:g}")
-    from explorer.cli.comparison_report import comparison_list, print_comparison
-    from explorer.cli.progress import working
-    from explorer.comparison import entries, split_planners
-    from explorer.expert import load_expert
-    from explorer.loading import load
-    from explorer.planner_choice import choose_planner
-    from explorer.problems import make_problem
-    from solvers.infeasibility import explain_infeasible
+    from explorer.cli.reports.comparison_report import comparison_list, print_comparison
+    from explorer.cli.terminal.progress import working
+    from explorer.jobs.comparison import entries, split_planners
+    from explorer.question.expert import load_expert
+    from explorer.question.loading import load
+    from explorer.question.planner_choice import choose_planner
+    from explorer.question.problems import make_problem
+    from solvers.planners.infeasibility import explain_infeasible
 
     planners = () if args.planners is None else split_planners(args.planners)
     for planner in planners:  # before the model: a typo should not cost a trace
@@ -102,8 +102,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _compare(family: Sequence[Entry], args: argparse.Namespace) -> list[Compared]:
     """Every finished run; Ctrl-C ends the comparison, not the command."""
-    from explorer.cli.progress import compiling_told, progress_line, stop_on_interrupt
-    from explorer.comparison import compare
+    from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt
+    from explorer.jobs.comparison import compare
 
     line = progress_line()
 

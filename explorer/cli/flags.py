@@ -7,14 +7,14 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TypeVar
 
-from explorer.accelerators import parse_caps, parse_kinds
-from explorer.pins import parse_pin
-from explorer.quantities import parse_bandwidth, parse_seconds
-from explorer.runner.measuring.profile import Profile
-from explorer.settings import MemoryModel, Settings
-from solvers.cluster import Cluster, Wires
+from explorer.costs.profile import Profile
+from explorer.question.accelerators import parse_caps, parse_kinds
+from explorer.question.pins import parse_pin
+from explorer.question.quantities import parse_bandwidth, parse_seconds
+from explorer.question.settings import MemoryModel, Settings
 from solvers.errors import InvalidProblem
-from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
+from solvers.problem.cluster import Cluster, Wires
+from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
 
 T = TypeVar("T")
 
@@ -235,13 +235,13 @@ def settings_of(args: argparse.Namespace) -> Settings:
 
 
 def _cluster(path: str) -> Cluster:
-    from explorer.cluster_file import load_cluster
+    from explorer.question.cluster_file import load_cluster
 
     return load_cluster(path)
 
 
 def _profile(path: str) -> Profile:
-    from explorer.runner.measuring.profile_json import load_profile
+    from explorer.costs.profile_json import load_profile
 
     return load_profile(path)
 

@@ -9,19 +9,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import printable
+from explorer.cli.terminal.command import printable
 from explorer.files import NotWritten
 from solvers.errors import RunError
 
 if TYPE_CHECKING:
+    from explorer.costs.profile import Profile
     from explorer.runner.bundles.bundle import Bundle
     from explorer.runner.bundles.outcome import Outcome
     from explorer.runner.bundles.request import RunRequest
-    from explorer.runner.measuring.profile import Profile
     from explorer.runner.targets.registry import Targets
     from explorer.runner.targets.target import Target
     from solvers.formats.plan_json import PlanFile
-    from solvers.graph import OpGraph
+    from solvers.problem.graph import OpGraph
 
 FAILED = 5
 ENDED = 6
@@ -65,8 +65,8 @@ def usual_request(args: argparse.Namespace, targets: Targets) -> RunRequest:
 
 def run_plan(target: Target, text: str, file: PlanFile, request: RunRequest, bundle: Bundle) -> Outcome:
     """The outcome, whatever happens; a target that cannot be asked is a run that failed."""
-    from explorer.cli.progress import stop_on_interrupt
-    from explorer.cli.run_progress import RunLine
+    from explorer.cli.terminal.progress import stop_on_interrupt
+    from explorer.cli.terminal.run_progress import RunLine
     from explorer.runner.bundles.outcome import Outcome, RunStatus
 
     line = RunLine(sys.stderr, target.name)
@@ -92,8 +92,8 @@ def saved(write: Callable[[], None]) -> bool:
 def measured(graph: OpGraph, reference: str, targets: Targets, name: str, devices: int, request: RunRequest) -> Profile:
     """The profile of a model on a target, with a line of progress; Ctrl-C ends it. The bundle is kept only
     where it failed. Raises RunError or InvalidProblem."""
-    from explorer.cli.progress import stop_on_interrupt
-    from explorer.cli.run_progress import RunLine
+    from explorer.cli.terminal.progress import stop_on_interrupt
+    from explorer.cli.terminal.run_progress import RunLine
     from explorer.runner.bundles.bundle import new_folder
     from explorer.runner.measuring.calibration import MODULE, calibrate_on
 

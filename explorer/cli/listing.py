@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from explorer.cli.command import Commands, add_command, add_json, print_json, print_table
+from explorer.cli.terminal.command import Commands, add_command, add_json, print_json, print_table
 
 
 def add_models(commands: Commands) -> None:
@@ -42,7 +42,7 @@ def models(args: argparse.Namespace) -> int:
 
 
 def planners(args: argparse.Namespace) -> int:
-    from explorer.planner_choice import options_of
+    from explorer.question.planner_choice import options_of
     from solvers.formats.result_json import options_json
     from solvers.planners.registry import PLANNERS
 
@@ -65,7 +65,7 @@ def planners(args: argparse.Namespace) -> int:
 
 def devices(args: argparse.Namespace) -> int:
     from explorer.costs.devices import DEVICES
-    from explorer.view import text
+    from explorer.words import text
 
     if args.json:
         print_json(

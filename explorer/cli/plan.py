@@ -7,17 +7,17 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
 from explorer.cli.flags import add_expert, add_model, add_phase, add_problem, settings_of, wants_training
+from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.files import write_file
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.plan_json import write_plan
-from solvers.result import Status
+from solvers.plan.result import Status
 
 if TYPE_CHECKING:
-    from solvers.planner import Planner
-    from solvers.problem import Problem
-    from solvers.result import Result
+    from solvers.plan.result import Result
+    from solvers.problem.problem import Problem
+    from solvers.search.planner import Planner
 
 STATUS_OF = {Status.OPTIMAL: 0, Status.FEASIBLE: 0, Status.INFEASIBLE: 3, Status.NO_PLAN: 4}
 """Exit status of an outcome."""
@@ -53,13 +53,13 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidProblem(f"--time-limit must be more than 0 seconds, found {args.time_limit:g}")
     if not (0 <= args.gap < 1 and math.isfinite(args.gap)):
         raise InvalidProblem(f"--gap must be at least 0 and less than 1, found {args.gap:g}")
-    from explorer.cli.progress import working
-    from explorer.cli.report import print_report, result_object
-    from explorer.expert import load_expert
-    from explorer.loading import load
-    from explorer.planner_choice import choose_planner
-    from explorer.problems import make_problem
-    from solvers.infeasibility import explain_infeasible
+    from explorer.cli.reports.report import print_report, result_object
+    from explorer.cli.terminal.progress import working
+    from explorer.question.expert import load_expert
+    from explorer.question.loading import load
+    from explorer.question.planner_choice import choose_planner
+    from explorer.question.problems import make_problem
+    from solvers.planners.infeasibility import explain_infeasible
 
     if args.expert and args.planner not in ("auto", "expert"):
         raise InvalidProblem(f"--expert judges a placement instead of searching; leave out --planner {args.planner}")
@@ -91,8 +91,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _solve(problem: Problem, planner: Planner, args: argparse.Namespace) -> Result:
-    from explorer.cli.progress import compiling_told, progress_line, stop_on_interrupt
-    from solvers.solve import solve
+    from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt
+    from solvers.planners.solve import solve
 
     line = progress_line()
     with compiling_told(), stop_on_interrupt() as stop:

@@ -9,19 +9,19 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import print_json, print_table, printable
 from explorer.cli.launching import ENDED, FAILED, measured, run_plan, saved
+from explorer.cli.terminal.command import print_json, print_table, printable
 from explorer.files import write_file
 from solvers.errors import RunError
 
 if TYPE_CHECKING:
+    from explorer.costs.profile import Profile
     from explorer.runner.bundles.bundle import Bundle
     from explorer.runner.bundles.outcome import Outcome
     from explorer.runner.bundles.request import RunRequest
-    from explorer.runner.measuring.profile import Profile
     from explorer.runner.targets.registry import Targets
     from solvers.formats.plan_json import PlanFile
-    from solvers.result import Result
+    from solvers.plan.result import Result
 
 Ran = tuple["PlanFile", "Bundle", "Outcome"]
 
@@ -30,7 +30,7 @@ def run_both(
     args: argparse.Namespace, file: PlanFile, targets: Targets, request: RunRequest, warnings: Sequence[str]
 ) -> int:
     """Prints what the plan took and what the new one takes; returns the exit status."""
-    from explorer.replan import carried_over, replanned
+    from explorer.jobs.replan import carried_over, replanned
     from explorer.runner.bundles.bundle import finish_bundle
     from explorer.runner.bundles.outcome import RunStatus
     from explorer.runner.measuring.calibration import Ended
@@ -75,7 +75,7 @@ def run_both(
 def _profile(args: argparse.Namespace, file: PlanFile, targets: Targets, request: RunRequest) -> Profile:
     """Measured now, on as many ranks as the plan has devices (two at least, if there are, for the link between
     them), or read. Raises RunError or InvalidProblem."""
-    from explorer.runner.measuring.profile_json import load_profile
+    from explorer.costs.profile_json import load_profile
 
     if args.replan:
         return load_profile(args.replan)
@@ -84,8 +84,8 @@ def _profile(args: argparse.Namespace, file: PlanFile, targets: Targets, request
 
 
 def _search(file: PlanFile, profile: Profile) -> Result:
-    from explorer.cli.progress import compiling_told, progress_line, stop_on_interrupt
-    from explorer.replan import replan
+    from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt
+    from explorer.jobs.replan import replan
 
     line = progress_line()
     with compiling_told(), stop_on_interrupt() as stop:
@@ -104,8 +104,8 @@ def _run(args: argparse.Namespace, file: PlanFile, text: str, targets: Targets, 
 
 
 def _object(file: PlanFile, profile: Profile, ran: list[Ran], target: str, request: RunRequest) -> dict[str, object]:
-    from explorer.cli.run_report import run_object
-    from explorer.runner.measuring.profile_json import profile_object
+    from explorer.cli.reports.run_report import run_object
+    from explorer.costs.profile_json import profile_object
 
     told = [run_object(each, bundle, target, request, outcome) for each, bundle, outcome in ran]
     return {
@@ -120,7 +120,7 @@ def _print(file: PlanFile, profile: Profile, result: Result, ran: list[Ran]) -> 
     from explorer.costs.measured import label
     from explorer.runner.bundles.bundle import predicted_s
     from explorer.runner.bundles.outcome import RunStatus
-    from explorer.view import text
+    from explorer.words import text
 
     print(f"{file.reference}: planned again with costs {label(profile)}")
     print(f"planner    {result.planner}, {result.status.value}, {text.seconds(result.runtime_s)}")

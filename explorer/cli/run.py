@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import Commands, add_command, add_json, add_output, print_json, printable
 from explorer.cli.launching import ENDED, FAILED, add_target_flags, run_plan, saved, usual_request
 from explorer.cli.schedule import refuse_invalid, violations
+from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json, printable
 from explorer.runner.bundles.words import one_line
 from solvers.errors import InvalidPlan, InvalidProblem
 
@@ -67,7 +67,7 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from explorer.cli.run_report import print_run, run_object
+    from explorer.cli.reports.run_report import print_run, run_object
     from explorer.runner.bundles.bundle import finish_bundle, new_folder, predicted_s, write_bundle
     from explorer.runner.bundles.outcome import RunStatus
     from explorer.runner.bundles.result_json import write_outcome
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
 def _read(path: str) -> tuple[str, PlanFile]:
     """The plan's text and parts. Raises InvalidProblem, with a hint where it is a model, or InvalidPlan."""
     from demo_models import MODELS
-    from explorer.loading import read_file
+    from explorer.question.loading import read_file
     from solvers.formats import plan_json
     from solvers.formats.json_text import parse_json
 

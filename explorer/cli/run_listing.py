@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from explorer.cli.command import Commands, add_command, add_json, print_json, print_table
 from explorer.cli.launching import add_targets
+from explorer.cli.terminal.command import Commands, add_command, add_json, print_json, print_table
 
 FILE_HELP = (
     ' A file of targets has a TOML table for each: [cluster] kind = "ray", address = "https://head:8265", token_env ='
@@ -70,7 +70,7 @@ def targets(args: argparse.Namespace) -> int:
 def runs(args: argparse.Namespace) -> int:
     from explorer.runner.bundles.history import past_runs
     from explorer.runner.bundles.places import runs_folder
-    from explorer.view import text
+    from explorer.words import text
 
     found = past_runs(limit=args.limit)
     if args.json:

@@ -7,14 +7,14 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
+from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.files import write_file
 from solvers.errors import InvalidPlan
 from solvers.formats.json_text import dump_json, finite_or_none
 
 if TYPE_CHECKING:
     from solvers.formats.plan_json import PlanFile
-    from solvers.schedule import Schedule
+    from solvers.plan.schedule import Schedule
 
 SHOWN_SPANS = 200
 """Compute spans shown a device; --json has all."""
@@ -67,9 +67,9 @@ def simulate_plan(args: argparse.Namespace) -> int:
 
 
 def check(args: argparse.Namespace) -> int:
-    from explorer.cli.report import metrics_object
-    from explorer.view import text
-    from solvers.evaluate import evaluate
+    from explorer.cli.reports.report import metrics_object
+    from explorer.words import text
+    from solvers.evaluation.evaluate import evaluate
     from solvers.formats.plan_json import messages_json
 
     file = _read(args.plan)
@@ -103,8 +103,8 @@ def check(args: argparse.Namespace) -> int:
 
 def violations(file: PlanFile) -> tuple[str, ...]:
     """The rules the plan breaks, and the objective the file claims if it is another than evaluated."""
-    from solvers.check import check
-    from solvers.evaluate import judge
+    from solvers.evaluation.evaluate import judge
+    from solvers.planners.check import check
 
     broken = check(file.problem, file.plan)
     if broken or file.result is None:
@@ -116,7 +116,7 @@ def violations(file: PlanFile) -> tuple[str, ...]:
 
 
 def _read(path: str) -> PlanFile:
-    from explorer.loading import read_file
+    from explorer.question.loading import read_file
     from solvers.formats.plan_json import read_plan
 
     return read_plan(read_file(path), path)
@@ -130,7 +130,7 @@ def refuse_invalid(path: str, broken: tuple[str, ...]) -> None:
 
 def _print_messages(file: PlanFile) -> None:
     """A line, if the plan states the order of messages."""
-    from explorer.view import text
+    from explorer.words import text
 
     links = file.plan.messages
     if links:
@@ -167,8 +167,8 @@ def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
 
 
 def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
-    from explorer.cli.pass_report import is_pass_of_operators, print_pass
-    from explorer.view import text
+    from explorer.cli.reports.pass_report import is_pass_of_operators, print_pass
+    from explorer.words import text
 
     problem = file.problem
     if is_pass_of_operators(problem):

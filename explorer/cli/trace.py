@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from explorer.cli.command import Commands, add_command, add_json, add_output, print_json
 from explorer.cli.flags import add_model, add_phase, wants_training
+from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.files import write_file
 
 
@@ -21,10 +21,10 @@ def add(commands: Commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from explorer.cli.progress import working
+    from explorer.cli.terminal.progress import working
     from explorer.costs.roofline import stated_dtype
-    from explorer.loading import load
-    from explorer.view import text
+    from explorer.question.loading import load
+    from explorer.words import text
     from solvers.formats.graph_json import write_graph
     from solvers.formats.op_graph_json import graph_hash
 

@@ -10,8 +10,8 @@ import numpy as np
 from demo_models import MODELS
 from explorer.costs.devices import DEVICES
 from explorer.costs.roofline import estimate
-from explorer.view import text
-from solvers.graph import Phase
+from explorer.words import text
+from solvers.problem.graph import Phase
 
 BATCHES = (1, 4, 16, 64, 256)
 

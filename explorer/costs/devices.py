@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from solvers.cluster import CPU_KIND
+from solvers.problem.cluster import CPU_KIND
 
 GB = 1e9
 TERA = 1e12

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from explorer.runner.measuring.profile import LinkTimes, Profile
-from solvers.cluster import Cluster, Device, Link
+from explorer.costs.profile import LinkTimes, Profile
 from solvers.errors import InvalidProblem
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.workload import Workload
-from solvers.graph import OpGraph, Phase
-from solvers.problem import ComputeTable, Optimizer
+from solvers.problem.cluster import Cluster, Device, Link
+from solvers.problem.graph import OpGraph, Phase
+from solvers.problem.problem import ComputeTable, Optimizer
 
 UPDATED_AS = {Optimizer.ADAM: "adam", Optimizer.SGD: "sgd", Optimizer.NONE: "sgd"}
 """Whose step is taken: without an optimizer's states a step still adds the gradients."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 
-from explorer.runner.measuring.profile import LinkTimes, OperatorTimes, Profile, WholeTimes
+from explorer.costs.profile import LinkTimes, OperatorTimes, Profile, WholeTimes
 from solvers.errors import InvalidProblem
 from solvers.formats.cluster_json import MAX_OPERATORS
 from solvers.formats.graph_json import read_header

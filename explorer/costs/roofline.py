@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from explorer.costs.devices import DEVICES, DeviceKind
 from explorer.costs.shapes import Shapes, Work, shapes
 from solvers.errors import InvalidProblem
-from solvers.graph import OpGraph, Phase
-from solvers.problem import ComputeTable
+from solvers.problem.graph import OpGraph, Phase
+from solvers.problem.problem import ComputeTable
 
 SAMPLES = tuple(2**power for power in range(11))
 """Batch sizes of the table: 1 to 1024."""

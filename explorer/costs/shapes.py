@@ -14,7 +14,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.graph import Operator, OpGraph, Phase
+from solvers.problem.graph import Operator, OpGraph, Phase
 
 MATRIX = frozenset({"aten.linear", "aten.addmm", "aten.mm", "aten.lstm", "aten.gru"})
 """Rows are everything but the last dimension."""

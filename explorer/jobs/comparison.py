@@ -6,17 +6,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from explorer.planner_choice import choose_planner
+from explorer.question.planner_choice import choose_planner
 from explorer.view.comparison import FAILED, UNSUPPORTED, Row, result_row
 from solvers.errors import InvalidProblem
-from solvers.evaluate import evaluate
-from solvers.monitor import ignore, never
-from solvers.plan import Plan
-from solvers.planner import Planner
+from solvers.evaluation.evaluate import evaluate
+from solvers.plan.plan import Plan
+from solvers.plan.result import Progress, Result
 from solvers.planners.registry import PLANNERS
-from solvers.problem import Contiguity, Problem
-from solvers.result import Progress, Result
-from solvers.solve import solve
+from solvers.planners.solve import solve
+from solvers.problem.problem import Contiguity, Problem
+from solvers.search.monitor import ignore, never
+from solvers.search.planner import Planner
 
 TIME_LIMIT_S = 10.0
 """Default, for each planner."""

@@ -9,7 +9,7 @@ from itertools import count
 
 from solvers.errors import InvalidProblem
 from solvers.formats.plan_json import PlanFile, write_plan
-from solvers.result import Result
+from solvers.plan.result import Result
 
 KEPT = 256
 """Of a comparison every row can be shown, and run."""

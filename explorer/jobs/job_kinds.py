@@ -8,21 +8,21 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from explorer.comparison import Entry, compare, entries
-from explorer.held_plans import hold
-from explorer.loading import load
-from explorer.problems import make_problem
-from explorer.replan_kind import replan_job
-from explorer.requests import CompareRequest, Emit, SolveRequest, Work
-from explorer.run_kinds import prepare_job, run_job, show_run_job
-from explorer.settings import Settings
-from explorer.telling import REDRAW_S, Telling
+from explorer.jobs.comparison import Entry, compare, entries
+from explorer.jobs.held_plans import hold
+from explorer.jobs.replan_kind import replan_job
+from explorer.jobs.requests import CompareRequest, Emit, SolveRequest, Work
+from explorer.jobs.run_kinds import prepare_job, run_job, show_run_job
+from explorer.jobs.telling import REDRAW_S, Telling
+from explorer.question.loading import load
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
 from explorer.view import events
 from solvers.formats.workload import Workload
-from solvers.infeasibility import explain_infeasible
-from solvers.plan import Plan
-from solvers.result import Progress, Status
-from solvers.solve import solve
+from solvers.plan.plan import Plan
+from solvers.plan.result import Progress, Status
+from solvers.planners.infeasibility import explain_infeasible
+from solvers.planners.solve import solve
 
 KEPT = 8
 """Traced models a worker keeps."""

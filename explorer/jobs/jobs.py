@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from explorer import worker
+from explorer.jobs import worker
 from explorer.view import events
 
 Event = dict[str, Any]
@@ -67,7 +67,7 @@ class Jobs:
     _closed: bool = False
 
     def start(self, kind: str, request: Any, on_event: OnEvent) -> str:
-        """Queue a job; returns its id. kind is a name of `explorer.job_kinds.KINDS`."""
+        """Queue a job; returns its id. kind is a name of `explorer.jobs.job_kinds.KINDS`."""
         with self._lock:
             identifier = f"job{next(self._numbers)}"
             self._jobs[identifier] = _Job(kind, request, on_event)

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from explorer.costs.measured import compute_table, kind_of, label, links_between
-from explorer.planner_choice import options_of
-from explorer.runner.measuring.profile import Profile
+from explorer.costs.profile import Profile
+from explorer.question.planner_choice import options_of
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.evaluation.lower import check_messages
 from solvers.formats.plan_json import PlanFile
-from solvers.monitor import never
-from solvers.plan import Plan
-from solvers.planner import Planner
-from solvers.problem import Problem
-from solvers.result import Progress, Result
-from solvers.solve import solve
+from solvers.plan.plan import Plan
+from solvers.plan.result import Progress, Result
+from solvers.planners.solve import solve
+from solvers.problem.problem import Problem
+from solvers.search.monitor import never
+from solvers.search.planner import Planner
 
 SEARCH_S = 20.0
 """Seconds of a new search, unless the first one took longer."""

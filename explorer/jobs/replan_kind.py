@@ -7,24 +7,25 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 
-from explorer.held_plans import packed_text, unpacked_text
-from explorer.replan import carried_over, replanned
-from explorer.requests import Emit, ReplanRequest
-from explorer.run_kinds import Teller, cleaner
+from explorer.jobs.held_plans import packed_text, unpacked_text
+from explorer.jobs.replan import carried_over, replanned
+from explorer.jobs.requests import Emit, ReplanRequest
+from explorer.jobs.run_kinds import Teller, cleaner
 from explorer.runner.bundles.bundle import new_folder
 from explorer.runner.measuring.calibration import MODULE, calibrate_on
 from explorer.runner.targets.registry import Targets, load_targets
 from explorer.runner.targets.target import RunProgress
-from explorer.view import events, run_events, text
-from explorer.view.skeleton import skeleton
+from explorer.view import events, run_events
+from explorer.view.graph.skeleton import skeleton
+from explorer.words import text
 from solvers.errors import PlacementError, RunError
-from solvers.evaluate import Metrics, evaluate
+from solvers.evaluation.evaluate import Metrics, evaluate
 from solvers.formats.plan_json import PlanFile, read_plan, write_plan
 from solvers.formats.workload import Workload
-from solvers.plan import Plan
-from solvers.problem import Objective, Problem
-from solvers.result import Progress
-from solvers.solve import solve
+from solvers.plan.plan import Plan
+from solvers.plan.result import Progress
+from solvers.planners.solve import solve
+from solvers.problem.problem import Objective, Problem
 
 
 def replan_job(

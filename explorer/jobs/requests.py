@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.settings import Settings
-from solvers.problem import Contiguity
+from explorer.question.settings import Settings
+from solvers.problem.problem import Contiguity
 
 Emit = Callable[[dict[str, Any]], None]
 Work = Callable[[Any, Emit, Callable[[], bool]], None]
@@ -17,7 +17,7 @@ Work = Callable[[Any, Emit, Callable[[], bool]], None]
 @dataclass(frozen=True, slots=True)
 class SolveRequest:
     """Plan ``model`` under ``settings``. known: hashes of skeletons that need not be sent again. seed: as for
-    `solvers.solve.solve`."""
+    `solvers.planners.solve.solve`."""
 
     model: str
     settings: Settings
@@ -44,7 +44,7 @@ class CompareRequest:
 @dataclass(frozen=True, slots=True)
 class PrepareRequest:
     """The file of a plan, and what there is to say before it runs on ``target``. held: the name of a plan that
-    the worker holds (`explorer.held_plans`). text: the packed file, if it is known already."""
+    the worker holds (`explorer.jobs.held_plans`). text: the packed file, if it is known already."""
 
     held: str
     target: str

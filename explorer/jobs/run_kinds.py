@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from explorer.held_plans import file_of, packed_text, text_of, unpacked_text
-from explorer.requests import Emit, PrepareRequest, RunPlanRequest, ShowRunRequest
+from explorer.jobs.held_plans import file_of, packed_text, text_of, unpacked_text
+from explorer.jobs.requests import Emit, PrepareRequest, RunPlanRequest, ShowRunRequest
 from explorer.runner.bundles.bundle import (
     About,
     Bundle,
@@ -32,12 +32,12 @@ from explorer.runner.scripts.checks import Level, check
 from explorer.runner.targets.registry import Targets, load_targets
 from explorer.runner.targets.target import RunProgress
 from explorer.view import events, run_events
+from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_view import devices, plan_view
-from explorer.view.skeleton import skeleton
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.plan_json import PlanFile, read_plan
 from solvers.formats.workload import Workload
-from solvers.result import Status
+from solvers.plan.result import Status
 
 TELL_S = 0.2
 """Progress and lines of the log are told at most this often."""

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from solvers.plan import Plan
-from solvers.result import Progress
+from solvers.plan.plan import Plan
+from solvers.plan.result import Progress
 
 REDRAW_S = 0.25
 """Steps are told at most this often; the last one always arrives with the result."""

@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from explorer.requests import Emit, Work
+from explorer.jobs.requests import Emit, Work
 
 
 def main(connection: Connection, orderly_s: float = 0.0) -> None:
@@ -30,10 +30,10 @@ def main(connection: Connection, orderly_s: float = 0.0) -> None:
     cancelled: set[str] = set()
     closed = threading.Event()
     threading.Thread(target=_listen, args=(connection, waiting, cancelled, closed, orderly_s), daemon=True).start()
-    from explorer.job_kinds import KINDS
+    from explorer.jobs.job_kinds import KINDS
     from explorer.view import events
-    from solvers.compiling import Compiling
-    from solvers.warm import FAMILIES, PAGE
+    from solvers.kernels.compiling import Compiling
+    from solvers.planners.warm import FAMILIES, PAGE
 
     current = ""
 

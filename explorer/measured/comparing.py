@@ -16,13 +16,13 @@ from explorer.measured.notes import notes_of
 from explorer.measured.parts import Part, parts_of
 from explorer.measured.spans import measured_spans, predicted_action_s, typical_iteration
 from explorer.runner.bundles.outcome import MeasuredAction, Outcome
-from solvers.cluster import Link
 from solvers.errors import InvalidPlan, RunError
 from solvers.evaluation.simulation import simulate
-from solvers.graph import Phase
-from solvers.plan import Plan
-from solvers.problem import Objective, Problem
-from solvers.schedule import Schedule
+from solvers.plan.plan import Plan
+from solvers.plan.schedule import Schedule
+from solvers.problem.cluster import Link
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Objective, Problem
 
 MOST_SIMULATED = 10
 """Iterations that are simulated each with its own times."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.runner.bundles.outcome import Agreement, Environment, noise_word
-from solvers.problem import Objective
-from solvers.schedule import Schedule
+from solvers.plan.schedule import Schedule
+from solvers.problem.problem import Objective
 
 
 @dataclass(frozen=True, slots=True)

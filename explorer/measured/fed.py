@@ -12,7 +12,7 @@ import numpy as np
 from explorer.measured.action_times import ActionTimes
 from explorer.measured.parts import Part
 from solvers.errors import InvalidProblem
-from solvers.problem import ComputeTable, Objective, Problem
+from solvers.problem.problem import ComputeTable, Objective, Problem
 
 Seconds = dict[tuple[int, int], float]
 """(device, operator) -> seconds of a replica's share of a micro-batch, or of the mini-batch for an update."""

@@ -13,11 +13,11 @@ from explorer.measured.action_times import ActionTimes
 from explorer.measured.comparison import LinkError
 from explorer.measured.wire_times import ends_of, wire_seconds
 from explorer.runner.bundles.outcome import MeasuredMessage, Outcome
-from solvers.cluster import Cluster, Link
 from solvers.evaluation.lower import lower
 from solvers.evaluation.tasks import SYNC
-from solvers.plan import Plan
-from solvers.problem import Objective, Problem, Transfers
+from solvers.plan.plan import Plan
+from solvers.problem.cluster import Cluster, Link
+from solvers.problem.problem import Objective, Problem, Transfers
 
 FEWEST, SPREAD = 4, 2.0
 """A line is fitted to at least so many messages, the largest of them at least so much larger than the smallest."""

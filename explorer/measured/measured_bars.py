@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.measured.comparison import MeasuredSpan
-from explorer.view.bars import COLUMNS, MAX_BARS
+from explorer.view.timeline.bars import COLUMNS, MAX_BARS
 
 
 @dataclass
@@ -22,8 +22,8 @@ class _Bar:
 
 
 def measured_bars(spans: Sequence[MeasuredSpan], limit: int = MAX_BARS) -> dict[str, list[Any]]:
-    """Columns of `explorer.view.bars`, and segment, wait_s and predicted_s (None: not predicted) besides; kind "S"
-    is an all-reduce, stage the first of the segment's.
+    """Columns of `explorer.view.timeline.bars`, and segment, wait_s and predicted_s (None: not predicted) besides; kind
+    "S" is an all-reduce, stage the first of the segment's.
 
     At most ``limit`` bars, or one a device: neighbours melt together, those of one segment and kind before others,
     those that are closest first. Melted ones add up what they took by prediction and wait before the first.

@@ -11,9 +11,9 @@ from explorer.measured.action_times import ActionTimes
 from explorer.measured.comparison import LinkError
 from explorer.measured.parts import Part
 from explorer.runner.bundles.outcome import NOISY, Outcome, RunStatus
-from explorer.view import text
-from solvers.plan import Plan
-from solvers.problem import Objective, Problem
+from explorer.words import text
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Objective, Problem
 
 FEW = 3
 """With fewer iterations a median is no protection against one that went wrong."""

@@ -10,9 +10,9 @@ from explorer.runner.bundles.outcome import Outcome
 from explorer.runner.scripts.channels import gradients_of
 from explorer.runner.scripts.segments import lay_out
 from solvers.errors import InvalidPlan, PlacementError
-from solvers.graph import Phase
-from solvers.plan import PHASES_OF, Plan
-from solvers.problem import Objective, Problem
+from solvers.plan.plan import PHASES_OF, Plan
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Objective, Problem
 
 
 @dataclass(frozen=True, slots=True)

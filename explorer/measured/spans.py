@@ -9,8 +9,8 @@ from explorer.measured.action_times import SYNC, iteration_numbers, step_of
 from explorer.measured.comparison import MeasuredSpan
 from explorer.measured.parts import Part
 from explorer.runner.bundles.outcome import Outcome
-from solvers.problem import Problem
-from solvers.schedule import Schedule
+from solvers.plan.schedule import Schedule
+from solvers.problem.problem import Problem
 
 
 def typical_iteration(outcome: Outcome) -> tuple[int, float]:

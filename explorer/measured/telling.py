@@ -7,10 +7,10 @@ from typing import Any
 
 from explorer.measured.comparison import Comparison
 from explorer.measured.measured_bars import measured_bars
-from explorer.view import bars as view_bars
-from explorer.view import text
-from explorer.view.actions import KIND_WORDS
 from explorer.view.plan_view import finite
+from explorer.view.timeline import bars as view_bars
+from explorer.words import text
+from explorer.words.actions import KIND_WORDS
 
 SYNC = "S"
 PART_WORDS = {
@@ -66,14 +66,14 @@ def signed_share(share: float) -> str:
 
 
 def comparison_object(comparison: Comparison) -> dict[str, Any]:
-    """A comparison as JSON, which the functions of `explorer.view.measured_gantt`, `measured_panel` and
+    """A comparison as JSON, which the functions of `explorer.view.timeline.measured_gantt`, `measured_panel` and
     `errors` read.
 
     objective; predicted_s, operators_fed_s, fed_s, measured_s, fastest_s, iterations_s, drawn_s; errors: key of
     PART_WORDS or "total" -> {s, share}; error, fed_error and fed_each_error: shares; bubble: {predicted,
     measured}; segments, links and devices: a list of the fields of `SegmentError`, `LinkError` and
     `DeviceError`, the first with ratio; operators: by position {predicted_s, measured_s, runs, profiled, ratio},
-    or None; bars: {predicted, fed, measured}, each `explorer.view.bars.Bars`, the measured ones as
+    or None; bars: {predicted, fed, measured}, each `explorer.view.timeline.bars.Bars`, the measured ones as
     `explorer.measured.measured_bars.measured_bars` gives them; agreement and environment: their fields, or None;
     noise (None: unknown), noise_word, losses, notes.
     """

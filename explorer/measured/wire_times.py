@@ -9,7 +9,7 @@ from itertools import islice
 from statistics import median
 
 from explorer.runner.bundles.outcome import MeasuredMessage, Outcome
-from solvers.cluster import Cluster, Link
+from solvers.problem.cluster import Cluster, Link
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import groupby
 
 from explorer.costs.devices import DEVICES
-from explorer.pins import closest
-from explorer.quantities import parse_bytes
-from explorer.settings import Settings
-from solvers.cluster import CPU_KIND, Device
+from explorer.question.pins import closest
+from explorer.question.quantities import parse_bytes
+from explorer.question.settings import Settings
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
+from solvers.problem.cluster import CPU_KIND, Device
 
 DEFAULT_DEVICES = 4
 MAX_DEVICES = 1024

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from explorer.costs.devices import DEVICES
-from explorer.loading import read_file
-from solvers.cluster import Cluster
+from explorer.question.loading import read_file
 from solvers.errors import InvalidProblem
 from solvers.formats.cluster_json import read_cluster
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import parse_json
+from solvers.problem.cluster import Cluster
 
 
 def load_cluster(path: str) -> Cluster:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.accelerators import MAX_DEVICES, device_of, make_accelerators, next_name, with_caps
-from explorer.settings import Settings
-from solvers.cluster import CPU_KIND, Cluster, Device, Link, Wires, two_level_cluster, uniform_cluster
+from explorer.question.accelerators import MAX_DEVICES, device_of, make_accelerators, next_name, with_caps
+from explorer.question.settings import Settings
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
+from solvers.problem.cluster import CPU_KIND, Cluster, Device, Link, Wires, two_level_cluster, uniform_cluster
 
 DEFAULT_BANDWIDTH = 25e9
 """Bytes per second and direction, between devices of one host: PCIe 4.0 x16 as measured, about. NVLink is asked

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from explorer.loading import read_file
-from explorer.pins import resolve_pins
-from solvers.cluster import Cluster
+from explorer.question.loading import read_file
+from explorer.question.pins import resolve_pins
 from solvers.errors import InvalidProblem
 from solvers.formats.json_text import parse_json
 from solvers.formats.msr2020 import looks_like_msr2020, read_expert
 from solvers.formats.workload import Workload
-from solvers.graph import OpGraph
-from solvers.groups import together
 from solvers.planners.expert import Expert
+from solvers.problem.cluster import Cluster
+from solvers.problem.graph import OpGraph
+from solvers.problem.groups import together
 
 MAX_NAMES = 200_000
 MISSING_SHOWN = 5

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demo_models import MODELS
-from explorer.pins import closest
+from explorer.question.pins import closest
 from solvers.errors import InvalidProblem, PlacementError, TraceError
 from solvers.formats import graph_json, plan_json
 from solvers.formats.json_text import MAX_BYTES, parse_json

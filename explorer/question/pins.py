@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from solvers.errors import InvalidProblem
-from solvers.graph import OpGraph
+from solvers.problem.graph import OpGraph
 
 
 def resolve_pins(graph: OpGraph, pins: Mapping[str, int]) -> dict[int, int]:

@@ -7,11 +7,11 @@ import types
 import typing
 from enum import Enum
 
-from explorer.pins import closest
+from explorer.question.pins import closest
 from solvers.errors import InvalidProblem
 
 if typing.TYPE_CHECKING:
-    from solvers.planner import Planner
+    from solvers.search.planner import Planner
 
 
 def choose_planner(text: str) -> Planner:

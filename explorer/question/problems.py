@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.clusters import make_cluster
-from explorer.pins import resolve_pins
-from explorer.settings import MemoryModel, Settings
-from solvers.cluster import Cluster
+from explorer.question.clusters import make_cluster
+from explorer.question.pins import resolve_pins
+from explorer.question.settings import MemoryModel, Settings
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
-from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Problem
-from solvers.static_sizes import static_sizes
+from solvers.problem.cluster import Cluster
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Problem
+from solvers.problem.static_sizes import static_sizes
 
 SAMPLES_PER_DEVICE = 16
 """Default mini-batch of a traced model, per device."""
@@ -73,7 +73,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     if settings.memory_model is MemoryModel.STATIC and problem.stated_bytes is None:
         problem = replace(problem, stated_bytes=static_sizes(problem))
     if settings.in_sequence:
-        from solvers.sequential import sequential_problems  # compiles kernels
+        from solvers.contiguous.sequential import sequential_problems  # compiles kernels
 
         problem = sequential_problems(problem, orders=1)[0]
     return problem if settings.subgraphs_per_device is None else _limited(problem, settings.subgraphs_per_device)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from explorer.runner.measuring.profile import Profile
-from solvers.cluster import Cluster, Wires
-from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
+from explorer.costs.profile import Profile
+from solvers.problem.cluster import Cluster, Wires
+from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
 
 
 class MemoryModel(StrEnum):

@@ -23,15 +23,15 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from explorer.costs.profile import LinkTimes, OperatorTimes, Profile, WholeTimes
 from explorer.costs.roofline import stated_dtype
 from explorer.runner import rank as ranks_of_a_run
 from explorer.runner.bundles.outcome import Environment, Outcome, RunStatus
+from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import RunRequest, read_request
 from explorer.runner.bundles.result_json import write_outcome
 from explorer.runner.engine.affinity import pin
 from explorer.runner.engine.gather import device_name
-from explorer.runner.engine.optimizers import OPTIMIZERS
-from explorer.runner.engine.telling import tell
 from explorer.runner.measuring.attribution import calm
 from explorer.runner.measuring.link_times import measure_links
 from explorer.runner.measuring.noise import probe
@@ -44,7 +44,7 @@ from explorer.runner.measuring.operator_times import (
     update_times,
     whole,
 )
-from explorer.runner.measuring.profile import LinkTimes, OperatorTimes, Profile, WholeTimes
+from explorer.runner.model.optimizers import OPTIMIZERS
 from explorer.runner.model.program import Program, trace_for_run
 from explorer.runner.model.samples import make_samples
 from explorer.runner.model.weights import Held, hold
@@ -52,7 +52,7 @@ from solvers.errors import RunError
 from solvers.formats.json_text import parse_json
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.plan_json import PlanFile, read_plan
-from solvers.graph import Phase
+from solvers.problem.graph import Phase
 
 SAMPLES = (1, 2, 4, 8, 16)
 """Numbers of samples, unless others are asked for."""

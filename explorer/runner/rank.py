@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 
 from explorer.files import NotWritten, write_file
+from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import Backend, RunRequest, read_request
 from explorer.runner.bundles.result_json import write_outcome
 from explorer.runner.engine.affinity import pin
@@ -30,7 +31,6 @@ from explorer.runner.engine.measure import measure
 from explorer.runner.engine.peak_memory import allocated_bytes
 from explorer.runner.engine.reference import verify
 from explorer.runner.engine.segment_times import operator_seconds
-from explorer.runner.engine.telling import tell
 from explorer.runner.measuring.noise import probe
 from explorer.runner.targets.processes import die_with_parent
 from solvers.errors import PlacementError, RunError

@@ -9,12 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from explorer.tracing.pt2 import load_pt2
+    from explorer.tracing.files.pt2 import load_pt2
     from explorer.tracing.trace import trace_demo, trace_module
 
 __all__ = ["load_pt2", "trace_demo", "trace_module"]
 
-_HOME = {"load_pt2": "pt2", "trace_demo": "trace", "trace_module": "trace"}
+_HOME = {"load_pt2": "files.pt2", "trace_demo": "trace", "trace_module": "trace"}
 
 
 def __getattr__(name: str) -> object:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from explorer.tracing.flops import PRODUCTS, RECURRENT
 from explorer.tracing.forward import Forward
 from explorer.tracing.sizes import LOOKUPS
-from solvers.graph import NOTHING, Amount, Operator, Phase, Tensor
+from solvers.problem.graph import NOTHING, Amount, Operator, Phase, Tensor
 
 ATTENTION_BACKWARD = 2.5
 """FLOPs of attention's backward over its forward (FlashAttention-2, section 4.1)."""

@@ -9,7 +9,7 @@ from explorer.tracing.forward import Forward, forward
 from explorer.tracing.sizes import measure
 from solvers.errors import TraceError
 from solvers.formats.workload import Workload
-from solvers.graph import OpGraph
+from solvers.problem.graph import OpGraph
 
 
 def build(small: Captured, large: Captured, *, reference: str, training: bool) -> Workload:

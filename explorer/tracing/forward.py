@@ -13,7 +13,7 @@ from explorer.tracing.flops import PRODUCTS
 from explorer.tracing.fold import Folded
 from explorer.tracing.parameters import parameters
 from explorer.tracing.sizes import Line, Sizes
-from solvers.graph import Amount, Operator
+from solvers.problem.graph import Amount, Operator
 
 RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "uniform", "exponential")
 """Parts of the names of calls that give another result each time, so must not be copied."""

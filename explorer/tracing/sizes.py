@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from explorer.tracing.captured import ITEM_BYTES, Captured, Node
 from explorer.tracing.flops import BAGS, flops
 from explorer.tracing.fold import Folded, is_view
-from solvers.graph import Amount
+from solvers.problem.graph import Amount
 
 LOOKUPS = BAGS | {"aten.embedding", "aten.index_select", "aten.gather", "aten.index"}
 """Operators that read, of their first argument, only some rows and not the whole table."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from explorer.view import text
 from explorer.view.plan_view import finite
-from solvers.evaluate import Metrics
-from solvers.problem import Contiguity, Objective, Problem
-from solvers.result import Result
+from explorer.words import text
+from solvers.evaluation.evaluate import Metrics
+from solvers.plan.result import Result
+from solvers.problem.problem import Contiguity, Objective, Problem
 
 UNSUPPORTED = "UNSUPPORTED"
 """Status of a planner that cannot represent the problem; its reason says why."""

@@ -7,15 +7,15 @@ import zlib
 from collections.abc import Container, Sequence
 from typing import Any
 
-from explorer.view import text
 from explorer.view.comparison import Row, contradictions
+from explorer.view.graph.search import thinned
+from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_view import PlanView, devices, finite, plan_view, result_view
-from explorer.view.search import thinned
-from explorer.view.skeleton import skeleton
+from explorer.words import text
 from solvers.formats.workload import Workload
-from solvers.plan import Plan
-from solvers.problem import Objective, Problem
-from solvers.result import Progress, Result, Status
+from solvers.plan.plan import Plan
+from solvers.plan.result import Progress, Result, Status
+from solvers.problem.problem import Objective, Problem
 
 Event = dict[str, Any]
 """Plain data with a ``kind``: compiling at any time; loading, model, progress, result or failed for a solve;

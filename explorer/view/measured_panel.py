@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from explorer.runner.bundles.outcome import COARSE, ROUNDING
-from explorer.view import text
-from explorer.view.errors import times_text
-from explorer.view.measured_gantt import change
+from explorer.view.graph.errors import times_text
+from explorer.view.timeline.measured_gantt import change
+from explorer.words import text
 
 PARTS = (("operators", "operators"), ("links", "links"), ("schedule", "schedule"))
 """Key of an error in a comparison, and what it is called in a sentence."""

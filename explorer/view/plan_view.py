@@ -6,20 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from explorer.view.bars import bars
-from explorer.view.charts import memory_curve
-from explorer.view.lanes import link_uses
-from explorer.view.moves import UNKNOWN, endpoints
-from explorer.view.operator_bars import operator_bars
-from explorer.view.path import path_view
-from explorer.view.phases import plan_phases
-from explorer.view.search import thinned
-from explorer.view.stage_graph import again_s, stage_edges, stage_facts
-from explorer.view.why import breakdown
-from solvers.evaluate import examine
-from solvers.plan import Plan
-from solvers.problem import Execution, Objective, Problem
-from solvers.result import Progress, Result, Status
+from explorer.view.graph.search import thinned
+from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
+from explorer.view.timeline.bars import bars
+from explorer.view.timeline.charts import memory_curve
+from explorer.view.timeline.lanes import link_uses
+from explorer.view.timeline.moves import UNKNOWN, endpoints
+from explorer.view.timeline.operator_bars import operator_bars
+from explorer.view.timeline.path import path_view
+from explorer.view.timeline.phases import plan_phases
+from explorer.view.timeline.why import breakdown
+from solvers.evaluation.evaluate import examine
+from solvers.plan.plan import Plan
+from solvers.plan.result import Progress, Result, Status
+from solvers.problem.problem import Execution, Objective, Problem
 
 PlanView = dict[str, Any]
 """JSON. See `plan_view`."""

@@ -51,12 +51,12 @@ def running(phase: str, done: int, of: int, lines: Sequence[str]) -> Event:
 
 
 def ran(run: Mapping[str, Any]) -> Event:
-    """A run has ended, whichever way. run: see `explorer.run_kinds.run_view`."""
+    """A run has ended, whichever way. run: see `explorer.jobs.run_kinds.run_view`."""
     return {"kind": "ran", "run": run}
 
 
 def replanned(told: Mapping[str, Any]) -> Event:
-    """A plan was made again with measured costs. told: see `explorer.replan_kind.replan_job`."""
+    """A plan was made again with measured costs. told: see `explorer.jobs.replan_kind.replan_job`."""
     return {"kind": "replanned", **told}
 
 

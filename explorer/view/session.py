@@ -9,12 +9,12 @@ from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
-from explorer.accelerators import kinds_text, parse_kinds
-from explorer.settings import MemoryModel, Settings
-from explorer.view.palette import THEMES, Theme
-from solvers.cluster import Wires
+from explorer.question.accelerators import kinds_text, parse_kinds
+from explorer.question.settings import MemoryModel, Settings
+from explorer.view.graph.palette import THEMES, Theme
 from solvers.errors import InvalidProblem
-from solvers.problem import Contiguity, Execution, Objective, Pipeline, Transfers
+from solvers.problem.cluster import Wires
+from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Transfers
 
 MAX_DEVICES = 32
 MAX_BATCH = 65536

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.view import text
+from explorer.view.graph.stage_boxes import depth
 from explorer.view.session import IN_SEQUENCE
-from explorer.view.stage_boxes import depth
+from explorer.words import text
 
 EQUAL = 0.002
 """Relative difference below which two plans are as fast as each other to people."""

@@ -16,11 +16,11 @@ from dash.fingerprint import build_fingerprint
 from fastapi import FastAPI
 
 from explorer.view.session import Choices, Session, parse_query
-from explorer.web.backend import Backend
-from explorer.web.callbacks import register
+from explorer.web.contract.backend import Backend
 from explorer.web.layout import page
-from explorer.web.live import add_live_route
-from explorer.web.security import LOCAL_HOSTS, Guard, content_security_policy, hostname
+from explorer.web.serving.callbacks import register
+from explorer.web.serving.live import add_live_route
+from explorer.web.serving.security import LOCAL_HOSTS, Guard, content_security_policy, hostname
 from solvers.errors import InvalidProblem
 
 INDEX = """<!DOCTYPE html>
@@ -104,7 +104,7 @@ def serve(
     process; it is closed at the end.
     """
     if backend is None:
-        from explorer.web.jobs_backend import JobsBackend
+        from explorer.web.serving.jobs_backend import JobsBackend
 
         backend = JobsBackend(model)
     app = create_app(Config(backend, query, (host, *hosts)))

@@ -1,0 +1,1 @@
+"""How numbers, units and actions are said to people."""

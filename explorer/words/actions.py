@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from solvers.schedule import Span
+from solvers.plan.schedule import Span
 
 TRANSFER = "T"
 BACKWARD = "BIW"

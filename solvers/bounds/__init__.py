@@ -1,0 +1,1 @@
+"""What no plan can beat, and proofs that none exists."""

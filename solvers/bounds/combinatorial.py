@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.bounds.makespan.improve import improved_s
+from solvers.bounds.makespan.quick import quick_bound_s
+from solvers.bounds.makespan.shape import pass_shape
 from solvers.evaluation.unit_bytes import saved_bytes
-from solvers.graph import OpGraph, Phase, per_graph, topological_order
-from solvers.groups import group_of, together
-from solvers.makespan_bounds.improve import improved_s
-from solvers.makespan_bounds.quick import quick_bound_s
-from solvers.makespan_bounds.shape import pass_shape
-from solvers.problem import Contiguity, Execution, Objective, Pipeline, Problem
+from solvers.problem.graph import OpGraph, Phase, per_graph, topological_order
+from solvers.problem.groups import group_of, together
+from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Problem
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ def lower_bound_s(problem: Problem) -> float:
     The least over the numbers of micro-batches allowed of the largest of: average work per device,
     the largest indivisible group of operators, and the critical path (without transfers). Up to
     ``max_replicas`` devices may share every micro-batch of an operator equally. For one pass of single
-    operators on one device each, also `makespan_bounds.quick`, which knows of transfers.
+    operators on one device each, also `solvers.bounds.makespan.quick`, which knows of transfers.
     """
     if problem.objective is Objective.MAKESPAN and problem.execution is Execution.OPERATOR:
         shape = pass_shape(problem)
@@ -39,7 +39,7 @@ def lower_bound_s(problem: Problem) -> float:
 def improved_bound_s(
     problem: Problem, upper_s: float, check: Callable[[], None] = lambda: None, budget: float = 2e8
 ) -> float:
-    """`lower_bound_s`, raised with more effort for one pass of single operators (`makespan_bounds.improve`).
+    """`lower_bound_s`, raised with more effort for one pass of single operators (`solvers.bounds.makespan.improve`).
 
     upper_s: the makespan of a plan, in seconds (inf: none is known, and nothing is raised). check is called
     often and may raise to stop. budget: what may be spent, in arcs of the graph looked at (100 million take

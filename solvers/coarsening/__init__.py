@@ -1,0 +1,1 @@
+"""Operators that share a device, contracted to super-operators, with their times and messages."""

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.contiguity import forward_edges
-from solvers.contracted import Contracted, Shape
+from solvers.coarsening.contracted import Contracted, Shape
+from solvers.coarsening.traffic import gather
+from solvers.coarsening.trivial_merges import TRIVIAL_S, TRIVIAL_SHARE, merge_leaves
 from solvers.errors import InvalidProblem
-from solvers.graph import Phase, topological_order
-from solvers.groups import together
-from solvers.problem import Contiguity, Problem, Transfers
-from solvers.traffic import gather
-from solvers.trivial_merges import TRIVIAL_S, TRIVIAL_SHARE, merge_leaves
+from solvers.plan.contiguity import forward_edges
+from solvers.problem.graph import Phase, topological_order
+from solvers.problem.groups import together
+from solvers.problem.problem import Contiguity, Problem, Transfers
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

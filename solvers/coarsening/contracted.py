@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.traffic import Rows, Traffic
+from solvers.coarsening.traffic import Rows, Traffic
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

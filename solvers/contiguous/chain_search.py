@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.chains import Chain, average_load_s, best_linear_chain, costs_of, limits_of
-from solvers.coarsen import Condensed
-from solvers.contracted import Contracted
-from solvers.downsets import Downsets, Search, best_chain, most_downsets
-from solvers.problem import Transfers
-from solvers.variant_chains import best_linear_variant, best_variant_chain
-from solvers.variants import Variant, is_plain, least_load_s, variant_costs, variant_limits, variant_of
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.contracted import Contracted
+from solvers.contiguous.chains import Chain, average_load_s, best_linear_chain, costs_of, limits_of
+from solvers.contiguous.downsets import Downsets, Search, best_chain, most_downsets
+from solvers.contiguous.variant_chains import best_linear_variant, best_variant_chain
+from solvers.contiguous.variants import Variant, is_plain, least_load_s, variant_costs, variant_limits, variant_of
+from solvers.problem.problem import Transfers
 
 
 class ChainSearch:

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.contracted import Contracted, Shape
-from solvers.drafts import DraftStage
-from solvers.kernels.downset_walk import Costs, Limits
-from solvers.kernels.linear_dp import cut_order
-from solvers.mapping import GRADIENT_WEIGHTS, map_stages, nodes_to_map
-from solvers.problem import Pipeline, Problem, Transfers
+from solvers.coarsening.contracted import Contracted, Shape
+from solvers.contiguous.downset_walk_kernel import Costs, Limits
+from solvers.contiguous.linear_dp_kernel import cut_order
+from solvers.plan.drafts import DraftStage
+from solvers.problem.problem import Pipeline, Problem, Transfers
+from solvers.schedules.nodes.mapping import GRADIENT_WEIGHTS, map_stages, nodes_to_map
 
 ROUNDING = 1e-12
 """Relative slack of memory caps, for sums added in another order."""

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.chains import NO_CHAIN, Chain, Part
-from solvers.cluster import Cluster
-from solvers.contracted import Shape
-from solvers.kernels.downset_walk import (
+from solvers.coarsening.contracted import Shape
+from solvers.contiguous.chains import NO_CHAIN, Chain, Part
+from solvers.contiguous.downset_walk_kernel import (
     DONE,
     NEEDS_ROOM,
     OVER_BUDGET,
@@ -32,6 +31,7 @@ from solvers.kernels.downset_walk import (
     file_keys,
     walk,
 )
+from solvers.problem.cluster import Cluster
 
 PAIRS_A_CALL = 400_000
 """Pairs, or words of relations, per kernel call: a few hundredths of a second."""

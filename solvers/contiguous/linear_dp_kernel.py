@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.downset_walk import Costs, Limits
+from solvers.contiguous.downset_walk_kernel import Costs, Limits
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -18,7 +18,7 @@ def cut_order(
 ) -> None:
     """The best cut of ``order`` (from the end of the pipeline to its start) with a load below ``bound``.
 
-    best, came_from: [positions + 1, states], as in `downset_walk.Walk` with "the first i
+    best, came_from: [positions + 1, states], as in `downset_walk_kernel.Walk` with "the first i
     super-operators of the order" for "downset i"; updated with the parts that start at the positions
     from ``begin`` to ``end``. O(n^2) parts; a part stops growing when its compute reaches the bound.
     """

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.coarsen import Condensed
-from solvers.downsets import enumerate_downsets
-from solvers.effort import Effort
-from solvers.kernels.downset_walk import Order, add_up
-from solvers.kernels.pipedream_dp import Sums, bottlenecks
-from solvers.problem import Problem
-from solvers.traffic import Rows
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.traffic import Rows
+from solvers.contiguous.downset_walk_kernel import Order, add_up
+from solvers.contiguous.downsets import enumerate_downsets
+from solvers.contiguous.pipedream_optimizer_kernel import Sums, bottlenecks
+from solvers.problem.problem import Problem
+from solvers.search.effort import Effort
 
 Floats = NDArray[np.float64]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from solvers.chains import topological_orders
-from solvers.coarsen import Condensed
-from solvers.graph import OpGraph, Phase, Tensor
-from solvers.problem import Problem
+from solvers.coarsening.coarsen import Condensed
+from solvers.contiguous.chains import topological_orders
+from solvers.problem.graph import OpGraph, Phase, Tensor
+from solvers.problem.problem import Problem
 
 
 def in_sequence(problem: Problem, order: Sequence[int]) -> Problem:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.chains import NO_CHAIN, Chain, Part, positions_a_call
-from solvers.downsets import Check, Downsets, Search, slices, unreached
-from solvers.kernels.downset_walk import DONE
-from solvers.kernels.variant_costs import BLOCKING, VariantCosts, VariantLimits
-from solvers.kernels.variant_cut import cut_order_variant
-from solvers.kernels.variant_floors import floors
-from solvers.kernels.variant_walk import VariantWalk, walk_variant
-from solvers.variants import least_load_s
+from solvers.contiguous.chains import NO_CHAIN, Chain, Part, positions_a_call
+from solvers.contiguous.downset_walk_kernel import DONE
+from solvers.contiguous.downsets import Check, Downsets, Search, slices, unreached
+from solvers.contiguous.variant_costs_kernel import BLOCKING, VariantCosts, VariantLimits
+from solvers.contiguous.variant_cut_kernel import cut_order_variant
+from solvers.contiguous.variant_floors_kernel import floors
+from solvers.contiguous.variant_walk_kernel import VariantWalk, walk_variant
+from solvers.contiguous.variants import least_load_s
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

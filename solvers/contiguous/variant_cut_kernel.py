@@ -1,4 +1,4 @@
-"""Cutting one topological order into consecutive parts, in general: see `variant_walk`."""
+"""Cutting one topological order into consecutive parts, in general: see `variant_walk_kernel`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.variant_costs import MAKES, VariantCosts, VariantLimits, busy_s, parts_at_least
+from solvers.contiguous.variant_costs_kernel import MAKES, VariantCosts, VariantLimits, busy_s, parts_at_least
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,7 +26,7 @@ def cut_order_variant(
     """The best cut of ``order`` (from the end of the pipeline to its start) with loads below ``bounds``, [passes].
 
     best: [positions + 1, states, passes], came_from: [positions + 1, states], as in
-    `variant_walk.VariantWalk` with "the first i super-operators of the order" for "downset i"; updated
+    `variant_walk_kernel.VariantWalk` with "the first i super-operators of the order" for "downset i"; updated
     with the parts that start at the positions from ``begin`` to ``end``.
     """
     acc_of, cpu_of, supported, static_of, params_of, saved_of, workspace_of, sync_s, sync_s_per_byte = costs[:9]

@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.downset_walk import holds
-from solvers.kernels.variant_costs import VariantCosts
+from solvers.contiguous.downset_walk_kernel import holds
+from solvers.contiguous.variant_costs_kernel import VariantCosts
 
 Ids = NDArray[np.int32]
 Words = NDArray[np.uint64]

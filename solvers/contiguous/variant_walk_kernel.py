@@ -1,5 +1,5 @@
 """The exact dynamic programme over pairs of downsets, in general: every load model, both training
-objectives, and replication. `downset_walk` is the fast path for the plain case."""
+objectives, and replication. `downset_walk_kernel` is the fast path for the plain case."""
 
 from __future__ import annotations
 
@@ -9,15 +9,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.downset_walk import DONE, PAUSED, Lattice, holds
-from solvers.kernels.variant_costs import (
-    MAKES,
-    READS,
-    VariantCosts,
-    VariantLimits,
-    busy_s,
-    parts_at_least,
-)
+from solvers.contiguous.downset_walk_kernel import DONE, PAUSED, Lattice, holds
+from solvers.contiguous.variant_costs_kernel import MAKES, READS, VariantCosts, VariantLimits, busy_s, parts_at_least
 
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
@@ -63,7 +56,7 @@ class VariantWalk(NamedTuple):
 
 @njit(cache=True)
 def walk_variant(lattice: Lattice, costs: VariantCosts, limits: VariantLimits, at: VariantWalk, quota: int) -> int:
-    """As `downset_walk.walk`, for chains whose parts may be replicated and whose loads are told by pass.
+    """As `downset_walk_kernel.walk`, for chains whose parts may be replicated and whose loads are told by pass.
 
     With two passes: the least largest load in the backward pass of chains whose forward loads are all
     below bounds[0]. Along a walk compute, CPU time, memory, gradients to synchronise and transfers

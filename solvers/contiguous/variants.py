@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.chains import limits_of
-from solvers.coarsen import Condensed
-from solvers.contracted import Contracted
-from solvers.kernels.variant_costs import BLOCKING, DUPLEX, LANE, MAKES, READS, VariantCosts, VariantLimits
-from solvers.problem import Objective, Pipeline, Problem, Transfers
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.contracted import Contracted
+from solvers.contiguous.chains import limits_of
+from solvers.contiguous.variant_costs_kernel import BLOCKING, DUPLEX, LANE, MAKES, READS, VariantCosts, VariantLimits
+from solvers.problem.problem import Objective, Pipeline, Problem, Transfers
 
 Floats = NDArray[np.float64]
 

@@ -1,1 +1,1 @@
-"""What a plan costs: lowered to tasks as columns, run by one event loop, its memory summed by another."""
+"""What a plan costs: lowered to tasks and messages, simulated, its memory and its load added up."""

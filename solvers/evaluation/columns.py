@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.cluster import Cluster
-from solvers.graph import OpGraph, Phase, per_graph
-from solvers.plan import ACTION_KINDS, Plan
+from solvers.plan.plan import ACTION_KINDS, Plan
+from solvers.problem.cluster import Cluster
+from solvers.problem.graph import OpGraph, Phase, per_graph
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.contiguity import broken_contiguity
-from solvers.crossings import messages_between_stages
 from solvers.errors import InvalidPlan, NoLink
+from solvers.evaluation.load import loads
 from solvers.evaluation.simulation import Simulation, run, static_bytes_per_device
-from solvers.groups import together
-from solvers.load import loads
-from solvers.plan import Plan
-from solvers.problem import Objective, Problem
-from solvers.schedule import Schedule
+from solvers.plan.contiguity import broken_contiguity
+from solvers.plan.crossings import messages_between_stages
+from solvers.plan.plan import Plan
+from solvers.plan.schedule import Schedule
+from solvers.problem.groups import together
+from solvers.problem.problem import Objective, Problem
 
 MEMORY_SLACK = 1e-9
 """Relative excess over a memory cap that is rounding, not a violation."""

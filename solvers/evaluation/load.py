@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.crossings import messages_between_stages
-from solvers.graph import BACKWARD_PHASES, Phase
-from solvers.plan import Plan, Stage
-from solvers.problem import Pipeline, Problem, Transfers
+from solvers.plan.crossings import messages_between_stages
+from solvers.plan.plan import Plan, Stage
+from solvers.problem.graph import BACKWARD_PHASES, Phase
+from solvers.problem.problem import Pipeline, Problem, Transfers
 
 Floats = NDArray[np.float64]
 

@@ -16,8 +16,8 @@ from solvers.evaluation.tasks import Bools, F, Floats, Holds, I, Ints, Rows, Sen
 from solvers.evaluation.tasks_kernel import Wires, tasks_of
 from solvers.evaluation.unit_bytes import unit_bytes
 from solvers.evaluation.units import KINDS, refuse, seconds_of, units_of
-from solvers.plan import ACTION_KINDS, Action, Plan
-from solvers.problem import Objective, Problem, Transfers
+from solvers.plan.plan import ACTION_KINDS, Action, Plan
+from solvers.problem.problem import Objective, Problem, Transfers
 
 MODES = tuple(Transfers)
 """A transfer model's number in the kernels is its position here."""

@@ -16,8 +16,8 @@ import numpy as np
 from solvers.errors import InvalidPlan
 from solvers.evaluation.columns import cluster_columns, plan_columns
 from solvers.evaluation.tasks import SYNC, Ints, Tasks
-from solvers.plan import ACTION_KINDS, Action, Message, Plan
-from solvers.problem import Problem, Transfers
+from solvers.plan.plan import ACTION_KINDS, Action, Message, Plan
+from solvers.problem.problem import Problem, Transfers
 
 MAX_NAME = 80
 SHOWN = 8

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from solvers.evaluation.list_schedule_kernel import list_schedule
 from solvers.evaluation.tasks import Bools, Floats, Ints, Tasks
-from solvers.kernels.list_schedule import list_schedule
 
 
 @njit(cache=True)

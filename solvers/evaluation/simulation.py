@@ -13,9 +13,9 @@ from solvers.evaluation.holds_kernel import curves_of, peaks_of
 from solvers.evaluation.lower import Lowered, held_by, lower
 from solvers.evaluation.run_kernel import run_tasks
 from solvers.evaluation.tasks import Floats, Holds, Ints
-from solvers.plan import Plan
-from solvers.problem import Objective, Problem
-from solvers.schedule import SPAN_KINDS, MemoryCurve, Schedule, SpanColumns
+from solvers.plan.plan import Plan
+from solvers.plan.schedule import SPAN_KINDS, MemoryCurve, Schedule, SpanColumns
+from solvers.problem.problem import Objective, Problem
 
 
 @dataclass(frozen=True, eq=False)

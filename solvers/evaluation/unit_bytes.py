@@ -10,8 +10,8 @@ from numba import njit
 from solvers.evaluation.columns import GraphColumns, graph_columns
 from solvers.evaluation.holds_kernel import UnitBytes
 from solvers.evaluation.tasks import F, Floats, Ints, Units
-from solvers.plan import Plan
-from solvers.problem import Problem
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Problem
 
 
 def unit_bytes(problem: Problem, plan: Plan, units: Units) -> UnitBytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solvers.graph import topological_order
+from solvers.problem.graph import topological_order
 
 READABLE = 60
 """Operators that can be told apart when drawn at once; larger blocks are cut where more tensors cross."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from solvers.cluster import Cluster
-from solvers.graph import OpGraph
-from solvers.schedule import Schedule, Span
+from solvers.plan.schedule import Schedule, Span
+from solvers.problem.cluster import Cluster
+from solvers.problem.graph import OpGraph
 
 MICROSECONDS = 1e6
 

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from solvers.cluster import Cluster, Device, Link
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import finite_or_none
-from solvers.problem import ComputeTable
+from solvers.problem.cluster import Cluster, Device, Link
+from solvers.problem.problem import ComputeTable
 
 MAX_DEVICES = 4096
 MAX_LINKS = 1_000_000

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from solvers.cluster import Cluster
 from solvers.errors import InvalidProblem
 from solvers.formats.cluster_json import cluster_json, compute_json, read_cluster, read_compute
 from solvers.formats.json_fields import Field, shown
 from solvers.formats.json_text import dump_json, parse_json
 from solvers.formats.op_graph_json import graph_json, read_numbers, read_op_graph
 from solvers.formats.workload import Workload
-from solvers.problem import Execution, Objective, Transfers
+from solvers.problem.cluster import Cluster
+from solvers.problem.problem import Execution, Objective, Transfers
 
 FORMAT = "placement-explorer/graph"
 VERSION = 1

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.formats.blocks import block_paths
-from solvers.graph import Amount, Operator, Phase, Tensor
+from solvers.problem.graph import Amount, Operator, Phase, Tensor
 
 
 def module_paths(operators: Sequence[Operator], readers: Sequence[Mapping[int, float]]) -> list[Operator]:

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from solvers.cluster import CPU_KIND, Cluster, Device, uniform_cluster
 from solvers.errors import InvalidProblem
 from solvers.formats.json_text import parse_json
 from solvers.formats.workload import Workload
-from solvers.graph import BACKWARD_PHASES, Amount, Operator, OpGraph, Phase, Tensor
-from solvers.problem import ComputeTable, Execution, Objective, Transfers
+from solvers.problem.cluster import CPU_KIND, Cluster, Device, uniform_cluster
+from solvers.problem.graph import BACKWARD_PHASES, Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import ComputeTable, Execution, Objective, Transfers
 
 MAX_NODES = 200_000
 MAX_EDGES = 2_000_000

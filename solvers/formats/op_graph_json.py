@@ -7,7 +7,7 @@ import hashlib
 from solvers.formats.cluster_json import MAX_OPERATORS
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json
-from solvers.graph import NOTHING, Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.graph import NOTHING, Amount, Operator, OpGraph, Phase, Tensor
 
 MAX_TENSORS = 4_000_000
 MAX_RANK = 64

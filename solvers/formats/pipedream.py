@@ -18,8 +18,8 @@ from solvers.formats.json_text import MAX_BYTES
 from solvers.formats.mirrored import mirrored, module_paths, pass_times
 from solvers.formats.msr2020 import ACCELERATOR_KIND
 from solvers.formats.workload import Workload
-from solvers.graph import Amount, Operator, OpGraph
-from solvers.problem import ComputeTable
+from solvers.problem.graph import Amount, Operator, OpGraph
+from solvers.problem.problem import ComputeTable
 
 MAX_NODES = 200_000
 MAX_EDGES = 2_000_000

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from solvers.cluster import Cluster, Device, uniform_cluster
 from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import parse_json
@@ -20,8 +19,9 @@ from solvers.formats.mirrored import mirrored, module_paths, pass_times
 from solvers.formats.msr2020 import ACCELERATOR_KIND
 from solvers.formats.pipedream import BYTES_PER_PARAMETER
 from solvers.formats.workload import Workload
-from solvers.graph import Amount, Operator, OpGraph
-from solvers.problem import ComputeTable, Objective, Transfers
+from solvers.problem.cluster import Cluster, Device, uniform_cluster
+from solvers.problem.graph import Amount, Operator, OpGraph
+from solvers.problem.problem import ComputeTable, Objective, Transfers
 
 MAX_NODES = 200_000
 MAX_EDGES = 2_000_000

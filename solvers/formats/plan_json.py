@@ -15,11 +15,11 @@ from solvers.formats.json_text import dump_json, parse_json
 from solvers.formats.op_graph_json import graph_hash, graph_json, read_op_graph
 from solvers.formats.problem_json import problem_json, read_problem
 from solvers.formats.result_json import read_result, result_json
-from solvers.graph import OpGraph
-from solvers.order_check import check_order
-from solvers.plan import Action, Message, MessageOrder, Plan, Stage, parse_action, parse_message
-from solvers.problem import Problem
-from solvers.result import Result
+from solvers.plan.order_check import check_order
+from solvers.plan.plan import Action, Message, MessageOrder, Plan, Stage, parse_action, parse_message
+from solvers.plan.result import Result
+from solvers.problem.graph import OpGraph
+from solvers.problem.problem import Problem
 
 FORMAT = "placement-explorer/plan"
 VERSIONS = (1, 2)

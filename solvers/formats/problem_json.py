@@ -5,8 +5,8 @@ from __future__ import annotations
 from solvers.formats.cluster_json import cluster_json, compute_json, read_cluster, read_compute
 from solvers.formats.json_fields import Field
 from solvers.formats.op_graph_json import read_numbers
-from solvers.graph import OpGraph
-from solvers.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Problem, Transfers
+from solvers.problem.graph import OpGraph
+from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Problem, Transfers
 
 _REQUIRED = (
     "cluster", "compute", "objective", "contiguity", "transfers", "execution", "pipeline", "mini_batch",

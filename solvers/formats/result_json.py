@@ -6,9 +6,9 @@ import math
 
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import finite_or_none
-from solvers.plan import Plan
-from solvers.problem import Problem
-from solvers.result import Result, Status, StopReason
+from solvers.plan.plan import Plan
+from solvers.plan.result import Result, Status, StopReason
+from solvers.problem.problem import Problem
 
 MAX_OPTIONS = 256
 MAX_NOTES = 1_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from solvers.cluster import Cluster
-from solvers.graph import OpGraph
-from solvers.problem import ComputeTable, Execution, Objective, Transfers
+from solvers.problem.cluster import Cluster
+from solvers.problem.graph import OpGraph
+from solvers.problem.problem import ComputeTable, Execution, Objective, Transfers
 
 
 @dataclass(frozen=True, eq=False)

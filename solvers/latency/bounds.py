@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from solvers.kernels.latency import Floats, Ints
-from solvers.kernels.max_flow import Network
-from solvers.kernels.path_cut import Order, network_for, shortest, stretches_from
+from solvers.latency.latency_kernel import Floats, Ints
+from solvers.latency.max_flow_kernel import Network
 from solvers.latency.model import LatencyModel
+from solvers.latency.path_cut_kernel import Order, network_for, shortest, stretches_from
 
 MOST_OPERATORS = 3000
 """With more operators the tables of who comes before whom get too large."""

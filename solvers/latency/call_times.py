@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from solvers.graph import topological_order
-from solvers.kernels.latency import Ints
+from solvers.latency.latency_kernel import Ints
 from solvers.latency.model import LatencyModel
+from solvers.problem.graph import topological_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class CallTimes:
 
 def times_of(latency: LatencyModel, call: Ints, pieces: int, unit_s: float) -> CallTimes | None:
     """The times of these calls, in units of ``unit_s`` seconds, the pieces of an accelerator in turn;
-    None if they wait for each other. (`kernels.latency` takes the pieces as they become ready.)"""
+    None if they wait for each other. (`solvers.latency.latency_kernel` takes the pieces as they become ready.)"""
     graph = latency.problem.graph
     seconds, calls = (latency.calls.seconds / unit_s).tolist(), latency.accelerators * pieces
     at: list[int] = call.tolist()

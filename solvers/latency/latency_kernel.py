@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.list_schedule import _pop_ready, _push_ready
+from solvers.evaluation.list_schedule_kernel import _pop_ready, _push_ready
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.groups import together
-from solvers.kernels.latency import Calls
-from solvers.problem import Execution, Objective, Problem, Transfers
-from solvers.traffic import Rows
+from solvers.coarsening.traffic import Rows
+from solvers.latency.latency_kernel import Calls
+from solvers.problem.groups import together
+from solvers.problem.problem import Execution, Objective, Problem, Transfers
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.latency import Calls
-from solvers.kernels.max_flow import Network, flow, join
 from solvers.kernels.plain import BELOW, ONE, TWO, ZERO
+from solvers.latency.latency_kernel import Calls
+from solvers.latency.max_flow_kernel import Network, flow, join
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

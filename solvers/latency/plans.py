@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.errors import InvalidPlan
-from solvers.graph import topological_order
-from solvers.kernels.latency import Ints, Scratch, cut_into_pieces, latency, scratch_for
+from solvers.latency.latency_kernel import Ints, Scratch, cut_into_pieces, latency, scratch_for
 from solvers.latency.model import LatencyModel
-from solvers.plan import Action, Plan, Stage
-from solvers.segments import stages_of_placement
+from solvers.plan.plan import Action, Plan, Stage
+from solvers.plan.segments import stages_of_placement
+from solvers.problem.graph import topological_order
 
 
 def pieces_of(model: LatencyModel, place: Ints, pieces: int) -> Ints | None:
-    """The calls of a placement (see `kernels.latency.cut_into_pieces`), or None if it needs more pieces."""
+    """The calls of a placement (see `solvers.latency.latency_kernel.cut_into_pieces`), or None if it needs more
+    pieces."""
     call = np.empty(len(place), np.int64)
     work = scratch_for(len(place), model.accelerators, pieces)
     return call if cut_into_pieces(model.calls, place, pieces, call, work) else None

@@ -4,7 +4,7 @@ A plan is a chain of downsets: positions 0..2K, the odd ones the pieces of the K
 topological order, the even ones phases of operators on CPUs. "At position j or before" is one
 literal per operator and position, and along a tensor it implies the same for the producer: so
 plans are contiguous and acyclic by construction, and equal accelerators are interchangeable no more.
-Runs in a child process (`solvers.background`, task "latency-positions"): CP-SAT answers a stop late.
+Runs in a child process (`solvers.programs.background`, task "latency-positions"): CP-SAT answers a stop late.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from solvers.cp_solver import cp_solver
+from solvers.programs.cp_solver import cp_solver
 
 Message = dict[str, Any]
 

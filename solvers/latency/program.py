@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.integer_program import Model
-from solvers.kernels.latency import Ints
 from solvers.latency.call_times import CallTimes, messages_of, times_of
+from solvers.latency.latency_kernel import Ints
 from solvers.latency.model import ROUNDING, LatencyModel
-from solvers.max_load_model import SCALE
+from solvers.noncontiguous.max_load_model import SCALE
+from solvers.programs.integer_program import Model
 
 CONVEX_VARIABLES = 2000
 """Most variables spent on convex calls. Times imply them (a call cannot wait for its own output), so

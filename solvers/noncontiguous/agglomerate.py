@@ -6,8 +6,8 @@ import random
 
 import numpy as np
 
-from solvers.kernels.set_moves import Sets
-from solvers.traffic import Rows
+from solvers.coarsening.traffic import Rows
+from solvers.noncontiguous.set_moves_kernel import Sets
 
 LEVELS = 8
 """Times clusters are joined in pairs."""

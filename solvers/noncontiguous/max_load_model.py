@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.contracted import Contracted
-from solvers.followers import by_leader, leaders
-from solvers.graph import topological_order
-from solvers.integer_program import Model
-from solvers.problem import Contiguity, Problem, Transfers
-from solvers.variants import Variant
+from solvers.coarsening.contracted import Contracted
+from solvers.contiguous.variants import Variant
+from solvers.noncontiguous.followers import by_leader, leaders
+from solvers.problem.graph import topological_order
+from solvers.problem.problem import Contiguity, Problem, Transfers
+from solvers.programs.integer_program import Model
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

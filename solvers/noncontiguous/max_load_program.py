@@ -2,7 +2,7 @@
 
 One literal per super-operator and device, one per net and accelerator that says that the net is cut
 there, and loads that are sums of integers (Tarnawski et al., NeurIPS 2020, section 5.2). Runs in a
-child process (`solvers.background`, task "max-load"): CP-SAT answers a stop late.
+child process (`solvers.programs.background`, task "max-load"): CP-SAT answers a stop late.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from solvers.cp_solver import cp_solver
+from solvers.programs.cp_solver import cp_solver
 
 Message = dict[str, Any]
 

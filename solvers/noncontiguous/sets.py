@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.assemble import assemble
-from solvers.contracted import Contracted
-from solvers.kernels.set_moves import ACYCLIC, ADDED, ANY, CONVEX, DUPLEX, LANE, MAKES, READS, Sets
-from solvers.plan import Plan
-from solvers.problem import Contiguity, Pipeline, Problem, Transfers
-from solvers.traffic import Rows
+from solvers.coarsening.contracted import Contracted
+from solvers.coarsening.traffic import Rows
+from solvers.noncontiguous.set_moves_kernel import ACYCLIC, ADDED, ANY, CONVEX, DUPLEX, LANE, MAKES, READS, Sets
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Contiguity, Pipeline, Problem, Transfers
+from solvers.schedules.assemble import assemble
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -1,1 +1,1 @@
-"""Searching for pipelines of stages: costs, decompositions, estimates and moves over super-operators."""
+"""Pipelines of stages for the time of an iteration: what its sub-rooms and planners share."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.effort import Effort
+from solvers.search.effort import Effort
 
 Floats = NDArray[np.float64]
 

@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.assemble import assemble
-from solvers.drafts import Draft, DraftStage
 from solvers.errors import InvalidPlan
-from solvers.graph import OpGraph, Phase
-from solvers.groups import together
-from solvers.monitor import Monitor
-from solvers.plan import Plan, Stage
-from solvers.problem import Problem
-from solvers.realise import realise
-from solvers.segments import Place
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.plan.plan import Plan, Stage
+from solvers.plan.segments import Place
+from solvers.problem.graph import OpGraph, Phase
+from solvers.problem.groups import together
+from solvers.problem.problem import Problem
+from solvers.schedules.assemble import assemble
+from solvers.schedules.realise import realise
+from solvers.search.monitor import Monitor
 
 RUNS = (1, 2, 4, 8, 16)
 """How many groups of operators one move takes along, so that a far optimum is reached quickly."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.cluster import Cluster
-from solvers.coarsen import Condensed
-from solvers.problem import Problem
-from solvers.traffic import Traffic
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.traffic import Traffic
+from solvers.problem.cluster import Cluster
+from solvers.problem.problem import Problem
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.contracted import Contracted
+from solvers.coarsening.contracted import Contracted
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solvers.drafts import Draft
-from solvers.monitor import Monitor
-from solvers.planners.boundary_moves import draft_of
-from solvers.problem import Objective, Pipeline, Problem
-from solvers.realise import realise
+from solvers.pipelines.boundary_moves import draft_of
+from solvers.plan.drafts import Draft
+from solvers.problem.problem import Objective, Pipeline, Problem
+from solvers.schedules.realise import realise
+from solvers.search.monitor import Monitor
 
 SLACK = 2
 """How many times what the rule asks for is tried beyond it."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from solvers.errors import InvalidPlan
-from solvers.graph import OpGraph, Phase, find_cycle, per_graph
-from solvers.plan import Plan
-from solvers.problem import Contiguity, Pipeline, Problem
+from solvers.plan.plan import Plan
+from solvers.problem.graph import OpGraph, Phase, find_cycle, per_graph
+from solvers.problem.problem import Contiguity, Pipeline, Problem
 
 
 @per_graph

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.graph import OpGraph, per_graph
-from solvers.plan import Stage
+from solvers.plan.plan import Stage
+from solvers.problem.graph import OpGraph, per_graph
 
 Ints = NDArray[np.int64]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from solvers.errors import InvalidPlan
-from solvers.graph import Phase
-from solvers.plan import ACTION_KINDS, Action, Plan
-from solvers.problem import Objective, Problem
+from solvers.plan.plan import ACTION_KINDS, Action, Plan
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Objective, Problem
 
 KINDS_OF = {
     Phase.FORWARD: "F",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from solvers.errors import InvalidPlan
-from solvers.graph import Phase
+from solvers.problem.graph import Phase
 
 ACTION_KINDS = "FBIWU"
 PHASES_OF = {

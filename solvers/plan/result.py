@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from solvers.errors import InvalidPlan
-from solvers.plan import Plan
-from solvers.problem import Problem
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Problem
 
 
 class Status(StrEnum):

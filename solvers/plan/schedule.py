@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.errors import InvalidPlan
-from solvers.plan import ACTION_KINDS
+from solvers.plan.plan import ACTION_KINDS
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import networkx as nx
 
-from solvers.contiguity import forward_edges
 from solvers.errors import InvalidPlan
-from solvers.graph import OpGraph, Phase, per_graph, topological_order
+from solvers.plan.contiguity import forward_edges
+from solvers.problem.graph import OpGraph, Phase, per_graph, topological_order
 
 Place = tuple[int, ...]
 

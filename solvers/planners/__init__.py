@@ -1,1 +1,1 @@
-"""Planners, by name and by file."""
+"""The door: the registry, `solve`, the automatic choice, the simplest planners and the oracle."""

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from solvers.assemble import assemble
-from solvers.chains import Chain, Part, iteration_floor_s
-from solvers.coarsen import Condensed
+from solvers.coarsening.coarsen import Condensed
+from solvers.contiguous.chains import Chain, Part, iteration_floor_s
 from solvers.errors import InvalidPlan
-from solvers.graph import Phase
-from solvers.groups import together
-from solvers.monitor import Monitor
-from solvers.planners.more_in_flight import offer_more_in_flight
-from solvers.problem import Objective, Problem
-from solvers.segments import Place
+from solvers.pipelines.more_in_flight import offer_more_in_flight
+from solvers.plan.segments import Place
+from solvers.problem.graph import Phase
+from solvers.problem.groups import together
+from solvers.problem.problem import Objective, Problem
+from solvers.schedules.assemble import assemble
+from solvers.search.monitor import Monitor
 
 
 def runs_on(problem: Problem, operators: tuple[int, ...], device: int) -> bool:

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from solvers.assemble import assemble
 from solvers.errors import InvalidPlan
-from solvers.groups import together
-from solvers.monitor import Monitor
+from solvers.plan.segments import Place
 from solvers.planners.baselines import runs_on
-from solvers.problem import Contiguity, Objective, Pipeline, Problem
-from solvers.segments import Place
+from solvers.problem.groups import together
+from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
+from solvers.schedules.assemble import assemble
+from solvers.search.monitor import Monitor
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from solvers.errors import PlacementError
 from solvers.evaluation.simulation import simulate
-from solvers.plan import Plan
-from solvers.problem import Objective, Problem
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Objective, Problem
 from solvers.verify import MOST, verify
 from solvers.verify.contiguity import contiguity
 from solvers.verify.structure import structure

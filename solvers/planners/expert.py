@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from solvers.assemble import assemble
+from solvers.contiguous.planners.chain_dp import micro_batch_choices
 from solvers.errors import InvalidPlan
-from solvers.evaluate import judge
-from solvers.monitor import Monitor
-from solvers.planners.chain_dp import micro_batch_choices
-from solvers.problem import Problem
+from solvers.evaluation.evaluate import judge
+from solvers.problem.problem import Problem
+from solvers.schedules.assemble import assemble
+from solvers.search.monitor import Monitor
 
 
 @dataclass(frozen=True)

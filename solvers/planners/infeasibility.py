@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from solvers.bounds import memory_need
-from solvers.cluster import Cluster
-from solvers.compiling import Compiling
+from solvers.bounds.combinatorial import memory_need
 from solvers.evaluation.simulation import run
-from solvers.monitor import never
+from solvers.kernels.compiling import Compiling
 from solvers.planners.portfolio import Auto
-from solvers.problem import Problem
-from solvers.solve import solve
+from solvers.planners.solve import solve
+from solvers.problem.cluster import Cluster
+from solvers.problem.problem import Problem
+from solvers.search.monitor import never
 
 RESOLUTION = 0.005
 """The search for the smallest cap stops when it is known to half a per cent."""

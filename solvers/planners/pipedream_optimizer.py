@@ -6,15 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage
+from solvers.coarsening.coarsen import Condensed
+from solvers.contiguous.pipedream_optimizer import DOWNSET_BUDGET, Partition, optimise, profile_of
+from solvers.contiguous.planners.chain_dp import micro_batch_choices, unsupported
 from solvers.errors import InvalidPlan
-from solvers.monitor import Monitor
-from solvers.pipedream_optimizer import DOWNSET_BUDGET, Partition, optimise, profile_of
-from solvers.planners.chain_dp import micro_batch_choices, unsupported
-from solvers.planners.pipedream import PipeDream, in_blocks
-from solvers.problem import Problem
-from solvers.realise import realise
+from solvers.pipelines.planners.pipedream import PipeDream, in_blocks
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.problem.problem import Problem
+from solvers.schedules.realise import realise
+from solvers.search.monitor import Monitor
 
 
 @dataclass(frozen=True)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from solvers.monitor import Monitor, Stop
-from solvers.planner import Planner
-from solvers.planners.annealing import Annealing
+from solvers.contiguous.planners.chain_dp import LinearDP
+from solvers.contiguous.planners.downset_dp import DownsetDP
+from solvers.joint.planners.joint import Joint
+from solvers.latency.planners.latency import Latency
+from solvers.noncontiguous.planners.annealing import Annealing
+from solvers.noncontiguous.planners.local_search import LocalSearch
+from solvers.noncontiguous.planners.max_load_ip import MaxLoadIP
+from solvers.noncontiguous.planners.non_contiguous import NonContiguous
+from solvers.pipelines.boundary_moves import improve
+from solvers.pipelines.planners.graph_pipeline import GraphPipeline
+from solvers.pipelines.planners.interleaved import Interleaved
+from solvers.plan.result import StopReason
 from solvers.planners.baselines import EqualSplit, SingleDevice
-from solvers.planners.boundary_moves import improve
-from solvers.planners.chain_dp import LinearDP
-from solvers.planners.downset_dp import DownsetDP
-from solvers.planners.graph_pipeline import GraphPipeline
-from solvers.planners.interleaved import Interleaved
-from solvers.planners.joint import Joint
-from solvers.planners.latency import Latency
-from solvers.planners.local_search import LocalSearch
-from solvers.planners.max_load_ip import MaxLoadIP
-from solvers.planners.non_contiguous import NonContiguous
-from solvers.problem import Contiguity, Objective, Pipeline, Problem
-from solvers.result import StopReason
+from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
+from solvers.search.monitor import Monitor, Stop
+from solvers.search.planner import Planner
 
 
 @dataclass(frozen=True)

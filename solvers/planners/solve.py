@@ -6,17 +6,17 @@ import dataclasses
 import time
 from collections.abc import Callable
 
-from solvers.bounds import lower_bound_s, proved_infeasible
-from solvers.check import check
-from solvers.compiling import Compiling
+from solvers.bounds.combinatorial import lower_bound_s, proved_infeasible
 from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
-from solvers.monitor import PROVED, Monitor, Stop, ignore, never
-from solvers.own_order import own_orders
-from solvers.plan import Plan
-from solvers.planner import Planner
+from solvers.kernels.compiling import Compiling
+from solvers.plan.plan import Plan
+from solvers.plan.result import Progress, Result, Status, StopReason
+from solvers.planners.check import check
 from solvers.planners.registry import PLANNERS
-from solvers.problem import Objective, Pipeline, Problem
-from solvers.result import Progress, Result, Status, StopReason
+from solvers.problem.problem import Objective, Pipeline, Problem
+from solvers.schedules.ordering.own_order import own_orders
+from solvers.search.monitor import PROVED, Monitor, Stop, ignore, never
+from solvers.search.planner import Planner
 
 REORDERED = 4
 """How many of the last incumbents are tried in other orders: the best one in 1F1B need not be the best."""

@@ -1,4 +1,4 @@
-"""Compile kernels ahead of their first use: ``python -m solvers.warm [family ...]``.
+"""Compile kernels ahead of their first use: ``python -m solvers.planners.warm [family ...]``.
 
 Nothing needs it: what a planner lacks is compiled when it first calls it.
 """
@@ -15,28 +15,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.bounds import improved_bound_s
-from solvers.cluster import Device, two_level_cluster, uniform_cluster
-from solvers.coarsen import Condensed, contract
-from solvers.cover.diagram import diagram_of
-from solvers.cover.model import model_of
-from solvers.cover.pricing import Pricing
-from solvers.drafts import Draft, DraftStage
-from solvers.graph import Operator, OpGraph, Tensor
-from solvers.joint.model import pass_model
-from solvers.joint.search import Search
-from solvers.joint.simulator import Simulator
-from solvers.pipedream_optimizer import optimise, profile_of
-from solvers.pipelines.estimate import Estimator
-from solvers.plan import Stage
-from solvers.planners.annealing import Annealing
-from solvers.planners.downset_dp import DownsetDP
-from solvers.planners.local_search import LocalSearch
-from solvers.planners.non_contiguous import NonContiguous
-from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
-from solvers.realise import realise
-from solvers.solve import solve
-from solvers.stage_actions import stage_actions
+from solvers.bounds.combinatorial import improved_bound_s
+from solvers.bounds.cover.diagram import diagram_of
+from solvers.bounds.cover.model import model_of
+from solvers.bounds.cover.pricing import Pricing
+from solvers.coarsening.coarsen import Condensed, contract
+from solvers.contiguous.pipedream_optimizer import optimise, profile_of
+from solvers.contiguous.planners.downset_dp import DownsetDP
+from solvers.joint.annealing.anneal import Search
+from solvers.joint.passes.model import pass_model
+from solvers.joint.passes.simulator import Simulator
+from solvers.noncontiguous.planners.annealing import Annealing
+from solvers.noncontiguous.planners.local_search import LocalSearch
+from solvers.noncontiguous.planners.non_contiguous import NonContiguous
+from solvers.pipelines.timing.estimate import Estimator
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.plan.plan import Stage
+from solvers.planners.solve import solve
+from solvers.problem.cluster import Device, two_level_cluster, uniform_cluster
+from solvers.problem.graph import Operator, OpGraph, Tensor
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
+from solvers.schedules.ordering.stage_actions import stage_actions
+from solvers.schedules.realise import realise
 
 
 def warm(families: Sequence[str] = ()) -> None:
@@ -185,7 +185,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line."""
     told = "; ".join(f"{name}: {' '.join((family.__doc__ or '').split())}" for name, family in FAMILIES.items())
     parser = argparse.ArgumentParser(
-        prog="python -m solvers.warm", description="Compile kernels ahead of their first use.", epilog=told
+        prog="python -m solvers.planners.warm", description="Compile kernels ahead of their first use.", epilog=told
     )
     parser.add_argument("families", nargs="*", metavar="family", help=f"{', '.join(FAMILIES)} (default: all)")
     parser.add_argument("--processes", type=int, metavar="N", help="at once (default: one a core)")

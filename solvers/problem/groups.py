@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.graph import OpGraph, per_graph
+from solvers.problem.graph import OpGraph, per_graph
 
 
 @per_graph

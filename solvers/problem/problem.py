@@ -10,9 +10,9 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.cluster import Cluster
 from solvers.errors import InvalidProblem
-from solvers.graph import OpGraph
+from solvers.problem.cluster import Cluster
+from solvers.problem.graph import OpGraph
 
 
 class Objective(StrEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solvers.problem import Problem
+from solvers.problem.problem import Problem
 
 
 def static_sizes(problem: Problem) -> tuple[float, ...]:

@@ -1,0 +1,1 @@
+"""Integer and constraint programs, and the processes and libraries that solve them."""

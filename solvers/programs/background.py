@@ -30,12 +30,12 @@ Send = Callable[[Message], None]
 Receive = Callable[[], list[Message]]
 
 TASKS = {
-    "mip": "solvers.mip:run",
-    "cover-bound": "solvers.cover.bound:run",
-    "partition": "solvers.metis:run",
+    "mip": "solvers.programs.mip:run",
+    "cover-bound": "solvers.bounds.cover.bound:run",
+    "partition": "solvers.programs.metis:run",
     "latency-positions": "solvers.latency.positions:run",
-    "max-load": "solvers.max_load_program:run",
-    "joint-pass": "solvers.joint.cp_program:run",
+    "max-load": "solvers.noncontiguous.max_load_program:run",
+    "joint-pass": "solvers.joint.exact.cp_program:run",
 }
 """What a child can do: task -> module:function, a function ``run(payload, send, receive) -> None``.
 
@@ -62,13 +62,13 @@ class Background:
         self._error: str | None = None
         self._finished = False
         self._reaping = threading.Lock()
-        root = str(Path(__file__).resolve().parents[1])
+        root = str(Path(__file__).resolve().parents[2])
         paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
         # What the child leaves behind when it is killed goes with the folder.
         self._folder = tempfile.TemporaryDirectory(prefix=FOLDER, ignore_cleanup_errors=True)
         temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), self._folder.name)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "solvers.background"],
+            [sys.executable, "-m", "solvers.programs.background"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

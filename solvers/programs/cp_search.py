@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any, Self
 
-from solvers.background import Background
-from solvers.monitor import Monitor
+from solvers.programs.background import Background
+from solvers.search.monitor import Monitor
 
 LOOK_EVERY_S = 0.03
 """How often a planner looks at what the solver has told."""

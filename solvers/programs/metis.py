@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.background import Receive, Send
+from solvers.programs.background import Receive, Send
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -63,7 +63,7 @@ def _whole(values: Floats, least: int) -> Ints:
 
 
 def run(payload: Mapping[str, Any], send: Send, _: Receive) -> None:
-    """The task "partition" of `solvers.background`.
+    """The task "partition" of `solvers.programs.background`.
 
     payload: graphs (`WeightedGraph.payload` of each), parts, tolerances (allowed excess of a part
     over the average, in thousandths) and seeds. Sends {"graph": number, "parts": [vertices]} for

@@ -1,6 +1,6 @@
 """Integer programs through PuLP, with HiGHS or CBC: the only file that imports PuLP.
 
-It runs in a child process (`solvers.background`, task "mip"). HiGHS tells incumbents and bounds
+It runs in a child process (`solvers.programs.background`, task "mip"). HiGHS tells incumbents and bounds
 while it works, and takes better solutions meanwhile; CBC tells its answer at the end. What a solver
 proved is read from the solver itself: PuLP calls an interrupted search "Optimal".
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from solvers.integer_program import Model
+from solvers.programs.integer_program import Model
 
 Message = dict[str, Any]
 

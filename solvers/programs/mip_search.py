@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from solvers.background import Background
-from solvers.integer_program import Model
-from solvers.monitor import Monitor
+from solvers.programs.background import Background
+from solvers.programs.integer_program import Model
+from solvers.search.monitor import Monitor
 
 TOLERANCE = 1e-6
 """Relative error that a solver's own tolerances (1e-6 on integrality and rows) may leave in a bound:

@@ -1,0 +1,1 @@
+"""From a placement, or from stages without devices, to a plan."""

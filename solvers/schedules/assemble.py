@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solvers.arrange import arranged
-from solvers.contiguity import cycle_of_places
 from solvers.errors import InvalidPlan
-from solvers.orders import in_flight, stage_successors, stage_waits
-from solvers.plan import Plan, Stage
-from solvers.problem import Contiguity, Pipeline, Problem
-from solvers.segments import Place, stages_of_placement
+from solvers.plan.contiguity import cycle_of_places
+from solvers.plan.plan import Plan, Stage
+from solvers.plan.segments import Place, stages_of_placement
+from solvers.problem.problem import Contiguity, Pipeline, Problem
+from solvers.schedules.ordering.arrange import arranged
+from solvers.schedules.ordering.orders import in_flight, stage_successors, stage_waits
 
 
 def assemble(problem: Problem, placement: Sequence[Place], micro_batches: int) -> Plan:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solvers.arrange import arranged
-from solvers.drafts import Draft
 from solvers.errors import InvalidPlan
-from solvers.in_flight import in_flight_samples
-from solvers.mapping import map_stages
-from solvers.orders import stage_successors, stage_waits
-from solvers.plan import Plan, Stage
-from solvers.problem import Pipeline, Problem
+from solvers.plan.drafts import Draft
+from solvers.plan.plan import Plan, Stage
+from solvers.problem.problem import Pipeline, Problem
+from solvers.schedules.nodes.mapping import map_stages
+from solvers.schedules.ordering.arrange import arranged
+from solvers.schedules.ordering.in_flight import in_flight_samples
+from solvers.schedules.ordering.orders import stage_successors, stage_waits
 
 
 def realise(problem: Problem, draft: Draft, devices: Sequence[tuple[int, ...]] | None = None) -> Plan:

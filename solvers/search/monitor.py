@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from solvers.evaluate import Judged, judge
-from solvers.plan import Plan
-from solvers.problem import Problem
-from solvers.result import Progress, StopReason
+from solvers.evaluation.evaluate import Judged, judge
+from solvers.plan.plan import Plan
+from solvers.plan.result import Progress, StopReason
+from solvers.problem.problem import Problem
 
 PROVED = 1e-9
 """Relative gap below which a bound proves a plan optimal."""

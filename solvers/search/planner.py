@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import Field
 from typing import Any, ClassVar, Protocol
 
-from solvers.monitor import Monitor
-from solvers.problem import Problem
+from solvers.problem.problem import Problem
+from solvers.search.monitor import Monitor
 
 
 class Planner(Protocol):

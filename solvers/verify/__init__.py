@@ -7,18 +7,18 @@ slice is read elsewhere. From that follow the messages, their lengths, who waits
 
 from __future__ import annotations
 
-from solvers.plan import Plan
-from solvers.problem import Problem
-from solvers.schedule import Schedule
+from solvers.plan.plan import Plan
+from solvers.plan.schedule import Schedule
+from solvers.problem.problem import Problem
 from solvers.verify.contiguity import contiguity
 from solvers.verify.memory import memory
-from solvers.verify.messages import messages_of
 from solvers.verify.spans import spans_of
 from solvers.verify.stated import stated_positions, stated_turns
 from solvers.verify.structure import structure
-from solvers.verify.transfers import transfers_of
-from solvers.verify.unrolled import jobs_of
+from solvers.verify.travel.transfers import transfers_of
 from solvers.verify.waiting import waiting
+from solvers.verify.work.messages import messages_of
+from solvers.verify.work.unrolled import jobs_of
 
 MOST = 10
 """Findings that are told; one fault often breaks a rule at every micro-batch."""

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.graph import Amount, OpGraph, Phase, per_graph
-from solvers.plan import Plan
-from solvers.problem import Problem
-from solvers.verify.jobs import FORWARD, Jobs
-from solvers.verify.ragged import Flags, Floats, Ints, flat, ints, sums
+from solvers.plan.plan import Plan
+from solvers.problem.graph import Amount, OpGraph, Phase, per_graph
+from solvers.problem.problem import Problem
+from solvers.verify.arrays.ragged import Flags, Floats, Ints, flat, ints, sums
+from solvers.verify.work.jobs import FORWARD, Jobs
 
 
 class Bytes(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import networkx as nx
 
-from solvers.graph import Operator, OpGraph, Phase, per_graph
-from solvers.plan import Plan
-from solvers.problem import Contiguity, Pipeline, Problem
+from solvers.plan.plan import Plan
+from solvers.problem.graph import Operator, OpGraph, Phase, per_graph
+from solvers.problem.problem import Contiguity, Pipeline, Problem
 
 
 def contiguity(problem: Problem, plan: Plan) -> list[str]:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.schedule import MemoryCurve, Schedule
-from solvers.verify.alike import INSTANT, SLACK
-from solvers.verify.ragged import Floats, Ints, sums
+from solvers.plan.schedule import MemoryCurve, Schedule
+from solvers.verify.arrays.alike import INSTANT, SLACK
+from solvers.verify.arrays.ragged import Floats, Ints, sums
 
 
 class Holds(NamedTuple):

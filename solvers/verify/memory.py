@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.plan import Plan
-from solvers.problem import Problem
-from solvers.schedule import Schedule
-from solvers.verify.alike import SLACK
+from solvers.plan.plan import Plan
+from solvers.plan.schedule import Schedule
+from solvers.problem.problem import Problem
 from solvers.verify.amounts import received_here_bytes, saved_bytes, sizes, workspace_bytes
+from solvers.verify.arrays.alike import SLACK
+from solvers.verify.arrays.ragged import Floats, starts
 from solvers.verify.curves import Holds, curve_findings
-from solvers.verify.jobs import BACKWARDS, FORWARD, Jobs
-from solvers.verify.ragged import Floats, starts
 from solvers.verify.spans import Spans
-from solvers.verify.transfers import Moves
+from solvers.verify.travel.transfers import Moves
+from solvers.verify.work.jobs import BACKWARDS, FORWARD, Jobs
 
 
 def memory(problem: Problem, plan: Plan, jobs: Jobs, moves: Moves, spans: Spans, schedule: Schedule) -> list[str]:

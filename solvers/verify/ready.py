@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.verify.jobs import BACKWARDS, UPDATE, Jobs
-from solvers.verify.messages import Messages
-from solvers.verify.ragged import Floats, Ints
-from solvers.verify.sharing import overlaps
+from solvers.verify.arrays.ragged import Floats, Ints
+from solvers.verify.arrays.sharing import overlaps
 from solvers.verify.spans import Spans, gone_s, made_s
-from solvers.verify.transfers import Moves
+from solvers.verify.travel.transfers import Moves
+from solvers.verify.work.jobs import BACKWARDS, UPDATE, Jobs
+from solvers.verify.work.messages import Messages
 
 
 def ready_s(jobs: Jobs, messages: Messages, moves: Moves, spans: Spans, end_s: Floats) -> Floats:

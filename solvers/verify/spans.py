@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.problem import Problem
-from solvers.schedule import SPAN_KINDS, Schedule
-from solvers.verify.alike import INSTANT, ROUNDING, SLACK, clusters, joined, paired, unmatched
-from solvers.verify.jobs import Jobs, compute_s
-from solvers.verify.ragged import Flags, Floats, Ints, ints
-from solvers.verify.transfers import Expected, Moves
+from solvers.plan.schedule import SPAN_KINDS, Schedule
+from solvers.problem.problem import Problem
+from solvers.verify.arrays.alike import INSTANT, ROUNDING, SLACK, clusters, joined, paired, unmatched
+from solvers.verify.arrays.ragged import Flags, Floats, Ints, ints
+from solvers.verify.travel.transfers import Expected, Moves
+from solvers.verify.work.jobs import Jobs, compute_s
 
 
 class Spans(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.plan import ACTION_KINDS, Action, Message, Plan
-from solvers.schedule import Schedule
-from solvers.verify.alike import INSTANT
-from solvers.verify.ragged import Ints
-from solvers.verify.transfers import Moves
+from solvers.plan.plan import ACTION_KINDS, Action, Message, Plan
+from solvers.plan.schedule import Schedule
+from solvers.verify.arrays.alike import INSTANT
+from solvers.verify.arrays.ragged import Ints
+from solvers.verify.travel.transfers import Moves
 
 
 def stated_positions(plan: Plan, moves: Moves) -> tuple[Ints, list[str]]:

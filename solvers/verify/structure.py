@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-from solvers.plan import Plan
-from solvers.problem import Problem
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Problem
 
 
 def structure(problem: Problem, plan: Plan) -> list[str]:

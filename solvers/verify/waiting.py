@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.schedule import Schedule
-from solvers.verify.alike import INSTANT
-from solvers.verify.jobs import Jobs
-from solvers.verify.messages import Messages
-from solvers.verify.ragged import Flags, Floats, Ints
+from solvers.plan.schedule import Schedule
+from solvers.verify.arrays.alike import INSTANT
+from solvers.verify.arrays.ragged import Flags, Floats, Ints
 from solvers.verify.ready import priorities, ready_s
 from solvers.verify.spans import Spans
-from solvers.verify.transfers import Moves
+from solvers.verify.travel.transfers import Moves
+from solvers.verify.work.jobs import Jobs
+from solvers.verify.work.messages import Messages
 
 
 class _Times(NamedTuple):

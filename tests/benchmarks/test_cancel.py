@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from explorer.problems import make_problem
-from explorer.settings import Settings
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
 from solvers.formats.msr2020 import read_msr2020
 from solvers.planners.registry import PLANNERS
-from solvers.problem import Contiguity, Objective
-from solvers.solve import solve
+from solvers.planners.solve import solve
+from solvers.problem.problem import Contiguity, Objective
 from tests.benchmarks.table import show
 from tests.solvers.msr_instances import FOLDER, needs_workloads, published
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from solvers.problem import Objective
+from solvers.problem.problem import Objective
 from tests.benchmarks.table import show
 from tests.oracle.compare import disagreement
 from tests.oracle.random_plans import random_plan

@@ -16,10 +16,10 @@ import time
 import pytest
 
 from solvers.formats.msr2020 import read_msr2020
-from solvers.problem import Pipeline, Problem, Transfers
-from solvers.result import Result, Status
-from solvers.solve import solve
-from solvers.warm import warm
+from solvers.plan.result import Result, Status
+from solvers.planners.solve import solve
+from solvers.planners.warm import warm
+from solvers.problem.problem import Pipeline, Problem, Transfers
 from tests.benchmarks.table import show
 from tests.solvers.msr_instances import FOLDER, as_problem, needs_workloads, references
 

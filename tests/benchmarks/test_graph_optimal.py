@@ -7,12 +7,12 @@ import statistics
 
 import pytest
 
-from solvers.planners.graph_pipeline import GraphPipeline
-from solvers.planners.pipedream_iter import PipeDreamIteration
-from solvers.planners.piper import Piper
-from solvers.solve import solve
+from solvers.pipelines.planners.graph_pipeline import GraphPipeline
+from solvers.pipelines.planners.pipedream_iter import PipeDreamIteration
+from solvers.pipelines.planners.piper import Piper
+from solvers.planners.solve import solve
 from tests.benchmarks.table import show
-from tests.solvers.stage_oracle import best_by_force, random_pipeline_problem
+from tests.oracle.stage_oracle import best_by_force, random_pipeline_problem
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(24 * 3600)]
 

@@ -8,20 +8,20 @@ import time
 
 import pytest
 
-from explorer.loading import load
-from explorer.problems import make_problem
-from explorer.settings import Settings
-from solvers.planner import Planner
+from explorer.question.loading import load
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
+from solvers.contiguous.sequential import sequential_problems
+from solvers.pipelines.planners.data_parallel import DataParallel
+from solvers.pipelines.planners.gpipe import GPipe
+from solvers.pipelines.planners.graph_pipeline import GraphPipeline
+from solvers.pipelines.planners.pipedream import PipeDream
+from solvers.pipelines.planners.pipedream_iter import PipeDreamIteration
+from solvers.pipelines.planners.piper import Piper
 from solvers.planners.baselines import EqualSplit
-from solvers.planners.data_parallel import DataParallel
-from solvers.planners.gpipe import GPipe
-from solvers.planners.graph_pipeline import GraphPipeline
-from solvers.planners.pipedream import PipeDream
-from solvers.planners.pipedream_iter import PipeDreamIteration
-from solvers.planners.piper import Piper
-from solvers.problem import Problem
-from solvers.sequential import sequential_problems
-from solvers.solve import solve
+from solvers.planners.solve import solve
+from solvers.problem.problem import Problem
+from solvers.search.planner import Planner
 from tests.benchmarks.table import show
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(24 * 3600)]

@@ -7,13 +7,13 @@ import os
 
 import pytest
 
-from explorer.problems import make_problem
-from explorer.settings import Settings
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
 from solvers.formats.msr2020 import read_msr2020
-from solvers.problem import Objective
-from solvers.solve import solve
+from solvers.planners.solve import solve
+from solvers.problem.problem import Objective
 from tests.benchmarks.table import show
-from tests.solvers.independent import latency_ms
+from tests.oracle.independent import latency_ms
 from tests.solvers.msr_instances import FOLDER, needs_workloads
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]

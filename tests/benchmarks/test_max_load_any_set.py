@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from explorer.problems import make_problem
-from explorer.settings import Settings
-from solvers.problem import Contiguity
-from solvers.result import Result
-from solvers.solve import solve
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
+from solvers.plan.result import Result
+from solvers.planners.solve import solve
+from solvers.problem.problem import Contiguity
 from tests.benchmarks.table import show
-from tests.solvers.independent import max_load_ms
+from tests.oracle.independent import max_load_ms
 from tests.solvers.msr_instances import FOLDER, needs_workloads, published, references
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]

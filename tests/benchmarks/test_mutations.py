@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from solvers.problem import Transfers
+from solvers.problem.problem import Transfers
 from tests.benchmarks.table import show
-from tests.solvers.faults import FAULTS
-from tests.solvers.test_mutations import LEAST, Score, plant
-from tests.solvers.valid_plans import SORTS, valid_cases
+from tests.solvers.verify.faults import FAULTS
+from tests.solvers.verify.test_mutations import LEAST, Score, plant
+from tests.solvers.verify.valid_plans import SORTS, valid_cases
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 SEEDS = 60

@@ -11,24 +11,24 @@ from statistics import median
 
 import pytest
 
-from explorer.loading import load
+from explorer.costs.profile import Profile
+from explorer.jobs.replan import replanned
 from explorer.measured import compare_run
 from explorer.measured.ranking import rank_agreement
-from explorer.problems import make_problem
-from explorer.replan import replanned
+from explorer.question.loading import load
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
 from explorer.runner.bundles.bundle import RANK_MODULE, finish_bundle, write_bundle
 from explorer.runner.bundles.outcome import RunStatus
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.measuring.calibration import MODULE, calibrate_on
-from explorer.runner.measuring.profile import Profile
 from explorer.runner.targets.local import LocalTarget
-from explorer.settings import Settings
 from solvers.evaluation.simulation import simulate
 from solvers.formats.plan_json import read_plan, write_plan
-from solvers.plan import Plan
-from solvers.problem import Contiguity, Objective, Pipeline, Problem
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
 from tests.benchmarks.table import show
-from tests.runner.plans import placed, solved
+from tests.explorer.runner.plans import placed, solved
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(24 * 3600)]
 

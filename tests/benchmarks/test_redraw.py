@@ -19,7 +19,7 @@ CHANGES = 20
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    yield from serve("tests.browser.serve_real", "gpt")
+    yield from serve("tests.browser.standins.serve_real", "gpt")
 
 
 @pytest.mark.parametrize("model", ["gpt", "resnet50", "multimodal"])

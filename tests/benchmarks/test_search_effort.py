@@ -7,17 +7,17 @@ import time
 
 import pytest
 
-from explorer.loading import load
-from explorer.problems import make_problem
-from solvers.effort import Effort
-from solvers.pipedream_optimizer import optimise, profile_of
-from solvers.planner import Planner
-from solvers.planners.graph_pipeline import GraphPipeline
-from solvers.planners.pipedream_iter import PipeDreamIteration
-from solvers.planners.piper import Piper
-from solvers.problem import Problem
-from solvers.sequential import sequential_problems
-from solvers.solve import solve
+from explorer.question.loading import load
+from explorer.question.problems import make_problem
+from solvers.contiguous.pipedream_optimizer import optimise, profile_of
+from solvers.contiguous.sequential import sequential_problems
+from solvers.pipelines.planners.graph_pipeline import GraphPipeline
+from solvers.pipelines.planners.pipedream_iter import PipeDreamIteration
+from solvers.pipelines.planners.piper import Piper
+from solvers.planners.solve import solve
+from solvers.problem.problem import Problem
+from solvers.search.effort import Effort
+from solvers.search.planner import Planner
 from tests.benchmarks.table import show
 from tests.benchmarks.test_graph_pipeline import cells, settings
 

@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from explorer.problems import make_problem
-from explorer.settings import Settings
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
 from explorer.tracing import trace_demo
-from solvers.check import check
-from solvers.evaluate import evaluate, judge
+from solvers.evaluation.evaluate import evaluate, judge
 from solvers.evaluation.lower import lower
 from solvers.evaluation.simulation import run, simulate
-from solvers.plan import Plan
-from solvers.problem import Objective, Problem
-from solvers.solve import solve
+from solvers.plan.plan import Plan
+from solvers.planners.check import check
+from solvers.planners.solve import solve
+from solvers.problem.problem import Objective, Problem
 from tests.benchmarks.table import cpu_seconds, show
 from tests.oracle.simulate import simulate as simulate_objects
 

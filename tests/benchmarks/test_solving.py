@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from demo_models import MODELS
-from explorer.problems import make_problem
-from explorer.settings import Settings
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
 from explorer.tracing import trace_demo
-from solvers.problem import Objective
-from solvers.solve import solve
+from solvers.planners.solve import solve
+from solvers.problem.problem import Objective
 from tests.benchmarks.table import cpu_seconds, show
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from explorer.comparison import compare, entries
+from explorer.jobs.comparison import compare, entries
 from explorer.view import events
-from explorer.web.comparing import Comparing
-from explorer.web.conversation import Conversation
-from explorer.web.live import encode
-from solvers.problem import Contiguity
-from solvers.result import Progress
+from explorer.web.redraw.comparing import Comparing
+from explorer.web.serving.live import encode
+from explorer.web.talk.conversation import Conversation
+from solvers.plan.result import Progress
+from solvers.problem.problem import Contiguity
 from tests.browser.test_conversation import CHOICES, Recorder, kinds, result, solve
-from tests.view.small import chain_problem, chain_workload
+from tests.explorer.view.small import chain_problem, chain_workload
 
 PAIR = ("single", "linear-dp")
 PROBLEM = chain_problem(blocks=8, size=12)
@@ -209,7 +209,7 @@ def test_what_does_not_parse_is_not_compared(talk, session):
 
 
 def test_a_row_whose_plan_finds_no_room_is_told_without_it(talk, rows, monkeypatch):
-    monkeypatch.setattr("explorer.web.comparing.PLANS_BYTES", len(rows[0]["plan"]) + 1)
+    monkeypatch.setattr("explorer.web.redraw.comparing.PLANS_BYTES", len(rows[0]["plan"]) + 1)
     comparing = Comparing()
     comparing.begin(talk.session, False, 1, frozenset())
     for event in rows[:2]:

@@ -9,10 +9,10 @@ import pytest
 
 from explorer.view import events
 from explorer.view.session import Choices
-from explorer.web.conversation import REMEMBERED, Conversation
-from explorer.web.live import encode
-from solvers.result import Result, Status, StopReason
-from tests.view.small import chain_problem, chain_workload, even_plan
+from explorer.web.serving.live import encode
+from explorer.web.talk.conversation import REMEMBERED, Conversation
+from solvers.plan.result import Result, Status, StopReason
+from tests.explorer.view.small import chain_problem, chain_workload, even_plan
 
 CHOICES = Choices(("chain", "other"), ("auto", "single", "linear-dp"), ("toy",))
 
@@ -50,7 +50,7 @@ def solve(talk, **session):
 def result():
     problem = chain_problem()
     plan = even_plan(problem)
-    from solvers.evaluate import evaluate
+    from solvers.evaluation.evaluate import evaluate
 
     objective = evaluate(problem, plan).iteration_s
     return events.result(Result(problem, plan, Status.OPTIMAL, StopReason.FINISHED, objective, objective, 0.1, "auto"))

@@ -83,5 +83,5 @@ def test_the_web_process_does_not_import_torch():
     import subprocess
     import sys
 
-    script = "import sys, explorer.web.app, explorer.web.jobs_backend; sys.exit('torch' in sys.modules)"
+    script = "import sys, explorer.web.app, explorer.web.serving.jobs_backend; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

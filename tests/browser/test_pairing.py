@@ -9,12 +9,12 @@ import pytest
 from explorer.view import events
 from explorer.view.comparison import UNSUPPORTED, Row, result_row
 from explorer.view.session import PAIR, Choices
-from explorer.web.conversation import Conversation
-from explorer.web.live import encode
-from solvers.evaluate import evaluate
-from solvers.result import Result, Status, StopReason
+from explorer.web.serving.live import encode
+from explorer.web.talk.conversation import Conversation
+from solvers.evaluation.evaluate import evaluate
+from solvers.plan.result import Result, Status, StopReason
 from tests.browser.test_conversation import Recorder, kinds
-from tests.view.small import branches_problem, branches_workload, pair_plans
+from tests.explorer.view.small import branches_problem, branches_workload, pair_plans
 
 PLANNERS = ("graph-pipeline", "pipedream-iter")
 CHOICES = Choices(("branches",), ("auto", *PLANNERS), ("toy",))

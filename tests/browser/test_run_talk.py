@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from explorer.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.jobs.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
 from explorer.view import events, run_events
 from explorer.view.run_events import PastRun
 from explorer.view.session import Choices
-from explorer.web.conversation import Conversation
-from explorer.web.live import encode
-from explorer.web.runs import Runs
-from solvers.result import Result, Status, StopReason
-from tests.view.small import chain_problem, chain_workload, even_plan
+from explorer.web.serving.live import encode
+from explorer.web.talk.conversation import Conversation
+from explorer.web.talk.runs import Runs
+from solvers.plan.result import Result, Status, StopReason
+from tests.explorer.view.small import chain_problem, chain_workload, even_plan
 
 CHOICES = Choices(("chain",), ("auto",), ("toy",), ("local", "cluster"))
 PAST = PastRun("20261121T160742Z-chain-ab12cd", "21 Nov 16:07", "local", "auto", 0.1, 0.2, True, "done")

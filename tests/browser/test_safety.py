@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from explorer.web.live import MAX_MESSAGE
-from explorer.web.security import content_security_policy, hostname, same_origin
+from explorer.web.serving.live import MAX_MESSAGE
+from explorer.web.serving.security import content_security_policy, hostname, same_origin
 
 websocket = pytest.importorskip("websocket")
 

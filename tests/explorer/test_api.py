@@ -8,12 +8,12 @@ from typing import ClassVar, Literal
 import pytest
 
 import explorer
-from explorer.cluster_file import load_cluster
-from explorer.planner_choice import choose_planner
+from explorer.question.cluster_file import load_cluster
+from explorer.question.planner_choice import choose_planner
 from solvers.errors import InvalidProblem
-from solvers.monitor import Monitor
 from solvers.planners.registry import PLANNERS
-from solvers.problem import Contiguity, Problem
+from solvers.problem.problem import Contiguity, Problem
+from solvers.search.monitor import Monitor
 from tests.instances import forward_graph
 
 

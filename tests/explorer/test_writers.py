@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SANCTIONED = {
     "explorer/files.py": "the one place",
     "explorer/runner/targets/log.py": "a log grows line by line while a run goes on; it tells a full disk itself",
     "explorer/runner/targets/ray_package.py": "a zip in memory",
     "explorer/cli/__init__.py": "opens /dev/null in place of a standard output that nobody reads",
-    "solvers/background.py": "pipes between processes, and a folder of scratch files that is removed",
-    "solvers/mip.py": "a folder of scratch files, for programs of other people, that is removed",
+    "solvers/programs/background.py": "pipes between processes, and a folder of scratch files that is removed",
+    "solvers/programs/mip.py": "a folder of scratch files, for programs of other people, that is removed",
     "explorer/runner/targets/ray_ranks.py": "makes the folder of a rank, which is removed",
 }
 METHODS = {"write_text", "write_bytes", "touch", "rename", "symlink_to", "hardlink_to", "to_csv", "to_json", "savefig",

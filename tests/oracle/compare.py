@@ -6,9 +6,9 @@ import math
 
 from solvers.errors import InvalidPlan
 from solvers.evaluation.simulation import simulate
-from solvers.plan import Plan
-from solvers.problem import Objective, Problem
-from solvers.schedule import MemoryCurve, Schedule
+from solvers.plan.plan import Plan
+from solvers.plan.schedule import MemoryCurve, Schedule
+from solvers.problem.problem import Objective, Problem
 from tests.oracle.simulate import simulate as simulate_objects
 
 RELATIVE = 1e-9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-from solvers.plan import Plan
+from solvers.plan.plan import Plan
 
 
 def max_load_ms(file: dict, plan: Plan) -> float:

@@ -10,11 +10,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.crossings import messages_between_stages
 from solvers.errors import InvalidPlan, NoLink
-from solvers.graph import Phase
-from solvers.plan import Action, MessageOrder, Plan
-from solvers.problem import Execution, Objective, Problem, Transfers
+from solvers.plan.crossings import messages_between_stages
+from solvers.plan.plan import Action, MessageOrder, Plan
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Execution, Objective, Problem, Transfers
 from tests.oracle.units import Pass, Unit, unroll
 
 Place = tuple[tuple[int, ...], int]

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.graph import Phase
-from solvers.plan import Plan
-from solvers.problem import Problem
-from solvers.schedule import MemoryCurve
+from solvers.plan.plan import Plan
+from solvers.plan.schedule import MemoryCurve
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Problem
 from tests.oracle.lowering import TaskGraph
 from tests.oracle.units import Unit
 

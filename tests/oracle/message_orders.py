@@ -9,8 +9,8 @@ from solvers.errors import InvalidPlan
 from solvers.evaluation.columns import cluster_columns
 from solvers.evaluation.message_order import named_transfers
 from solvers.evaluation.simulation import run
-from solvers.plan import ACTION_KINDS, Action, Message, MessageOrder, Plan
-from solvers.problem import Problem, Transfers
+from solvers.plan.plan import ACTION_KINDS, Action, Message, MessageOrder, Plan
+from solvers.problem.problem import Problem, Transfers
 
 
 def served(problem: Problem, plan: Plan) -> MessageOrder:

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.cluster import Cluster, Device, Link
-from solvers.evaluate import judge
-from solvers.graph import Amount, OpGraph, Phase
-from solvers.groups import together
-from solvers.plan import Action, Plan, Stage
-from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Optimizer, Problem, Transfers
+from solvers.evaluation.evaluate import judge
+from solvers.plan.plan import Action, Plan, Stage
+from solvers.problem.cluster import Cluster, Device, Link
+from solvers.problem.graph import Amount, OpGraph, Phase
+from solvers.problem.groups import together
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Optimizer, Problem, Transfers
 from tests.random_problems import colour_class_graph, random_graph
 
 KIND = {Phase.FORWARD: "F", Phase.BACKWARD_INPUT: "I", Phase.BACKWARD_WEIGHT: "W", Phase.UPDATE: "U"}

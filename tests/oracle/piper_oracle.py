@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 
-from solvers.piper.model import PiperModel
+from solvers.pipelines.piper.model import PiperModel
 
 
 def random_model(seed: int) -> PiperModel:

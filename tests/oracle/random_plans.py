@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.assemble import assemble
-from solvers.cluster import Cluster
 from solvers.errors import InvalidPlan, InvalidProblem
-from solvers.plan import Plan
-from solvers.problem import ComputeTable, Contiguity, Objective, Pipeline, Problem, Transfers
-from solvers.realise import realise
+from solvers.plan.plan import Plan
+from solvers.problem.cluster import Cluster
+from solvers.problem.problem import ComputeTable, Contiguity, Objective, Pipeline, Problem, Transfers
+from solvers.schedules.assemble import assemble
+from solvers.schedules.realise import realise
+from tests.explorer.runner.scripts.random_plans import random_plan as random_traced_plan
 from tests.random_problems import random_draft, random_placement, random_problem, random_two_level_problem
-from tests.runner.random_plans import random_plan as random_traced_plan
 
 PIPELINES = (Pipeline.GPIPE, Pipeline.ONE_F_ONE_B, Pipeline.INTERLEAVED, Pipeline.ZERO_BUBBLE)
 

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 
 from solvers.errors import InvalidPlan
-from solvers.kernels.list_schedule import Floats, Ints, list_schedule
-from solvers.plan import Plan
-from solvers.problem import Objective, Problem
-from solvers.schedule import Schedule, Span, schedule_of_spans
+from solvers.evaluation.list_schedule_kernel import Floats, Ints, list_schedule
+from solvers.plan.plan import Plan
+from solvers.plan.schedule import Schedule, Span, schedule_of_spans
+from solvers.problem.problem import Objective, Problem
 from tests.oracle.lowering import TaskGraph, lower
 from tests.oracle.memory import memory_curves
 
@@ -41,7 +41,7 @@ def simulate(problem: Problem, plan: Plan, objective: Objective | None = None) -
 
 
 def arrays_of(lowered: TaskGraph) -> tuple[Floats, Ints, int, Ints, Ints, Ints, Floats]:
-    """The arguments of `kernels.list_schedule.list_schedule` for a task graph."""
+    """The arguments of `solvers.evaluation.list_schedule_kernel.list_schedule` for a task graph."""
     count = len(lowered.tasks)
     names: dict[str, int] = {}
     resource = np.empty(count, np.int64)

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.cluster import uniform_cluster
-from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage
+from solvers.coarsening.coarsen import Condensed
 from solvers.errors import InvalidPlan
-from solvers.evaluate import MEMORY_SLACK, judge
+from solvers.evaluation.evaluate import MEMORY_SLACK, judge
 from solvers.evaluation.simulation import simulate
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor, topological_order
-from solvers.problem import ComputeTable, Objective, Pipeline, Problem
-from solvers.realise import realise
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.problem.cluster import uniform_cluster
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor, topological_order
+from solvers.problem.problem import ComputeTable, Objective, Pipeline, Problem
+from solvers.schedules.realise import realise
 from tests.instances import GPU, devices
 
 
@@ -81,7 +81,7 @@ def expanded(condensed: Condensed, draft: Draft) -> Draft:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What `solvers.pipelines.descend` asks of an estimate, told by the simulation of the plan itself."""
+    """What `solvers.pipelines.descent.descend` asks of an estimate, told by the simulation of the plan itself."""
 
     seconds: float
     over: float

@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from solvers.errors import InvalidPlan
-from solvers.graph import Phase
-from solvers.plan import Action, Plan, Stage
-from solvers.problem import Execution, Objective, Problem
+from solvers.plan.plan import Action, Plan, Stage
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Execution, Objective, Problem
 
 PHASES_OF = {
     "F": (Phase.FORWARD,),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 
-from solvers.problem import Transfers
+from solvers.problem.problem import Transfers
 
 Point = tuple[float, ...]
 

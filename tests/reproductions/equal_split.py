@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.piper.model import PLAIN, RECOMPUTED, PiperModel
+from solvers.pipelines.piper.model import PLAIN, RECOMPUTED, PiperModel
 
 Floats = NDArray[np.float64]
 

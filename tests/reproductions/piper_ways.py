@@ -12,8 +12,8 @@ from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import parse_json
 from solvers.formats.piper import MAX_DEVICES, MAX_EDGES, MAX_NAME, MAX_NODES, MAX_WAYS, MS, PROFILED
-from solvers.graph import topological_order
-from solvers.piper.model import PLAIN, RECOMPUTED, PiperModel
+from solvers.pipelines.piper.model import PLAIN, RECOMPUTED, PiperModel
+from solvers.problem.graph import topological_order
 
 Floats = NDArray[np.float64]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solvers.coarsen import Condensed
-from solvers.drafts import Draft
-from solvers.pipelines.recuts import by_branch, union
-from solvers.pipelines.space import Space
-from solvers.pipelines.stage_graph import Part, Parts, masks_of, parts_of, tidy
+from solvers.coarsening.coarsen import Condensed
+from solvers.pipelines.descent.recuts import by_branch, union
+from solvers.pipelines.descent.space import Space
+from solvers.pipelines.descent.stage_graph import Part, Parts, masks_of, parts_of, tidy
+from solvers.plan.drafts import Draft
 
 WORTH = 0.25
 """Pieces below this share of the mean stage's time do not make a branch."""

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from solvers.cluster import uniform_cluster
 from solvers.formats.msr2020 import read_msr2020
 from solvers.formats.workload import Workload
-from solvers.problem import Problem
+from solvers.problem.cluster import uniform_cluster
+from solvers.problem.problem import Problem
 
 SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[3] / "shared"))
 FOLDER = SHARED / "workloads" / "msr2020"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import statistics
 
-from explorer.cli.command import print_table
+from explorer.cli.terminal.command import print_table
+from explorer.costs.profile import LinkTimes, Profile
 from explorer.runner.bundles.outcome import QUIET
-from explorer.runner.measuring.profile import LinkTimes, Profile
-from explorer.view import text
-from solvers.cluster import CPU_KIND
-from solvers.graph import OpGraph
+from explorer.words import text
+from solvers.problem.cluster import CPU_KIND
+from solvers.problem.graph import OpGraph
 
 
 def print_profile(graph: OpGraph, profile: Profile) -> None:

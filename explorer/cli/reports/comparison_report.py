@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.cli.command import print_table
-from explorer.cli.report import OBJECTIVE_WORDS, allowed_words, cluster_words, print_infeasibility, result_object
-from explorer.comparison import Compared
+from explorer.cli.reports.report import (
+    OBJECTIVE_WORDS,
+    allowed_words,
+    cluster_words,
+    print_infeasibility,
+    result_object,
+)
+from explorer.cli.terminal.command import print_table
 from explorer.costs.roofline import stated_dtype
-from explorer.view import text
+from explorer.jobs.comparison import Compared
 from explorer.view.comparison import Ranked, Row, cells, family_story, left_out, ranked
+from explorer.words import text
 from solvers.formats.result_json import options_json
-from solvers.infeasibility import Infeasibility
-from solvers.problem import Objective, Problem
-from solvers.solve import planner_options
+from solvers.planners.infeasibility import Infeasibility
+from solvers.planners.solve import planner_options
+from solvers.problem.problem import Objective, Problem
 
 BEST = "*"
 REASON = 100

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
-from explorer.cli.command import print_table
-from explorer.view import text
-from explorer.view.actions import KIND_WORDS
-from explorer.view.lanes import link_uses
-from explorer.view.moves import endpoints
-from explorer.view.path import heaviest, path_parts, sentence
-from solvers.plan import Plan
-from solvers.problem import Execution, Objective, Problem
-from solvers.schedule import Schedule
+from explorer.cli.terminal.command import print_table
+from explorer.view.timeline.lanes import link_uses
+from explorer.view.timeline.moves import endpoints
+from explorer.view.timeline.path import heaviest, path_parts, sentence
+from explorer.words import text
+from explorer.words.actions import KIND_WORDS
+from solvers.plan.plan import Plan
+from solvers.plan.schedule import Schedule
+from solvers.problem.problem import Execution, Objective, Problem
 
 LINKS = 24
 """Links listed, the busiest first."""

@@ -6,18 +6,18 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from explorer.cli.command import print_table, printable
-from explorer.cli.pass_report import idle_share, is_pass_of_operators, print_pass
+from explorer.cli.reports.pass_report import idle_share, is_pass_of_operators, print_pass
+from explorer.cli.terminal.command import print_table, printable
 from explorer.costs.roofline import stated_dtype
-from explorer.view import text
-from solvers.evaluate import Metrics, evaluate, examine
+from explorer.words import text
+from solvers.evaluation.evaluate import Metrics, evaluate, examine
+from solvers.evaluation.load import loads
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.result_json import options_json
-from solvers.infeasibility import Infeasibility
-from solvers.load import loads
-from solvers.plan import Plan
-from solvers.problem import Objective, Pipeline, Problem
-from solvers.result import Result, Status
+from solvers.plan.plan import Plan
+from solvers.plan.result import Result, Status
+from solvers.planners.infeasibility import Infeasibility
+from solvers.problem.problem import Objective, Pipeline, Problem
 
 OBJECTIVE_WORDS = {
     Objective.MAX_LOAD: "max-load (seconds per sample in steady state)",

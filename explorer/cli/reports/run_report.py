@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-from explorer.cli.command import print_table, printable
-from explorer.cli.report import result_object
+from explorer.cli.reports.report import result_object
+from explorer.cli.terminal.command import print_table, printable
 from explorer.runner.bundles.bundle import Bundle, command_line, predicted_s
 from explorer.runner.bundles.outcome import Agreement, Environment, Outcome, noise_word
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.words import one_line
-from explorer.view import text
+from explorer.words import text
 from solvers.errors import PlacementError
-from solvers.evaluate import judge
+from solvers.evaluation.evaluate import judge
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.plan_json import PlanFile
-from solvers.result import Result, Status, StopReason
+from solvers.plan.result import Result, Status, StopReason
 
 if TYPE_CHECKING:
     from explorer.measured import Comparison
@@ -187,7 +187,7 @@ def compared(file: PlanFile, outcome: Outcome) -> Comparison | str:
 def print_comparison(file: PlanFile, comparison: Comparison) -> None:
     """The three errors, then the actions and operators that are furthest off."""
     from explorer.measured import rows
-    from explorer.view.actions import KIND_WORDS
+    from explorer.words.actions import KIND_WORDS
 
     print()
     print_table([["what", "time", "of measured"], *rows(comparison)], right=frozenset({1}))

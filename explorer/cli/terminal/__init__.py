@@ -1,0 +1,1 @@
+"""What every command uses: flags that many share, tables, progress, files."""

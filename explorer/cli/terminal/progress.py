@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TextIO
 
-from explorer.view import text
-from solvers import compiling
-from solvers.plan import Plan
-from solvers.result import Progress
+from explorer.words import text
+from solvers.kernels import compiling
+from solvers.plan.plan import Plan
+from solvers.plan.result import Progress
 
 REDRAW_S = 0.1
 REDRAW_WORK_S = 0.5

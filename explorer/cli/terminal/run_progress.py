@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from explorer.cli.progress import REDRAW_S
+from explorer.cli.terminal.progress import REDRAW_S
 from explorer.runner.targets.target import RunProgress
 
 MAX_WIDTH = 100

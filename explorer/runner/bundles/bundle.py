@@ -33,7 +33,7 @@ from solvers.formats.graph_json import read_header
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import MAX_BYTES, dump_json, finite_or_none, parse_json
 from solvers.formats.plan_json import PlanFile, read_plan
-from solvers.problem import Objective
+from solvers.problem.problem import Objective
 
 FORMAT = "placement-explorer/bundle"
 VERSION = 1

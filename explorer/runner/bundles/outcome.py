@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from explorer.runner.measuring.profile import Profile
+from explorer.costs.profile import Profile
 
 
 class RunStatus(StrEnum):

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from explorer.costs.profile_json import profile_object, read_profile
 from explorer.files import write_file
 from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
 from explorer.runner.bundles.words import one_line
-from explorer.runner.measuring.profile_json import profile_object, read_profile
 from explorer.runner.scripts.script import parse_step
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.graph_json import read_header

@@ -14,10 +14,10 @@ import torch
 import torch.distributed as dist
 
 from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
+from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.machine import Machine
 from explorer.runner.engine.measure import Measured
-from explorer.runner.engine.telling import tell
 from explorer.runner.scripts.script import Do
 
 

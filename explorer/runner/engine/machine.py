@@ -9,14 +9,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.exchange import Exchange
-from explorer.runner.engine.optimizers import OPTIMIZERS, make_dense, step
 from explorer.runner.engine.recording import Recorder, recorder_for
 from explorer.runner.engine.runtime import ScriptRuntime, Work, stage_numbers
 from explorer.runner.engine.stages import Port, SegmentStage
-from explorer.runner.engine.telling import tell
 from explorer.runner.model.cuts import check_cuts
+from explorer.runner.model.optimizers import OPTIMIZERS, make_dense, step
 from explorer.runner.model.program import Program, trace_for_run
 from explorer.runner.model.samples import make_samples
 from explorer.runner.model.segment_module import Kind
@@ -26,8 +26,8 @@ from explorer.runner.scripts.lowering import make_script
 from explorer.runner.scripts.script import Script, Segment
 from solvers.errors import RunError
 from solvers.formats.plan_json import PlanFile
-from solvers.plan import Plan
-from solvers.problem import Objective, Optimizer, Problem
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Objective, Optimizer, Problem
 
 
 @dataclass

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.machine import Machine
 from explorer.runner.engine.peak_memory import peak_of_an_iteration
 from explorer.runner.engine.recording import clock_offsets, start_together
-from explorer.runner.engine.telling import tell
 
 
 @dataclass

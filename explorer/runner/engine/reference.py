@@ -11,16 +11,16 @@ import torch.distributed as dist
 from torch import Tensor
 
 from explorer.runner.bundles.outcome import Agreement
+from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.machine import Machine
 from explorer.runner.engine.measure import total_loss
-from explorer.runner.engine.optimizers import OPTIMIZERS, step
-from explorer.runner.engine.telling import tell
+from explorer.runner.model.optimizers import OPTIMIZERS, step
 from explorer.runner.model.program import SegmentProgram
 from explorer.runner.model.segment_module import Kind
 from explorer.runner.model.weights import hold
 from solvers.errors import RunError
-from solvers.problem import Optimizer, Problem
+from solvers.problem.problem import Optimizer, Problem
 
 NOTHING = 1e-3
 """Of the largest entry of all gradients: a tensor with smaller ones is measured against this. The gradient of

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from explorer.runner.bundles.progress import tell
 from explorer.runner.engine.machine import Machine
-from explorer.runner.engine.telling import tell
 from explorer.runner.measuring.operator_times import Subject, measure
-from solvers.graph import OpGraph, Phase
+from solvers.problem.graph import OpGraph, Phase
 
 BUDGET_S = 2.0
 """Of one rank, for all its segments; each is run a few times in any case."""

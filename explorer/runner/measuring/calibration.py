@@ -7,19 +7,19 @@ from pathlib import Path
 
 import numpy as np
 
+from explorer.costs.profile import Profile
 from explorer.runner.bundles.bundle import finish_bundle, write_bundle
 from explorer.runner.bundles.outcome import RunStatus
 from explorer.runner.bundles.request import RunRequest
-from explorer.runner.measuring.profile import Profile
 from explorer.runner.targets.target import OnProgress, Target
-from solvers.cluster import Device, uniform_cluster
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.plan_json import write_plan
-from solvers.graph import OpGraph
-from solvers.orders import kinds_of
-from solvers.plan import Action, Plan, Stage
-from solvers.problem import ComputeTable, Problem
+from solvers.plan.plan import Action, Plan, Stage
+from solvers.problem.cluster import Device, uniform_cluster
+from solvers.problem.graph import OpGraph
+from solvers.problem.problem import ComputeTable, Problem
+from solvers.schedules.ordering.orders import kinds_of
 
 MODULE = "explorer.runner.calibrate"
 """What ranks run: `Targets.get` is asked for a target with it."""

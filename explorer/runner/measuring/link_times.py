@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.distributed as dist
 
-from explorer.runner.measuring.profile import LinkTimes
+from explorer.costs.profile import LinkTimes
 
 SIZES = tuple(2**power for power in range(10, 25, 2))
 """Bytes: 1 KiB to 16 MiB."""

@@ -22,7 +22,6 @@ import torch
 from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
-from explorer.runner.engine.optimizers import step
 from explorer.runner.measuring.attribution import OUTSIDE, attribute, calm, divide, settle
 from explorer.runner.measuring.instrument import (
     Ownership,
@@ -32,7 +31,8 @@ from explorer.runner.measuring.instrument import (
     marked_backward,
     walk,
 )
-from solvers.graph import OpGraph, Phase
+from explorer.runner.model.optimizers import step
+from solvers.problem.graph import OpGraph, Phase
 
 LEAST_REPETITIONS = 4
 MOST_REPETITIONS = 400

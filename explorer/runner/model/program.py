@@ -26,7 +26,7 @@ from explorer.tracing.fake import at_batch, batch_of, fake_inputs, fake_module
 from explorer.tracing.fold import NO_OPERATOR, Folded
 from explorer.tracing.forward import Edge
 from solvers.errors import RunError, TraceError
-from solvers.graph import OpGraph
+from solvers.problem.graph import OpGraph
 
 __all__ = ["Input", "Kind", "Output", "Program", "SegmentProgram", "trace_for_run"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from solvers.errors import RunError
 from solvers.formats.op_graph_json import graph_hash
-from solvers.graph import OpGraph
+from solvers.problem.graph import OpGraph
 
 
 def check_same(traced: OpGraph, planned: OpGraph, reference: str) -> None:

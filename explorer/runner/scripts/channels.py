@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from explorer.runner.scripts.script import Channel, Piece, Segment
 from solvers.errors import RunError
-from solvers.graph import BACKWARD_PHASES, OpGraph, Phase, per_graph
+from solvers.problem.graph import BACKWARD_PHASES, OpGraph, Phase, per_graph
 
 Place = tuple[tuple[int, ...], int]
 """Devices of a replica group and the size of their micro-batches."""

@@ -13,10 +13,10 @@ from explorer.runner.scripts.replay import replay
 from explorer.runner.scripts.script import MESSAGES, Script
 from solvers.errors import PlacementError
 from solvers.evaluation.simulation import simulate
-from solvers.graph import Phase, find_cycle
-from solvers.plan import Plan
-from solvers.problem import Execution, Objective, Problem
-from solvers.schedule import Schedule
+from solvers.plan.plan import Plan
+from solvers.plan.schedule import Schedule
+from solvers.problem.graph import Phase, find_cycle
+from solvers.problem.problem import Execution, Objective, Problem
 
 STEP_S = 100e-6
 """About what a step costs beside its operators."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.runner.scripts.channels import routes
-from solvers.problem import Problem
+from solvers.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An action of an atom in the order of a device; kind as in `solvers.plan.Action`."""
+    """An action of an atom in the order of a device; kind as in `solvers.plan.plan.Action`."""
 
     atom: int
     kind: str

@@ -27,9 +27,9 @@ from explorer.runner.scripts.stated_turns import stated_turns
 from explorer.runner.scripts.waits import Waits
 from solvers.errors import InvalidPlan
 from solvers.evaluation.simulation import run
-from solvers.graph import Phase
-from solvers.plan import Plan
-from solvers.problem import Problem
+from solvers.plan.plan import Plan
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Problem
 
 
 def make_script(problem: Problem, plan: Plan, gradients: Sequence[frozenset[int]] | None = None) -> Script:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from explorer.runner.scripts.joining import Atom, Item, joined
 from explorer.runner.scripts.script import Do, Segment, Step
 from solvers.errors import RunError
-from solvers.graph import Phase
-from solvers.order_check import check_order
-from solvers.plan import PHASES_OF, Plan
-from solvers.problem import Execution, Objective, Problem
+from solvers.plan.order_check import check_order
+from solvers.plan.plan import PHASES_OF, Plan
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Execution, Objective, Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.runner.scripts.script import Segment
-from solvers.plan import Action, Message, Plan
+from solvers.plan.plan import Action, Message, Plan
 
 
 @dataclass(frozen=True, slots=True)

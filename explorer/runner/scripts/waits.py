@@ -12,8 +12,8 @@ from explorer.runner.scripts.script import Channel, Do, Piece, Step
 from explorer.runner.scripts.segments import Layout
 from explorer.runner.scripts.stated_turns import Sending
 from solvers.errors import InvalidPlan, NoLink
-from solvers.graph import Phase
-from solvers.problem import Problem
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Problem
 
 PHASES = {
     Do.FORWARD: (Phase.FORWARD,),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from explorer.runner.bundles.bundle import MAX_RANKS, read_limited
 from explorer.runner.bundles.words import one_line
-from explorer.view import text
+from explorer.words import text
 from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import parse_json

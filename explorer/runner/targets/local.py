@@ -22,7 +22,7 @@ from explorer.runner.targets.predicted import predicted_peak_bytes
 from explorer.runner.targets.processes import MARK, end_marked, new_mark
 from explorer.runner.targets.target import OnProgress, RunProgress
 from explorer.runner.targets.target_file import MAX_RANKS
-from explorer.view import text
+from explorer.words import text
 from solvers.errors import InvalidProblem, RunError
 
 POLL_S = 0.1

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import TracebackType
 
 from explorer.files import os_words
+from explorer.runner.bundles.progress import MARK as PROGRESS
 from explorer.runner.bundles.words import one_line
-from explorer.runner.engine.telling import MARK as PROGRESS
 from explorer.runner.targets.failures import EXIT, Exit, read_exit
 from explorer.runner.targets.target import OnProgress, RunProgress
 from solvers.errors import InvalidProblem, RunError

@@ -8,7 +8,7 @@ from solvers.formats.plan_json import read_plan
 
 def predicted_peak_bytes(plan_text: str, rank: int) -> float | None:
     """Bytes that the device of ``rank`` holds at most; None where the plan does not tell."""
-    from solvers.evaluate import evaluate
+    from solvers.evaluation.evaluate import evaluate
 
     try:
         file = read_plan(plan_text)

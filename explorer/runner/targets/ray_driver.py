@@ -23,8 +23,8 @@ from types import FrameType
 from typing import Any
 
 from explorer.runner.bundles.outcome import RunStatus
+from explorer.runner.bundles.progress import MARK as PROGRESS
 from explorer.runner.bundles.request import Backend, RunRequest, read_request, request_json
-from explorer.runner.engine.telling import MARK as PROGRESS
 from explorer.runner.targets.failures import exit_line
 from explorer.runner.targets.ray_log import JobFailure, clean_line, failure_line, rank_failure_line, result_lines
 from explorer.runner.targets.ray_package import BUNDLE

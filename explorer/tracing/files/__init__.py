@@ -1,0 +1,1 @@
+"""Models from files: exported programs read without torch."""

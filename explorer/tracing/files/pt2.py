@@ -12,11 +12,11 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from explorer.tracing.archive import read_document
 from explorer.tracing.batching import doubled
 from explorer.tracing.build import build
-from explorer.tracing.program import Program
-from explorer.tracing.saved_rules import with_saved
+from explorer.tracing.files.archive import read_document
+from explorer.tracing.files.program import Program
+from explorer.tracing.files.saved_rules import with_saved
 from solvers.errors import InvalidProblem, TraceError
 from solvers.formats.workload import Workload
 

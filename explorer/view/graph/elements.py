@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.view import text
-from explorer.view.layered_layout import Layout, layered_layout
-from explorer.view.skeleton import Skeleton
+from explorer.view.graph.layered_layout import Layout, layered_layout
+from explorer.view.graph.skeleton import Skeleton
+from explorer.words import text
 
 MAX_ELEMENTS = 1500
 READABLE = 60

@@ -12,10 +12,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.view import text
-from explorer.view.elements import GraphView, full_name
-from explorer.view.palette import BLUE, ORANGE, SKY, SURFACES, VERMILLION, Theme, mix, text_on
-from explorer.view.skeleton import Skeleton
+from explorer.view.graph.elements import GraphView, full_name
+from explorer.view.graph.palette import BLUE, ORANGE, SKY, SURFACES, VERMILLION, Theme, mix, text_on
+from explorer.view.graph.skeleton import Skeleton
+from explorer.words import text
 
 STEPS_PER_OCTAVE = 4
 OCTAVES = 2

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.view import text
-from explorer.view.elements import GraphView, full_name
-from explorer.view.skeleton import Skeleton
+from explorer.view.graph.elements import GraphView, full_name
+from explorer.view.graph.skeleton import Skeleton
+from explorer.words import text
 
 
 @dataclass(frozen=True, slots=True)

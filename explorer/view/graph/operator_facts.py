@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.view import text
-from explorer.view.actions import TRANSFER
-from explorer.view.inspect import Facts
-from explorer.view.skeleton import Skeleton
+from explorer.view.graph.inspect import Facts
+from explorer.view.graph.skeleton import Skeleton
+from explorer.words import text
+from explorer.words.actions import TRANSFER
 
 TITLES = {"F": "Forward", "I": "Input gradient", "W": "Weight gradient", "U": "Update", "B": "Backward"}
 MOVES = 3

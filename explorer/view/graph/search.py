@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from solvers.formats.json_text import finite_or_none
-from solvers.result import Progress
+from solvers.plan.result import Progress
 
 MOST = 400
 """Steps kept. Of more, the first and the last are, and the others evenly."""

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from solvers.formats.workload import Workload
-from solvers.graph import OpGraph, Phase
+from solvers.problem.graph import OpGraph, Phase
 
 CHUNK = 40
 """Operators per box when a graph names no modules and is too large to show one by one."""

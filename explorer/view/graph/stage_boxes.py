@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.view import text
-from explorer.view.inspect import Facts
-from explorer.view.stage_layout import stage_columns, stage_lanes
+from explorer.view.graph.inspect import Facts
+from explorer.view.graph.stage_layout import stage_columns, stage_lanes
+from explorer.words import text
 
 MAX_STAGES = 128
 """More boxes than this cannot be read; a table can."""

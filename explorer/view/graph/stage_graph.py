@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from explorer.view.actions import BACKWARD, TRANSFER, told
-from solvers.crossings import messages_between_stages
-from solvers.graph import Phase, find_cycle, topological_order
-from solvers.plan import Plan
-from solvers.problem import Problem
-from solvers.schedule import Schedule
+from explorer.words.actions import BACKWARD, TRANSFER, told
+from solvers.plan.crossings import messages_between_stages
+from solvers.plan.plan import Plan
+from solvers.plan.schedule import Schedule
+from solvers.problem.graph import Phase, find_cycle, topological_order
+from solvers.problem.problem import Problem
 
 GLUE = 0.02
 """A stage that shares its device and takes less than this share of the mean stage's time is glue (a

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.view import text
-from explorer.view.actions import BACKWARD, KIND_WORDS, TRANSFER, told
-from solvers.schedule import Schedule, Span
+from explorer.words import text
+from explorer.words.actions import BACKWARD, KIND_WORDS, TRANSFER, told
+from solvers.plan.schedule import Schedule, Span
 
 MAX_BARS = 5000
 
@@ -15,7 +15,7 @@ Bars = dict[str, list[Any]]
 """JSON, one list a column: device, start_s, end_s, kind (F B I W U, R for a forward that runs again, or T
 for a transfer), stage (-1 unknown), micro_batch (-1: several, or none), to_device (-1: not a transfer),
 nbytes, spans (how many spans were merged into it), link (position of the resource that a transfer occupies
-in `explorer.view.lanes.link_uses`, or -1), operator (the one that runs or sends, -1: none or several) and
+in `explorer.view.timeline.lanes.link_uses`, or -1), operator (the one that runs or sends, -1: none or several) and
 reader (of a transfer: the operator that waits for it, or -1)."""
 COLUMNS = ("device", "start_s", "end_s", "kind", "stage", "micro_batch", "to_device", "nbytes", "spans", "link",
            "operator", "reader")  # fmt: skip

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.view import text
+from explorer.words import text
 
 POINTS = 160
 """Steps a curve keeps: about one a pixel pair of a small multiple."""

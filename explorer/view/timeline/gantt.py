@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from explorer.view import text
-from explorer.view.actions import KIND_WORDS, TRANSFER
-from explorer.view.bars import Bars, words
-from explorer.view.gantt_paint import BAR, LINK_BAR, LINK_OFFSET, backgrounds, marker, text_colour
-from explorer.view.gantt_rows import HIDDEN, Row, Rows
-from explorer.view.palette import SURFACES, Theme, swatch
+from explorer.view.graph.palette import SURFACES, Theme, swatch
+from explorer.view.timeline.bars import Bars, words
+from explorer.view.timeline.gantt_paint import BAR, LINK_BAR, LINK_OFFSET, backgrounds, marker, text_colour
+from explorer.view.timeline.gantt_rows import HIDDEN, Row, Rows
+from explorer.words import text
+from explorer.words.actions import KIND_WORDS, TRANSFER
 
 LABELLED = 72
 """With more bars than this in a lane, none has its micro-batch number: it could not be read."""

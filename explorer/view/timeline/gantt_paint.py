@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from explorer.view.gantt_rows import Row
-from explorer.view.palette import SURFACES, Theme, mix, swatch
+from explorer.view.graph.palette import SURFACES, Theme, mix, swatch
+from explorer.view.timeline.gantt_rows import Row
 
 BAR, LINK_BAR, LINK_OFFSET = 0.6, 0.085, 0.40
 HATCHES = {"B": "/", "I": "-", "W": "\\", "R": "x", "U": "."}

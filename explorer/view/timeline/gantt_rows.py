@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from explorer.view import text
-from explorer.view.actions import TRANSFER
-from explorer.view.bars import Bars
-from explorer.view.phases import RowPhases, is_pipelined
-from explorer.view.stage_boxes import device_words
-from explorer.view.stage_layout import stage_columns, stage_lanes
+from explorer.view.graph.stage_boxes import device_words
+from explorer.view.graph.stage_layout import stage_columns, stage_lanes
+from explorer.view.timeline.bars import Bars
+from explorer.view.timeline.phases import RowPhases, is_pipelined
+from explorer.words import text
+from explorer.words.actions import TRANSFER
 
 RowKind = Literal["devices", "stages"]
 MAX_STAGE_ROWS = 64
@@ -29,7 +29,7 @@ LINK_HEIGHT = 0.56
 @dataclass(frozen=True, slots=True)
 class Row:
     """label: as people read it. devices: whose colours mark it. stage: the stage that is meant by it, or
-    -1. phases: see `explorer.view.phases`, None where there are none. links: positions of the links whose
+    -1. phases: see `explorer.view.timeline.phases`, None where there are none. links: positions of the links whose
     transfers it shows. height: 1 is that of a device."""
 
     label: str

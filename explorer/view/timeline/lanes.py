@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from solvers.schedule import Schedule
+from solvers.plan.schedule import Schedule
 
 _PAIR = re.compile(r"^(\d+)->(\d+)$")
 _OWN = re.compile(r"^(lane|out|in) (\d+)$")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.view import gantt, text
-from explorer.view.actions import KIND_WORDS, TRANSFER
-from explorer.view.bars import COLUMNS
-from explorer.view.gantt_paint import marker
-from explorer.view.palette import SURFACES, Theme, mix, swatch, text_on
+from explorer.view.graph.palette import SURFACES, Theme, mix, swatch, text_on
+from explorer.view.timeline import gantt
+from explorer.view.timeline.bars import COLUMNS
+from explorer.view.timeline.gantt_paint import marker
+from explorer.words import text
+from explorer.words.actions import KIND_WORDS, TRANSFER
 
 PREDICTED, MEASURED, WAIT = "predicted", "measured", "wait"
 SYNC = "S"
@@ -31,7 +32,7 @@ def figure(
     shown: Sequence[int] | None = None,
     fed: bool = False,
 ) -> dict[str, Any]:
-    """A plotly figure {data, layout}, as `explorer.view.gantt.figure` gives it: rows are devices.
+    """A plotly figure {data, layout}, as `explorer.view.timeline.gantt.figure` gives it: rows are devices.
 
     comparison: of `explorer.measured.comparison_object`. devices: their names. shown: the devices to show, by
     default those that the run or the prediction uses. fed: the upper lane is the simulation that was fed with

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solvers.schedule import Schedule
+from solvers.plan.schedule import Schedule
 
 Ends = tuple[int, int]
 UNKNOWN: Ends = (-1, -1)

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.view.actions import BACKWARD, TRANSFER, told
-from explorer.view.bars import COLUMNS, Bars
-from solvers.schedule import Schedule
+from explorer.view.timeline.bars import COLUMNS, Bars
+from explorer.words.actions import BACKWARD, TRANSFER, told
+from solvers.plan.schedule import Schedule
 
 MOST_KEPT = 20_000
 """Spans of which a page keeps every one; of more, the shortest neighbours are kept as runs."""

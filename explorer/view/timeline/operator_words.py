@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.view import text
-from explorer.view.actions import KIND_WORDS, TRANSFER
-from explorer.view.bars import Bars
+from explorer.view.timeline.bars import Bars
+from explorer.words import text
+from explorer.words.actions import KIND_WORDS, TRANSFER
 
 NAME = 64
 SOON = 1e-6

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.view import text
-from explorer.view.actions import KIND_WORDS, told
-from explorer.view.lanes import lane_label
-from solvers.schedule import Schedule
+from explorer.view.timeline.lanes import lane_label
+from explorer.words import text
+from explorer.words.actions import KIND_WORDS, told
+from solvers.plan.schedule import Schedule
 
 HEAVIEST = 3
 SHOWN = 3
@@ -64,7 +64,7 @@ def path_parts(schedule: Schedule) -> list[Part]:
 
 
 def heaviest(schedule: Schedule, senders: Sequence[tuple[int, int]], most: int = HEAVIEST) -> list[Heavy]:
-    """The longest spans of the path, longest first. senders: see `explorer.view.moves.endpoints`."""
+    """The longest spans of the path, longest first. senders: see `explorer.view.timeline.moves.endpoints`."""
     order = sorted(
         schedule.critical, key=lambda i: (schedule.spans[i].start_s - schedule.spans[i].end_s, i)
     )  # fmt: skip

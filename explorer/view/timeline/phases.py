@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.view import text
-from explorer.view.actions import BACKWARD, TRANSFER, told
-from solvers.plan import Plan
-from solvers.schedule import Schedule
+from explorer.words import text
+from explorer.words.actions import BACKWARD, TRANSFER, told
+from solvers.plan.plan import Plan
+from solvers.plan.schedule import Schedule
 
 NAMES = ("warm-up", "steady", "drain")
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from explorer.view import text
-from explorer.view.path import summed
+from explorer.view.timeline.path import summed
+from explorer.words import text
 
 TIGHT = 0.97
 """A device whose peak reaches this share of its cap has no room to take more work."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from explorer.requests import (
+from explorer.jobs.requests import (
     CompareRequest,
     PrepareRequest,
     ReplanRequest,

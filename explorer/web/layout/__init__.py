@@ -7,8 +7,8 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from explorer.view.session import Session, to_dict
-from explorer.web import ids
-from explorer.web.backend import Catalogue
+from explorer.web.contract import ids
+from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.centre import centre
 from explorer.web.layout.header import header
 from explorer.web.layout.left_rail import left_rail

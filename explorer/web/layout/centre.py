@@ -7,12 +7,12 @@ import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.view.palette import Theme
+from explorer.view.graph.palette import Theme
 from explorer.view.session import Session
-from explorer.web import ids
-from explorer.web.backend import Catalogue
+from explorer.web.contract import ids
+from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.run_tab import run_tab
-from explorer.web.stylesheet import stylesheet
+from explorer.web.parts.stylesheet import stylesheet
 
 
 def centre(catalogue: Catalogue, session: Session) -> Component:

@@ -8,13 +8,13 @@ from itertools import groupby
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.accelerators import kinds_text
-from explorer.settings import MemoryModel, Settings
+from explorer.question.accelerators import kinds_text
+from explorer.question.settings import MemoryModel, Settings
 from explorer.view.session import Session
-from explorer.view.text import GIB
-from explorer.web import ids
-from explorer.web.backend import Catalogue
+from explorer.web.contract import ids
+from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.rail import AUTO, number, row, section, select, short_select, slider
+from explorer.words.text import GIB
 
 NONE = "none"
 SLIDER_DEVICES = 16

@@ -6,7 +6,7 @@ import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.web import ids
+from explorer.web.contract import ids
 
 
 def header() -> Component:

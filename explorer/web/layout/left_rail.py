@@ -7,11 +7,11 @@ from dash import html
 from dash.development.base_component import Component
 
 from explorer.view.session import DTYPES, Session
-from explorer.web import ids
-from explorer.web.backend import Catalogue
+from explorer.web.contract import ids
+from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.cluster_rail import cluster
 from explorer.web.layout.rail import AUTO, number, row, section, select, short_select, switch
-from solvers.problem import Pipeline
+from solvers.problem.problem import Pipeline
 
 MICRO_BATCHES = ("auto", "1", "2", "4", "8", "16", "32")
 PIPELINES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.web import ids
+from explorer.web.contract import ids
 
 
 def right_rail() -> Component:

@@ -7,8 +7,8 @@ from dash import html
 from dash.development.base_component import Component
 
 from explorer.view.session import MAX_RUN_STEPS
-from explorer.web import ids
-from explorer.web.backend import Catalogue
+from explorer.web.contract import ids
+from explorer.web.contract.backend import Catalogue
 
 STEPS = 5
 

@@ -8,8 +8,9 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.view import charts, text, why
-from explorer.view.inspect import Facts
+from explorer.view.graph.inspect import Facts
+from explorer.view.timeline import charts, why
+from explorer.words import text
 
 MAIN_KPI = {"iteration": "Iteration time", "makespan": "Makespan", "max-load": "Max-load"}
 

@@ -9,8 +9,8 @@ from dash import html
 from dash.development.base_component import Component
 
 from explorer.runner.bundles.history import UNFINISHED
-from explorer.view import text
 from explorer.view.run_events import PastRun
+from explorer.words import text
 
 BAD = ("failed", "time limit", UNFINISHED)
 """Ends that nobody wanted."""

@@ -8,8 +8,9 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.view import measured_panel, text
-from explorer.web import panels
+from explorer.view import measured_panel
+from explorer.web.parts import panels
+from explorer.words import text
 
 MEMORY = (("device", "Peak memory"), ("predicted", "Predicted"), ("measured", "Measured"), ("off", "Off"))
 SAME = 0.005
@@ -80,7 +81,7 @@ def log(lines: Sequence[str], what: str, tail: int = TAIL) -> Component:
 
 
 def report(run: Mapping[str, Any], is_drawn: bool) -> list[Component]:
-    """A run that has ended. run: see `explorer.run_kinds.run_view`. is_drawn: whether its plan is on the page."""
+    """A run that has ended. run: see `explorer.jobs.run_kinds.run_view`. is_drawn: whether its plan is on the page."""
     if run["report"] is None:
         ended = failure(_title(run), run["reason"], run["log"], run["notes"], run["status"] != "cancelled")
         return [*ended, again(run["folder"], run["command"])]

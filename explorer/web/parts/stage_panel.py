@@ -9,8 +9,9 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.view import phases, text
-from explorer.view.actions import KIND_WORDS, TRANSFER
+from explorer.view.timeline import phases
+from explorer.words import text
+from explorer.words.actions import KIND_WORDS, TRANSFER
 
 KEYS = (("F", "forward"), ("B", "backward"), ("I", "inputs"), ("W", "weights"), ("R", "again"), ("U", "update"),
         ("T", "transfer"))  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.view import errors
-from explorer.view.layered_layout import NODE_HEIGHT, NODE_WIDTH
-from explorer.view.palette import DEVICES, SURFACES, Theme, mix, swatch
+from explorer.view.graph import errors
+from explorer.view.graph.layered_layout import NODE_HEIGHT, NODE_WIDTH
+from explorer.view.graph.palette import DEVICES, SURFACES, Theme, mix, swatch
 
 
 def stylesheet(theme: Theme) -> list[dict[str, Any]]:

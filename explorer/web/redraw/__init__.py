@@ -1,0 +1,1 @@
+"""What changes on the page when its state does."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from explorer.view import text
 from explorer.view.comparison import Row, best_bound_s, family_story, left_out, table
 from explorer.view.events import Event, unpacked
 from explorer.view.session import Look, Session, to_query
-from explorer.web import ids
-from explorer.web.backend import CompareRequest
-from explorer.web.comparison_panel import comparison_table
-from solvers.problem import Contiguity
+from explorer.web.contract import ids
+from explorer.web.contract.backend import CompareRequest
+from explorer.web.parts.comparison_panel import comparison_table
+from explorer.words import text
+from solvers.problem.problem import Contiguity
 
 PLANS_BYTES = 64 * 2**20
 """Packed plans kept for one page. What would exceed it has its row, but cannot be shown."""

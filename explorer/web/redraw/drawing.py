@@ -8,16 +8,20 @@ from typing import Any
 
 from dash import html
 
-from explorer.view import charts, elements, gantt, gantt_rows, operator_bars, search, stage_boxes, text
-from explorer.view.bars import Bars
-from explorer.view.bars import table as bars_table
-from explorer.view.elements import GraphView
-from explorer.view.gantt_rows import Rows
-from explorer.view.operator_words import OperatorWords
-from explorer.view.palette import Theme
+from explorer.view.graph import elements, search, stage_boxes
+from explorer.view.graph.elements import GraphView
+from explorer.view.graph.palette import Theme
+from explorer.view.graph.skeleton import Skeleton
 from explorer.view.session import Look
-from explorer.view.skeleton import Skeleton
-from explorer.web import ids, panels, run_drawing, stage_panel
+from explorer.view.timeline import charts, gantt, gantt_rows, operator_bars
+from explorer.view.timeline.bars import Bars
+from explorer.view.timeline.bars import table as bars_table
+from explorer.view.timeline.gantt_rows import Rows
+from explorer.view.timeline.operator_words import OperatorWords
+from explorer.web.contract import ids
+from explorer.web.parts import panels, stage_panel
+from explorer.web.redraw import run_drawing
+from explorer.words import text
 
 Message = dict[str, Any]
 SPAN_COLUMNS = ("row", "device", "stage", "key", "operator", "to", "start", "end")

@@ -10,8 +10,8 @@ from typing import Any
 from explorer.view import versus
 from explorer.view.events import Event, packed, unpacked
 from explorer.view.session import IN_SEQUENCE, Session, member
-from explorer.web.backend import CompareRequest
-from explorer.web.comparing import question
+from explorer.web.contract.backend import CompareRequest
+from explorer.web.redraw.comparing import question
 
 QUESTIONS = 6
 """Questions whose answers are kept, so that going back to one is instant."""

@@ -9,18 +9,20 @@ from dataclasses import replace
 from typing import Any
 
 from explorer.view import versus
-from explorer.view.elements import GraphView, depths, expanded_to, graph_view
-from explorer.view.inspect import box_facts, device_facts
-from explorer.view.operator_facts import operator_facts
-from explorer.view.palette import Theme
-from explorer.view.search import Step
+from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view
+from explorer.view.graph.inspect import box_facts, device_facts
+from explorer.view.graph.operator_facts import operator_facts
+from explorer.view.graph.palette import Theme
+from explorer.view.graph.search import Step
+from explorer.view.graph.skeleton import Skeleton
+from explorer.view.graph.stage_boxes import stage_facts
 from explorer.view.session import Look, Session, member
-from explorer.view.skeleton import Skeleton
-from explorer.view.stage_boxes import stage_facts
-from explorer.web import drawing, ids, panels, run_drawing
-from explorer.web.comparing import Comparing
-from explorer.web.pairing import Pairing, pair_question
-from explorer.web.stylesheet import stylesheet
+from explorer.web.contract import ids
+from explorer.web.parts import panels
+from explorer.web.parts.stylesheet import stylesheet
+from explorer.web.redraw import drawing, run_drawing
+from explorer.web.redraw.comparing import Comparing
+from explorer.web.redraw.pairing import Pairing, pair_question
 
 Message = dict[str, Any]
 

@@ -8,13 +8,16 @@ from typing import Any
 
 from dash import html
 
-from explorer.view import errors, measured_gantt, text
-from explorer.view.elements import GraphView
-from explorer.view.gantt_paint import BAR
-from explorer.view.palette import Theme
+from explorer.view.graph import errors
+from explorer.view.graph.elements import GraphView
+from explorer.view.graph.palette import Theme
+from explorer.view.graph.skeleton import Skeleton
 from explorer.view.session import Look
-from explorer.view.skeleton import Skeleton
-from explorer.web import ids, panels
+from explorer.view.timeline import measured_gantt
+from explorer.view.timeline.gantt_paint import BAR
+from explorer.web.contract import ids
+from explorer.web.parts import panels
+from explorer.words import text
 
 NO_PATH: dict[str, list[Any]] = {"row": [], "link": [], "start": [], "end": []}
 
@@ -173,7 +176,7 @@ def _drawn_devices(upper: Mapping[str, Sequence[Any]], lower: Mapping[str, Seque
 def _columns(
     found: Mapping[str, Sequence[Any]], place: Mapping[int, int], scale: float, by_operator: bool
 ) -> dict[str, list[Any]]:
-    """Bars as the browser needs them; see `explorer.web.drawing`."""
+    """Bars as the browser needs them; see `explorer.web.redraw.drawing`."""
     return {
         "row": [place.get(device, -1) if kind != "T" else -1
                 for device, kind in zip(found["device"], found["kind"], strict=True)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dash import ClientsideFunction, Dash, Input, Output, State
 
-from explorer.web import ids
+from explorer.web.contract import ids
 
 
 def register(app: Dash) -> None:

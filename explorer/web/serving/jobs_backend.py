@@ -1,18 +1,18 @@
-"""The real backend: a warm worker process that solves and one that runs plans (`explorer.jobs`)."""
+"""The real backend: a warm worker process that solves and one that runs plans (`explorer.jobs.jobs`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from explorer.accelerators import DEFAULT_KIND
-from explorer.jobs import Jobs
-from explorer.loading import is_callable
-from explorer.past_runs import past_runs
-from explorer.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.jobs.jobs import Jobs
+from explorer.jobs.past_runs import past_runs
+from explorer.jobs.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.question.accelerators import DEFAULT_KIND
+from explorer.question.loading import is_callable
 from explorer.runner.targets.registry import load_targets
 from explorer.view.events import Event
 from explorer.view.run_events import PastRun
-from explorer.web.backend import (
+from explorer.web.contract.backend import (
     Catalogue,
     CompareRequest,
     KindEntry,
@@ -21,7 +21,7 @@ from explorer.web.backend import (
     SolveRequest,
     TargetEntry,
 )
-from solvers.cluster import CPU_KIND
+from solvers.problem.cluster import CPU_KIND
 
 RUN = "run-"
 """Before the id of a job of the worker that runs plans."""

@@ -15,11 +15,11 @@ from typing import Any
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 
 from explorer.view.events import Event
+from explorer.view.graph.skeleton import Skeleton
 from explorer.view.session import Choices
-from explorer.view.skeleton import Skeleton
-from explorer.web.backend import Backend
-from explorer.web.conversation import Conversation
-from explorer.web.runs import Runs
+from explorer.web.contract.backend import Backend
+from explorer.web.talk.conversation import Conversation
+from explorer.web.talk.runs import Runs
 
 PATH = "/live"
 MAX_MESSAGE = 16_384

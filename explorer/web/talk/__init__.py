@@ -1,0 +1,1 @@
+"""What is said between page and backend: an event in, a new state out."""

@@ -12,16 +12,19 @@ from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import replace
 from typing import Any
 
-from explorer.view import search, text
-from explorer.view.elements import expanded_to, readable_depth
 from explorer.view.events import Event
+from explorer.view.graph import search
+from explorer.view.graph.elements import expanded_to, readable_depth
+from explorer.view.graph.skeleton import Skeleton
 from explorer.view.session import Choices, Session, parse, to_query
-from explorer.view.skeleton import Skeleton
-from explorer.web import drawing, ids, panels
-from explorer.web.backend import Backend, SolveRequest
-from explorer.web.picture import Message
-from explorer.web.run_talk import RunTalk
-from explorer.web.runs import Runs
+from explorer.web.contract import ids
+from explorer.web.contract.backend import Backend, SolveRequest
+from explorer.web.parts import panels
+from explorer.web.redraw import drawing
+from explorer.web.redraw.picture import Message
+from explorer.web.talk.run_talk import RunTalk
+from explorer.web.talk.runs import Runs
+from explorer.words import text
 from solvers.errors import InvalidProblem
 
 REMEMBERED = 12

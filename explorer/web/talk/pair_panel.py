@@ -8,9 +8,10 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.view import text, versus
+from explorer.view import versus
 from explorer.view.session import IN_SEQUENCE, PAIR
-from explorer.web.pairing import Answer
+from explorer.web.redraw.pairing import Answer
+from explorer.words import text
 
 
 def offer(known: Sequence[str]) -> list[Component]:

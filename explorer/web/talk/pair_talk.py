@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from explorer.view import text
 from explorer.view.events import Event
 from explorer.view.session import PAIR, Choices, Session, parse_look, to_query
-from explorer.web import ids, pair_panel
-from explorer.web.backend import Backend
-from explorer.web.pairing import asking
-from explorer.web.picture import Message, Picture
+from explorer.web.contract import ids
+from explorer.web.contract.backend import Backend
+from explorer.web.redraw.pairing import asking
+from explorer.web.redraw.picture import Message, Picture
+from explorer.web.talk import pair_panel
+from explorer.words import text
 
 
 class PairTalk(Picture):

@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from explorer.view import text
 from explorer.view.events import Event
 from explorer.view.session import Choices, RunAsked
-from explorer.web import ids, panels, run_panel
-from explorer.web.backend import Backend
-from explorer.web.pair_talk import PairTalk
-from explorer.web.picture import Message
-from explorer.web.run_history import history
-from explorer.web.runs import Runs
+from explorer.web.contract import ids
+from explorer.web.contract.backend import Backend
+from explorer.web.parts import panels, run_panel
+from explorer.web.parts.run_history import history
+from explorer.web.redraw.picture import Message
+from explorer.web.talk.pair_talk import PairTalk
+from explorer.web.talk.runs import Runs
+from explorer.words import text
 
 RUNS = -1
 """The turn of what all pages are told of the server's one run."""

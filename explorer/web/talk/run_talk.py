@@ -7,12 +7,13 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.jobs.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
 from explorer.view.events import Event, unpacked
 from explorer.view.run_events import fingerprint
 from explorer.view.session import parse_run
-from explorer.web import drawing, run_panel
-from explorer.web.run_picture import NOTHING, RUNS, RunPicture
+from explorer.web.parts import run_panel
+from explorer.web.redraw import drawing
+from explorer.web.talk.run_picture import NOTHING, RUNS, RunPicture
 from solvers.errors import InvalidProblem
 
 NO_CODE = (

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from explorer.requests import ReplanRequest, RunPlanRequest
+from explorer.jobs.requests import ReplanRequest, RunPlanRequest
 from explorer.view.events import LAST, Event
-from explorer.web.backend import Backend
+from explorer.web.contract.backend import Backend
 from solvers.errors import InvalidProblem
 
 LINES = 200

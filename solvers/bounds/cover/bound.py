@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from solvers.background import Background, Message, Receive, Send
-from solvers.contracted import Contracted
-from solvers.cover.diagram import diagram_of
-from solvers.cover.model import CoverModel, model_from, model_of, sets_of
-from solvers.cover.search import CoverSearch
+from solvers.bounds.cover.diagram import diagram_of
+from solvers.bounds.cover.model import CoverModel, model_from, model_of, sets_of
+from solvers.bounds.cover.search import CoverSearch
+from solvers.coarsening.contracted import Contracted
+from solvers.programs.background import Background, Message, Receive, Send
 
 FIRST_TARGETS = (0.998, 0.99, 0.98, 0.96, 0.93, 0.88, 0.8)
 """Shares of the upper value that are tried one after the other until one is refuted."""

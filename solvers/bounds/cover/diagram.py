@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.cover.model import CoverModel
-from solvers.cover.order import orders
+from solvers.bounds.cover.model import CoverModel
+from solvers.bounds.cover.order import orders
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

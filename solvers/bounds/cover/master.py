@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.cover.model import CoverModel, Flags, Floats
+from solvers.bounds.cover.model import CoverModel, Flags, Floats
 
 
 class Master:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.contracted import Contracted
+from solvers.coarsening.contracted import Contracted
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

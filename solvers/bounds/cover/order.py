@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from solvers.cover.model import CoverModel
+from solvers.bounds.cover.model import CoverModel
 
 TIE_BREAKING = (0.0, 0.3, 1.0, 2.0)
 """Weights of chance against greed; graphs differ in which gives the narrowest order."""

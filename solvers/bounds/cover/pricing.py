@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.cover.diagram import Diagram
-from solvers.cover.model import ROUNDING, CoverModel, Flags, Floats
-from solvers.kernels.cover_labels import DROP, GIVE_UP, JOIN, best_within, relaxed_path, relaxed_values
+from solvers.bounds.cover.diagram import Diagram
+from solvers.bounds.cover.model import ROUNDING, CoverModel, Flags, Floats
+from solvers.bounds.cover.pricing_kernel import DROP, GIVE_UP, JOIN, best_within, relaxed_path, relaxed_values
 
 SLACK = 1e-9
 """Relative slack of the target, so that rounding turns no set away."""

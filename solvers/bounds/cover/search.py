@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.cover.diagram import Diagram, diagram_of
-from solvers.cover.master import Master
-from solvers.cover.model import CoverModel, Flags, Floats
-from solvers.cover.pricing import Pricing
+from solvers.bounds.cover.diagram import Diagram, diagram_of
+from solvers.bounds.cover.master import Master
+from solvers.bounds.cover.model import CoverModel, Flags, Floats
+from solvers.bounds.cover.pricing import Pricing
 
 MARGIN = 1e-4
 """How many accelerators more than there are must be needed: far above the tolerance of linear programs."""

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.one_machine import preemptive_span
+from solvers.bounds.makespan.one_machine_kernel import preemptive_span
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.makespan_bounds.shape import PassShape
+from solvers.bounds.makespan.shape import PassShape
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

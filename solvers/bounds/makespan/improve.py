@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from solvers.makespan_bounds.beliefs import Beliefs, beliefs
-from solvers.makespan_bounds.refute import Effort, Refuter
-from solvers.makespan_bounds.shape import PassShape
+from solvers.bounds.makespan.beliefs import Beliefs, beliefs
+from solvers.bounds.makespan.refute import Effort, Refuter
+from solvers.bounds.makespan.shape import PassShape
 
 NEAR = 1e-3
 """Of the makespan of the best plan: how near to it, or to what could not be ruled out, is near enough."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.makespan_bounds.shape import PassShape
+from solvers.bounds.makespan.shape import PassShape
 
 
 def packing_bound_s(shape: PassShape) -> float:

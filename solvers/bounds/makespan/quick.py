@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.delayed_heads import delayed_heads
-from solvers.kernels.one_machine import longest_span, shared_span
-from solvers.makespan_bounds.beliefs import beliefs
-from solvers.makespan_bounds.packing import packing_bound_s
-from solvers.makespan_bounds.shape import Arcs, PassShape
-from solvers.makespan_bounds.shared_load import prices
+from solvers.bounds.makespan.beliefs import beliefs
+from solvers.bounds.makespan.delayed_heads_kernel import delayed_heads
+from solvers.bounds.makespan.one_machine_kernel import longest_span, shared_span
+from solvers.bounds.makespan.packing import packing_bound_s
+from solvers.bounds.makespan.shape import Arcs, PassShape
+from solvers.bounds.makespan.shared_load import prices
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,7 +44,7 @@ def ends(
 ) -> Ends:
     """Heads and tails of all operators if those of a cluster share a device and clusters that are apart do not.
 
-    head, tail: bounds already known. See `delayed_heads`; tails are the heads of the reversed pass.
+    head, tail: bounds already known. See `delayed_heads_kernel`; tails are the heads of the reversed pass.
     """
     count = shape.operators
     head = np.zeros(count) if head is None else head.copy()
@@ -69,7 +69,7 @@ def _raise(
 
 def quick_bound_s(shape: PassShape) -> float:
     """The largest of: the longest way through any operator, where transfers delay what cannot be on one device
-    (`delayed_heads`); one device's time for each group (`preemptive_span`); work shared out over the devices
+    (`delayed_heads_kernel`); one device's time for each group (`preemptive_span`); work shared out over the devices
     (`prices`), and whole groups of it (`packing_bound_s`); work between thresholds: what starts no earlier than a
     and is followed by b seconds takes all devices' time between a and T - b (the "energetic" argument; Erschler,
     Lopez and Thuriot, 1991)."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.anchored_paths import FREE, WITH, around
-from solvers.kernels.one_machine import longest_span, shared_span
-from solvers.makespan_bounds.beliefs import Beliefs, Contradiction
-from solvers.makespan_bounds.quick import ends
-from solvers.makespan_bounds.shape import ROUNDING, PassShape
-from solvers.makespan_bounds.shared_load import prices
+from solvers.bounds.makespan.anchored_paths_kernel import FREE, WITH, around
+from solvers.bounds.makespan.beliefs import Beliefs, Contradiction
+from solvers.bounds.makespan.one_machine_kernel import longest_span, shared_span
+from solvers.bounds.makespan.quick import ends
+from solvers.bounds.makespan.shape import ROUNDING, PassShape
+from solvers.bounds.makespan.shared_load import prices
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -48,7 +48,7 @@ class Effort:
 
 @dataclass
 class Refuter:
-    """Rules out makespans of one pass. window: as in `delayed_heads`; anchors: clusters looked around at every
+    """Rules out makespans of one pass. window: as in `delayed_heads_kernel`; anchors: clusters looked around at every
     node below the root."""
 
     shape: PassShape

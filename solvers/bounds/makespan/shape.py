@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.graph import BACKWARD_PHASES, Phase
-from solvers.groups import group_of, together
-from solvers.kernels.anchored_paths import Wires
-from solvers.makespan_bounds.ways import delays, ways_of, wires
-from solvers.problem import Problem
+from solvers.bounds.makespan.anchored_paths_kernel import Wires
+from solvers.bounds.makespan.ways import delays, ways_of, wires
+from solvers.problem.graph import BACKWARD_PHASES, Phase
+from solvers.problem.groups import group_of, together
+from solvers.problem.problem import Problem
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.makespan_bounds.shape import ROUNDING, PassShape
+from solvers.bounds.makespan.shape import ROUNDING, PassShape
 
 Floats = NDArray[np.float64]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.graph import OpGraph, per_graph, topological_order
-from solvers.kernels.anchored_paths import DEVICE, NOTHING, Wires
-from solvers.problem import Problem, Transfers
+from solvers.bounds.makespan.anchored_paths_kernel import DEVICE, NOTHING, Wires
+from solvers.problem.graph import OpGraph, per_graph, topological_order
+from solvers.problem.problem import Problem, Transfers
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

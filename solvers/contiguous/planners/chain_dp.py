@@ -8,16 +8,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.assemble import assemble
-from solvers.bounds import bound_with_s
-from solvers.chain_search import ChainSearch
-from solvers.chains import Chain, Part, iteration_floor_s, placements_of, topological_orders
-from solvers.coarsen import Condensed
-from solvers.contracted import Contracted, Shape
+from solvers.bounds.combinatorial import bound_with_s
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.contracted import Contracted, Shape
+from solvers.contiguous.chain_search import ChainSearch
+from solvers.contiguous.chains import Chain, Part, iteration_floor_s, placements_of, topological_orders
+from solvers.contiguous.variants import Variant
 from solvers.errors import InvalidPlan
-from solvers.monitor import Monitor
-from solvers.problem import Objective, Problem, Transfers
-from solvers.variants import Variant
+from solvers.problem.problem import Objective, Problem, Transfers
+from solvers.schedules.assemble import assemble
+from solvers.search.monitor import Monitor
 
 MEMORY_SHARES = (1.0, 0.9, 0.8, 0.65, 0.5)
 """Shares of the memory caps to plan for, in turn, until a plan fits: what is counted from the simulated

@@ -6,14 +6,20 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from solvers.chains import NO_CHAIN
-from solvers.coarsen import Condensed
-from solvers.contracted import Contracted, Shape
-from solvers.downsets import Downsets, enumerate_downsets, suffix_order
-from solvers.monitor import PROVED, Monitor, Stop
-from solvers.planners.chain_dp import LinearStarts, memory_shares, micro_batch_choices, offer_chain, unsupported
-from solvers.problem import Contiguity, Objective, Pipeline, Problem
-from solvers.result import StopReason
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.contracted import Contracted, Shape
+from solvers.contiguous.chains import NO_CHAIN
+from solvers.contiguous.downsets import Downsets, enumerate_downsets, suffix_order
+from solvers.contiguous.planners.chain_dp import (
+    LinearStarts,
+    memory_shares,
+    micro_batch_choices,
+    offer_chain,
+    unsupported,
+)
+from solvers.plan.result import StopReason
+from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
+from solvers.search.monitor import PROVED, Monitor, Stop
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""A pass improved by moving operators, and groups of them, between devices."""

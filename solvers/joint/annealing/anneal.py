@@ -10,10 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.joint.model import PassModel
-from solvers.joint.placement_coarsening import GroupEdges, coarsenings, group_edges
-from solvers.joint.simulator import Sequences, Simulator
-from solvers.kernels.operator_anneal import (
+from solvers.joint.annealing.anneal_kernel import (
     BEST,
     BEST_EXCESS,
     COOLING,
@@ -27,7 +24,10 @@ from solvers.kernels.operator_anneal import (
     anneal,
     begin,
 )
-from solvers.list_scheduling.jobs import held_bytes
+from solvers.joint.annealing.placement_coarsening import GroupEdges, coarsenings, group_edges
+from solvers.joint.lists.jobs import held_bytes
+from solvers.joint.passes.model import PassModel
+from solvers.joint.passes.simulator import Sequences, Simulator
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

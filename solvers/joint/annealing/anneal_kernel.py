@@ -8,10 +8,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.operator_arrays import NONE, PassArrays, PassState
-from solvers.kernels.operator_memory import least_room_bytes, peak_bytes
-from solvers.kernels.operator_pass import run_pass
-from solvers.kernels.operator_ranks import tails_s
+from solvers.joint.passes.arrays_kernel import NONE, PassArrays, PassState
+from solvers.joint.passes.memory_kernel import least_room_bytes, peak_bytes
+from solvers.joint.passes.pass_kernel import run_pass
+from solvers.joint.passes.ranks_kernel import tails_s
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -27,7 +27,7 @@ TRIES = 20
 REACH = 0.25
 """How far along the line an operator moves at most, as a share of it."""
 SLACK = 1e-9
-"""Relative excess over a cap that is rounding, as in `solvers.evaluate`."""
+"""Relative excess over a cap that is rounding, as in `solvers.evaluation.evaluate`."""
 PENALTY = 20.0
 """Makespans that all memory of the cluster in excess is worth."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.joint.model import PassModel
+from solvers.joint.passes.model import PassModel
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -1,0 +1,1 @@
+"""A pass of clusters as an integer program and as a constraint program."""

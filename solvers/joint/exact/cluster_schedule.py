@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.joint.clusters import Clusters
-from solvers.joint.simulator import Simulator
+from solvers.joint.exact.clusters import Clusters
+from solvers.joint.passes.simulator import Simulator
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.graph import topological_order
-from solvers.joint.model import PassModel
+from solvers.joint.passes.model import PassModel
+from solvers.problem.graph import topological_order
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

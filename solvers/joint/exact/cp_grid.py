@@ -1,4 +1,4 @@
-"""One pass as `solvers.joint.cp_program` takes it: in whole units of time, rounded down, operators or clusters.
+"""One pass as `solvers.joint.exact.cp_program` takes it: in whole units of time, rounded down, operators or clusters.
 
 Why the least makespan of that program is a bound. Take any plan with a device per operator, and the schedule
 that `solvers.evaluation.simulation` makes of it. Round every start down to whole units, and every duration. What starts
@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.evaluate import MEMORY_SLACK
-from solvers.graph import BACKWARD_PHASES, Phase
-from solvers.joint.clusters import Clusters
-from solvers.joint.model import PassModel
+from solvers.evaluation.evaluate import MEMORY_SLACK
+from solvers.joint.exact.clusters import Clusters
+from solvers.joint.passes.model import PassModel
+from solvers.problem.graph import BACKWARD_PHASES, Phase
 
 BITS = 36
 """Units in the longest makespan of interest, as a power of two: an operator loses 1e-11 of it by rounding."""

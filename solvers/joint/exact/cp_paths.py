@@ -1,4 +1,4 @@
-"""What paths and work say about the makespan of tasks in whole units; for `solvers.joint.cp_program`."""
+"""What paths and work say about the makespan of tasks in whole units; for `solvers.joint.exact.cp_program`."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 One literal per group and device, one start per task, an optional interval per (task, device) that excludes
 the others of its device, and one per (message, sender, receiver) that is there if the ends are on those
-devices and excludes the others of its link or lane. Runs in a child process (`solvers.background`, task
+devices and excludes the others of its link or lane. Runs in a child process (`solvers.programs.background`, task
 "joint-pass"): CP-SAT answers a stop late.
 
 Every schedule that `solvers.evaluation` makes of a plan is a solution, when all its times are rounded down to
-units: `solvers.joint.cp_grid` argues why. So the least makespan here is a bound on that of every plan.
+units: `solvers.joint.exact.cp_grid` argues why. So the least makespan here is a bound on that of every plan.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from solvers.cp_solver import cp_solver
-from solvers.joint.cp_paths import between, heads_and_tails, heaviest
+from solvers.joint.exact.cp_paths import between, heads_and_tails, heaviest
+from solvers.programs.cp_solver import cp_solver
 
 Message = dict[str, Any]
 Pair = tuple[int, int]

@@ -1,4 +1,4 @@
-"""Schedules that `solvers.joint.cp_program` begins from."""
+"""Schedules that `solvers.joint.exact.cp_program` begins from."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.joint.clusters import Clusters
-from solvers.joint.simulator import Simulator
+from solvers.joint.exact.clusters import Clusters
+from solvers.joint.passes.simulator import Simulator
 
 Ints = NDArray[np.int64]
 Message = dict[str, Any]

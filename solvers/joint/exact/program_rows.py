@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from solvers.integer_program import Model
-from solvers.joint.cluster_schedule import Timed
-from solvers.joint.clusters import Clusters, Floats
-from solvers.joint.cp_grid import alike
+from solvers.joint.exact.cluster_schedule import Timed
+from solvers.joint.exact.clusters import Clusters, Floats
+from solvers.joint.exact.cp_grid import alike
+from solvers.programs.integer_program import Model
 
 Term = tuple[int, float]
 Fill = Callable[[Timed, list[float]], None]

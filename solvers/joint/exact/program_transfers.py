@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from solvers.joint.cluster_schedule import Timed
-from solvers.joint.program_rows import PassRows, Term
+from solvers.joint.exact.cluster_schedule import Timed
+from solvers.joint.exact.program_rows import PassRows, Term
 
 
 @dataclass(frozen=True, slots=True)

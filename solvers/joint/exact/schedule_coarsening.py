@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.graph import Phase
-from solvers.joint.clusters import Clusters, Ties, clustered
-from solvers.joint.model import Floats, PassModel
+from solvers.joint.exact.clusters import Clusters, Ties, clustered
+from solvers.joint.passes.model import Floats, PassModel
+from solvers.problem.graph import Phase
 
 TARGET = 200
 """Clusters to stop at."""

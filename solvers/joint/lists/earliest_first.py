@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.list_etf import GOING, STUCK, etf_state, schedule
-from solvers.kernels.list_jobs import CHANNEL, FREE, LINKS, NONE
-from solvers.list_scheduling.jobs import Jobs
+from solvers.joint.lists.earliest_first_kernel import GOING, STUCK, etf_state, schedule
+from solvers.joint.lists.jobs import Jobs
+from solvers.joint.lists.jobs_kernel import CHANNEL, FREE, LINKS, NONE
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.list_jobs import CHANNEL, FREE, NONE, JobArrays, moving_s
+from solvers.joint.lists.jobs_kernel import CHANNEL, FREE, NONE, JobArrays, moving_s
 from solvers.kernels.plain import NO, YES
 
 Ints = NDArray[np.int64]

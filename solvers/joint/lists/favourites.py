@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.integer_program import Model
-from solvers.kernels.list_jobs import NONE, JobArrays
+from solvers.joint.lists.jobs_kernel import NONE, JobArrays
+from solvers.programs.integer_program import Model
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.joint.model import PassModel
-from solvers.list_scheduling.jobs import held_bytes
+from solvers.joint.lists.jobs import held_bytes
+from solvers.joint.passes.model import PassModel
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.list_heft import COUNT, heft_state, schedule_ranked, upward_s
-from solvers.list_scheduling.earliest_first import CHANNELS, Channel, Scheduled
-from solvers.list_scheduling.jobs import Jobs
+from solvers.joint.lists.earliest_first import CHANNELS, Channel, Scheduled
+from solvers.joint.lists.heft_kernel import COUNT, heft_state, schedule_ranked, upward_s
+from solvers.joint.lists.jobs import Jobs
 
 Floats = NDArray[np.float64]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.graph import topological_order
-from solvers.joint.model import Message, PassModel
-from solvers.kernels.list_jobs import JobArrays
+from solvers.joint.lists.jobs_kernel import JobArrays
+from solvers.joint.passes.model import Message, PassModel
+from solvers.problem.graph import topological_order
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

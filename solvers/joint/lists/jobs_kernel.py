@@ -25,7 +25,7 @@ class JobArrays(NamedTuple):
     how many jobs a job waits for; before: these. after: the jobs that wait for it; after_s: mean seconds to move
     what they read of it to another device. read: the messages that a job reads that take time. producer: the
     jobs that make a message. message_tensors, message_bytes, message_stated_s, latency_s, per_byte_s, leave,
-    arrive, one_by_one, resources: as in `kernels.operator_pass.PassArrays`.
+    arrive, one_by_one, resources: as in `solvers.joint.passes.pass_kernel.PassArrays`.
     """
 
     seconds: Floats

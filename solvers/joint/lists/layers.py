@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.joint.model import PassModel
-from solvers.kernels.list_split import balanced_cuts
+from solvers.joint.lists.layers_kernel import balanced_cuts
+from solvers.joint.passes.model import PassModel
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.joint.model import PassModel
-from solvers.list_scheduling.layers import layer_split
+from solvers.joint.lists.layers import layer_split
+from solvers.joint.passes.model import PassModel
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

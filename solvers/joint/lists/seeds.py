@@ -9,16 +9,16 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.joint.model import PassModel
-from solvers.joint.simulator import Simulator
-from solvers.list_scheduling.earliest_first import earliest_first
-from solvers.list_scheduling.grouping import apart, co_placed, heavy, in_touch
-from solvers.list_scheduling.heft import heft
-from solvers.list_scheduling.jobs import held_bytes, jobs_of
-from solvers.list_scheduling.layers import ROUNDING, layer_split
-from solvers.list_scheduling.modules import module_order, split_by_modules
-from solvers.list_scheduling.topological import m_topo
-from solvers.list_scheduling.within_memory import Scheduler, within_memory
+from solvers.joint.lists.earliest_first import earliest_first
+from solvers.joint.lists.grouping import apart, co_placed, heavy, in_touch
+from solvers.joint.lists.heft import heft
+from solvers.joint.lists.jobs import held_bytes, jobs_of
+from solvers.joint.lists.layers import ROUNDING, layer_split
+from solvers.joint.lists.modules import module_order, split_by_modules
+from solvers.joint.lists.topological import m_topo
+from solvers.joint.lists.within_memory import Scheduler, within_memory
+from solvers.joint.passes.model import PassModel
+from solvers.joint.passes.simulator import Simulator
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

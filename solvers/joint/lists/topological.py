@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.list_scheduling.earliest_first import Scheduled
-from solvers.list_scheduling.jobs import Jobs
+from solvers.joint.lists.earliest_first import Scheduled
+from solvers.joint.lists.jobs import Jobs
 
 Floats = NDArray[np.float64]
 

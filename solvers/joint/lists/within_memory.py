@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.joint.simulator import Simulator
-from solvers.list_scheduling.earliest_first import Scheduled
-from solvers.list_scheduling.jobs import held_bytes
+from solvers.joint.lists.earliest_first import Scheduled
+from solvers.joint.lists.jobs import held_bytes
+from solvers.joint.passes.simulator import Simulator
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.operator_arrays import NONE, UPDATE, PassArrays, PassState
+from solvers.joint.passes.arrays_kernel import NONE, UPDATE, PassArrays, PassState
 from solvers.kernels.plain import ZERO
 
 Floats = NDArray[np.float64]

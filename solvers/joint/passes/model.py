@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.evaluation.unit_bytes import saved_bytes, workspace_bytes
-from solvers.graph import Phase, topological_order
-from solvers.groups import together
-from solvers.kernels.operator_arrays import PassArrays
-from solvers.problem import Problem, Transfers
+from solvers.joint.passes.arrays_kernel import PassArrays
+from solvers.problem.graph import Phase, topological_order
+from solvers.problem.groups import together
+from solvers.problem.problem import Problem, Transfers
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.graph import Phase
-from solvers.joint.model import PassModel
-from solvers.kernels.operator_arrays import PassState
-from solvers.plan import PHASES_OF, Action, Plan, Stage
+from solvers.joint.passes.arrays_kernel import PassState
+from solvers.joint.passes.model import PassModel
+from solvers.plan.plan import PHASES_OF, Action, Plan, Stage
+from solvers.problem.graph import Phase
 
 Ints = NDArray[np.int64]
 

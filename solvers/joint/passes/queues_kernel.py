@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from solvers.kernels.operator_arrays import Floats, Ints
+from solvers.joint.passes.arrays_kernel import Floats, Ints
 
 
 @njit(cache=True)

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.operator_arrays import PassArrays, transfer_s
+from solvers.joint.passes.arrays_kernel import PassArrays, transfer_s
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

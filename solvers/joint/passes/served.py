@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.evaluation.columns import cluster_columns
-from solvers.joint.model import PassModel
-from solvers.joint.plans import KIND_OF
-from solvers.plan import ACTION_KINDS, Action, Message, Plan
-from solvers.problem import Transfers
+from solvers.joint.passes.model import PassModel
+from solvers.joint.passes.plans import KIND_OF
+from solvers.plan.plan import ACTION_KINDS, Action, Message, Plan
+from solvers.problem.problem import Transfers
 
 Ints = NDArray[np.int64]
 Sent = tuple[int, int, int]

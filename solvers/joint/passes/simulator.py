@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.joint.model import PassModel
-from solvers.joint.plans import fixed, plan_of, sequences_of
-from solvers.joint.served import Sent, in_time, stating
-from solvers.kernels.operator_arrays import state_for
-from solvers.kernels.operator_memory import least_room_bytes, peak_bytes
-from solvers.kernels.operator_pass import run_pass
-from solvers.kernels.operator_ranks import tails_s
-from solvers.plan import Plan
+from solvers.joint.passes.arrays_kernel import state_for
+from solvers.joint.passes.memory_kernel import least_room_bytes, peak_bytes
+from solvers.joint.passes.model import PassModel
+from solvers.joint.passes.pass_kernel import run_pass
+from solvers.joint.passes.plans import fixed, plan_of, sequences_of
+from solvers.joint.passes.ranks_kernel import tails_s
+from solvers.joint.passes.served import Sent, in_time, stating
+from solvers.plan.plan import Plan
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

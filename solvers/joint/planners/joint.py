@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from solvers.bounds import improved_bound_s
-from solvers.joint.model import pass_model
-from solvers.joint.plans import plan_of, taken_apart
-from solvers.joint.search import Found, Search, default_evaluations
-from solvers.list_scheduling.seeds import seeds
-from solvers.monitor import Monitor
-from solvers.plan import Plan
-from solvers.planners.pass_common import no_pass
-from solvers.problem import Problem
+from solvers.bounds.combinatorial import improved_bound_s
+from solvers.joint.annealing.anneal import Found, Search, default_evaluations
+from solvers.joint.lists.seeds import seeds
+from solvers.joint.passes.model import pass_model
+from solvers.joint.passes.plans import plan_of, taken_apart
+from solvers.joint.planners.pass_common import no_pass
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Problem
+from solvers.search.monitor import Monitor
 
 BOUND_EFFORT, EFFORT_PER_EVALUATION = 2e8, 2e3
 """Arcs looked at, at most, to raise the bound after the search: about two seconds, and less after a short one."""

@@ -8,18 +8,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from solvers.joint.clusters import Clusters, uncoarsened
-from solvers.joint.cp_grid import payload_of
-from solvers.joint.cp_start import in_turn, simulated
-from solvers.joint.model import pass_model
-from solvers.joint.plans import taken_apart
-from solvers.joint.schedule_coarsening import coarsened
-from solvers.monitor import Monitor
-from solvers.optional import lacking
-from solvers.planners.cp_search import CPSearch
-from solvers.planners.joint import Joint
-from solvers.planners.pass_common import Offers, no_pass, one_by_one_s, proves_for
-from solvers.problem import Problem
+from solvers.joint.exact.clusters import Clusters, uncoarsened
+from solvers.joint.exact.cp_grid import payload_of
+from solvers.joint.exact.cp_start import in_turn, simulated
+from solvers.joint.exact.schedule_coarsening import coarsened
+from solvers.joint.passes.model import pass_model
+from solvers.joint.passes.plans import taken_apart
+from solvers.joint.planners.joint import Joint
+from solvers.joint.planners.pass_common import Offers, no_pass, one_by_one_s, proves_for
+from solvers.problem.problem import Problem
+from solvers.programs.cp_search import CPSearch
+from solvers.programs.optional import lacking
+from solvers.search.monitor import Monitor
 
 START_EVALUATIONS = 20_000
 """Placements that the local search for a start tries, if there is none."""

@@ -10,18 +10,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.joint.cluster_schedule import Timed, in_order_of, projected, sequences, simulated, timed
-from solvers.joint.clusters import Clusters, uncoarsened
-from solvers.joint.model import pass_model
-from solvers.joint.plans import taken_apart
-from solvers.joint.program import PassProgram, renamed
-from solvers.joint.schedule_coarsening import coarsened
-from solvers.list_scheduling.seeds import seeds
-from solvers.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
-from solvers.monitor import Monitor
-from solvers.optional import lacking
-from solvers.planners.pass_common import Offers, no_pass, one_by_one_s, proves_for
-from solvers.problem import Problem, Transfers
+from solvers.joint.exact.cluster_schedule import Timed, in_order_of, projected, sequences, simulated, timed
+from solvers.joint.exact.clusters import Clusters, uncoarsened
+from solvers.joint.exact.program import PassProgram, renamed
+from solvers.joint.exact.schedule_coarsening import coarsened
+from solvers.joint.lists.seeds import seeds
+from solvers.joint.passes.model import pass_model
+from solvers.joint.passes.plans import taken_apart
+from solvers.joint.planners.pass_common import Offers, no_pass, one_by_one_s, proves_for
+from solvers.problem.problem import Problem, Transfers
+from solvers.programs.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
+from solvers.programs.optional import lacking
+from solvers.search.monitor import Monitor
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

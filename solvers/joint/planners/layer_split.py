@@ -11,19 +11,19 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.assemble import assemble
-from solvers.coarsen import Condensed
+from solvers.coarsening.coarsen import Condensed
+from solvers.contiguous.planners.chain_dp import memory_shares, micro_batch_choices
 from solvers.errors import InvalidPlan
-from solvers.joint.model import pass_model
-from solvers.joint.plans import plan_of
-from solvers.joint.simulator import Simulator
-from solvers.list_scheduling.layers import layer_split
-from solvers.list_scheduling.modules import module_order, split_by_modules
-from solvers.list_scheduling.within_memory import Timed, within_memory
-from solvers.monitor import Monitor
-from solvers.planners.chain_dp import memory_shares, micro_batch_choices
-from solvers.problem import Contiguity, Execution, Objective, Pipeline, Problem
-from solvers.segments import Place
+from solvers.joint.lists.layers import layer_split
+from solvers.joint.lists.modules import module_order, split_by_modules
+from solvers.joint.lists.within_memory import Timed, within_memory
+from solvers.joint.passes.model import pass_model
+from solvers.joint.passes.plans import plan_of
+from solvers.joint.passes.simulator import Simulator
+from solvers.plan.segments import Place
+from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Problem
+from solvers.schedules.assemble import assemble
+from solvers.search.monitor import Monitor
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from solvers.joint.plans import plan_of
-from solvers.joint.simulator import Simulator
-from solvers.list_scheduling.within_memory import Order, Scheduler, within_memory
-from solvers.monitor import Monitor
+from solvers.joint.lists.within_memory import Order, Scheduler, within_memory
+from solvers.joint.passes.plans import plan_of
+from solvers.joint.passes.simulator import Simulator
+from solvers.search.monitor import Monitor
 
 
 def offer_scheduled(

@@ -10,19 +10,19 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.favourites import FavouriteProgram
-from solvers.joint.model import PassModel, pass_model
-from solvers.joint.simulator import Simulator
-from solvers.list_scheduling.earliest_first import Channel, earliest_first
-from solvers.list_scheduling.grouping import apart, co_placed
-from solvers.list_scheduling.jobs import jobs_of
-from solvers.list_scheduling.within_memory import Scheduler
-from solvers.mip_search import SOLVERS, Solver, solve_model
-from solvers.monitor import Monitor
-from solvers.optional import lacking
-from solvers.planners.list_common import offer_scheduled, orders_of
-from solvers.planners.pass_common import no_pass
-from solvers.problem import Problem
+from solvers.joint.lists.earliest_first import Channel, earliest_first
+from solvers.joint.lists.favourites import FavouriteProgram
+from solvers.joint.lists.grouping import apart, co_placed
+from solvers.joint.lists.jobs import jobs_of
+from solvers.joint.lists.within_memory import Scheduler
+from solvers.joint.passes.model import PassModel, pass_model
+from solvers.joint.passes.simulator import Simulator
+from solvers.joint.planners.list_common import offer_scheduled, orders_of
+from solvers.joint.planners.pass_common import no_pass
+from solvers.problem.problem import Problem
+from solvers.programs.mip_search import SOLVERS, Solver, solve_model
+from solvers.programs.optional import lacking
+from solvers.search.monitor import Monitor
 
 Ints = NDArray[np.int64]
 

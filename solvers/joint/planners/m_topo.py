@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from solvers.joint.model import pass_model
-from solvers.joint.simulator import Simulator
-from solvers.list_scheduling.grouping import apart, co_placed
-from solvers.list_scheduling.jobs import jobs_of
-from solvers.list_scheduling.topological import m_topo
-from solvers.monitor import Monitor
-from solvers.planners.list_common import offer_scheduled, orders_of
-from solvers.planners.pass_common import no_pass
-from solvers.problem import Problem
+from solvers.joint.lists.grouping import apart, co_placed
+from solvers.joint.lists.jobs import jobs_of
+from solvers.joint.lists.topological import m_topo
+from solvers.joint.passes.model import pass_model
+from solvers.joint.passes.simulator import Simulator
+from solvers.joint.planners.list_common import offer_scheduled, orders_of
+from solvers.joint.planners.pass_common import no_pass
+from solvers.problem.problem import Problem
+from solvers.search.monitor import Monitor
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.errors import InvalidPlan
-from solvers.joint.clusters import Clusters
-from solvers.joint.model import PassModel
-from solvers.joint.plans import plan_of
-from solvers.joint.served import Sent, in_time, stating
-from solvers.joint.simulator import Simulator
-from solvers.monitor import Monitor
-from solvers.problem import Contiguity, Execution, Objective, Problem
+from solvers.joint.exact.clusters import Clusters
+from solvers.joint.passes.model import PassModel
+from solvers.joint.passes.plans import plan_of
+from solvers.joint.passes.served import Sent, in_time, stating
+from solvers.joint.passes.simulator import Simulator
+from solvers.problem.problem import Contiguity, Execution, Objective, Problem
+from solvers.search.monitor import Monitor
 
 Ints = NDArray[np.int64]
 

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from solvers.kernels.latency import Ints
+from solvers.latency.latency_kernel import Ints
 from solvers.latency.model import LatencyModel, unsupported
-from solvers.monitor import Monitor
-from solvers.planners.latency_common import blocks_of, models, offer_places, on_cpus
-from solvers.problem import Problem
+from solvers.latency.planners.latency_common import blocks_of, models, offer_places, on_cpus
+from solvers.problem.problem import Problem
+from solvers.search.monitor import Monitor
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from solvers.latency.model import unsupported
-from solvers.monitor import Monitor
-from solvers.planners.latency_common import models, piece_limit, raise_path_bounds
-from solvers.planners.latency_cp import LatencyCP, PositionSearch
-from solvers.planners.latency_search import Annealing, quick_starts
-from solvers.problem import Problem
+from solvers.latency.planners.latency_common import models, piece_limit, raise_path_bounds
+from solvers.latency.planners.latency_cp import LatencyCP, PositionSearch
+from solvers.latency.planners.latency_search import Annealing, quick_starts
+from solvers.problem.problem import Problem
+from solvers.search.monitor import Monitor
 
 FIRST_RUNS = 4
 """Runs of the annealing before the constraint solver joins: it is better at proving than at finding."""

@@ -8,15 +8,15 @@ from itertools import islice
 
 import numpy as np
 
-from solvers.coarsen import Condensed
-from solvers.kernels.latency import Ints
+from solvers.coarsening.coarsen import Condensed
+from solvers.contiguous.planners.chain_dp import memory_shares
 from solvers.latency.bounds import MOST_OPERATORS, network_of, order_of, path_bound_s, paths
+from solvers.latency.latency_kernel import Ints
 from solvers.latency.model import LatencyModel
 from solvers.latency.plans import latency_s, pieces_of, plan_of_calls
-from solvers.monitor import Monitor
-from solvers.plan import Plan
-from solvers.planners.chain_dp import memory_shares
-from solvers.problem import Problem
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Problem
+from solvers.search.monitor import Monitor
 
 FREE_PIECES = 4
 """Pieces per accelerator tried where the problem sets no limit."""

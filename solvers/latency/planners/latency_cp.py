@@ -9,14 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from solvers.graph import topological_order
-from solvers.kernels.latency import Ints
 from solvers.latency.bounds import paths
+from solvers.latency.latency_kernel import Ints
 from solvers.latency.model import LatencyModel, unsupported
-from solvers.monitor import Monitor
-from solvers.optional import lacking
-from solvers.planners.cp_search import CPSearch
-from solvers.planners.latency_common import (
+from solvers.latency.planners.latency_common import (
     blocks_of,
     offer_places,
     on_cpus,
@@ -24,8 +20,12 @@ from solvers.planners.latency_common import (
     proves_for,
     raise_path_bounds,
 )
-from solvers.planners.latency_search import LatencySearch
-from solvers.problem import Problem
+from solvers.latency.planners.latency_search import LatencySearch
+from solvers.problem.graph import topological_order
+from solvers.problem.problem import Problem
+from solvers.programs.cp_search import CPSearch
+from solvers.programs.optional import lacking
+from solvers.search.monitor import Monitor
 
 START_MOVES = 100_000
 """Moves of the search for a start, if there is none."""

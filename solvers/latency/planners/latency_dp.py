@@ -8,17 +8,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from solvers.chains import costs_of, limits_of, topological_orders
-from solvers.coarsen import Condensed
-from solvers.contracted import Contracted
-from solvers.downsets import PAIRS_A_CALL, TABLE_BYTES, Check, Downsets, enumerate_downsets, suffix_order
-from solvers.kernels.downset_walk import DONE, Costs, Limits, add_up
-from solvers.kernels.latency_dp import SumWalk, cut_order_sum, walk_sums
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.contracted import Contracted
+from solvers.contiguous.chains import costs_of, limits_of, topological_orders
+from solvers.contiguous.downset_walk_kernel import DONE, Costs, Limits, add_up
+from solvers.contiguous.downsets import PAIRS_A_CALL, TABLE_BYTES, Check, Downsets, enumerate_downsets, suffix_order
+from solvers.contiguous.planners import chain_dp
 from solvers.latency.model import LatencyModel, unsupported
-from solvers.monitor import Monitor
-from solvers.planners import chain_dp
-from solvers.planners.latency_common import models, offer_places, spread
-from solvers.problem import Problem
+from solvers.latency.planners.latency_common import models, offer_places, spread
+from solvers.latency.planners.latency_dp_kernel import SumWalk, cut_order_sum, walk_sums
+from solvers.problem.problem import Problem
+from solvers.search.monitor import Monitor
 
 Sets = list[list[int]]
 """The super-operators of every accelerator used; the others are on CPUs."""

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.downset_walk import DONE, PAUSED, Costs, Lattice
+from solvers.contiguous.downset_walk_kernel import DONE, PAUSED, Costs, Lattice
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -43,7 +43,7 @@ def walk_sums(lattice: Lattice, costs: Costs, acc_bytes: float, at: SumWalk, quo
 
     A step from J adds either one operator on a CPU or a set on the next accelerator, which takes its
     compute plus the hyperedges it splits. Supersets of J are walked depth-first, elements in descending
-    order, so that each is met once (see `downset_walk.walk`).
+    order, so that each is met once (see `solvers.contiguous.downset_walk_kernel.walk`).
     """
     _, up_start, up_element, up_to = lattice
     best, came_from, remaining_s, cursor, bounds, inside, path_at, path_next, path_element, sums = at

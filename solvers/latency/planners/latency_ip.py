@@ -10,17 +10,17 @@ from typing import ClassVar
 import numpy as np
 
 from solvers.errors import InvalidPlan
-from solvers.kernels.latency import Ints
+from solvers.latency.latency_kernel import Ints
 from solvers.latency.model import LatencyModel
 from solvers.latency.model import unsupported as not_latency
+from solvers.latency.planners.latency_search import LatencySearch
 from solvers.latency.plans import plan_of_calls
 from solvers.latency.program import LatencyProgram
-from solvers.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
-from solvers.monitor import Monitor
-from solvers.optional import lacking
-from solvers.plan import Plan
-from solvers.planners.latency_search import LatencySearch
-from solvers.problem import Problem
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Problem
+from solvers.programs.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
+from solvers.programs.optional import lacking
+from solvers.search.monitor import Monitor
 
 START_MOVES = 100_000
 """Moves of the search for a start: about half a second on graphs of hundreds of operators."""

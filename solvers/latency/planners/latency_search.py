@@ -9,13 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from solvers.graph import OpGraph
-from solvers.kernels.latency import Ints, Scratch, scratch_for
-from solvers.kernels.latency_search import Units, Walker, anneal, begin
+from solvers.coarsening.traffic import Rows
+from solvers.latency.latency_kernel import Ints, Scratch, scratch_for
 from solvers.latency.model import LatencyModel, unsupported
-from solvers.monitor import Monitor
-from solvers.planners.greedy_latency import GreedyLatency
-from solvers.planners.latency_common import (
+from solvers.latency.planners.greedy_latency import GreedyLatency
+from solvers.latency.planners.latency_common import (
     blocks_of,
     models,
     offer_places,
@@ -24,9 +22,11 @@ from solvers.planners.latency_common import (
     places_of,
     raise_path_bounds,
 )
-from solvers.planners.latency_dp import LatencyDP
-from solvers.problem import Problem
-from solvers.traffic import Rows
+from solvers.latency.planners.latency_dp import LatencyDP
+from solvers.latency.planners.latency_search_kernel import Units, Walker, anneal, begin
+from solvers.problem.graph import OpGraph
+from solvers.problem.problem import Problem
+from solvers.search.monitor import Monitor
 
 STEPS_A_SLICE = 1_500_000
 """Operator visits per kernel call: a few hundredths of a second."""

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.latency import Calls, Scratch, cut_into_pieces, latency
+from solvers.latency.latency_kernel import Calls, Scratch, cut_into_pieces, latency
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -1,0 +1,1 @@
+"""The planners that place any sets of operators."""

@@ -10,12 +10,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.agglomerate import clusters
-from solvers.kernels.anneal import anneal, new_walk
-from solvers.kernels.set_moves import max_load, new_state, place
-from solvers.monitor import Monitor, Stop
-from solvers.planners.set_search import Ground, grounds, unsupported
-from solvers.problem import Problem
+from solvers.noncontiguous.agglomerate import clusters
+from solvers.noncontiguous.planners.annealing_kernel import anneal, new_walk
+from solvers.noncontiguous.planners.set_search import Ground, grounds, unsupported
+from solvers.noncontiguous.set_moves_kernel import max_load, new_state, place
+from solvers.problem.problem import Problem
+from solvers.search.monitor import Monitor, Stop
 
 Ints = NDArray[np.int64]
 

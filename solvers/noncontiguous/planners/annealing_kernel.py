@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.kernels.set_moves import (
+from solvers.noncontiguous.set_moves_kernel import (
     ANY,
     Flags,
     Floats,

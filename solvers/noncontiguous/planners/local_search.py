@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.descend import descend
-from solvers.kernels.set_moves import new_state, place
-from solvers.monitor import Monitor
-from solvers.planners.set_search import Ground, grounds, unsupported
-from solvers.problem import Problem
+from solvers.noncontiguous.planners.local_search_kernel import descend
+from solvers.noncontiguous.planners.set_search import Ground, grounds, unsupported
+from solvers.noncontiguous.set_moves_kernel import new_state, place
+from solvers.problem.problem import Problem
+from solvers.search.monitor import Monitor
 
 Ints = NDArray[np.int64]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solvers.kernels.set_moves import (
+from solvers.noncontiguous.set_moves_kernel import (
     ANY,
     Flags,
     Floats,

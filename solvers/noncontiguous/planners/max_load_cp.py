@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from solvers.kernels.set_moves import LANE, Sets
-from solvers.max_load_program import renamed
-from solvers.monitor import Monitor
-from solvers.optional import lacking
-from solvers.planners.annealing import Annealing
-from solvers.planners.chain_dp import micro_batch_choices
-from solvers.planners.cp_search import CPSearch
-from solvers.planners.set_search import Ground, grounds
-from solvers.planners.set_search import unsupported as no_sets
-from solvers.problem import Contiguity, Objective, Pipeline, Problem, Transfers
+from solvers.contiguous.planners.chain_dp import micro_batch_choices
+from solvers.noncontiguous.max_load_program import renamed
+from solvers.noncontiguous.planners.annealing import Annealing
+from solvers.noncontiguous.planners.set_search import Ground, grounds
+from solvers.noncontiguous.planners.set_search import unsupported as no_sets
+from solvers.noncontiguous.set_moves_kernel import LANE, Sets
+from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem, Transfers
+from solvers.programs.cp_search import CPSearch
+from solvers.programs.optional import lacking
+from solvers.search.monitor import Monitor
 
 START_ROUNDS = 3
 """Rounds without gain after which the annealing for a start ends."""

@@ -10,20 +10,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from solvers.assemble import assemble
-from solvers.coarsen import Condensed
-from solvers.contracted import Contracted
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.contracted import Contracted
+from solvers.contiguous.planners.chain_dp import LinearDP, micro_batch_choices
+from solvers.contiguous.variants import variant_of
 from solvers.errors import InvalidPlan
-from solvers.max_load_model import MaxLoadModel
-from solvers.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
-from solvers.monitor import Monitor
-from solvers.optional import lacking
-from solvers.plan import Plan
-from solvers.planner import Planner
-from solvers.planners.annealing import Annealing
-from solvers.planners.chain_dp import LinearDP, micro_batch_choices
-from solvers.problem import Contiguity, Objective, Pipeline, Problem
-from solvers.variants import variant_of
+from solvers.noncontiguous.max_load_model import MaxLoadModel
+from solvers.noncontiguous.planners.annealing import Annealing
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
+from solvers.programs.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
+from solvers.programs.optional import lacking
+from solvers.schedules.assemble import assemble
+from solvers.search.monitor import Monitor
+from solvers.search.planner import Planner
 
 START_ROUNDS = 3
 """Rounds without gain after which the annealing for a start ends."""

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from solvers.kernels.enumerate_sets import new_tour, tour
-from solvers.kernels.set_moves import Ints, Sets, new_state, place
-from solvers.monitor import PROVED, Monitor, Stop
-from solvers.planner import Planner
-from solvers.planners.annealing import Annealer, next_of, start_all
-from solvers.planners.chain_dp import micro_batch_choices
-from solvers.planners.downset_dp import DownsetDP
-from solvers.planners.max_load_cp import MaxLoadCP
-from solvers.planners.max_load_ip import MaxLoadIP
-from solvers.planners.set_search import acyclic, unsupported
-from solvers.problem import Contiguity, Objective, Problem, Transfers
+from solvers.contiguous.planners.chain_dp import micro_batch_choices
+from solvers.contiguous.planners.downset_dp import DownsetDP
+from solvers.noncontiguous.planners.annealing import Annealer, next_of, start_all
+from solvers.noncontiguous.planners.max_load_cp import MaxLoadCP
+from solvers.noncontiguous.planners.max_load_ip import MaxLoadIP
+from solvers.noncontiguous.planners.non_contiguous_kernel import new_tour, tour
+from solvers.noncontiguous.planners.set_search import acyclic, unsupported
+from solvers.noncontiguous.set_moves_kernel import Ints, Sets, new_state, place
+from solvers.problem.problem import Contiguity, Objective, Problem, Transfers
+from solvers.search.monitor import PROVED, Monitor, Stop
+from solvers.search.planner import Planner
 
 if TYPE_CHECKING:
-    from solvers.cover.bound import CoverBound
+    from solvers.bounds.cover.bound import CoverBound
 
 WORTH = 1e-4
 """Relative gap that is not worth annealing for."""
@@ -222,7 +222,7 @@ class _Search:
             else math.inf
             for devices in (cluster.accelerators, cluster.cpus)
         ]
-        from solvers.cover.bound import CoverBound  # what it needs is not light
+        from solvers.bounds.cover.bound import CoverBound  # what it needs is not light
 
         self._told_s = self.monitor.objective_s
         return CoverBound(

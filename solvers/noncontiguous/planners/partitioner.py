@@ -10,17 +10,17 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.assemble import assemble
-from solvers.background import Background
-from solvers.coarsen import Condensed
-from solvers.contracted import Contracted
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.contracted import Contracted
+from solvers.contiguous.planners.chain_dp import micro_batch_choices
 from solvers.errors import InvalidPlan
-from solvers.metis import WeightedGraph
-from solvers.monitor import Monitor
-from solvers.optional import lacking
-from solvers.planners.chain_dp import micro_batch_choices
-from solvers.problem import Contiguity, Problem
-from solvers.segments import Place
+from solvers.plan.segments import Place
+from solvers.problem.problem import Contiguity, Problem
+from solvers.programs.background import Background
+from solvers.programs.metis import WeightedGraph
+from solvers.programs.optional import lacking
+from solvers.schedules.assemble import assemble
+from solvers.search.monitor import Monitor
 
 TOLERANCES = (1, 10, 30, 100, 300, 1000)
 """Allowed excess of a part over the average, in thousandths (METIS's ufactor; its own default is 30)."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.drafts import DraftStage
-from solvers.effort import Effort
-from solvers.kernels.iteration_chain_dp import ChainTable, shortest_path
-from solvers.kernels.line_costs import Rules, iteration_s
-from solvers.lines import LinearOrder
+from solvers.pipelines.chain.iteration_chain_kernel import ChainTable, shortest_path
+from solvers.pipelines.chain.lines import LinearOrder
+from solvers.pipelines.chain.lines_kernel import Rules, iteration_s
+from solvers.plan.drafts import DraftStage
+from solvers.search.effort import Effort
 
 Check = Callable[[], None]
 
@@ -33,7 +33,7 @@ SHIFTS = (1, 2, 4, 8)
 class Cut:
     """Stages as (begin, end, degree): atoms of an order, and the position of the number of devices.
 
-    slack and iteration_s: as in `kernels.line_costs.iteration_s`.
+    slack and iteration_s: as in `solvers.pipelines.chain.lines_kernel.iteration_s`.
     """
 
     stages: tuple[tuple[int, int, int], ...]

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.coarsen import Condensed
-from solvers.contracted import Contracted
-from solvers.graph import Phase
-from solvers.kernels.line_costs import BLOCKING, LATENT, Line, Rules
-from solvers.problem import Pipeline, Problem, Transfers
-from solvers.traffic import Rows
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.contracted import Contracted
+from solvers.coarsening.traffic import Rows
+from solvers.pipelines.chain.lines_kernel import BLOCKING, LATENT, Line, Rules
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Pipeline, Problem, Transfers
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -11,12 +11,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.coarsen import Condensed
-from solvers.drafts import Draft
-from solvers.pipelines.moves import always, around, leaps, steps
-from solvers.pipelines.rough import Look
-from solvers.pipelines.space import Space
-from solvers.pipelines.stage_graph import Parts, parts_of, tidy
+from solvers.coarsening.coarsen import Condensed
+from solvers.pipelines.descent.moves import always, around, leaps, steps
+from solvers.pipelines.descent.rough import Look
+from solvers.pipelines.descent.space import Space
+from solvers.pipelines.descent.stage_graph import Parts, parts_of, tidy
+from solvers.plan.drafts import Draft
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ Key = tuple[float, float]
 
 
 class Estimated(Protocol):
-    """What is known of a draft: see `solvers.pipelines.estimate`."""
+    """What is known of a draft: see `solvers.pipelines.timing.estimate`."""
 
     @property
     def seconds(self) -> float: ...

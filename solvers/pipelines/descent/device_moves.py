@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from solvers.pipelines.operator_moves import Move
-from solvers.pipelines.recuts import recuts
-from solvers.pipelines.space import Space
-from solvers.pipelines.stage_graph import Part, mask_of, masks_of, replaced, without
+from solvers.pipelines.descent.operator_moves import Move
+from solvers.pipelines.descent.recuts import recuts
+from solvers.pipelines.descent.space import Space
+from solvers.pipelines.descent.stage_graph import Part, mask_of, masks_of, replaced, without
 
 FEW = 6
 """Stages of so few super-operators are cut everywhere."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from solvers.pipelines.device_moves import devices, merges, recut, splits
-from solvers.pipelines.operator_moves import Move, cascades, shifts, swaps
-from solvers.pipelines.setting_moves import glue, settings, settings_of_all, sizes_of_all
-from solvers.pipelines.space import Space
-from solvers.pipelines.stage_graph import Parts, tidy
+from solvers.pipelines.descent.device_moves import devices, merges, recut, splits
+from solvers.pipelines.descent.operator_moves import Move, cascades, shifts, swaps
+from solvers.pipelines.descent.setting_moves import glue, settings, settings_of_all, sizes_of_all
+from solvers.pipelines.descent.space import Space
+from solvers.pipelines.descent.stage_graph import Parts, tidy
 
 OF_STAGE = (shifts, cascades, swaps, devices, splits, merges, recut, glue, settings)
 """Kinds of steps that begin at one stage."""

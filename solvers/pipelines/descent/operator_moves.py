@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from solvers.pipelines.space import Space
-from solvers.pipelines.stage_graph import Part, mask_of, moved
+from solvers.pipelines.descent.space import Space
+from solvers.pipelines.descent.stage_graph import Part, mask_of, moved
 
 Move = tuple[str, list[Part]]
 """What kind of change it is, and the stages it leads to, which may turn out not to be a draft."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from solvers.pipelines.space import Space
-from solvers.pipelines.stage_graph import Part, mask_of
+from solvers.pipelines.descent.space import Space
+from solvers.pipelines.descent.stage_graph import Part, mask_of
 
 MOST_STAGES = 4
 """A stretch is cut into at most so many stages more than it had, or components beside each other."""

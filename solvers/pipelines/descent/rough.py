@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.coarsen import Condensed
-from solvers.in_flight import in_flight_samples
+from solvers.coarsening.coarsen import Condensed
 from solvers.pipelines.costs import SizeCosts, size_costs
-from solvers.pipelines.stage_graph import Part, StageGraph, mask_of, masks_of
-from solvers.problem import Pipeline
+from solvers.pipelines.descent.stage_graph import Part, StageGraph, mask_of, masks_of
+from solvers.problem.problem import Pipeline
+from solvers.schedules.ordering.in_flight import in_flight_samples
 
 
 class Work(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from solvers.pipelines.operator_moves import Move
-from solvers.pipelines.space import Space
-from solvers.pipelines.stage_graph import Part, masks_of, replaced
-from solvers.problem import Pipeline
+from solvers.pipelines.descent.operator_moves import Move
+from solvers.pipelines.descent.space import Space
+from solvers.pipelines.descent.stage_graph import Part, masks_of, replaced
+from solvers.problem.problem import Pipeline
 
 MOST_SLACK = 4
 MOST_BLOCK = 4

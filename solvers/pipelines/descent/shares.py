@@ -6,9 +6,9 @@ import heapq
 from collections.abc import Sequence
 
 from solvers.pipelines.costs import degrees_of
-from solvers.pipelines.rough import Rough
-from solvers.pipelines.stage_graph import Part, replaced
-from solvers.problem import Problem
+from solvers.pipelines.descent.rough import Rough
+from solvers.pipelines.descent.stage_graph import Part, replaced
+from solvers.problem.problem import Problem
 
 
 class Shares:

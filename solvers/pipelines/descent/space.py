@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solvers.coarsen import Condensed
-from solvers.pipelines.rough import Rough
-from solvers.pipelines.shares import Shares
-from solvers.pipelines.stage_graph import Part, Parts, StageGraph, masks_of
-from solvers.problem import Pipeline
+from solvers.coarsening.coarsen import Condensed
+from solvers.pipelines.descent.rough import Rough
+from solvers.pipelines.descent.shares import Shares
+from solvers.pipelines.descent.stage_graph import Part, Parts, StageGraph, masks_of
+from solvers.problem.problem import Pipeline
 
 GLUE_SHARE = 0.05
 """Stages on the devices of another may together take this share of the average work of a device: pipelines

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from solvers.contracted import Shape
-from solvers.drafts import Draft, DraftStage
+from solvers.coarsening.contracted import Shape
+from solvers.plan.drafts import Draft, DraftStage
 
 
 class Part(NamedTuple):

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.piper_dp import StageCosts
-from solvers.kernels.piper_memory import StageMemory
-from solvers.kernels.variant_costs import MAKES, READS
-from solvers.traffic import Traffic
+from solvers.coarsening.traffic import Traffic
+from solvers.contiguous.variant_costs_kernel import MAKES, READS
+from solvers.pipelines.piper.dp_kernel import StageCosts
+from solvers.pipelines.piper.memory_kernel import StageMemory
 
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]

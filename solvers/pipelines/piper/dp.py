@@ -1,7 +1,7 @@
 """Piper's search: the chain of stages with the least bottleneck, over downsets that grow from the sink.
 
 Tarnawski, Narayanan, Phanishayee, NeurIPS 2021, section 5. The bottleneck is found by a search over
-targets, each of which a smaller dynamic programme tells feasible or not (`kernels.piper_dp`). An
+targets, each of which a smaller dynamic programme tells feasible or not (`solvers.pipelines.piper.dp_kernel`). An
 infeasible target also tells the next one that could be feasible, a feasible one gives a chain: they
 close in on the optimum from both sides, and it is exact.
 """
@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.contracted import Shape
-from solvers.downsets import Check, Downsets, enumerate_downsets, slices, suffix_order
-from solvers.effort import Effort
-from solvers.kernels.downset_walk import DONE, Lattice, Order, add_up
-from solvers.kernels.piper_dp import DEPTH, LOADS, PAIRS, RELAXATIONS, STATES, Probe, walk_stages
-from solvers.kernels.piper_memory import SUMS
-from solvers.piper.costed import Costed, PiperStage
-from solvers.traffic import Rows
+from solvers.coarsening.contracted import Shape
+from solvers.coarsening.traffic import Rows
+from solvers.contiguous.downset_walk_kernel import DONE, Lattice, Order, add_up
+from solvers.contiguous.downsets import Check, Downsets, enumerate_downsets, slices, suffix_order
+from solvers.pipelines.piper.costed import Costed, PiperStage
+from solvers.pipelines.piper.dp_kernel import DEPTH, LOADS, PAIRS, RELAXATIONS, STATES, Probe, walk_stages
+from solvers.pipelines.piper.memory_kernel import SUMS
+from solvers.search.effort import Effort
 
 LIMIT = 40_000
 """Downsets above which Piper's program gives up."""

@@ -14,8 +14,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.downset_walk import DONE, PAUSED, Lattice, holds
-from solvers.kernels.piper_memory import (
+from solvers.contiguous.downset_walk_kernel import DONE, PAUSED, Lattice, holds
+from solvers.contiguous.variant_costs_kernel import MAKES, READS
+from solvers.pipelines.piper.memory_kernel import (
     HELD,
     HELD_AGAIN,
     KEPT,
@@ -25,7 +26,6 @@ from solvers.kernels.piper_memory import (
     StageMemory,
     most_flights,
 )
-from solvers.kernels.variant_costs import MAKES, READS
 
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.contiguity import forward_edges
-from solvers.downsets import Check, enumerate_downsets
-from solvers.graph import OpGraph, Phase
-from solvers.groups import together
-from solvers.piper.dp import order_of
-from solvers.problem import Problem
+from solvers.contiguous.downsets import Check, enumerate_downsets
+from solvers.pipelines.piper.dp import order_of
+from solvers.plan.contiguity import forward_edges
+from solvers.problem.graph import OpGraph, Phase
+from solvers.problem.groups import together
+from solvers.problem.problem import Problem
 
 Ints = NDArray[np.int64]
 

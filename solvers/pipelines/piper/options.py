@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.piper.costed import Costed
-from solvers.piper.model import PLAIN, RECOMPUTED, PiperModel
-from solvers.traffic import Rows, Traffic
+from solvers.coarsening.traffic import Rows, Traffic
+from solvers.pipelines.piper.costed import Costed
+from solvers.pipelines.piper.model import PLAIN, RECOMPUTED, PiperModel
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

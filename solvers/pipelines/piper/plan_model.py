@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solvers.downsets import Check, enumerate_downsets
+from solvers.contiguous.downsets import Check, enumerate_downsets
 from solvers.errors import UnsupportedProblem
-from solvers.piper.dp import LIMIT, NOTHING, PiperSearch, least_bottleneck, order_of
-from solvers.piper.model import RECOMPUTED, PiperModel
-from solvers.piper.options import costed, faster_ways, options_of
+from solvers.pipelines.piper.dp import LIMIT, NOTHING, PiperSearch, least_bottleneck, order_of
+from solvers.pipelines.piper.model import RECOMPUTED, PiperModel
+from solvers.pipelines.piper.options import costed, faster_ways, options_of
 
 
 def plan_model(model: PiperModel, check: Check, *, recompute: bool = True, limit: int = LIMIT) -> PiperSearch:

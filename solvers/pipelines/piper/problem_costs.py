@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.coarsen import Condensed
-from solvers.contracted import Contracted
-from solvers.graph import Phase
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.contracted import Contracted
 from solvers.pipelines.costs import degrees_of
-from solvers.piper.costed import Costed
-from solvers.problem import Pipeline, Problem
+from solvers.pipelines.piper.costed import Costed
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Pipeline, Problem
 
 Floats = NDArray[np.float64]
 

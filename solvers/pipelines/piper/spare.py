@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from solvers.downsets import Check
-from solvers.piper.costed import Costed, PiperStage
+from solvers.contiguous.downsets import Check
+from solvers.pipelines.piper.costed import Costed, PiperStage
 
 BETTER = 1 - 1e-9
 

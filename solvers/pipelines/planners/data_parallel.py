@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from solvers.chains import ROUNDING
-from solvers.drafts import Draft, DraftStage
-from solvers.graph import Phase
-from solvers.monitor import Monitor
-from solvers.planners.chain_dp import micro_batch_choices, unsupported
-from solvers.problem import Objective, Problem
-from solvers.realise import realise
+from solvers.contiguous.chains import ROUNDING
+from solvers.contiguous.planners.chain_dp import micro_batch_choices, unsupported
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Objective, Problem
+from solvers.schedules.realise import realise
+from solvers.search.monitor import Monitor
 
 GIB = 2**30
 

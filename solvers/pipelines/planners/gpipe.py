@@ -6,16 +6,16 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from solvers.balanced_cut import balanced_cut
-from solvers.chains import Chain, Part, iteration_floor_s, topological_orders
-from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage
-from solvers.effort import Effort
+from solvers.coarsening.coarsen import Condensed
+from solvers.contiguous.chains import Chain, Part, iteration_floor_s, topological_orders
+from solvers.contiguous.planners.chain_dp import micro_batch_choices, unsupported
 from solvers.errors import InvalidPlan
-from solvers.monitor import Monitor
-from solvers.planners.chain_dp import micro_batch_choices, unsupported
-from solvers.problem import Objective, Pipeline, Problem
-from solvers.realise import realise
+from solvers.pipelines.balanced_cut import balanced_cut
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.problem.problem import Objective, Pipeline, Problem
+from solvers.schedules.realise import realise
+from solvers.search.effort import Effort
+from solvers.search.monitor import Monitor
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from solvers.bounds import bound_with_s
-from solvers.coarsen import Condensed
-from solvers.drafts import Draft
+from solvers.bounds.combinatorial import bound_with_s
+from solvers.coarsening.coarsen import Condensed
+from solvers.contiguous.planners.chain_dp import memory_shares, unsupported
 from solvers.errors import InvalidPlan
-from solvers.in_flight import in_flight_samples
-from solvers.mapping import GRADIENT_WEIGHTS, map_stages, nodes_to_map
-from solvers.monitor import Monitor
-from solvers.orders import quotient
-from solvers.pipelines.descend import improve
-from solvers.pipelines.estimate import Estimate, Estimator
-from solvers.pipelines.space import Space
-from solvers.pipelines.starts import Starts, of_plan, over_operators
-from solvers.planners.chain_dp import memory_shares, unsupported
-from solvers.planners.pipedream_iter import PipeDreamIteration
-from solvers.problem import Objective, Problem
-from solvers.realise import realise
+from solvers.pipelines.descent.descend import improve
+from solvers.pipelines.descent.space import Space
+from solvers.pipelines.planners.pipedream_iter import PipeDreamIteration
+from solvers.pipelines.timing.estimate import Estimate, Estimator
+from solvers.pipelines.tree.starts import Starts, of_plan, over_operators
+from solvers.plan.drafts import Draft
+from solvers.problem.problem import Objective, Problem
+from solvers.schedules.nodes.mapping import GRADIENT_WEIGHTS, map_stages, nodes_to_map
+from solvers.schedules.ordering.in_flight import in_flight_samples
+from solvers.schedules.ordering.orders import quotient
+from solvers.schedules.realise import realise
+from solvers.search.monitor import Monitor
 
 MODES = ("iteration", "paper")
 SLACKS = (0.0, 0.5, 1.0, 2.0)

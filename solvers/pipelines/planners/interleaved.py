@@ -11,18 +11,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.bounds import bound_with_s
-from solvers.chains import topological_orders
-from solvers.coarsen import Condensed
-from solvers.contracted import Contracted, Shape
-from solvers.drafts import Draft, DraftStage
+from solvers.bounds.combinatorial import bound_with_s
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.contracted import Contracted, Shape
+from solvers.contiguous.chains import topological_orders
+from solvers.contiguous.planners.chain_dp import memory_shares, unsupported
 from solvers.errors import InvalidPlan
-from solvers.even_cuts import even_cuts
-from solvers.interleaving import textbook_keeps
-from solvers.monitor import Monitor
-from solvers.planners.chain_dp import memory_shares, unsupported
-from solvers.problem import Objective, Pipeline, Problem
-from solvers.realise import realise
+from solvers.pipelines.even_cuts import even_cuts
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.problem.problem import Objective, Pipeline, Problem
+from solvers.schedules.ordering.interleaving import textbook_keeps
+from solvers.schedules.realise import realise
+from solvers.search.monitor import Monitor
 
 Ints = NDArray[np.int64]
 Cuts = tuple[int, ...]

@@ -8,15 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from solvers.bounds import bound_with_s
-from solvers.coarsen import Condensed
-from solvers.graph import OpGraph, Phase
-from solvers.groups import together
-from solvers.monitor import Monitor
-from solvers.planners.chain_dp import LinearStarts, micro_batch_choices, unsupported
-from solvers.planners.more_in_flight import offer_more_in_flight
-from solvers.problem import Problem
-from solvers.trivial_merges import TRIVIAL_S
+from solvers.bounds.combinatorial import bound_with_s
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.trivial_merges import TRIVIAL_S
+from solvers.contiguous.planners.chain_dp import LinearStarts, micro_batch_choices, unsupported
+from solvers.pipelines.more_in_flight import offer_more_in_flight
+from solvers.problem.graph import OpGraph, Phase
+from solvers.problem.groups import together
+from solvers.problem.problem import Problem
+from solvers.search.monitor import Monitor
 
 Vertex = tuple[int, bool]
 """A co-location group, and whether it is its forward operators that are meant."""

@@ -9,22 +9,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from solvers.bounds import bound_with_s
-from solvers.chains import topological_orders
-from solvers.coarsen import Condensed
-from solvers.contracted import Contracted
-from solvers.drafts import Draft
-from solvers.effort import Effort
+from solvers.bounds.combinatorial import bound_with_s
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.contracted import Contracted
+from solvers.contiguous.chains import topological_orders
+from solvers.contiguous.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
 from solvers.errors import InvalidPlan
-from solvers.iteration_chain import Cut, CutSearch
-from solvers.lines import cost_order, rules_of
-from solvers.monitor import Monitor
+from solvers.pipelines.boundary_moves import improve
+from solvers.pipelines.chain.iteration_chain import Cut, CutSearch
+from solvers.pipelines.chain.lines import cost_order, rules_of
 from solvers.pipelines.costs import degrees_of
-from solvers.planners.boundary_moves import improve
-from solvers.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
-from solvers.planners.pipedream import PipeDream, in_blocks
-from solvers.problem import Problem
-from solvers.realise import realise
+from solvers.pipelines.planners.pipedream import PipeDream, in_blocks
+from solvers.plan.drafts import Draft
+from solvers.problem.problem import Problem
+from solvers.schedules.realise import realise
+from solvers.search.effort import Effort
+from solvers.search.monitor import Monitor
 
 WORTH = 1.15
 """Cuts that take longer than this many times the best known are not improved."""

@@ -9,23 +9,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from solvers.bounds import bound_with_s
-from solvers.coarsen import Condensed
-from solvers.contracted import Shape
-from solvers.downsets import Downsets
-from solvers.effort import Effort
-from solvers.monitor import Monitor, Stop
-from solvers.piper.costed import Costed
-from solvers.piper.dp import LIMIT, PiperSearch, downsets_of, in_one_order, least_bottleneck
-from solvers.piper.layers import layers_of
-from solvers.piper.plan_model import too_many
-from solvers.piper.problem_costs import problem_costs
-from solvers.piper.spare import spend_spare_devices
-from solvers.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
-from solvers.planners.pipedream import in_blocks
-from solvers.planners.piper_judge import Judge, PiperChain
-from solvers.problem import Problem, Transfers
-from solvers.result import StopReason
+from solvers.bounds.combinatorial import bound_with_s
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.contracted import Shape
+from solvers.contiguous.downsets import Downsets
+from solvers.contiguous.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
+from solvers.pipelines.piper.costed import Costed
+from solvers.pipelines.piper.dp import LIMIT, PiperSearch, downsets_of, in_one_order, least_bottleneck
+from solvers.pipelines.piper.layers import layers_of
+from solvers.pipelines.piper.plan_model import too_many
+from solvers.pipelines.piper.problem_costs import problem_costs
+from solvers.pipelines.piper.spare import spend_spare_devices
+from solvers.pipelines.planners.pipedream import in_blocks
+from solvers.pipelines.planners.piper_judge import Judge, PiperChain
+from solvers.plan.result import StopReason
+from solvers.problem.problem import Problem, Transfers
+from solvers.search.effort import Effort
+from solvers.search.monitor import Monitor, Stop
 
 FIRST = 2
 """How many chains that cut one order are judged before the search of all."""

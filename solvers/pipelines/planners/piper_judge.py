@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from solvers.contracted import Shape
-from solvers.drafts import Draft, DraftStage
+from solvers.coarsening.contracted import Shape
 from solvers.errors import InvalidPlan
-from solvers.in_flight import in_flight_samples
-from solvers.monitor import Monitor
-from solvers.orders import stage_successors
-from solvers.piper.costed import PiperStage
-from solvers.problem import Objective, Pipeline, Problem
-from solvers.realise import realise
+from solvers.pipelines.piper.costed import PiperStage
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.problem.problem import Objective, Pipeline, Problem
+from solvers.schedules.ordering.in_flight import in_flight_samples
+from solvers.schedules.ordering.orders import stage_successors
+from solvers.schedules.realise import realise
+from solvers.search.monitor import Monitor
 
 WORTH = 1.15
 """A plan that takes longer than this many times the best known is not tried with more in flight."""

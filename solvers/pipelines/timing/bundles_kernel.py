@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.kernels.pipeline_stages import KINDS, Bools, Floats, Ints, U
+from solvers.pipelines.timing.stages_kernel import KINDS, Bools, Floats, Ints, U
 
 
 class Messages(NamedTuple):

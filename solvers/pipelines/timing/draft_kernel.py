@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.kernels.pipeline_bundles import Messages, bundles_of
-from solvers.kernels.pipeline_orders import orders_of
-from solvers.kernels.pipeline_run import Keeps, folds, run_orders
-from solvers.kernels.pipeline_stages import (
+from solvers.pipelines.timing.bundles_kernel import Messages, bundles_of
+from solvers.pipelines.timing.orders_kernel import orders_of
+from solvers.pipelines.timing.run_kernel import Keeps, folds, run_orders
+from solvers.pipelines.timing.stages_kernel import (
     KINDS,
     F,
     Floats,
@@ -24,7 +24,7 @@ from solvers.kernels.pipeline_stages import (
     unit_numbers,
     waits_of,
 )
-from solvers.kernels.pipeline_transfers import Places, Units, Wires
+from solvers.pipelines.timing.transfers_kernel import Places, Units, Wires
 
 SIZE, REPLICAS, ROW, AGAIN, BLOCK, SLACK, HOST = range(7)
 """Columns of the table of stages."""

@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage
+from solvers.coarsening.coarsen import Condensed
 from solvers.errors import InvalidPlan, InvalidProblem
-from solvers.evaluate import MEMORY_SLACK
+from solvers.evaluation.evaluate import MEMORY_SLACK
 from solvers.evaluation.simulation import simulate
-from solvers.kernels.pipeline_draft import GIVEN, GPIPE, IN_PARTS, ONE_F_ONE_B, Facts, Options, Orders, run_draft
-from solvers.kernels.pipeline_stages import KINDS, Floats, Ints
-from solvers.mapping import map_stages
-from solvers.pipelines.held import ReadHere, Working
-from solvers.pipelines.tables import Costs, edges_of, messages_of, node_of_operator, reads_of, wires_of
-from solvers.plan import ACTION_KINDS, Plan, parse_action
-from solvers.problem import Objective, Pipeline, Transfers
-from solvers.realise import realise
-from solvers.stage_actions import splits
+from solvers.pipelines.timing.draft_kernel import GIVEN, GPIPE, IN_PARTS, ONE_F_ONE_B, Facts, Options, Orders, run_draft
+from solvers.pipelines.timing.held import ReadHere, Working
+from solvers.pipelines.timing.stages_kernel import KINDS, Floats, Ints
+from solvers.pipelines.timing.tables import Costs, edges_of, messages_of, node_of_operator, reads_of, wires_of
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.plan.plan import ACTION_KINDS, Plan, parse_action
+from solvers.problem.problem import Objective, Pipeline, Transfers
+from solvers.schedules.nodes.mapping import map_stages
+from solvers.schedules.ordering.stage_actions import splits
+from solvers.schedules.realise import realise
 
 NO_ORDERS = Orders(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), False)
 NOWHERE: Ints = np.zeros(0, np.int64)

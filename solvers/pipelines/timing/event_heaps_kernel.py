@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from numba import njit
 
-from solvers.kernels.pipeline_stages import Floats
-from solvers.kernels.pipeline_transfers import Shorts
+from solvers.pipelines.timing.stages_kernel import Floats
+from solvers.pipelines.timing.transfers_kernel import Shorts
 
 
 @njit(cache=True)

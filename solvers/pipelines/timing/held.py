@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.evaluation.unit_bytes import workspace_bytes
-from solvers.graph import Phase
-from solvers.kernels.pipeline_draft import AGAIN, HOST, REPLICAS, SIZE
-from solvers.kernels.pipeline_stages import Floats, Ints
-from solvers.problem import Problem
+from solvers.pipelines.timing.draft_kernel import AGAIN, HOST, REPLICAS, SIZE
+from solvers.pipelines.timing.stages_kernel import Floats, Ints
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Problem
 
 
 class ReadHere:
@@ -29,7 +29,7 @@ class ReadHere:
         self._fixed, self._per_sample = sizes.reshape(-1, 2).T
 
     def of(self, stage_of: Ints, table: Ints) -> Floats:
-        """Bytes of a micro-batch, [stages]; see `solvers.kernels.pipeline_draft.run_draft`."""
+        """Bytes of a micro-batch, [stages]; see `solvers.pipelines.timing.draft_kernel.run_draft`."""
         count = len(table)
         again, host = table[:, AGAIN] == 1, table[:, HOST]
         if not again.any() or (host == np.arange(count)).all():
@@ -54,7 +54,7 @@ class Working:
         self._known: dict[tuple[bytes, float], float] = {}
 
     def of(self, stage_of: Ints, table: Ints) -> Floats:
-        """Bytes while the forward runs, [stages]; see `solvers.kernels.pipeline_draft.run_draft`."""
+        """Bytes while the forward runs, [stages]; see `solvers.pipelines.timing.draft_kernel.run_draft`."""
         where = stage_of[self._node]
         told = np.zeros(len(table))
         for stage, (size, replicas) in enumerate(table[:, (SIZE, REPLICAS)].tolist()):

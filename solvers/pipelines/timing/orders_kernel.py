@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from solvers.kernels.eager_order import EagerActions, eager
-from solvers.kernels.pipeline_stages import KINDS, B, Bools, F, Floats, I, Ints, U, W, topological
+from solvers.pipelines.timing.stages_kernel import KINDS, B, Bools, F, Floats, I, Ints, U, W, topological
+from solvers.schedules.ordering.eager_order_kernel import EagerActions, eager
 
 
 @njit(cache=True)
 def alternating(
     stage: int, forward: bool, backward: bool, count: int, keeps: int, block: int, unit: Ints, micro: Ints
 ) -> int:
-    """Write the order of one stage, see `solvers.patterns.alternate`, to unit and micro; return its length."""
+    """Write the order of one stage, see `solvers.schedules.ordering.patterns.alternate`, to unit and micro; return its
+    length."""
     n = 0
     if not (forward and backward):
         for j in range(count):
@@ -36,7 +37,8 @@ def alternating(
 
 @njit(cache=True)
 def in_parts(stage: int, exists: Bools, count: int, keeps: int, lag: int, unit: Ints, micro: Ints) -> int:
-    """Write the order of one stage, see `solvers.patterns.alternate_in_parts`, to unit and micro; return its length."""
+    """Write the order of one stage, see `solvers.schedules.ordering.patterns.alternate_in_parts`, to unit and micro;
+    return its length."""
     forward, inputs, weights = KINDS * stage + F, KINDS * stage + I, KINDS * stage + W
     n = 0
     for j in range(keeps if exists[forward] else 0):
@@ -108,11 +110,11 @@ def orders_of(
 ) -> tuple[bool, Ints, Ints, Ints]:
     """(whether there is one, order_start, unit, micro): the order of devices g is order_start[g]:order_start[g + 1].
 
-    As `solvers.orders.pipeline_order`: patterns if all stages have devices of their own, else whatever is ready
-    first; updates at the end. Where backwards are in two parts these are ZB-H1 (Qi et al., ICLR 2024), which
-    stages that share devices have not. exists, seconds: of every unit. waits: see `pipeline_stages.waits_of`.
-    counts, size, keeps, block, group: micro-batches, samples of one, how many are kept in flight, the k of kFkB,
-    and devices, of every stage.
+    As `solvers.schedules.ordering.orders.pipeline_order`: patterns if all stages have devices of their own, else
+    whatever is ready first; updates at the end. Where backwards are in two parts these are ZB-H1 (Qi et al., ICLR
+    2024), which stages that share devices have not. exists, seconds: of every unit. waits: see
+    `stages_kernel.waits_of`. counts, size, keeps, block, group: micro-batches, samples of one, how many are kept in
+    flight, the k of kFkB, and devices, of every stage.
     """
     stages = len(counts)
     order_start = np.zeros(groups + 1, np.int64)

@@ -1,8 +1,8 @@
 """Run the orders of a draft's stages: when it ends and what every device holds at its peak, on plain arrays.
 
-The meaning is that of `solvers.evaluation` where transfers occupy links only, and `tests/solvers/test_estimate.py`
-holds the two together: told a second time because searches ask thousands of times, and the columns take 1.3 to 1.8
-times as long to say it. Devices take the
+The meaning is that of `solvers.evaluation` where transfers occupy links only, and
+`tests/solvers/pipelines/test_estimate.py` holds the two together: told a second time because searches ask thousands of
+times, and the columns take 1.3 to 1.8 times as long to say it. Devices take the
 tasks of their order in turn, so that the only choice is which transfer a link takes next. Memory is counted as the
 simulation goes: what is freed at an instant is freed before anything is held, what is held for no time is a
 peak between the two.
@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.kernels.event_heaps import pop_event, pop_ready, push_event, push_ready
-from solvers.kernels.pipeline_bundles import Bundles
-from solvers.kernels.pipeline_stages import KINDS, B, Bools, F, Floats, I, Ints, U, W, runs_again
-from solvers.kernels.pipeline_transfers import Places, Tasks, Transfers, Units, Wires, tasks_of, transfers_of
+from solvers.pipelines.timing.bundles_kernel import Bundles
+from solvers.pipelines.timing.event_heaps_kernel import pop_event, pop_ready, push_event, push_ready
+from solvers.pipelines.timing.stages_kernel import KINDS, B, Bools, F, Floats, I, Ints, U, W, runs_again
+from solvers.pipelines.timing.transfers_kernel import Places, Tasks, Transfers, Units, Wires, tasks_of, transfers_of
 
 
 class Keeps(NamedTuple):
@@ -63,7 +63,7 @@ def run_orders(
 ) -> tuple[float, Floats]:
     """(seconds, peak bytes of every device) of one iteration; inf if the order deadlocks or a link is missing.
 
-    order_start, order_unit, order_micro: see `pipeline_orders.orders_of`. stated: transfers take the seconds stated
+    order_start, order_unit, order_micro: see `orders_kernel.orders_of`. stated: transfers take the seconds stated
     with tensors. counted: memory is counted, else it is what stages hold all the time. synchronise: replicas
     add up gradients.
     """

@@ -137,7 +137,8 @@ def topological(after: Bools) -> Ints:
 
 @njit(cache=True)
 def in_flight(after: Bools, size: Ints, block: Ints, slack: Ints, mini_batch: int, weightless: Bools) -> Ints:
-    """Micro-batches every stage keeps: the rule of `solvers.in_flight`, and slack. after has no cycle."""
+    """Micro-batches every stage keeps: the rule of `solvers.schedules.ordering.in_flight`, and slack. after has no
+    cycle."""
     stages = len(size)
     order = topological(after)
     kept = np.zeros(stages, np.int64)

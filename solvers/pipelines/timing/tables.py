@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solvers.coarsen import Condensed
-from solvers.contiguity import forward_edges
-from solvers.graph import Phase
-from solvers.kernels.pipeline_bundles import Messages
-from solvers.kernels.pipeline_stages import Floats, Ints, Operators
-from solvers.kernels.pipeline_transfers import Wires
-from solvers.problem import Problem
+from solvers.coarsening.coarsen import Condensed
+from solvers.pipelines.timing.bundles_kernel import Messages
+from solvers.pipelines.timing.stages_kernel import Floats, Ints, Operators
+from solvers.pipelines.timing.transfers_kernel import Wires
+from solvers.plan.contiguity import forward_edges
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Problem
 
 PHASES = (Phase.FORWARD, Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT, Phase.UPDATE)
 KIND_OF_PHASE = (0, 1, 1, 2)
-"""F, B or U as `solvers.kernels.pipeline_stages.waits_of` numbers them."""
+"""F, B or U as `solvers.pipelines.timing.stages_kernel.waits_of` numbers them."""
 
 
 def node_of_operator(condensed: Condensed) -> Ints:
@@ -77,7 +77,7 @@ def edges_of(problem: Problem, node: Ints) -> Ints:
 
 
 def reads_of(problem: Problem, node: Ints) -> Ints:
-    """Who reads whose tensors: see `solvers.kernels.pipeline_stages.waits_of`."""
+    """Who reads whose tensors: see `solvers.pipelines.timing.stages_kernel.waits_of`."""
     graph = problem.graph
     kind = [KIND_OF_PHASE[PHASES.index(o.phase)] for o in graph.operators]
     rows = [

@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.pipeline_bundles import Bundles
-from solvers.kernels.pipeline_stages import KINDS, B, Bools, F, Floats, I, Ints, U, W
+from solvers.pipelines.timing.bundles_kernel import Bundles
+from solvers.pipelines.timing.stages_kernel import KINDS, B, Bools, F, Floats, I, Ints, U, W
 
 Shorts = NDArray[np.int32]
 
@@ -99,7 +99,7 @@ class Transfers(NamedTuple):
 
 @njit(cache=True)
 def tasks_of(units: Units, places: Places, order_start: Ints, order_unit: Ints, order_micro: Ints) -> Tasks:
-    """The tasks of orders; see `pipeline_orders.orders_of`. position is empty if they do not hold every unit."""
+    """The tasks of orders; see `orders_kernel.orders_of`. position is empty if they do not hold every unit."""
     n_units, groups, devices = len(units.exists), len(places.replicas), np.max(places.device) + 1
     begin = np.zeros(n_units + 1, np.int64)
     for u in range(n_units):
@@ -161,7 +161,7 @@ def transfers_of(
     synchronise: bool,
 ) -> Transfers:
     """The transfers of one iteration. last: the unit whose end lets a stage drop what it keeps; gradient: bytes
-    that replicas add up; [stages]. stated, synchronise: see `pipeline_run.run_orders`."""
+    that replicas add up; [stages]. stated, synchronise: see `run_kernel.run_orders`."""
     stages, devices, total = len(last), len(tasks.entry), tasks.start[-1]
     group, replicas, first, width, device = places
     begin, position, task_start = tasks.begin, tasks.position, tasks.start

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.stage_dp import Group, Line
+from solvers.coarsening.traffic import Rows
 from solvers.pipelines.costs import SizeCosts
-from solvers.pipelines.series_parallel import Parallel, Series, Tree, leaves
-from solvers.traffic import Rows
+from solvers.pipelines.tree.series_parallel import Parallel, Series, Tree, leaves
+from solvers.pipelines.tree.stage_dp_kernel import Group, Line
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.graph import topological_order
+from solvers.problem.graph import topological_order
 
 Floats = NDArray[np.float64]
 

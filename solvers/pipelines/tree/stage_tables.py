@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.drafts import Draft, DraftStage
-from solvers.effort import Effort
-from solvers.kernels.stage_dp import BRANCHES, GLUE, STAGE, Rules, cut_series, place_branches
-from solvers.orders import quotient
-from solvers.pipelines.lines import Branching, SeriesLine
+from solvers.pipelines.tree.lines import Branching, SeriesLine
+from solvers.pipelines.tree.stage_dp_kernel import BRANCHES, GLUE, STAGE, Rules, cut_series, place_branches
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.schedules.ordering.orders import quotient
+from solvers.search.effort import Effort
 
 Floats = NDArray[np.float64]
 Steps = NDArray[np.int32]

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage
-from solvers.effort import Effort
-from solvers.kernels.stage_dp import Rules
+from solvers.coarsening.coarsen import Condensed
 from solvers.pipelines.costs import SizeCosts, size_costs
-from solvers.pipelines.lines import LineBuilder, SeriesLine
-from solvers.pipelines.series_parallel import Series, Tree, decompose, joined, leaves, simplified
-from solvers.pipelines.stage_tables import Cut, StageTables, draft_of
-from solvers.plan import Plan
-from solvers.problem import Objective, Pipeline, Problem, Transfers
+from solvers.pipelines.tree.lines import LineBuilder, SeriesLine
+from solvers.pipelines.tree.series_parallel import Series, Tree, decompose, joined, leaves, simplified
+from solvers.pipelines.tree.stage_dp_kernel import Rules
+from solvers.pipelines.tree.stage_tables import Cut, StageTables, draft_of
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Objective, Pipeline, Problem, Transfers
+from solvers.search.effort import Effort
 
 Floats = NDArray[np.float64]
 

@@ -1,0 +1,1 @@
+"""Which devices stages run on, so that little crosses between nodes."""

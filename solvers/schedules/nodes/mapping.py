@@ -10,14 +10,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.cluster import Cluster
-from solvers.drafts import DraftStage
 from solvers.errors import InvalidPlan
-from solvers.graph import OpGraph, Phase, per_graph, topological_order
-from solvers.kernels.node_mapping import map_to_nodes
-from solvers.kernels.stage_traffic import around_rings, between_places, between_replicas
-from solvers.orders import stage_successors
-from solvers.problem import Problem
+from solvers.plan.drafts import DraftStage
+from solvers.problem.cluster import Cluster
+from solvers.problem.graph import OpGraph, Phase, per_graph, topological_order
+from solvers.problem.problem import Problem
+from solvers.schedules.nodes.mapping_kernel import map_to_nodes
+from solvers.schedules.nodes.traffic_kernel import around_rings, between_places, between_replicas
+from solvers.schedules.ordering.orders import stage_successors
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -138,7 +138,7 @@ def _add_rings(gradient_bytes: Floats, start: Ints, weight: Floats) -> None:
 
 
 def _seats(weight: Floats, start: Ints, in_order: Ints) -> list[int]:
-    """The device, counted from 0, of every seat (see `solvers.kernels.node_mapping`)."""
+    """The device, counted from 0, of every seat (see `solvers.schedules.nodes.mapping_kernel`)."""
     node_of = map_to_nodes(weight, start, in_order, ROUNDS, MOST_WORK)
     room = np.bincount(in_order)
     free = {node: np.flatnonzero(in_order == node).tolist()[::-1] for node in range(len(room))}

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.kernels.node_starts import grow, pack
+from solvers.schedules.nodes.starts_kernel import grow, pack
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

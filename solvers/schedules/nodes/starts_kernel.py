@@ -1,4 +1,4 @@
-"""Where `solvers.kernels.node_mapping` starts from: whole stages in nodes that have room for them.
+"""Where `solvers.schedules.nodes.mapping_kernel` starts from: whole stages in nodes that have room for them.
 
 mutual: what two seats exchange, [seats, seats]. start: stage s has the seats start[s]:start[s + 1], empty
 ones follow. order: of the stages. room: devices of each node. node_of: is filled with the node of each seat.

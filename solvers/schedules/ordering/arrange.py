@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from solvers.eager_order import Waits
 from solvers.errors import NoLink
 from solvers.evaluation.simulation import simulate
-from solvers.flight_room import Floats, Room
-from solvers.interleaving import interleaved
-from solvers.orders import append_updates, pipeline_order
-from solvers.patterns import most_held
-from solvers.plan import Action, Plan, Stage
-from solvers.problem import Objective, Pipeline, Problem
-from solvers.stage_actions import Run, StageActions, splits
-from solvers.zero_bubble import zero_bubble
+from solvers.plan.plan import Action, Plan, Stage
+from solvers.problem.problem import Objective, Pipeline, Problem
+from solvers.schedules.ordering.eager_order import Waits
+from solvers.schedules.ordering.flight_room import Floats, Room
+from solvers.schedules.ordering.interleaving import interleaved
+from solvers.schedules.ordering.orders import append_updates, pipeline_order
+from solvers.schedules.ordering.patterns import most_held
+from solvers.schedules.ordering.stage_actions import Run, StageActions, splits
+from solvers.schedules.ordering.zero_bubble import zero_bubble
 
 TRIES, TRIES_OF_LARGE = 8, 3
 """How many runs are tried by simulation before a plan falls back to 1F1B."""

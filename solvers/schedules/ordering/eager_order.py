@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.errors import InvalidPlan
-from solvers.graph import Phase
-from solvers.kernels.eager_order import EagerActions, Ints, eager
-from solvers.plan import PHASES_OF, Action, Stage
-from solvers.problem import Pipeline, Problem
+from solvers.plan.plan import PHASES_OF, Action, Stage
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Pipeline, Problem
+from solvers.schedules.ordering.eager_order_kernel import EagerActions, Ints, eager
 
 Waits = dict[tuple[str, str], list[set[int]]]
 """(kind of the producer, kind of the reader) -> for each stage those whose tensors it reads."""

@@ -98,8 +98,8 @@ def _readers(actions: EagerActions) -> tuple[Ints, Ints]:
 
 @njit(cache=True)
 def eager(actions: EagerActions, devices: int, forward_first: bool) -> Ints:
-    """The actions in the order in which they start, see `solvers.eager_order.eager_order`; every action takes its
-    micro-batches in turn. Shorter than there are if stages wait for each other."""
+    """The actions in the order in which they start, see `solvers.schedules.ordering.eager_order.eager_order`; every
+    action takes its micro-batches in turn. Shorter than there are if stages wait for each other."""
     has, seconds, counts, size, keeps, at_start, at, read_start, reads = actions
     many = len(has)
     reader_start, readers = _readers(actions)

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.evaluation.unit_bytes import saved_bytes, workspace_bytes
-from solvers.patterns import last_parts
-from solvers.plan import Action, Stage
-from solvers.problem import Problem
+from solvers.plan.plan import Action, Stage
+from solvers.problem.problem import Problem
+from solvers.schedules.ordering.patterns import last_parts
 
 Floats = NDArray[np.float64]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from solvers.graph import topological_order
+from solvers.problem.graph import topological_order
 
 
 def in_flight_samples(

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solvers.eager_order import Waits
-from solvers.flight_room import Room
-from solvers.orders import kinds_of
-from solvers.patterns import interleave, most_held
-from solvers.plan import Action, Stage
-from solvers.problem import Problem
-from solvers.stage_actions import Run, StageActions, shortest_first, stage_actions
+from solvers.plan.plan import Action, Stage
+from solvers.problem.problem import Problem
+from solvers.schedules.ordering.eager_order import Waits
+from solvers.schedules.ordering.flight_room import Room
+from solvers.schedules.ordering.orders import kinds_of
+from solvers.schedules.ordering.patterns import interleave, most_held
+from solvers.schedules.ordering.stage_actions import Run, StageActions, shortest_first, stage_actions
 
 SHARES = (1.0, 0.5, 0.6, 0.7, 0.85)
 """Shares of what all stages of a device may keep by themselves that it keeps at most."""

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.contiguity import forward_edges
-from solvers.eager_order import Waits, eager_order
 from solvers.errors import InvalidPlan
-from solvers.graph import OpGraph, find_cycle, per_graph, topological_order
-from solvers.in_flight import in_flight_samples
-from solvers.patterns import alternate
-from solvers.plan import PHASES_OF, Action, Stage
-from solvers.problem import Pipeline, Problem
+from solvers.plan.contiguity import forward_edges
+from solvers.plan.plan import PHASES_OF, Action, Stage
+from solvers.problem.graph import OpGraph, find_cycle, per_graph, topological_order
+from solvers.problem.problem import Pipeline, Problem
+from solvers.schedules.ordering.eager_order import Waits, eager_order
+from solvers.schedules.ordering.in_flight import in_flight_samples
+from solvers.schedules.ordering.patterns import alternate
 
 Ints = NDArray[np.int64]
 

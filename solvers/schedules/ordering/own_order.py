@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from solvers.arrange import arranged_as
-from solvers.orders import stage_waits
-from solvers.plan import Plan
-from solvers.problem import Problem
-from solvers.stage_actions import Run, StageActions, shortest_first, splits, stage_actions
-from solvers.zero_bubble import PATIENCE
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Problem
+from solvers.schedules.ordering.arrange import arranged_as
+from solvers.schedules.ordering.orders import stage_waits
+from solvers.schedules.ordering.stage_actions import Run, StageActions, shortest_first, splits, stage_actions
+from solvers.schedules.ordering.zero_bubble import PATIENCE
 
 EAGER = (0, 1, 2, 4)
 """Forwards more than 1F1B that a device runs when it would idle."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solvers.plan import Action, Stage
+from solvers.plan.plan import Action, Stage
 
 
 def alternate(stage: int, kinds: str, micro_batches: int, in_flight: int, block: int = 1) -> list[Action]:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.errors import NoLink
-from solvers.graph import OpGraph, Phase, per_graph
-from solvers.kernels.event_order import Actions, event_order, replay_order
-from solvers.plan import PHASES_OF, Action, Stage
-from solvers.problem import Problem
+from solvers.plan.plan import PHASES_OF, Action, Stage
+from solvers.problem.graph import OpGraph, Phase, per_graph
+from solvers.problem.problem import Problem
+from solvers.schedules.ordering.stage_actions_kernel import Actions, event_order, replay_order
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solvers.flight_room import Room
-from solvers.patterns import alternate_in_parts
-from solvers.plan import Action, Stage
-from solvers.problem import Problem
-from solvers.stage_actions import Run, StageActions, shortest_first, stage_actions
+from solvers.plan.plan import Action, Stage
+from solvers.problem.problem import Problem
+from solvers.schedules.ordering.flight_room import Room
+from solvers.schedules.ordering.patterns import alternate_in_parts
+from solvers.schedules.ordering.stage_actions import Run, StageActions, shortest_first, stage_actions
 
 PATIENCE = (0.0, 0.5, 1.0)
 """Shares of its own seconds for which a gradient of parameters leaves its device to what comes next."""

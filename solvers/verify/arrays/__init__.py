@@ -1,0 +1,1 @@
+"""Rows of different lengths, alike or shared, as flat arrays."""

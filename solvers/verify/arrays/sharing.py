@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from solvers.verify.ragged import Floats, Ints, ranges
+from solvers.verify.arrays.ragged import Floats, Ints, ranges
 
 
 @cache

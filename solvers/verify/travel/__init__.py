@@ -1,0 +1,1 @@
+"""What messages and all-reduces take, where they go, and the spans that they must have."""

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from solvers.graph import Phase
-from solvers.problem import Problem, Transfers
-from solvers.schedule import SPAN_KINDS
-from solvers.verify.jobs import BACKWARDS, FORWARD, Jobs
-from solvers.verify.ragged import Floats, Ints, ints
-from solvers.verify.wires import Wires
+from solvers.plan.schedule import SPAN_KINDS
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Problem, Transfers
+from solvers.verify.arrays.ragged import Floats, Ints, ints
+from solvers.verify.travel.wires import Wires
+from solvers.verify.work.jobs import BACKWARDS, FORWARD, Jobs
 
 
 def all_reduces(

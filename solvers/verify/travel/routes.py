@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.problem import Problem
-from solvers.verify.jobs import Jobs
-from solvers.verify.messages import Messages
-from solvers.verify.ragged import Flags, Floats, Ints, flat, ints, ranges, starts, sums
-from solvers.verify.sharing import overlaps
+from solvers.problem.problem import Problem
+from solvers.verify.arrays.ragged import Flags, Floats, Ints, flat, ints, ranges, starts, sums
+from solvers.verify.arrays.sharing import overlaps
+from solvers.verify.work.jobs import Jobs
+from solvers.verify.work.messages import Messages
 
 
 class Sendings(NamedTuple):

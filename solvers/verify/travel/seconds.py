@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solvers.problem import Problem
-from solvers.verify.messages import Bundle
-from solvers.verify.ragged import Floats, Ints, ints
+from solvers.problem.problem import Problem
+from solvers.verify.arrays.ragged import Floats, Ints, ints
+from solvers.verify.work.messages import Bundle
 
 
 class Speeds:

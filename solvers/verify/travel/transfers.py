@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.problem import Problem, Transfers
-from solvers.verify.jobs import Jobs
-from solvers.verify.messages import Messages
-from solvers.verify.ragged import Flags, Floats, Ints
-from solvers.verify.reduction import all_reduces
-from solvers.verify.routes import Parts, Routes, Sendings
-from solvers.verify.seconds import Speeds
-from solvers.verify.wires import Wires
+from solvers.problem.problem import Problem, Transfers
+from solvers.verify.arrays.ragged import Flags, Floats, Ints
+from solvers.verify.travel.reduction import all_reduces
+from solvers.verify.travel.routes import Parts, Routes, Sendings
+from solvers.verify.travel.seconds import Speeds
+from solvers.verify.travel.wires import Wires
+from solvers.verify.work.jobs import Jobs
+from solvers.verify.work.messages import Messages
 
 
 class Expected(NamedTuple):

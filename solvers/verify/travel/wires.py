@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.problem import Problem, Transfers
-from solvers.verify.ragged import Ints, ints
+from solvers.problem.problem import Problem, Transfers
+from solvers.verify.arrays.ragged import Ints, ints
 
 
 class Wires:

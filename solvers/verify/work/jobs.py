@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.graph import OpGraph, Phase, per_graph
-from solvers.plan import ACTION_KINDS
-from solvers.problem import Problem
-from solvers.verify.ragged import Flags, Floats, Ints, ints, sums
+from solvers.plan.plan import ACTION_KINDS
+from solvers.problem.graph import OpGraph, Phase, per_graph
+from solvers.problem.problem import Problem
+from solvers.verify.arrays.ragged import Flags, Floats, Ints, ints, sums
 
 FORWARD, BACKWARD, INPUTS, WEIGHTS, UPDATE = range(len(ACTION_KINDS))
 BACKWARDS = (BACKWARD, INPUTS, WEIGHTS)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solvers.graph import OpGraph, per_graph
-from solvers.problem import Problem, Transfers
-from solvers.verify.jobs import BACKWARD, BACKWARDS, FORWARD, INPUTS, UPDATE, WEIGHTS, Jobs
-from solvers.verify.ragged import Flags, Ints, flat, ints
+from solvers.problem.graph import OpGraph, per_graph
+from solvers.problem.problem import Problem, Transfers
+from solvers.verify.arrays.ragged import Flags, Ints, flat, ints
+from solvers.verify.work.jobs import BACKWARD, BACKWARDS, FORWARD, INPUTS, UPDATE, WEIGHTS, Jobs
 
 
 @dataclass(slots=True)

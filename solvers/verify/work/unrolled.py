@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.graph import Phase
-from solvers.plan import ACTION_KINDS, Action, Plan
-from solvers.problem import Execution, Objective, Problem
-from solvers.verify.jobs import BACKWARD, INPUTS, PHASES, RUNS, UPDATE, WEIGHTS, Jobs, phases
-from solvers.verify.ragged import Flags, Ints, flat, ints, ranges, starts
+from solvers.plan.plan import ACTION_KINDS, Action, Plan
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Execution, Objective, Problem
+from solvers.verify.arrays.ragged import Flags, Ints, flat, ints, ranges, starts
+from solvers.verify.work.jobs import BACKWARD, INPUTS, PHASES, RUNS, UPDATE, WEIGHTS, Jobs, phases
 
 
 @dataclass(frozen=True, eq=False)

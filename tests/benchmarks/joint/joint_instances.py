@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.cluster import Device, Wires, uniform_cluster
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.joint.model import pass_model
-from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Optimizer, Problem
-from solvers.static_sizes import static_sizes
+from solvers.joint.passes.model import pass_model
+from solvers.problem.cluster import Device, Wires, uniform_cluster
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Optimizer, Problem
+from solvers.problem.static_sizes import static_sizes
 
 Edges = list[tuple[int, int]]
 

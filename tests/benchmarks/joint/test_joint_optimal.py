@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from solvers.planners.joint_exact import JointCP
+from solvers.joint.planners.joint_exact import JointCP
+from solvers.plan.result import Result
 from solvers.planners.registry import PLANNERS
-from solvers.problem import Problem
-from solvers.result import Result
-from solvers.solve import solve
-from tests.benchmarks.joint_instances import instances, make
+from solvers.planners.solve import solve
+from solvers.problem.problem import Problem
+from tests.benchmarks.joint.joint_instances import instances, make
 from tests.benchmarks.table import show
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(4 * 3600)]

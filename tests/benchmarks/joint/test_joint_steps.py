@@ -13,18 +13,18 @@ from functools import cache
 import numpy as np
 import pytest
 
-from explorer.loading import load
-from explorer.problems import make_problem
-from explorer.settings import Settings
-from solvers.bounds import lower_bound_s
-from solvers.cluster import Wires
+from explorer.question.loading import load
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
+from solvers.bounds.combinatorial import lower_bound_s
 from solvers.formats.workload import Workload
-from solvers.joint.model import pass_model
-from solvers.joint.simulator import Simulator
+from solvers.joint.passes.model import pass_model
+from solvers.joint.passes.simulator import Simulator
 from solvers.planners.registry import PLANNERS
-from solvers.problem import Objective, Problem
-from solvers.solve import solve
-from solvers.warm import warm
+from solvers.planners.solve import solve
+from solvers.planners.warm import warm
+from solvers.problem.cluster import Wires
+from solvers.problem.problem import Objective, Problem
 from tests.benchmarks.table import show
 from tests.solvers.msr_instances import SHARED
 

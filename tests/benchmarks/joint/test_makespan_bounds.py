@@ -9,16 +9,16 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.loading import load
-from explorer.problems import make_problem
-from explorer.settings import Settings
-from solvers.bounds import improved_bound_s, lower_bound_s
-from solvers.cluster import Cluster, Wires
-from solvers.planners.joint import Joint
-from solvers.problem import Execution, Objective, Problem
-from solvers.solve import solve
-from solvers.static_sizes import static_sizes
-from tests.benchmarks.joint_instances import Instance, make
+from explorer.question.loading import load
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
+from solvers.bounds.combinatorial import improved_bound_s, lower_bound_s
+from solvers.joint.planners.joint import Joint
+from solvers.planners.solve import solve
+from solvers.problem.cluster import Cluster, Wires
+from solvers.problem.problem import Execution, Objective, Problem
+from solvers.problem.static_sizes import static_sizes
+from tests.benchmarks.joint.joint_instances import Instance, make
 from tests.benchmarks.table import show
 from tests.solvers.msr_instances import SHARED
 

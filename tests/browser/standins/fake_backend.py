@@ -16,28 +16,28 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from explorer import run_kinds, worker
-from explorer.held_plans import hold
-from explorer.past_runs import past_runs
-from explorer.replan_kind import replan_job
-from explorer.requests import CompareRequest, PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest, Work
+from explorer.jobs import run_kinds, worker
+from explorer.jobs.held_plans import hold
+from explorer.jobs.past_runs import past_runs
+from explorer.jobs.replan_kind import replan_job
+from explorer.jobs.requests import CompareRequest, PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest, Work
 from explorer.view import events
 from explorer.view.comparison import UNSUPPORTED, Row, result_row
 from explorer.view.events import Event
 from explorer.view.run_events import PastRun
 from explorer.view.session import IN_SEQUENCE, PAIR
-from explorer.web.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, SolveRequest, TargetEntry
-from solvers.assemble import assemble
-from solvers.cluster import Wires
-from solvers.evaluate import evaluate
+from explorer.web.contract.backend import Catalogue, KindEntry, ModelEntry, PlannerEntry, SolveRequest, TargetEntry
+from solvers.evaluation.evaluate import evaluate
 from solvers.evaluation.simulation import simulate
 from solvers.formats.workload import Workload
-from solvers.plan import Plan
-from solvers.problem import Contiguity, Problem
-from solvers.result import Progress, Result, Status, StopReason
-from tests.browser import fake_runs
-from tests.view.lattice import lattice_problem, lattice_workload, operator_plan
-from tests.view.small import (
+from solvers.plan.plan import Plan
+from solvers.plan.result import Progress, Result, Status, StopReason
+from solvers.problem.cluster import Wires
+from solvers.problem.problem import Contiguity, Problem
+from solvers.schedules.assemble import assemble
+from tests.browser.standins import fake_runs
+from tests.explorer.view.lattice import lattice_problem, lattice_workload, operator_plan
+from tests.explorer.view.small import (
     GIB,
     branches_problem,
     branches_workload,

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from explorer.costs.profile import OperatorTimes, Profile, WholeTimes
 from explorer.runner.bundles.bundle import Bundle
 from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.measuring.calibration import MODULE
-from explorer.runner.measuring.profile import OperatorTimes, Profile, WholeTimes
 from explorer.runner.targets.registry import Targets
 from explorer.runner.targets.target import RunProgress
 from explorer.runner.targets.target_file import RaySetup
@@ -19,9 +19,9 @@ from solvers.errors import RunError
 from solvers.evaluation.simulation import simulate
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.plan_json import read_plan
-from solvers.graph import OpGraph, Phase
-from solvers.plan import Plan
-from solvers.problem import ComputeTable, Problem
+from solvers.plan.plan import Plan
+from solvers.problem.graph import OpGraph, Phase
+from solvers.problem.problem import ComputeTable, Problem
 
 ITERATIONS = 3
 NAMES = ("fake", "slow", "broken", "gone")

@@ -1,11 +1,11 @@
-"""Serve the page with hand-made plans and pretended runs: ``python -m tests.browser.serve_fake PORT``."""
+"""Serve the page with hand-made plans and pretended runs: ``python -m tests.browser.standins.serve_fake PORT``."""
 
 import os
 import sys
 import tempfile
 
 from explorer.web import serve
-from tests.browser.fake_backend import FakeBackend
+from tests.browser.standins.fake_backend import FakeBackend
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as kept:

@@ -1,4 +1,4 @@
-"""Serve the page with the real engine: ``python -m tests.browser.serve_real PORT [MODEL]``."""
+"""Serve the page with the real engine: ``python -m tests.browser.standins.serve_real PORT [MODEL]``."""
 
 import os
 import sys

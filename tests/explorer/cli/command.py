@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from explorer.cli import main
-from explorer.cli.progress import COMPILING
+from explorer.cli.terminal.progress import COMPILING
 
 SEEN = "placement-explorer: error: "
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command, workload, write
+from tests.explorer.cli.command import Command, workload, write
 
 
 @pytest.fixture

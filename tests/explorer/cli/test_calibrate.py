@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from explorer.cli.calibration_report import print_profile
-from explorer.loading import load
+from explorer.cli.reports.calibration_report import print_profile
+from explorer.costs.profile_json import load_profile, write_profile
+from explorer.question.loading import load
 from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest
-from explorer.runner.measuring.profile_json import load_profile, write_profile
 from explorer.runner.targets.registry import Targets
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.plan_json import read_plan
-from solvers.graph import Phase
-from tests.cli.command import Command
+from solvers.problem.graph import Phase
+from tests.explorer.cli.command import Command
+from tests.explorer.costs.profiles import profile_of
 from tests.instances import training_graph
-from tests.runner.profiles import profile_of
 
 
 def test_a_model_is_measured_and_planned_for(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

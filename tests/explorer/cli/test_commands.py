@@ -14,7 +14,7 @@ from demo_models import MODELS
 from explorer.costs.devices import DEVICES
 from solvers.errors import InvalidPlan
 from solvers.planners.registry import PLANNERS
-from tests.cli.command import Command, workload, write
+from tests.explorer.cli.command import Command, workload, write
 
 COMMANDS = ("app", "models", "planners", "devices", "trace", "plan", "compare", "simulate", "check")
 

@@ -11,11 +11,11 @@ from typing import ClassVar
 import pytest
 
 from solvers.errors import InvalidPlan
-from solvers.monitor import Monitor
 from solvers.planners.baselines import SingleDevice
 from solvers.planners.registry import PLANNERS
-from solvers.problem import Problem
-from tests.cli.command import Command, workload, write
+from solvers.problem.problem import Problem
+from solvers.search.monitor import Monitor
+from tests.explorer.cli.command import Command, workload, write
 
 THREE = "single,linear-dp,brute-force"
 

@@ -7,9 +7,9 @@ import io
 import pytest
 from numba.core import event
 
-from explorer.cli import progress
-from explorer.cli.progress import COMPILING, compiling_told
-from solvers.compiling import COMPILE, LOCK
+from explorer.cli.terminal import progress
+from explorer.cli.terminal.progress import COMPILING, compiling_told
+from solvers.kernels.compiling import COMPILE, LOCK
 
 
 class Terminal(io.StringIO):

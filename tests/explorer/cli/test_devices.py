@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from explorer.cluster_file import parse_cluster
 from explorer.costs.devices import DEVICES
-from tests.cli.command import Command, workload, write
+from explorer.question.cluster_file import parse_cluster
+from tests.explorer.cli.command import Command, workload, write
 
 HOST = {
     "devices": [

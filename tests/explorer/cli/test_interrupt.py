@@ -11,13 +11,13 @@ from typing import ClassVar
 
 import pytest
 
-from explorer.cli.progress import ProgressLine, stop_on_interrupt
-from solvers.monitor import Monitor
+from explorer.cli.terminal.progress import ProgressLine, stop_on_interrupt
+from solvers.plan.result import Progress
 from solvers.planners.baselines import SingleDevice
 from solvers.planners.registry import PLANNERS
-from solvers.problem import Problem
-from solvers.result import Progress
-from tests.cli.command import Command
+from solvers.problem.problem import Problem
+from solvers.search.monitor import Monitor
+from tests.explorer.cli.command import Command
 
 
 class Terminal(io.StringIO):

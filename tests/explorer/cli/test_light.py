@@ -23,7 +23,7 @@ def run(code: str) -> str:
         "from explorer.cli import main; main(['devices'])",
         "from explorer.cli import main; main(['targets'])",
         "from explorer.cli import main; main(['runs'])",
-        "import explorer.problems, explorer.loading, explorer.settings",
+        "import explorer.question.problems, explorer.question.loading, explorer.question.settings",
     ],
 )
 def test_nothing_heavy_is_imported(code: str) -> None:
@@ -32,7 +32,7 @@ def test_nothing_heavy_is_imported(code: str) -> None:
 
 
 def test_planning_a_file_does_not_import_torch(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from tests.cli.command import workload, write
+    from tests.explorer.cli.command import workload, write
 
     path = write(tmp_path_factory.mktemp("light"), workload())
     code = f"from explorer.cli import main; main(['plan', {str(path)!r}]); import sys; print('torch' in sys.modules)"

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from explorer.cli.progress import working
+from explorer.cli.terminal.progress import working
 from explorer.costs.roofline import label
-from tests.cli.command import Command, write
+from tests.explorer.cli.command import Command, write
 
-HERE = "tests.cli.test_modules"
+HERE = "tests.explorer.cli.test_modules"
 
 
 class Talking(nn.Module):
@@ -119,7 +119,7 @@ def test_a_read_only_file_is_refused_before_the_work(
     command: Command, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path, "", "plan.json")
-    monkeypatch.setattr("explorer.cli.command.os.access", lambda *_: False)  # root may write anywhere
+    monkeypatch.setattr("explorer.cli.terminal.command.os.access", lambda *_: False)  # root may write anywhere
     assert "cannot be written; choose another" in command.refused("plan", model, "-o", path)
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from explorer.cli.report import print_report, result_object
+from explorer.cli.reports.report import print_report, result_object
 from solvers.evaluation.simulation import simulate
 from solvers.formats.plan_json import write_plan
-from solvers.result import Result, Status, StopReason
-from tests.cli.command import Command
-from tests.view.lattice import lattice_problem, operator_plan
+from solvers.plan.result import Result, Status, StopReason
+from tests.explorer.cli.command import Command
+from tests.explorer.view.lattice import lattice_problem, operator_plan
 
 SCREEN = 45
 PROBLEM = lattice_problem(4, 10, 4, 5)
@@ -53,7 +53,7 @@ def test_simulate_says_the_same_and_json_has_every_span(command: Command, tmp_pa
 
 
 def test_many_links_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
-    from explorer.cli.pass_report import LINKS, print_pass
+    from explorer.cli.reports.pass_report import LINKS, print_pass
 
     problem = lattice_problem(8, 16, 8, 2)
     plan = operator_plan(problem)

@@ -10,9 +10,9 @@ import pytest
 
 from solvers.formats.pipedream import read_pipedream
 from solvers.formats.workload import Workload
-from solvers.groups import together
-from tests.cli.command import Command
-from tests.formats.test_pipedream import FOLDER, LAYERS, needs_profiles
+from solvers.problem.groups import together
+from tests.explorer.cli.command import Command
+from tests.solvers.formats.test_pipedream import FOLDER, LAYERS, needs_profiles
 
 pytestmark = needs_profiles
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.command import Command
-from tests.formats.test_pipedream import needs_profiles
+from tests.explorer.cli.command import Command
+from tests.solvers.formats.test_pipedream import needs_profiles
 from tests.solvers.msr_instances import SHARED
 
 FOLDER = SHARED / "workloads"

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from explorer.loading import load
-from explorer.replan import planner_of, replan, replanned
+from explorer.costs.profile_json import write_profile
+from explorer.jobs.replan import planner_of, replan, replanned
+from explorer.question.loading import load
 from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest
-from explorer.runner.measuring.profile_json import write_profile
 from explorer.runner.targets.registry import Targets
-from solvers.evaluate import evaluate
+from solvers.evaluation.evaluate import evaluate
 from solvers.formats.plan_json import read_plan
-from tests.cli.command import Command
-from tests.runner.profiles import profile_of
+from tests.explorer.cli.command import Command
+from tests.explorer.costs.profiles import profile_of
 
 
 class Pretended:

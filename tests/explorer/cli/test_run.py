@@ -17,20 +17,20 @@ from statistics import median
 import pytest
 
 from explorer import files
-from explorer.cli.run_progress import RunLine
-from explorer.cli.run_report import agreement_words
+from explorer.cli.reports.run_report import agreement_words
+from explorer.cli.terminal.run_progress import RunLine
 from explorer.runner.bundles.outcome import Agreement, RunStatus
 from explorer.runner.bundles.result_json import read_outcome
 from explorer.runner.targets.local import LocalTarget
 from explorer.runner.targets.target import RunProgress
 from solvers.errors import RunError
-from tests.cli.command import Command, workload, write
-from tests.cli.test_interrupt import Terminal
-from tests.runner.two_ranks import predicted_s, write_two_ranks
+from tests.explorer.cli.command import Command, workload, write
+from tests.explorer.cli.test_interrupt import Terminal
+from tests.explorer.runner.two_ranks import predicted_s, write_two_ranks
 
 
 def light(name: str, *, max_ranks: int, module: str) -> LocalTarget:
-    standin, launcher = "tests.runner.standin_rank", "tests.runner.standin_launch"
+    standin, launcher = "tests.explorer.runner.standin_rank", "tests.explorer.runner.standin_launch"
     return LocalTarget(name, max_ranks=max_ranks, module=standin, launcher=launcher)
 
 
@@ -258,8 +258,8 @@ def test_the_command_itself_never_imports_torch(plan: Path) -> None:
     code = (
         "import sys; from explorer.runner.targets import local; from explorer.cli import main;"
         " real = local.LocalTarget;"
-        " local.LocalTarget = lambda name, **_: real(name, module='tests.runner.standin_rank',"
-        " launcher='tests.runner.standin_launch');"
+        " local.LocalTarget = lambda name, **_: real(name, module='tests.explorer.runner.standin_rank',"
+        " launcher='tests.explorer.runner.standin_launch');"
         f" print(main(['run', {str(plan)!r}, '--json']), 'torch' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

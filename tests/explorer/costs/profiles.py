@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.runner.measuring.profile import LinkTimes, OperatorTimes, Profile, WholeTimes
+from explorer.costs.profile import LinkTimes, OperatorTimes, Profile, WholeTimes
 from solvers.formats.op_graph_json import graph_hash
-from solvers.graph import OpGraph, Phase
+from solvers.problem.graph import OpGraph, Phase
 
 MS = 1e-3
 

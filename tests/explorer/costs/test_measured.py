@@ -9,19 +9,19 @@ import pytest
 
 import explorer
 from explorer.costs.measured import compute_table, kind_of, label, links_between, measured_cluster
-from explorer.problems import make_problem
-from explorer.replan import replanned
-from explorer.runner.measuring.profile import LinkTimes
-from explorer.settings import Settings
-from solvers.cluster import Device, uniform_cluster
+from explorer.costs.profile import LinkTimes
+from explorer.jobs.replan import replanned
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
 from solvers.errors import InvalidProblem
-from solvers.evaluate import evaluate
+from solvers.evaluation.evaluate import evaluate
 from solvers.formats.workload import Workload
-from solvers.graph import Operator, OpGraph, Phase, Tensor
-from solvers.problem import ComputeTable, Optimizer, Problem
-from solvers.solve import solve
+from solvers.planners.solve import solve
+from solvers.problem.cluster import Device, uniform_cluster
+from solvers.problem.graph import Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import ComputeTable, Optimizer, Problem
+from tests.explorer.costs.profiles import MS, profile_of
 from tests.instances import problem, training_graph
-from tests.runner.profiles import MS, profile_of
 
 CHAIN = training_graph([(0, 1), (1, 2)], 3, nbytes=1e6)
 UPDATED = OpGraph(

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from explorer.costs.profile import WholeTimes
+from explorer.costs.profile_json import load_profile, read_profile, write_profile
 from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.result_json import outcome_text, read_outcome
-from explorer.runner.measuring.profile import WholeTimes
-from explorer.runner.measuring.profile_json import load_profile, read_profile, write_profile
 from solvers.errors import InvalidProblem
+from tests.explorer.costs.profiles import profile_of
 from tests.instances import training_graph
-from tests.runner.profiles import profile_of
 
 GRAPH = training_graph([(0, 1), (1, 2)], 3)
 

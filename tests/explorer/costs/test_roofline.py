@@ -7,8 +7,8 @@ import pytest
 
 from explorer.costs import DEVICES, dtype_of, estimate, label
 from solvers.errors import InvalidProblem
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from tests.tracing.models import demo
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from tests.explorer.tracing.models import demo
 
 MODELS = ["gpt", "resnet50", "inception", "gnmt", "multimodal", "dlrm", "candle_uno", "rnnlm", "transformer", "nasnet"]
 KINDS = list(DEVICES)

@@ -11,6 +11,6 @@ from explorer.costs.__main__ import main
 
 def test_the_table_in_the_docs_is_the_one_printed(capsys: pytest.CaptureFixture[str]) -> None:
     main(["resnet50"])
-    docs = (Path(__file__).parents[2] / "docs" / "costs.md").read_text(encoding="utf-8")
+    docs = (Path(__file__).parents[3] / "docs" / "costs.md").read_text(encoding="utf-8")
     for line in capsys.readouterr().out.splitlines():
         assert line in docs

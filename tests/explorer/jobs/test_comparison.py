@@ -7,14 +7,14 @@ from typing import ClassVar
 
 import pytest
 
-from explorer.comparison import compare, entries, split_planners
+from explorer.jobs.comparison import compare, entries, split_planners
 from explorer.view.comparison import contradictions
 from solvers.errors import InvalidProblem
-from solvers.monitor import Monitor
 from solvers.planners.baselines import SingleDevice
 from solvers.planners.registry import PLANNERS
-from solvers.problem import Contiguity, Execution, Objective, Problem
-from tests.view.small import chain_problem
+from solvers.problem.problem import Contiguity, Execution, Objective, Problem
+from solvers.search.monitor import Monitor
+from tests.explorer.view.small import chain_problem
 
 SMALL = chain_problem(devices=2, mini_batch=4, micro_batches=2, blocks=2, size=2)
 LOAD = replace(SMALL, objective=Objective.MAX_LOAD)

@@ -7,21 +7,21 @@ import threading
 
 import pytest
 
-from explorer import worker
-from explorer.held_plans import KEPT, file_of, hold, text_of, unpacked_text
-from explorer.past_runs import past_runs
-from explorer.replan_kind import replan_job
-from explorer.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
-from explorer.run_kinds import cleaner, prepare_job, run_job, show_run_job
-from explorer.settings import Settings
+from explorer.jobs import worker
+from explorer.jobs.held_plans import KEPT, file_of, hold, text_of, unpacked_text
+from explorer.jobs.past_runs import past_runs
+from explorer.jobs.replan_kind import replan_job
+from explorer.jobs.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.jobs.run_kinds import cleaner, prepare_job, run_job, show_run_job
+from explorer.question.settings import Settings
 from explorer.view.events import LAST, unpacked
-from explorer.web.runs import Runs
+from explorer.web.talk.runs import Runs
 from solvers.errors import InvalidProblem
-from solvers.evaluate import evaluate
+from solvers.evaluation.evaluate import evaluate
 from solvers.formats.plan_json import read_plan
-from solvers.result import Result, Status, StopReason
-from tests.browser.fake_runs import ADDRESS, FakeTargets
-from tests.view.small import chain_problem, even_plan
+from solvers.plan.result import Result, Status, StopReason
+from tests.browser.standins.fake_runs import ADDRESS, FakeTargets
+from tests.explorer.view.small import chain_problem, even_plan
 
 
 @pytest.fixture(autouse=True)

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from explorer.telling import DRAWING, LONGEST_S, REDRAW_S, Telling
-from solvers.plan import Action, Plan, Stage
-from solvers.result import Progress
+from explorer.jobs.telling import DRAWING, LONGEST_S, REDRAW_S, Telling
+from solvers.plan.plan import Action, Plan, Stage
+from solvers.plan.result import Progress
 
 
 def a_plan(operator):

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from explorer.runner.bundles.outcome import MeasuredAction, MeasuredMessage, Outcome, RunStatus
 from solvers.evaluation.simulation import simulate
-from solvers.graph import Phase
-from solvers.plan import Plan, parse_action
-from solvers.problem import ComputeTable, Objective, Problem
-from solvers.schedule import Schedule
+from solvers.plan.plan import Plan, parse_action
+from solvers.plan.schedule import Schedule
+from solvers.problem.graph import Phase
+from solvers.problem.problem import ComputeTable, Objective, Problem
 
 PHASE_KIND = {
     Phase.FORWARD: "F",

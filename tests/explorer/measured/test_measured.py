@@ -19,17 +19,17 @@ from explorer.measured.telling import segment_rows, signed_share
 from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
 from explorer.runner.scripts.channels import gradients_of
 from explorer.runner.scripts.segments import lay_out
-from solvers.assemble import assemble
-from solvers.cluster import Link
-from solvers.drafts import Draft, DraftStage
 from solvers.errors import InvalidPlan, InvalidProblem, RunError
 from solvers.evaluation.simulation import simulate
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.plan import Action, Plan, Stage, parse_action
-from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Pipeline, Problem, Transfers
-from solvers.realise import realise
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.plan.plan import Action, Plan, Stage, parse_action
+from solvers.problem.cluster import Link
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Pipeline, Problem, Transfers
+from solvers.schedules.assemble import assemble
+from solvers.schedules.realise import realise
+from tests.explorer.measured.measured_runs import run_of, slowed
 from tests.instances import GPU, problem, training_graph
-from tests.measured_runs import run_of, slowed
 from tests.random_problems import random_draft, random_placement, random_problem, random_two_level_problem
 
 EXACT = 1e-9

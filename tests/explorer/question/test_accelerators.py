@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.accelerators import MAX_DEVICES, kinds_text, parse_caps, parse_kinds
 from explorer.costs.devices import DEVICES
-from solvers.cluster import CPU_KIND
+from explorer.question.accelerators import MAX_DEVICES, kinds_text, parse_caps, parse_kinds
 from solvers.errors import InvalidProblem
+from solvers.problem.cluster import CPU_KIND
 
 KINDS = sorted(set(DEVICES) - {CPU_KIND})
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.cluster_file import parse_cluster
 from explorer.costs.devices import DEVICES
-from solvers.cluster import CPU_KIND, Cluster, Device, Link
+from explorer.question.cluster_file import parse_cluster
 from solvers.errors import InvalidProblem
 from solvers.formats.cluster_json import cluster_json
 from solvers.formats.json_text import dump_json
+from solvers.problem.cluster import CPU_KIND, Cluster, Device, Link
 
 SMALL: dict[str, Any] = {
     "devices": [

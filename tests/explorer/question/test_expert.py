@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from explorer.expert import load_expert
-from explorer.loading import load, read_workload
-from explorer.planner_choice import choose_planner
-from explorer.problems import make_problem
-from explorer.settings import Settings
+from explorer.question.expert import load_expert
+from explorer.question.loading import load, read_workload
+from explorer.question.planner_choice import choose_planner
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
 from solvers.errors import InvalidProblem, UnsupportedProblem
 from solvers.formats.workload import Workload
+from solvers.plan.result import Status
 from solvers.planners.expert import Expert
-from solvers.problem import Objective, Problem
-from solvers.result import Status
-from solvers.solve import solve
-from tests.cli.command import workload, write
-from tests.formats.test_pipedream import text
+from solvers.planners.solve import solve
+from solvers.problem.problem import Objective, Problem
+from tests.explorer.cli.command import workload, write
+from tests.solvers.formats.test_pipedream import text
 from tests.solvers.msr_instances import FOLDER, needs_workloads, references
 
 LATENCY = FOLDER / "latency"

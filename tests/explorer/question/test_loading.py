@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from explorer import loading
+from explorer.question import loading
 from solvers.errors import InvalidProblem, TraceError
 from solvers.formats.graph_json import write_graph
-from tests.cli.command import workload
+from tests.explorer.cli.command import workload
 
 
 def test_content_tells_not_the_name(tmp_path: Path) -> None:
@@ -35,8 +35,12 @@ def test_an_exported_program_is_read_for_training_or_inference(tmp_path: Path) -
 
 
 def test_a_callable_is_called_and_traced() -> None:
-    found = loading.load("tests.test_loading:small", training=False)
-    assert (len(found.graph), found.graph.samples, found.reference) == (1, 3, "tests.test_loading:small")
+    found = loading.load("tests.explorer.question.test_loading:small", training=False)
+    assert (len(found.graph), found.graph.samples, found.reference) == (
+        1,
+        3,
+        "tests.explorer.question.test_loading:small",
+    )
 
 
 def test_a_file_beyond_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

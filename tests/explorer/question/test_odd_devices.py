@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from explorer.comparison import compare, entries
+from explorer.jobs.comparison import compare, entries
 from explorer.view.comparison import FAILED, UNSUPPORTED, contradictions
-from solvers.check import check
-from solvers.cluster import Cluster, Device, Link, Wires, uniform_cluster
-from solvers.problem import ComputeTable, Contiguity, Objective, Problem, Transfers
-from solvers.solve import solve
-from solvers.static_sizes import static_sizes
+from solvers.planners.check import check
+from solvers.planners.solve import solve
+from solvers.problem.cluster import Cluster, Device, Link, Wires, uniform_cluster
+from solvers.problem.problem import ComputeTable, Contiguity, Objective, Problem, Transfers
+from solvers.problem.static_sizes import static_sizes
 from tests.instances import forward_graph, problem
 from tests.random_problems import random_graph
 

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 import explorer
 from explorer.costs.devices import DEVICES
-from explorer.problems import make_problem
-from explorer.settings import MemoryModel, Settings
-from solvers.cluster import Cluster, Device, Link, Wires, uniform_cluster
+from explorer.question.problems import make_problem
+from explorer.question.settings import MemoryModel, Settings
 from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json
 from solvers.formats.problem_json import problem_json, read_problem
 from solvers.formats.workload import Workload
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Optimizer, Transfers
+from solvers.problem.cluster import Cluster, Device, Link, Wires, uniform_cluster
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Optimizer, Transfers
 
 GRAPH = OpGraph(
     (

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from explorer.loading import load
-from explorer.problems import make_problem
-from explorer.settings import Settings
-from solvers.assemble import assemble
+from explorer.question.loading import load
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
 from solvers.formats.plan_json import write_plan
 from solvers.formats.workload import Workload
-from solvers.plan import Plan
-from solvers.problem import Contiguity, Objective, Problem
-from solvers.segments import Place
-from solvers.solve import solve
+from solvers.plan.plan import Plan
+from solvers.plan.segments import Place
+from solvers.planners.solve import solve
+from solvers.problem.problem import Contiguity, Objective, Problem
+from solvers.schedules.assemble import assemble
 
 
 @cache

@@ -50,7 +50,7 @@ def finish() -> None:
 
 
 def measure() -> None:
-    """Three passes of `tests.runner.two_ranks`, of 8, 12 and 10 s; each rank computes 3 s."""
+    """Three passes of `tests.explorer.runner.two_ranks`, of 8, 12 and 10 s; each rank computes 3 s."""
     if RANK == 0:
         actions = [
             MeasuredAction(rank, i, f"{rank}F0", 4.0 * rank, 4.0 * rank + 3.0, 4.0 * rank)

@@ -14,13 +14,13 @@ from explorer.runner.scripts.replay import replay
 from explorer.runner.scripts.script import Do, Script
 from solvers.errors import InvalidPlan
 from solvers.evaluation.simulation import simulate
-from solvers.plan import Plan
-from solvers.planners.joint import Joint
-from solvers.problem import Execution, Objective, Transfers
-from solvers.solve import solve
+from solvers.joint.planners.joint import Joint
+from solvers.plan.plan import Plan
+from solvers.planners.solve import solve
+from solvers.problem.problem import Execution, Objective, Transfers
+from tests.explorer.runner.scripts.random_plans import random_plan
 from tests.oracle.message_orders import served, shuffled
-from tests.runner.random_plans import random_plan
-from tests.solvers.test_message_order import three_transfers
+from tests.solvers.evaluation.test_message_order import three_transfers
 
 Row = list[tuple[str, int]]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from solvers.evaluate import evaluate
+from solvers.evaluation.evaluate import evaluate
 from solvers.formats.plan_json import write_plan
-from solvers.plan import Action, Plan, Stage
-from solvers.problem import Execution, Objective, Problem
+from solvers.plan.plan import Action, Plan, Stage
+from solvers.problem.problem import Execution, Objective, Problem
 from tests.instances import forward_graph, problem
 
 MODEL = "gpt"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from explorer.tracing import trace_demo, trace_module
 from solvers.formats.workload import Workload
-from solvers.graph import Operator, Phase
+from solvers.problem.graph import Operator, Phase
 
 WIDTH = 8
 BATCH = 2

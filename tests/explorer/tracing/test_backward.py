@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from solvers.errors import TraceError
-from solvers.graph import BACKWARD_PHASES, Phase
-from tests.tracing.models import WIDTH, Diamond, Function, demo, names, trace
+from solvers.problem.graph import BACKWARD_PHASES, Phase
+from tests.explorer.tracing.models import WIDTH, Diamond, Function, demo, names, trace
 
 SMALL = [
     "gpt-small",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from explorer.tracing.sizes import Line
-from solvers.graph import Amount
-from tests.tracing.models import demo
+from solvers.problem.graph import Amount
+from tests.explorer.tracing.models import demo
 
 AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes")
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from demo_models import MODELS
-from solvers.graph import Phase
-from tests.tracing.models import demo, forward
+from solvers.problem.graph import Phase
+from tests.explorer.tracing.models import demo, forward
 
 REAL = (
     "gpt", "bert", "resnet50", "inception", "gnmt", "multimodal", "dlrm", "candle_uno", "rnnlm", "transformer",

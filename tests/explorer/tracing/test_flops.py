@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from demo_models import MODELS
 from explorer.tracing import trace_module
 from explorer.tracing.flops import PRODUCTS
-from tests.tracing.models import forward
+from tests.explorer.tracing.models import forward
 
 
 class Call(nn.Module):

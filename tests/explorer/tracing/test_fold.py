@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tests.tracing.models import BATCH, WIDTH, Function, demo, forward, names, trace
+from tests.explorer.tracing.models import BATCH, WIDTH, Function, demo, forward, names, trace
 
 
 def test_a_view_cannot_be_cut_from_what_it_looks_into() -> None:

@@ -13,8 +13,8 @@ from explorer.costs import estimate
 from explorer.tracing import load_pt2, trace_module
 from explorer.tracing.capture import quiet
 from solvers.formats.workload import Workload
-from solvers.graph import Amount, Operator, Phase
-from tests.tracing.models import demo
+from solvers.problem.graph import Amount, Operator, Phase
+from tests.explorer.tracing.models import demo
 
 ROWS, WIDTH, BAG, SAMPLES = 1000, 16, 25, 4
 """A table of ROWS x WIDTH in fp32, of which each sample looks up BAG rows."""

@@ -14,8 +14,8 @@ from explorer.tracing import load_pt2, trace_module
 from explorer.tracing.capture import quiet
 from solvers.errors import TraceError
 from solvers.formats.workload import Workload
-from solvers.graph import Phase
-from tests.tracing.models import BATCH, WIDTH, Function, trace
+from solvers.problem.graph import Phase
+from tests.explorer.tracing.models import BATCH, WIDTH, Function, trace
 
 STEPS = 6
 

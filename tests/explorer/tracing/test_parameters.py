@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 import torch
 
 from explorer.tracing import trace_module
-from solvers.graph import Amount, Phase
-from tests.tracing.models import Tied, demo, forward
+from solvers.problem.graph import Amount, Phase
+from tests.explorer.tracing.models import Tied, demo, forward
 
 
 def test_operators_of_a_tied_parameter_share_a_device_and_it_is_counted_once() -> None:

@@ -18,11 +18,12 @@ import pytest
 import torch
 
 from demo_models import MODELS
-from explorer.tracing import archive, load_pt2
+from explorer.tracing import load_pt2
 from explorer.tracing.batching import NOTE
+from explorer.tracing.files import archive
 from solvers.errors import InvalidProblem
-from solvers.graph import Phase
-from tests.tracing.models import Tied, demo
+from solvers.problem.graph import Phase
+from tests.explorer.tracing.models import Tied, demo
 
 SMALL = [
     "gpt-small",
@@ -93,7 +94,7 @@ def test_reading_a_file_does_not_import_torch(gpt: bytes, tmp_path: Path) -> Non
     path = tmp_path / "gpt.pt2"
     path.write_bytes(gpt)
     code = "import sys; from explorer.tracing import load_pt2; load_pt2(sys.argv[1]); assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code, str(path)], check=True, cwd=Path(__file__).parents[2])
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True, cwd=Path(__file__).parents[3])
 
 
 class Trap:

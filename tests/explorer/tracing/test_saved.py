@@ -7,7 +7,7 @@ import torch
 
 from demo_models import MODELS
 from explorer.tracing import trace_module
-from tests.tracing.models import demo
+from tests.explorer.tracing.models import demo
 
 
 def saved_by_a_real_step(name: str) -> int:

@@ -10,7 +10,7 @@ from demo_models import MODELS
 from explorer.tracing import capture as capturing
 from explorer.tracing import trace_demo, trace_module
 from solvers.errors import TraceError
-from tests.tracing.models import BATCH, WIDTH, Diamond, names, trace
+from tests.explorer.tracing.models import BATCH, WIDTH, Diamond, names, trace
 
 X = torch.randn(BATCH, WIDTH)
 

@@ -10,11 +10,11 @@ from collections import defaultdict
 
 import numpy as np
 
-from solvers.cluster import Cluster, Device, Link, uniform_cluster
 from solvers.formats.workload import Workload
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.plan import Action, Plan, Stage
-from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
+from solvers.plan.plan import Action, Plan, Stage
+from solvers.problem.cluster import Cluster, Device, Link, uniform_cluster
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
 
 MIB = 2.0**20
 GIB = 2.0**30

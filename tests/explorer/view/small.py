@@ -8,14 +8,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from solvers.assemble import assemble
-from solvers.cluster import Device, two_level_cluster, uniform_cluster
-from solvers.drafts import Draft, DraftStage
 from solvers.formats.workload import Workload
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.plan import Plan
-from solvers.problem import ComputeTable, Pipeline, Problem
-from solvers.realise import realise
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.plan.plan import Plan
+from solvers.problem.cluster import Device, two_level_cluster, uniform_cluster
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import ComputeTable, Pipeline, Problem
+from solvers.schedules.assemble import assemble
+from solvers.schedules.realise import realise
 
 MIB = 2.0**20
 GIB = 2.0**30

@@ -1,6 +1,6 @@
 """Boxes for modules, edges for tensors, cuts for what crosses devices."""
 
-from explorer.view.elements import (
+from explorer.view.graph.elements import (
     MAX_ELEMENTS,
     assignment,
     cytoscape_elements,
@@ -10,11 +10,11 @@ from explorer.view.elements import (
     readable_depth,
     table,
 )
+from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_view import plan_view
-from explorer.view.skeleton import skeleton
 from solvers.formats.workload import Workload
-from solvers.graph import Amount, Operator, OpGraph, Tensor
-from tests.view.small import MIB, chain_problem, chain_workload, even_plan
+from solvers.problem.graph import Amount, Operator, OpGraph, Tensor
+from tests.explorer.view.small import MIB, chain_problem, chain_workload, even_plan
 
 CHAIN = skeleton(chain_workload())
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from explorer.view import bars, gantt
-from explorer.view.palette import THEMES
+from explorer.view.graph.palette import THEMES
+from explorer.view.timeline import bars, gantt
 from solvers.evaluation.simulation import simulate
-from tests.view.small import chain_problem, even_plan
+from tests.explorer.view.small import chain_problem, even_plan
 
 PROBLEM = chain_problem()
 SCHEDULE = simulate(PROBLEM, even_plan(PROBLEM))

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from explorer.view.layered_layout import EXTENT_TIMES_ZOOM, NODE_HEIGHT, NODE_WIDTH, layered_layout
+from explorer.view.graph.layered_layout import EXTENT_TIMES_ZOOM, NODE_HEIGHT, NODE_WIDTH, layered_layout
 
 CHAIN = [(i, i + 1) for i in range(39)]
 DIAMOND = [(0, 1), (0, 2), (1, 3), (2, 3)]

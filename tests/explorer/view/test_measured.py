@@ -11,14 +11,16 @@ import pytest
 
 from explorer.measured import compare_run, comparison_object
 from explorer.runner.bundles.outcome import Agreement, Environment
-from explorer.view import errors, measured_gantt, measured_panel
-from explorer.view.elements import expanded_to, graph_view
-from explorer.view.palette import SURFACES, THEMES, contrast
-from explorer.view.skeleton import skeleton
+from explorer.view import measured_panel
+from explorer.view.graph import errors
+from explorer.view.graph.elements import expanded_to, graph_view
+from explorer.view.graph.palette import SURFACES, THEMES, contrast
+from explorer.view.graph.skeleton import skeleton
+from explorer.view.timeline import measured_gantt
 from solvers.evaluation.simulation import simulate
-from solvers.graph import Phase
-from tests.measured_runs import run_of, slowed
-from tests.view.small import chain_problem, chain_workload, even_plan
+from solvers.problem.graph import Phase
+from tests.explorer.measured.measured_runs import run_of, slowed
+from tests.explorer.view.small import chain_problem, chain_workload, even_plan
 
 NAMES = ["GPU 0", "GPU 1", "GPU 2", "GPU 3"]
 PROBLEM = chain_problem()

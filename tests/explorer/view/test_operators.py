@@ -5,24 +5,25 @@ from functools import cache
 
 import pytest
 
-from explorer.view import gantt, gantt_rows, why
-from explorer.view.bars import COLUMNS
-from explorer.view.elements import expanded_to, graph_view
-from explorer.view.inspect import box_facts, device_facts
-from explorer.view.lanes import lane_label, link_uses
-from explorer.view.moves import endpoints
-from explorer.view.operator_bars import drawn
-from explorer.view.operator_facts import operator_facts
-from explorer.view.operator_words import OperatorWords
+from explorer.view.graph.elements import expanded_to, graph_view
+from explorer.view.graph.inspect import box_facts, device_facts
+from explorer.view.graph.operator_facts import operator_facts
+from explorer.view.graph.skeleton import skeleton
+from explorer.view.graph.stage_boxes import stage_boxes
 from explorer.view.plan_view import plan_view
 from explorer.view.session import Look
-from explorer.view.skeleton import skeleton
-from explorer.view.stage_boxes import stage_boxes
-from explorer.web import drawing, panels
-from solvers.check import check
+from explorer.view.timeline import gantt, gantt_rows, why
+from explorer.view.timeline.bars import COLUMNS
+from explorer.view.timeline.lanes import lane_label, link_uses
+from explorer.view.timeline.moves import endpoints
+from explorer.view.timeline.operator_bars import drawn
+from explorer.view.timeline.operator_words import OperatorWords
+from explorer.web.parts import panels
+from explorer.web.redraw import drawing
 from solvers.evaluation.simulation import simulate
-from solvers.problem import Transfers
-from tests.view.lattice import lattice_problem, lattice_workload, operator_plan
+from solvers.planners.check import check
+from solvers.problem.problem import Transfers
+from tests.explorer.view.lattice import lattice_problem, lattice_workload, operator_plan
 
 SMALL = (4, 4, 3, 4)
 LARGE = (4, 20, 6, 6)
@@ -172,7 +173,7 @@ def test_transfers_on_devices_themselves_have_no_rows():
 
 
 def test_pipelines_keep_transfers_beside_their_devices_unless_asked():
-    from tests.view.small import chain_problem, even_plan
+    from tests.explorer.view.small import chain_problem, even_plan
 
     problem = chain_problem()
     told = view(problem, even_plan(problem))
@@ -239,14 +240,14 @@ def test_figures_and_messages_are_small_and_complete():
 
 
 def test_the_table_twin_names_operators():
-    from explorer.view.bars import table
+    from explorer.view.timeline.bars import table
 
     rows = table(VIEW["bars"], NAMES, operators=[o.name for o in PROBLEM.graph.operators])
     assert rows[0]["what"] == "forward, encoder.layers.0.norm.entry"
 
 
 def test_panels_of_one_pass_speak_of_no_micro_batches():
-    from explorer.web.live import encode
+    from explorer.web.serving.live import encode
 
     told = encode({"kpis": panels.kpis(VIEW, None), "why": panels.why_panel(VIEW), "table": panels.device_table(VIEW)})
     assert "micro-batch" not in told

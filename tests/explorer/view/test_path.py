@@ -2,12 +2,12 @@
 
 import pytest
 
-from explorer.view import gantt_rows, path, why
-from explorer.view.moves import endpoints
+from explorer.view.timeline import gantt_rows, path, why
+from explorer.view.timeline.moves import endpoints
 from solvers.evaluation.simulation import simulate
-from solvers.schedule import MemoryCurve, Span, schedule_of_spans
-from tests.view.lattice import lattice_problem, operator_plan
-from tests.view.test_operators import view
+from solvers.plan.schedule import MemoryCurve, Span, schedule_of_spans
+from tests.explorer.view.lattice import lattice_problem, operator_plan
+from tests.explorer.view.test_operators import view
 
 NAMES = ["GPU 0", "GPU 1"]
 CURVES = (MemoryCurve((0.0,), (0.0,), 0.0),) * 2

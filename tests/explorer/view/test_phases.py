@@ -2,12 +2,12 @@
 
 import pytest
 
-from explorer.view import bars, gantt, gantt_rows, phases
 from explorer.view.plan_view import plan_view
-from solvers.evaluate import evaluate
-from solvers.problem import Objective, Pipeline
-from tests.view.small import branches_problem, chain_problem, drafted, even_plan, pair_plans
-from tests.view.test_stages import HALVES, view
+from explorer.view.timeline import bars, gantt, gantt_rows, phases
+from solvers.evaluation.evaluate import evaluate
+from solvers.problem.problem import Objective, Pipeline
+from tests.explorer.view.small import branches_problem, chain_problem, drafted, even_plan, pair_plans
+from tests.explorer.view.test_stages import HALVES, view
 
 PROBLEM = branches_problem()
 GRAPH, ROW = pair_plans(PROBLEM)

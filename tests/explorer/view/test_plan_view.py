@@ -5,15 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.view import charts, events, why
-from explorer.view.elements import expanded_to, graph_view
-from explorer.view.inspect import box_facts, device_facts
+from explorer.view import events
+from explorer.view.graph.elements import expanded_to, graph_view
+from explorer.view.graph.inspect import box_facts, device_facts
+from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_view import plan_view
-from explorer.view.skeleton import skeleton
-from solvers.evaluate import evaluate
-from solvers.problem import Execution, Objective
-from solvers.result import Result, Status, StopReason
-from tests.view.small import GIB, chain_problem, chain_workload, even_plan
+from explorer.view.timeline import charts, why
+from solvers.evaluation.evaluate import evaluate
+from solvers.plan.result import Result, Status, StopReason
+from solvers.problem.problem import Execution, Objective
+from tests.explorer.view.small import GIB, chain_problem, chain_workload, even_plan
 
 PROBLEM = chain_problem()
 PLAN = even_plan(PROBLEM)

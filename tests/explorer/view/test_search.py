@@ -3,9 +3,9 @@
 import json
 import math
 
-from explorer.view.search import FAR, curve, evenly, thinned
-from explorer.web.drawing import search_message
-from solvers.result import Progress
+from explorer.view.graph.search import FAR, curve, evenly, thinned
+from explorer.web.redraw.drawing import search_message
+from solvers.plan.result import Progress
 
 INF = math.inf
 TRACE = (

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.settings import MemoryModel, Settings
+from explorer.question.settings import MemoryModel, Settings
 from explorer.view.session import Choices, Look, Session, parse, parse_look, parse_query, to_dict, to_query
-from solvers.cluster import Wires
 from solvers.errors import InvalidProblem
-from solvers.problem import Contiguity, Execution, Objective, Pipeline, Transfers
+from solvers.problem.cluster import Wires
+from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Transfers
 
 CHOICES = Choices(("gpt", "bert-small"), ("auto", "pipedream"), ("V100-16GB", "H100-80GB"))
 FULL = Session(

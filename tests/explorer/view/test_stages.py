@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from explorer.view import stage_boxes
+from explorer.view.graph import stage_boxes
+from explorer.view.graph.stage_graph import stage_depths, stage_edges
+from explorer.view.graph.stage_layout import stage_columns, stage_lanes
 from explorer.view.plan_view import plan_view
-from explorer.view.stage_graph import stage_depths, stage_edges
-from explorer.view.stage_layout import stage_columns, stage_lanes
-from solvers.evaluate import evaluate
-from solvers.problem import Pipeline
-from tests.view.small import MIB, branches_problem, drafted, pair_plans
+from solvers.evaluation.evaluate import evaluate
+from solvers.problem.problem import Pipeline
+from tests.explorer.view.small import MIB, branches_problem, drafted, pair_plans
 
 PROBLEM = branches_problem()
 GRAPH, ROW = pair_plans(PROBLEM)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from explorer.view import text
+from explorer.words import text
 
 
 @pytest.mark.parametrize(

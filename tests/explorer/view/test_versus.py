@@ -2,8 +2,8 @@
 
 from explorer.view import versus
 from explorer.view.plan_view import plan_view
-from solvers.evaluate import evaluate
-from tests.view.small import branches_problem, chain_problem, even_plan, pair_plans
+from solvers.evaluation.evaluate import evaluate
+from tests.explorer.view.small import branches_problem, chain_problem, even_plan, pair_plans
 
 PROBLEM = branches_problem()
 

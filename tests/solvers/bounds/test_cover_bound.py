@@ -10,13 +10,13 @@ import time
 import numpy as np
 import pytest
 
-from solvers.coarsen import contract
-from solvers.cover.bound import CoverBound, CoverBounds, average_bound_s, largest_bound_s
-from solvers.cover.diagram import diagram_of
-from solvers.cover.model import CoverModel, model_from, model_of
-from solvers.cover.pricing import Pricing
+from solvers.bounds.cover.bound import CoverBound, CoverBounds, average_bound_s, largest_bound_s
+from solvers.bounds.cover.diagram import diagram_of
+from solvers.bounds.cover.model import CoverModel, model_from, model_of
+from solvers.bounds.cover.pricing import Pricing
+from solvers.coarsening.coarsen import contract
 from solvers.formats.msr2020 import read_msr2020
-from solvers.problem import Contiguity, Problem
+from solvers.problem.problem import Contiguity, Problem
 from tests.solvers.msr_instances import (
     as_problem,
     best_max_load_ms,

@@ -10,14 +10,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.bounds import bound_with_s, improved_bound_s, lower_bound_s
-from solvers.cluster import Cluster, Device, Link
-from solvers.graph import Operator, OpGraph, Tensor
-from solvers.kernels.one_machine import preemptive_span
-from solvers.makespan_bounds.shape import pass_shape
-from solvers.problem import Contiguity, Objective, Problem, Transfers
+from solvers.bounds.combinatorial import bound_with_s, improved_bound_s, lower_bound_s
+from solvers.bounds.makespan.one_machine_kernel import preemptive_span
+from solvers.bounds.makespan.shape import pass_shape
+from solvers.problem.cluster import Cluster, Device, Link
+from solvers.problem.graph import Operator, OpGraph, Tensor
+from solvers.problem.problem import Contiguity, Objective, Problem, Transfers
 from tests.instances import forward_graph, problem
-from tests.solvers.pass_oracle import best_makespan_s, orders, pass_problem, plan_of
+from tests.oracle.pass_oracle import best_makespan_s, orders, pass_problem, plan_of
 
 EXACT = 1 + 1e-9
 

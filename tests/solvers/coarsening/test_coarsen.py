@@ -7,13 +7,13 @@ import random
 import numpy as np
 import pytest
 
-from solvers.assemble import assemble
-from solvers.coarsen import contract
+from solvers.coarsening.coarsen import contract
 from solvers.errors import InvalidPlan, InvalidProblem
+from solvers.evaluation.load import loads
 from solvers.formats.msr2020 import read_msr2020
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.load import loads
-from solvers.problem import Objective, Transfers
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import Objective, Transfers
+from solvers.schedules.assemble import assemble
 from tests.instances import forward_graph, problem, training_graph
 from tests.random_problems import random_problem
 from tests.solvers.msr_instances import as_problem, random_file

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.assemble import assemble
-from solvers.coarsen import contract
+from solvers.coarsening.coarsen import contract
 from solvers.errors import InvalidPlan
-from solvers.load import loads
-from solvers.problem import Contiguity, Transfers
+from solvers.evaluation.load import loads
+from solvers.problem.problem import Contiguity, Transfers
+from solvers.schedules.assemble import assemble
 from tests.random_problems import random_problem
 
 

@@ -6,14 +6,14 @@ import math
 
 import pytest
 
+from solvers.contiguous.planners.chain_dp import LinearDP
+from solvers.contiguous.planners.downset_dp import DownsetDP
 from solvers.formats.msr2020 import read_msr2020
-from solvers.monitor import Monitor
+from solvers.plan.result import Status, StopReason
 from solvers.planners.brute_force import BruteForce
-from solvers.planners.chain_dp import LinearDP
-from solvers.planners.downset_dp import DownsetDP
-from solvers.problem import Contiguity, Objective, Pipeline, Transfers
-from solvers.result import Status, StopReason
-from solvers.solve import solve
+from solvers.planners.solve import solve
+from solvers.problem.problem import Contiguity, Objective, Pipeline, Transfers
+from solvers.search.monitor import Monitor
 from tests.instances import forward_graph, problem, training_graph
 from tests.random_problems import random_problem
 from tests.solvers.msr_instances import (
@@ -218,7 +218,7 @@ def test_variants_of_published_workloads_have_the_reference_optimum(name, varian
 
 def test_groups_on_a_cycle_are_one_part_even_where_any_set_is_allowed():
     """a -> b -> c with a and c co-located: a chain can only hold all three together."""
-    from solvers.graph import Operator, OpGraph, Tensor
+    from solvers.problem.graph import Operator, OpGraph, Tensor
 
     graph = OpGraph(
         (Operator("a", colocation="x"), Operator("b"), Operator("c", colocation="x")),

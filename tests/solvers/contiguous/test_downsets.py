@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from solvers.coarsen import contract
-from solvers.downsets import enumerate_downsets, suffix_order
-from solvers.kernels.downset_walk import Order
-from solvers.traffic import Rows
+from solvers.coarsening.coarsen import contract
+from solvers.coarsening.traffic import Rows
+from solvers.contiguous.downset_walk_kernel import Order
+from solvers.contiguous.downsets import enumerate_downsets, suffix_order
 from tests.solvers.msr_instances import as_problem, needs_workloads, published, references
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from solvers.monitor import Monitor
+from solvers.contiguous.planners.chain_dp import LinearDP
+from solvers.plan.result import Status
 from solvers.planners.brute_force import BruteForce
-from solvers.planners.chain_dp import LinearDP
-from solvers.problem import Objective, Transfers
-from solvers.result import Status
-from solvers.solve import solve
+from solvers.planners.solve import solve
+from solvers.problem.problem import Objective, Transfers
+from solvers.search.monitor import Monitor
 from tests.instances import forward_graph, problem, training_graph
 from tests.solvers.msr_instances import as_problem, needs_workloads, published, references
 

@@ -9,14 +9,14 @@ import random
 import numpy as np
 import pytest
 
-from solvers.cluster import Device, uniform_cluster
+from solvers.contiguous.pipedream_optimizer import Profile, optimise, profile_of
 from solvers.formats.pipedream import read_pipedream
-from solvers.pipedream_optimizer import Profile, optimise, profile_of
 from solvers.planners.pipedream_optimizer import PipeDreamOptimizer
-from solvers.problem import Objective, Problem, Transfers
-from solvers.solve import solve
-from tests.formats.test_pipedream import needs_profiles
+from solvers.planners.solve import solve
+from solvers.problem.cluster import Device, uniform_cluster
+from solvers.problem.problem import Objective, Problem, Transfers
 from tests.instances import problem, training_graph
+from tests.solvers.formats.test_pipedream import needs_profiles
 from tests.solvers.msr_instances import SHARED
 
 BANDWIDTH = 2.0

@@ -10,25 +10,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.assemble import assemble
-from solvers.bounds import lower_bound_s
-from solvers.chains import Chain, Part, placement_of
-from solvers.check import check
-from solvers.cluster import Cluster, Device, two_level_cluster
-from solvers.coarsen import contract
-from solvers.evaluate import evaluate, judge
+from solvers.bounds.combinatorial import lower_bound_s
+from solvers.coarsening.coarsen import contract
+from solvers.contiguous.chains import Chain, Part, placement_of
+from solvers.contiguous.planners.chain_dp import LinearDP
+from solvers.contiguous.planners.downset_dp import DownsetDP
+from solvers.evaluation.evaluate import evaluate, judge
 from solvers.formats.msr2020 import read_msr2020
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.plan.result import Status, StopReason
 from solvers.planners.brute_force import BruteForce
-from solvers.planners.chain_dp import LinearDP
-from solvers.planners.downset_dp import DownsetDP
-from solvers.problem import ComputeTable, Contiguity, Objective, Optimizer, Pipeline, Problem, Transfers
-from solvers.result import Status, StopReason
-from solvers.solve import solve
+from solvers.planners.check import check
+from solvers.planners.solve import solve
+from solvers.problem.cluster import Cluster, Device, two_level_cluster
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import ComputeTable, Contiguity, Objective, Optimizer, Pipeline, Problem, Transfers
+from solvers.schedules.assemble import assemble
 from tests.instances import forward_graph, problem, training_graph
+from tests.oracle.variant_oracle import best_variant_ms
 from tests.random_problems import random_problem
 from tests.solvers.msr_instances import as_problem, random_file
-from tests.solvers.variant_oracle import best_variant_ms
 
 MODELS = [Transfers.BLOCKING, Transfers.LANE, Transfers.DUPLEX]
 PIPELINES = [Pipeline.ONE_F_ONE_B, Pipeline.GPIPE]

@@ -9,14 +9,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from solvers.assemble import assemble
-from solvers.bounds import lower_bound_s, proved_infeasible
-from solvers.check import check
+from solvers.bounds.combinatorial import lower_bound_s, proved_infeasible
 from solvers.errors import InvalidPlan
-from solvers.evaluate import evaluate, judge
+from solvers.evaluation.evaluate import evaluate, judge
 from solvers.evaluation.simulation import simulate
-from solvers.problem import Contiguity, Objective
-from solvers.solve import solve
+from solvers.planners.check import check
+from solvers.planners.solve import solve
+from solvers.problem.problem import Contiguity, Objective
+from solvers.schedules.assemble import assemble
 from tests.random_problems import random_placement, random_problem
 
 
@@ -60,7 +60,7 @@ def test_the_lower_bound_is_below_the_best_of_all_placements(seed, objective):
 def test_a_device_is_busy_for_its_compute_load_times_the_mini_batch(seed):
     for p, plan in plans(seed):
         metrics = evaluate(p, plan)
-        from solvers.load import loads
+        from solvers.evaluation.load import loads
 
         per_sample = loads(p, plan).compute_s.sum(axis=0)
         # one-point cost tables scale with samples, so micro-batching changes no total
@@ -71,8 +71,8 @@ def test_a_device_is_busy_for_its_compute_load_times_the_mini_batch(seed):
 def test_doubling_every_time_doubles_every_objective(seed):
     from dataclasses import replace
 
-    from solvers.cluster import Cluster, Link
-    from solvers.problem import ComputeTable
+    from solvers.problem.cluster import Cluster, Link
+    from solvers.problem.problem import ComputeTable
 
     for p, plan in plans(seed):
         links = tuple(

@@ -8,7 +8,7 @@ import pytest
 
 from solvers.errors import InvalidPlan
 from solvers.evaluation.lower import held_by, lower
-from solvers.problem import Execution, Objective, Transfers
+from solvers.problem.problem import Execution, Objective, Transfers
 from tests.oracle.compare import disagreement
 from tests.oracle.random_plans import random_plan
 from tests.oracle.well_formed import check_holds, check_tasks

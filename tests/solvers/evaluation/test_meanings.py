@@ -9,16 +9,16 @@ from dataclasses import replace
 
 import pytest
 
-from solvers.assemble import assemble
-from solvers.check import check
-from solvers.drafts import Draft, DraftStage
-from solvers.evaluate import evaluate, judge
+from solvers.evaluation.evaluate import evaluate, judge
 from solvers.evaluation.simulation import simulate
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.plan import Action, Plan, Stage, format_order, parse_action
-from solvers.problem import Contiguity, Execution, Objective, Pipeline, Transfers
-from solvers.realise import realise
-from solvers.static_sizes import static_sizes
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.plan.plan import Action, Plan, Stage, format_order, parse_action
+from solvers.planners.check import check
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Transfers
+from solvers.problem.static_sizes import static_sizes
+from solvers.schedules.assemble import assemble
+from solvers.schedules.realise import realise
 from tests.instances import forward_graph, problem, training_graph
 
 CHAIN4 = [(0, 1), (1, 2), (2, 3)]
@@ -216,7 +216,7 @@ def test_a_call_fetches_what_an_earlier_call_of_its_own_device_left_with_the_hos
 
     a is one call: 0-1, sent until 3. b: 3-6. c is another: 6-10 with a's and b's outputs fetched.
     """
-    from solvers.graph import Amount, Operator, OpGraph, Tensor
+    from solvers.problem.graph import Amount, Operator, OpGraph, Tensor
 
     g = OpGraph(
         (Operator("a"), Operator("b"), Operator("c")),
@@ -249,7 +249,7 @@ def test_replicas_share_a_micro_batch_and_synchronise_their_gradients():
 
 def test_tensors_on_their_way_to_different_devices_are_all_held_by_the_sender():
     """a's tensors for b on 1 (3 bytes, 3 s) and for c on 2 (5 bytes, 5 s): 0 holds 8 bytes, then 5."""
-    from solvers.graph import Amount, Operator, OpGraph, Tensor
+    from solvers.problem.graph import Amount, Operator, OpGraph, Tensor
 
     operators = (Operator("a"), Operator("b"), Operator("c"))
     g = OpGraph(operators, (Tensor(0, (1,), Amount(0, 3.0)), Tensor(0, (2,), Amount(0, 5.0))))
@@ -294,7 +294,7 @@ def test_the_simulated_interval_approaches_the_max_load_under_blocking():
 
 def test_an_update_runs_once_per_mini_batch_after_every_backward():
     g = training_graph([], 1)
-    from solvers.graph import Operator, OpGraph, Phase, Tensor
+    from solvers.problem.graph import Operator, OpGraph, Phase, Tensor
 
     g = OpGraph(
         (*g.operators, Operator("u", phase=Phase.UPDATE, forward_of=0)), (*g.tensors, Tensor(1, (2,)))
@@ -316,7 +316,7 @@ def test_the_max_load_of_gpipe_adds_the_slowest_forward_and_the_slowest_backward
 
     1F1B: the busier device has 5 + 1 + 2 + 1 = 9 s. GPipe: forward 5 + 1, backward 4 + 1, together 11 s.
     """
-    from solvers.problem import Pipeline
+    from solvers.problem.problem import Pipeline
 
     g = training_graph([(0, 1)], 2, nbytes=1.0)
     options = {"objective": Objective.MAX_LOAD, "transfers": Transfers.BLOCKING, "micro_batches": 1}

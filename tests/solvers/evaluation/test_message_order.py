@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from solvers.errors import InvalidPlan
-from solvers.evaluate import evaluate
+from solvers.evaluation.evaluate import evaluate
 from solvers.evaluation.lower import check_messages, lower
 from solvers.evaluation.simulation import simulate
-from solvers.plan import Action, Message, Plan, Stage, parse_message
-from solvers.problem import Contiguity, Execution, Objective, Problem, Transfers
+from solvers.plan.plan import Action, Message, Plan, Stage, parse_message
+from solvers.problem.problem import Contiguity, Execution, Objective, Problem, Transfers
 from solvers.verify import verify
 from tests.instances import forward_graph
 from tests.instances import problem as make

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from solvers.cluster import Cluster, Device, two_level_cluster
 from solvers.formats.workload import Workload
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.order_check import KINDS_OF
-from solvers.plan import Action, Plan, Stage
-from solvers.problem import ComputeTable, Execution, Objective, Problem, Transfers
+from solvers.plan.order_check import KINDS_OF
+from solvers.plan.plan import Action, Plan, Stage
+from solvers.problem.cluster import Cluster, Device, two_level_cluster
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import ComputeTable, Execution, Objective, Problem, Transfers
 
 sizes = st.one_of(st.integers(0, 2**50).map(float), st.floats(0, 1e18, allow_nan=False))
 amounts = st.builds(Amount, sizes, sizes)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from solvers.cluster import uniform_cluster
 from solvers.formats.chrome_trace import chrome_trace
 from solvers.formats.json_text import dump_json
-from solvers.schedule import MemoryCurve, Span, schedule_of_spans
+from solvers.plan.schedule import MemoryCurve, Span, schedule_of_spans
+from solvers.problem.cluster import uniform_cluster
 from tests.instances import devices, forward_graph
 
 GRAPH = forward_graph([(0, 1)], 2)

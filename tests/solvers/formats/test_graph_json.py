@@ -12,8 +12,8 @@ from solvers.errors import InvalidProblem
 from solvers.formats.graph_json import read_graph, write_graph
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.workload import Workload
-from solvers.graph import Amount, Operator, OpGraph, Tensor
-from tests.formats.graphs import graphs, workloads
+from solvers.problem.graph import Amount, Operator, OpGraph, Tensor
+from tests.solvers.formats.graphs import graphs, workloads
 
 CHAIN = OpGraph((Operator("a"), Operator("b")), (Tensor(0, (1,), Amount(8, 4)),))
 

@@ -8,12 +8,12 @@ import math
 
 import pytest
 
-from solvers.assemble import assemble
 from solvers.errors import InvalidProblem
+from solvers.evaluation.load import loads
 from solvers.formats.msr2020 import looks_like_msr2020, read_expert, read_msr2020
-from solvers.graph import Phase
-from solvers.load import loads
-from solvers.problem import Execution, Objective, Transfers
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Execution, Objective, Transfers
+from solvers.schedules.assemble import assemble
 from tests.solvers.msr_instances import FOLDER, as_problem, needs_workloads, published, references
 
 SMALL = {

@@ -9,7 +9,7 @@ import pytest
 from solvers.errors import InvalidProblem
 from solvers.formats import pipedream
 from solvers.formats.pipedream import looks_like_pipedream, read_pipedream
-from solvers.graph import Amount, Phase
+from solvers.problem.graph import Amount, Phase
 from tests.solvers.msr_instances import SHARED
 
 FOLDER = SHARED / "workloads" / "pipedream"

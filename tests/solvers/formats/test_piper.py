@@ -10,8 +10,8 @@ import pytest
 from solvers.errors import InvalidProblem
 from solvers.formats import piper
 from solvers.formats.piper import looks_like_piper, read_piper
-from solvers.graph import Amount
-from solvers.problem import Objective, Transfers
+from solvers.problem.graph import Amount
+from solvers.problem.problem import Objective, Transfers
 from tests.solvers.msr_instances import SHARED
 
 FOLDER = SHARED / "workloads" / "piper"

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 
 from solvers.errors import InvalidPlan, InvalidProblem, PlacementError
 from solvers.formats.plan_json import read_plan, write_plan
-from solvers.plan import Action, Message, Plan, Stage
-from solvers.problem import Problem
-from solvers.result import Result, Status, StopReason
-from tests.formats.graphs import planned
+from solvers.plan.plan import Action, Message, Plan, Stage
+from solvers.plan.result import Result, Status, StopReason
+from solvers.problem.problem import Problem
 from tests.instances import forward_graph
 from tests.instances import problem as make
+from tests.solvers.formats.graphs import planned
 
 PROBLEM = make(forward_graph([(0, 1)], 2, nbytes=8), [1.0, 2.0])
 PLAN = Plan((Stage((0,), (0,)), Stage((1,), (1,))), ((Action(0, "F"),), (Action(1, "F"),)), "none")

@@ -11,17 +11,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import solvers.joint.search as search_module
-from solvers.check import check
-from solvers.evaluate import judge
-from solvers.joint.model import pass_model
-from solvers.joint.plans import plan_of
-from solvers.joint.search import Search
-from solvers.joint.simulator import Simulator
-from solvers.list_scheduling.seeds import seeds
-from solvers.planners.joint import Joint
-from solvers.problem import Contiguity, Execution, Objective, Transfers
-from solvers.solve import solve
+import solvers.joint.annealing.anneal as search_module
+from solvers.evaluation.evaluate import judge
+from solvers.joint.annealing.anneal import Search
+from solvers.joint.lists.seeds import seeds
+from solvers.joint.passes.model import pass_model
+from solvers.joint.passes.plans import plan_of
+from solvers.joint.passes.simulator import Simulator
+from solvers.joint.planners.joint import Joint
+from solvers.planners.check import check
+from solvers.planners.solve import solve
+from solvers.problem.problem import Contiguity, Execution, Objective, Transfers
 from tests.instances import forward_graph, problem
 from tests.random_problems import random_problem
 
@@ -180,9 +180,9 @@ def test_how_kernel_work_is_sliced_changes_nothing(monkeypatch):
 
 SOLVE = """
 import math
-from solvers.planners.joint import Joint
-from solvers.solve import solve
-from tests.solvers.test_joint import random_pass
+from solvers.joint.planners.joint import Joint
+from solvers.planners.solve import solve
+from tests.solvers.joint.test_joint import random_pass
 print(solve(random_pass(8, 30, training=True, memory=math.inf), Joint(evaluations=1500), seed=11).plan)
 """
 

@@ -11,30 +11,30 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.bounds import lower_bound_s, proved_infeasible
-from solvers.cluster import Cluster, Device, Link, Wires, two_level_cluster, uniform_cluster
-from solvers.evaluate import judge
-from solvers.joint.clusters import uncoarsened
-from solvers.joint.cp_grid import alike, payload_of
-from solvers.joint.cp_start import in_turn, simulated
-from solvers.joint.model import pass_model
-from solvers.joint.schedule_coarsening import coarsened
-from solvers.joint.simulator import Simulator
-from solvers.planners.joint_exact import JointCP
-from solvers.planners.pass_common import one_by_one_s
-from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Optimizer
-from solvers.result import Status
-from solvers.solve import solve
-from tests.benchmarks.joint_instances import Instance, make
+from solvers.bounds.combinatorial import lower_bound_s, proved_infeasible
+from solvers.evaluation.evaluate import judge
+from solvers.joint.exact.clusters import uncoarsened
+from solvers.joint.exact.cp_grid import alike, payload_of
+from solvers.joint.exact.cp_start import in_turn, simulated
+from solvers.joint.exact.schedule_coarsening import coarsened
+from solvers.joint.passes.model import pass_model
+from solvers.joint.passes.simulator import Simulator
+from solvers.joint.planners.joint_exact import JointCP
+from solvers.joint.planners.pass_common import one_by_one_s
+from solvers.plan.result import Status
+from solvers.planners.solve import solve
+from solvers.problem.cluster import Cluster, Device, Link, Wires, two_level_cluster, uniform_cluster
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Optimizer
+from tests.benchmarks.joint.joint_instances import Instance, make
 from tests.instances import devices, forward_graph, problem, training_graph
-from tests.solvers.pass_oracle import best_makespan_s, pass_problem
-from tests.solvers.test_operator_pass import random_pass
+from tests.oracle.pass_oracle import best_makespan_s, pass_problem
+from tests.solvers.joint.test_operator_pass import random_pass
 
 pytest.importorskip("ortools")
 
 CHILD = """
 import json, sys
-from solvers.joint.cp_program import run
+from solvers.joint.exact.cp_program import run
 for payload in json.load(sys.stdin):
     told = []
     run(payload, told.append, list)

@@ -11,24 +11,24 @@ from dataclasses import replace
 import pytest
 
 from solvers.errors import InvalidPlan
-from solvers.evaluate import judge
+from solvers.evaluation.evaluate import judge
 from solvers.evaluation.simulation import simulate
 from solvers.formats.plan_json import read_plan, write_plan
-from solvers.joint.plans import plan_of
-from solvers.joint.served import crossing, in_time, stating
-from solvers.joint.simulator import Simulator
-from solvers.plan import MessageOrder
-from solvers.planners.joint import Joint
-from solvers.planners.joint_exact import JointCP
-from solvers.planners.joint_program import PestoProgram
-from solvers.problem import Problem, Transfers
-from solvers.result import Status
-from solvers.solve import solve
-from tests.benchmarks.joint_instances import Instance, make
+from solvers.joint.passes.plans import plan_of
+from solvers.joint.passes.served import crossing, in_time, stating
+from solvers.joint.passes.simulator import Simulator
+from solvers.joint.planners.joint import Joint
+from solvers.joint.planners.joint_exact import JointCP
+from solvers.joint.planners.joint_program import PestoProgram
+from solvers.plan.plan import MessageOrder
+from solvers.plan.result import Status
+from solvers.planners.solve import solve
+from solvers.problem.problem import Problem, Transfers
+from tests.benchmarks.joint.joint_instances import Instance, make
+from tests.oracle import pass_oracle
 from tests.oracle.message_orders import served
-from tests.solvers import pass_oracle
-from tests.solvers.test_message_order import three_transfers
-from tests.solvers.test_operator_pass import random_pass
+from tests.solvers.evaluation.test_message_order import three_transfers
+from tests.solvers.joint.test_operator_pass import random_pass
 
 MOST = 24
 """Orders of messages tried of one plan."""

@@ -8,26 +8,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.check import check
-from solvers.cluster import Device, uniform_cluster
-from solvers.favourites import FavouriteProgram
-from solvers.graph import Amount
-from solvers.joint.model import pass_model
-from solvers.kernels.list_jobs import NONE
-from solvers.list_scheduling.grouping import apart
-from solvers.list_scheduling.jobs import jobs_of
-from solvers.mip_search import solve_model
-from solvers.monitor import Monitor
-from solvers.planners.heft import HEFT
-from solvers.planners.layer_split import LayerSplit
-from solvers.planners.m_etf import METF
-from solvers.planners.m_sct import MSCT
-from solvers.planners.m_topo import MTopo
-from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
-from solvers.solve import solve
+from solvers.joint.lists.favourites import FavouriteProgram
+from solvers.joint.lists.grouping import apart
+from solvers.joint.lists.jobs import jobs_of
+from solvers.joint.lists.jobs_kernel import NONE
+from solvers.joint.passes.model import pass_model
+from solvers.joint.planners.heft import HEFT
+from solvers.joint.planners.layer_split import LayerSplit
+from solvers.joint.planners.m_etf import METF
+from solvers.joint.planners.m_sct import MSCT
+from solvers.joint.planners.m_topo import MTopo
+from solvers.planners.check import check
+from solvers.planners.solve import solve
+from solvers.problem.cluster import Device, uniform_cluster
+from solvers.problem.graph import Amount
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
+from solvers.programs.mip_search import solve_model
+from solvers.search.monitor import Monitor
 from tests.instances import forward_graph, problem, training_graph
 from tests.random_problems import random_problem
-from tests.solvers.test_list_scheduling import PASS, graph_of
+from tests.solvers.joint.test_list_scheduling import PASS, graph_of
 
 QUICK = {
     "m-topo": MTopo(),

@@ -10,30 +10,30 @@ from functools import partial
 import numpy as np
 import pytest
 
-from solvers.balanced_cut import balanced_cut
-from solvers.cluster import Device, Wires, uniform_cluster
-from solvers.evaluate import judge
+from solvers.evaluation.evaluate import judge
 from solvers.evaluation.simulation import simulate
-from solvers.graph import Amount, Operator, OpGraph, Tensor
-from solvers.joint.model import pass_model
-from solvers.joint.plans import plan_of
-from solvers.joint.simulator import Simulator
-from solvers.kernels.list_etf import DONE, etf_state, schedule
-from solvers.kernels.list_heft import heft_state, schedule_ranked, upward_s
-from solvers.kernels.list_jobs import NONE
-from solvers.kernels.list_split import balanced_cuts
-from solvers.list_scheduling.earliest_first import CHANNELS, earliest_first
-from solvers.list_scheduling.grouping import apart, co_placed, heavy
-from solvers.list_scheduling.heft import heft
-from solvers.list_scheduling.jobs import held_bytes, jobs_of
-from solvers.list_scheduling.layers import layer_split
-from solvers.list_scheduling.seeds import seeds
-from solvers.list_scheduling.topological import m_topo
-from solvers.list_scheduling.within_memory import within_memory
-from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
+from solvers.joint.lists.earliest_first import CHANNELS, earliest_first
+from solvers.joint.lists.earliest_first_kernel import DONE, etf_state, schedule
+from solvers.joint.lists.grouping import apart, co_placed, heavy
+from solvers.joint.lists.heft import heft
+from solvers.joint.lists.heft_kernel import heft_state, schedule_ranked, upward_s
+from solvers.joint.lists.jobs import held_bytes, jobs_of
+from solvers.joint.lists.jobs_kernel import NONE
+from solvers.joint.lists.layers import layer_split
+from solvers.joint.lists.layers_kernel import balanced_cuts
+from solvers.joint.lists.seeds import seeds
+from solvers.joint.lists.topological import m_topo
+from solvers.joint.lists.within_memory import within_memory
+from solvers.joint.passes.model import pass_model
+from solvers.joint.passes.plans import plan_of
+from solvers.joint.passes.simulator import Simulator
+from solvers.pipelines.balanced_cut import balanced_cut
+from solvers.problem.cluster import Device, Wires, uniform_cluster
+from solvers.problem.graph import Amount, Operator, OpGraph, Tensor
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
 from tests.instances import forward_graph, problem
 from tests.random_problems import random_problem
-from tests.solvers.test_operator_pass import random_pass
+from tests.solvers.joint.test_operator_pass import random_pass
 
 PASS = {"objective": Objective.MAKESPAN, "execution": Execution.OPERATOR, "contiguity": Contiguity.NONE}
 

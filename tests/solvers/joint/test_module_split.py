@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solvers.graph import Amount, Operator, OpGraph, Tensor
-from solvers.joint.model import pass_model
-from solvers.list_scheduling.layers import layer_split
-from solvers.list_scheduling.modules import module_order, split_by_modules
-from solvers.problem import Contiguity, Objective
-from solvers.solve import solve
+from solvers.joint.lists.layers import layer_split
+from solvers.joint.lists.modules import module_order, split_by_modules
+from solvers.joint.passes.model import pass_model
+from solvers.planners.solve import solve
+from solvers.problem.graph import Amount, Operator, OpGraph, Tensor
+from solvers.problem.problem import Contiguity, Objective
 from tests.instances import problem
 
 STEPS = 6

@@ -7,13 +7,13 @@ import random
 import numpy as np
 import pytest
 
-from solvers.check import check
 from solvers.evaluation.simulation import simulate
-from solvers.graph import Amount, Operator, OpGraph, Tensor
-from solvers.joint.model import pass_model
-from solvers.joint.plans import plan_of, taken_apart
-from solvers.joint.simulator import Simulator
-from solvers.problem import Contiguity, Execution, Objective, Transfers
+from solvers.joint.passes.model import pass_model
+from solvers.joint.passes.plans import plan_of, taken_apart
+from solvers.joint.passes.simulator import Simulator
+from solvers.planners.check import check
+from solvers.problem.graph import Amount, Operator, OpGraph, Tensor
+from solvers.problem.problem import Contiguity, Execution, Objective, Transfers
 from tests.instances import problem
 from tests.random_problems import random_problem
 

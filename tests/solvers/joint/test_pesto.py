@@ -9,23 +9,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.check import check
-from solvers.cluster import Cluster, Device, Link
-from solvers.evaluate import judge
-from solvers.joint.cluster_schedule import in_order_of, projected, sequences, simulated, timed
-from solvers.joint.clusters import clustered, uncoarsened
-from solvers.joint.model import pass_model
-from solvers.joint.program import PassProgram, renamed
-from solvers.joint.schedule_coarsening import coarsened
-from solvers.joint.simulator import Simulator
-from solvers.planners.joint_exact import JointCP
-from solvers.planners.joint_program import PestoProgram
-from solvers.problem import Contiguity, Execution, Objective, Transfers
-from solvers.result import Status
-from solvers.solve import solve
+from solvers.evaluation.evaluate import judge
+from solvers.joint.exact.cluster_schedule import in_order_of, projected, sequences, simulated, timed
+from solvers.joint.exact.clusters import clustered, uncoarsened
+from solvers.joint.exact.program import PassProgram, renamed
+from solvers.joint.exact.schedule_coarsening import coarsened
+from solvers.joint.passes.model import pass_model
+from solvers.joint.passes.simulator import Simulator
+from solvers.joint.planners.joint_exact import JointCP
+from solvers.joint.planners.joint_program import PestoProgram
+from solvers.plan.result import Status
+from solvers.planners.check import check
+from solvers.planners.solve import solve
+from solvers.problem.cluster import Cluster, Device, Link
+from solvers.problem.problem import Contiguity, Execution, Objective, Transfers
 from tests.instances import forward_graph, problem, training_graph
+from tests.oracle.pass_oracle import best_makespan_s, pass_problem
 from tests.random_problems import random_problem, random_two_level_problem
-from tests.solvers.pass_oracle import best_makespan_s, pass_problem
 
 PASS = {
     "objective": Objective.MAKESPAN,

@@ -8,11 +8,11 @@ import random
 import numpy as np
 import pytest
 
-from solvers.graph import topological_order
-from solvers.joint.clusters import Ties, clustered, uncoarsened
-from solvers.joint.model import pass_model
-from solvers.joint.schedule_coarsening import cluster_cap_s, coarsened, joined, units_of
-from solvers.problem import Contiguity, Execution, Objective, Transfers
+from solvers.joint.exact.clusters import Ties, clustered, uncoarsened
+from solvers.joint.exact.schedule_coarsening import cluster_cap_s, coarsened, joined, units_of
+from solvers.joint.passes.model import pass_model
+from solvers.problem.graph import topological_order
+from solvers.problem.problem import Contiguity, Execution, Objective, Transfers
 from tests.instances import forward_graph, problem, training_graph
 from tests.random_problems import random_problem
 

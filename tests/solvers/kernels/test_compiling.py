@@ -10,11 +10,11 @@ from typing import ClassVar
 import pytest
 from numba.core import event
 
-from solvers.compiling import COMPILE, LOCK, TELL_EVERY_S, Compiling
-from solvers.monitor import Monitor
-from solvers.problem import Objective
-from solvers.result import StopReason
-from solvers.solve import solve
+from solvers.kernels.compiling import COMPILE, LOCK, TELL_EVERY_S, Compiling
+from solvers.plan.result import StopReason
+from solvers.planners.solve import solve
+from solvers.problem.problem import Objective
+from solvers.search.monitor import Monitor
 from tests.instances import forward_graph, problem
 
 
@@ -35,7 +35,7 @@ class World:
     def clock(self):
         return self.now
 
-    def compile(self, seconds, module="solvers.kernels.pipeline_draft", inside=()):
+    def compile(self, seconds, module="solvers.pipelines.timing.draft_kernel", inside=()):
         """inside: kernels compiled within it, after each of which ``seconds`` pass."""
         with event.trigger_event(LOCK), event.trigger_event(COMPILE, {"dispatcher": Kernel(module)}):
             for name in inside:
@@ -69,7 +69,9 @@ def test_compiling_and_loading_kernels_are_not_counted_by_the_monitor(world):
 
 def test_a_kernel_within_a_kernel_is_not_counted_twice(world):
     with Compiling(world.clock) as compiling:
-        world.compile(2.0, inside=("solvers.kernels.event_heaps", "solvers.kernels.event_heaps"))
+        world.compile(
+            2.0, inside=("solvers.pipelines.timing.event_heaps_kernel", "solvers.pipelines.timing.event_heaps_kernel")
+        )
     assert compiling.seconds == pytest.approx(6.0)
     assert compiling.kernels == ["pipeline draft"]
 

@@ -9,19 +9,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.check import check
-from solvers.evaluate import judge
+from solvers.evaluation.evaluate import judge
 from solvers.latency.bounds import network_of, order_of, path_bound_s, paths
 from solvers.latency.model import LatencyModel
+from solvers.latency.planners.greedy_latency import GreedyLatency
+from solvers.latency.planners.latency import Latency
+from solvers.latency.planners.latency_dp import LatencyDP
+from solvers.latency.planners.latency_search import LatencySearch
 from solvers.latency.plans import latency_s, plan_of_calls
-from solvers.planners.greedy_latency import GreedyLatency
-from solvers.planners.latency import Latency
-from solvers.planners.latency_dp import LatencyDP
-from solvers.planners.latency_search import LatencySearch
-from solvers.problem import Problem
-from solvers.result import Status
-from solvers.solve import solve
-from tests.solvers.test_latency_plans import latency_problem
+from solvers.plan.result import Status
+from solvers.planners.check import check
+from solvers.planners.solve import solve
+from solvers.problem.problem import Problem
+from tests.solvers.latency.test_latency_plans import latency_problem
 
 
 def never() -> None:

@@ -10,14 +10,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.evaluate import judge
+from solvers.evaluation.evaluate import judge
 from solvers.latency.model import LatencyModel
+from solvers.latency.planners.latency_ip import LatencyIP, calls_of_plan
 from solvers.latency.plans import plan_of_calls
 from solvers.latency.program import LatencyProgram
-from solvers.planners.latency_ip import LatencyIP, calls_of_plan
-from solvers.problem import Execution, Objective, Problem, Transfers
-from solvers.result import Status
-from solvers.solve import solve
+from solvers.plan.result import Status
+from solvers.planners.solve import solve
+from solvers.problem.problem import Execution, Objective, Problem, Transfers
 from tests.instances import forward_graph, problem
 from tests.random_problems import random_problem
 

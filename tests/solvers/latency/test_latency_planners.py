@@ -9,21 +9,21 @@ from dataclasses import replace
 
 import pytest
 
-from solvers.check import check
-from solvers.evaluate import evaluate
+from solvers.evaluation.evaluate import evaluate
 from solvers.formats.msr2020 import read_msr2020
+from solvers.latency.planners.greedy_latency import GreedyLatency
+from solvers.latency.planners.latency import Latency
+from solvers.latency.planners.latency_cp import LatencyCP
+from solvers.latency.planners.latency_dp import LatencyDP
+from solvers.latency.planners.latency_search import LatencySearch
 from solvers.latency.positions import run as run_positions
-from solvers.planners.greedy_latency import GreedyLatency
-from solvers.planners.latency import Latency
-from solvers.planners.latency_cp import LatencyCP
-from solvers.planners.latency_dp import LatencyDP
-from solvers.planners.latency_search import LatencySearch
-from solvers.problem import Execution, Objective, Problem, Transfers
-from solvers.result import Status, StopReason
-from solvers.solve import solve
+from solvers.plan.result import Status, StopReason
+from solvers.planners.check import check
+from solvers.planners.solve import solve
+from solvers.problem.problem import Execution, Objective, Problem, Transfers
 from tests.instances import forward_graph, problem
+from tests.solvers.latency.test_latency_bounds import best_latency_s, stated
 from tests.solvers.msr_instances import FOLDER, as_problem, needs_workloads
-from tests.solvers.test_latency_bounds import best_latency_s, stated
 
 WORKLOADS = (
     "layer-bert24_inference",
@@ -105,7 +105,7 @@ def test_the_constraint_program_finds_the_best_and_proves_no_more(seed: int) -> 
     best = best_latency_s(p, 1)
     if math.isinf(best) or LatencyCP().unsupported(p):
         return
-    from solvers.planners.latency_cp import payload_of
+    from solvers.latency.planners.latency_cp import payload_of
 
     told: list[dict] = []
     payload = payload_of(p, most_s=best * 1.5 + 1, least_s=0.0, start=None, workers=1, seed=seed)

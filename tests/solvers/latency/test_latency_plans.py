@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.check import check
-from solvers.cluster import Device, uniform_cluster
 from solvers.errors import InvalidPlan
-from solvers.evaluate import evaluate, judge
+from solvers.evaluation.evaluate import evaluate, judge
 from solvers.latency.model import LatencyModel, unsupported
 from solvers.latency.plans import latency_s, pieces_of, plan_of_calls
-from solvers.problem import Execution, Objective, Problem, Transfers
+from solvers.planners.check import check
+from solvers.problem.cluster import Device, uniform_cluster
+from solvers.problem.problem import Execution, Objective, Problem, Transfers
 from tests.instances import forward_graph, problem
 from tests.random_problems import random_problem
 

@@ -7,14 +7,14 @@ import random
 import numpy as np
 import pytest
 
-from solvers.assemble import assemble
-from solvers.coarsen import Condensed
+from solvers.coarsening.coarsen import Condensed
+from solvers.contiguous.variants import variant_of
 from solvers.errors import InvalidPlan
-from solvers.evaluate import judge
-from solvers.followers import by_leader, leaders
-from solvers.max_load_model import MaxLoadModel
-from solvers.problem import Contiguity, Objective, Pipeline, Transfers
-from solvers.variants import variant_of
+from solvers.evaluation.evaluate import judge
+from solvers.noncontiguous.followers import by_leader, leaders
+from solvers.noncontiguous.max_load_model import MaxLoadModel
+from solvers.problem.problem import Contiguity, Objective, Pipeline, Transfers
+from solvers.schedules.assemble import assemble
 from tests.random_problems import random_problem
 
 

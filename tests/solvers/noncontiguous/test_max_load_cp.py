@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from solvers.max_load_program import renamed
+from solvers.noncontiguous.max_load_program import renamed
+from solvers.noncontiguous.planners.max_load_cp import MaxLoadCP
+from solvers.plan.result import Status
 from solvers.planners.brute_force import BruteForce
-from solvers.planners.max_load_cp import MaxLoadCP
-from solvers.problem import Contiguity, Objective, Pipeline, Transfers
-from solvers.result import Status
-from solvers.solve import solve
+from solvers.planners.solve import solve
+from solvers.problem.problem import Contiguity, Objective, Pipeline, Transfers
 from tests.instances import forward_graph, problem
 from tests.random_problems import random_problem
 

@@ -8,18 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.assemble import assemble
-from solvers.coarsen import Condensed
+from solvers.coarsening.coarsen import Condensed
+from solvers.contiguous.planners.downset_dp import DownsetDP
+from solvers.contiguous.variants import variant_of
 from solvers.errors import InvalidPlan
-from solvers.evaluate import judge
-from solvers.max_load_model import MaxLoadModel
+from solvers.evaluation.evaluate import judge
+from solvers.noncontiguous.max_load_model import MaxLoadModel
+from solvers.noncontiguous.planners.max_load_ip import MaxLoadIP
+from solvers.plan.result import Status
 from solvers.planners.brute_force import BruteForce
-from solvers.planners.downset_dp import DownsetDP
-from solvers.planners.max_load_ip import MaxLoadIP
-from solvers.problem import Contiguity, Objective, Pipeline, Transfers
-from solvers.result import Status
-from solvers.solve import solve
-from solvers.variants import variant_of
+from solvers.planners.solve import solve
+from solvers.problem.problem import Contiguity, Objective, Pipeline, Transfers
+from solvers.schedules.assemble import assemble
 from tests.instances import forward_graph, problem
 from tests.random_problems import random_problem
 from tests.solvers.msr_instances import as_problem, needs_workloads, published

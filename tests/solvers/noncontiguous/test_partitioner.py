@@ -7,10 +7,10 @@ import itertools
 import pytest
 
 from solvers.formats.msr2020 import read_msr2020
-from solvers.planners.partitioner import Partitioner
-from solvers.problem import Contiguity, Problem
-from solvers.result import Status, StopReason
-from solvers.solve import solve
+from solvers.noncontiguous.planners.partitioner import Partitioner
+from solvers.plan.result import Status, StopReason
+from solvers.planners.solve import solve
+from solvers.problem.problem import Contiguity, Problem
 from tests.instances import forward_graph, problem
 from tests.solvers.msr_instances import (
     as_problem,

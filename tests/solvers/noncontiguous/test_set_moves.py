@@ -7,26 +7,34 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.bounds import proved_infeasible
-from solvers.cluster import Device, uniform_cluster
-from solvers.coarsen import contract
-from solvers.contiguity import broken_contiguity
+from solvers.bounds.combinatorial import proved_infeasible
+from solvers.coarsening.coarsen import contract
 from solvers.errors import InvalidPlan
+from solvers.evaluation.load import loads
 from solvers.formats.msr2020 import read_msr2020
-from solvers.graph import Operator, OpGraph, Tensor
-from solvers.kernels.anneal import anneal, new_walk
-from solvers.kernels.enumerate_sets import new_tour, tour
-from solvers.kernels.set_moves import excess, is_contiguous, make_move, max_load, new_state, place, try_move
-from solvers.load import loads
-from solvers.monitor import Monitor
-from solvers.planners.annealing import Annealing
+from solvers.noncontiguous.planners.annealing import Annealing
+from solvers.noncontiguous.planners.annealing_kernel import anneal, new_walk
+from solvers.noncontiguous.planners.local_search import LocalSearch
+from solvers.noncontiguous.planners.non_contiguous import NonContiguous
+from solvers.noncontiguous.planners.non_contiguous_kernel import new_tour, tour
+from solvers.noncontiguous.set_moves_kernel import (
+    excess,
+    is_contiguous,
+    make_move,
+    max_load,
+    new_state,
+    place,
+    try_move,
+)
+from solvers.noncontiguous.sets import plan_of, sets_of
+from solvers.plan.contiguity import broken_contiguity
+from solvers.plan.result import Status, StopReason
 from solvers.planners.brute_force import BruteForce
-from solvers.planners.local_search import LocalSearch
-from solvers.planners.non_contiguous import NonContiguous
-from solvers.problem import ComputeTable, Contiguity, Objective, Pipeline, Problem, Transfers
-from solvers.result import Status, StopReason
-from solvers.sets import plan_of, sets_of
-from solvers.solve import solve
+from solvers.planners.solve import solve
+from solvers.problem.cluster import Device, uniform_cluster
+from solvers.problem.graph import Operator, OpGraph, Tensor
+from solvers.problem.problem import ComputeTable, Contiguity, Objective, Pipeline, Problem, Transfers
+from solvers.search.monitor import Monitor
 from tests.instances import forward_graph, problem
 from tests.random_problems import random_problem
 from tests.solvers.msr_instances import as_problem, needs_workloads, published, random_file, references

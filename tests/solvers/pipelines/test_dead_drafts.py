@@ -4,12 +4,12 @@ import math
 import random
 from types import SimpleNamespace
 
-from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage
-from solvers.monitor import Monitor
-from solvers.pipelines.descend import improve
-from solvers.pipelines.estimate import Estimator
-from solvers.planners.graph_pipeline import _Found, _Search
+from solvers.coarsening.coarsen import Condensed
+from solvers.pipelines.descent.descend import improve
+from solvers.pipelines.planners.graph_pipeline import _Found, _Search
+from solvers.pipelines.timing.estimate import Estimator
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.search.monitor import Monitor
 from tests.instances import problem, training_graph
 
 CHAIN = [(0, 1), (1, 2), (2, 3)]

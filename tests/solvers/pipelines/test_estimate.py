@@ -9,18 +9,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.cluster import Device, two_level_cluster, uniform_cluster
-from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage
+from solvers.coarsening.coarsen import Condensed
 from solvers.errors import InvalidPlan
 from solvers.evaluation.simulation import simulate
-from solvers.graph import OpGraph, Phase, Tensor
-from solvers.patterns import alternate_in_parts
-from solvers.pipelines.estimate import Estimate, Estimator
-from solvers.plan import Plan
-from solvers.problem import Objective, Pipeline, Problem, Transfers
-from solvers.realise import realise
-from solvers.schedule import Schedule
+from solvers.pipelines.timing.estimate import Estimate, Estimator
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.plan.plan import Plan
+from solvers.plan.schedule import Schedule
+from solvers.problem.cluster import Device, two_level_cluster, uniform_cluster
+from solvers.problem.graph import OpGraph, Phase, Tensor
+from solvers.problem.problem import Objective, Pipeline, Problem, Transfers
+from solvers.schedules.ordering.patterns import alternate_in_parts
+from solvers.schedules.realise import realise
 from tests.instances import problem, training_graph
 from tests.random_problems import random_problem
 

@@ -10,21 +10,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.chains import topological_orders
-from solvers.check import check
-from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage
-from solvers.evaluate import judge
+from solvers.coarsening.coarsen import Condensed
+from solvers.contiguous.chains import topological_orders
+from solvers.contiguous.sequential import in_sequence, sequential_problems
+from solvers.evaluation.evaluate import judge
 from solvers.evaluation.simulation import simulate
-from solvers.iteration_chain import CutSearch
-from solvers.lines import cost_order, rules_of
+from solvers.pipelines.chain.iteration_chain import CutSearch
+from solvers.pipelines.chain.lines import cost_order, rules_of
 from solvers.pipelines.costs import degrees_of
-from solvers.planners.pipedream_iter import PipeDreamIteration
-from solvers.problem import Objective, Pipeline
-from solvers.realise import realise
-from solvers.result import Status
-from solvers.sequential import in_sequence, sequential_problems
-from solvers.solve import solve
+from solvers.pipelines.planners.pipedream_iter import PipeDreamIteration
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.plan.result import Status
+from solvers.planners.check import check
+from solvers.planners.solve import solve
+from solvers.problem.problem import Objective, Pipeline
+from solvers.schedules.realise import realise
 from tests.instances import problem, training_graph
 from tests.random_problems import random_graph
 

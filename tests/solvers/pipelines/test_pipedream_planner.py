@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from solvers.formats.msr2020 import read_msr2020
-from solvers.planners.pipedream import PipeDream
-from solvers.problem import Problem
-from solvers.result import Status
-from solvers.solve import solve
+from solvers.pipelines.planners.pipedream import PipeDream
+from solvers.plan.result import Status
+from solvers.planners.solve import solve
+from solvers.problem.problem import Problem
 from tests.solvers.msr_instances import as_problem, needs_workloads, published, random_file, references
 
 

@@ -7,25 +7,25 @@ from dataclasses import replace
 
 import pytest
 
-from solvers.assemble import assemble
-from solvers.check import check
-from solvers.drafts import Draft, DraftStage
 from solvers.errors import InvalidPlan
-from solvers.evaluate import judge
+from solvers.evaluation.evaluate import judge
 from solvers.evaluation.simulation import simulate
 from solvers.formats.chrome_trace import chrome_trace
 from solvers.formats.plan_json import read_plan, write_plan
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.monitor import Monitor
-from solvers.own_order import own_orders
-from solvers.patterns import interleave
-from solvers.planners.interleaved import Interleaved
+from solvers.pipelines.planners.interleaved import Interleaved
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.plan.result import Status, StopReason
+from solvers.planners.check import check
 from solvers.planners.registry import PLANNERS
-from solvers.problem import Contiguity, Objective, Pipeline, Transfers
-from solvers.realise import realise
-from solvers.result import Status, StopReason
-from solvers.solve import solve
-from solvers.stage_actions import splits
+from solvers.planners.solve import solve
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import Contiguity, Objective, Pipeline, Transfers
+from solvers.schedules.assemble import assemble
+from solvers.schedules.ordering.own_order import own_orders
+from solvers.schedules.ordering.patterns import interleave
+from solvers.schedules.ordering.stage_actions import splits
+from solvers.schedules.realise import realise
+from solvers.search.monitor import Monitor
 from tests.instances import problem, training_graph
 from tests.random_problems import random_placement, random_problem
 

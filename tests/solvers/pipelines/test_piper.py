@@ -9,18 +9,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.check import check
-from solvers.coarsen import Condensed
-from solvers.contracted import Shape
-from solvers.piper.costed import Costed
-from solvers.piper.dp import PiperSearch, downsets_of, least_bottleneck
-from solvers.piper.layers import layers_of
-from solvers.piper.problem_costs import problem_costs
-from solvers.piper.spare import spend_spare_devices
-from solvers.planners.piper import Piper
-from solvers.problem import ComputeTable, Contiguity, Objective, Pipeline, Transfers
-from solvers.result import Status, StopReason
-from solvers.solve import solve
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.contracted import Shape
+from solvers.pipelines.piper.costed import Costed
+from solvers.pipelines.piper.dp import PiperSearch, downsets_of, least_bottleneck
+from solvers.pipelines.piper.layers import layers_of
+from solvers.pipelines.piper.problem_costs import problem_costs
+from solvers.pipelines.piper.spare import spend_spare_devices
+from solvers.pipelines.planners.piper import Piper
+from solvers.plan.result import Status, StopReason
+from solvers.planners.check import check
+from solvers.planners.solve import solve
+from solvers.problem.problem import ComputeTable, Contiguity, Objective, Pipeline, Transfers
 from tests.instances import problem, training_graph
 from tests.random_problems import random_problem
 

@@ -10,15 +10,15 @@ from functools import cache
 import pytest
 
 from solvers.errors import InvalidProblem, UnsupportedProblem
-from solvers.monitor import Stop
-from solvers.piper.model import PiperModel
-from solvers.piper.options import options_of
-from solvers.piper.plan_model import plan_model
-from solvers.result import StopReason
+from solvers.pipelines.piper.model import PiperModel
+from solvers.pipelines.piper.options import options_of
+from solvers.pipelines.piper.plan_model import plan_model
+from solvers.plan.result import StopReason
+from solvers.search.monitor import Stop
+from tests.oracle.piper_oracle import least_bottleneck_s, random_model
 from tests.reproductions.equal_split import equal_split
 from tests.reproductions.piper_ways import read_piper_ways
 from tests.solvers.msr_instances import SHARED
-from tests.solvers.piper_oracle import least_bottleneck_s, random_model
 
 FOLDER = SHARED / "workloads" / "piper"
 needs_workloads = pytest.mark.skipif(

@@ -9,19 +9,19 @@ from dataclasses import replace
 
 import pytest
 
-from solvers.balanced_cut import balanced_cut
-from solvers.check import check
-from solvers.drafts import Draft, DraftStage
-from solvers.evaluate import evaluate, judge
-from solvers.monitor import Monitor
+from solvers.evaluation.evaluate import evaluate, judge
+from solvers.pipelines.balanced_cut import balanced_cut
+from solvers.pipelines.boundary_moves import improve
+from solvers.pipelines.planners.data_parallel import DataParallel
+from solvers.pipelines.planners.gpipe import GPipe
+from solvers.pipelines.planners.pipedream import PipeDream
+from solvers.plan.drafts import Draft, DraftStage
 from solvers.planners.baselines import EqualSplit
-from solvers.planners.boundary_moves import improve
-from solvers.planners.data_parallel import DataParallel
-from solvers.planners.gpipe import GPipe
-from solvers.planners.pipedream import PipeDream
-from solvers.problem import Objective, Pipeline
-from solvers.realise import realise
-from solvers.solve import solve
+from solvers.planners.check import check
+from solvers.planners.solve import solve
+from solvers.problem.problem import Objective, Pipeline
+from solvers.schedules.realise import realise
+from solvers.search.monitor import Monitor
 from tests.instances import problem, training_graph
 
 

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from solvers.pipelines.series_parallel import Parallel, Series, Tree, decompose, joined, leaves, simplified
+from solvers.pipelines.tree.series_parallel import Parallel, Series, Tree, decompose, joined, leaves, simplified
 
 BRANCHES = [[1, 3], [2], [5], [4], [5], []]
 """0 -> (1 -> 2 | 3 -> 4) -> 5."""

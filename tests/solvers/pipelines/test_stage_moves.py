@@ -7,20 +7,20 @@ import random
 
 import pytest
 
-from solvers.coarsen import Condensed
-from solvers.drafts import Draft, DraftStage
+from solvers.coarsening.coarsen import Condensed
 from solvers.evaluation.simulation import simulate
-from solvers.pipelines.descend import improve
-from solvers.pipelines.estimate import Estimator
-from solvers.pipelines.moves import around
-from solvers.pipelines.space import Space
-from solvers.pipelines.stage_graph import Part, Parts, bits, mask_of, moved, parts_of, tidy, without
-from solvers.problem import Problem
-from solvers.realise import realise
+from solvers.pipelines.descent.descend import improve
+from solvers.pipelines.descent.moves import around
+from solvers.pipelines.descent.space import Space
+from solvers.pipelines.descent.stage_graph import Part, Parts, bits, mask_of, moved, parts_of, tidy, without
+from solvers.pipelines.timing.estimate import Estimator
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.problem.problem import Problem
+from solvers.schedules.realise import realise
 from tests.instances import problem, training_graph
+from tests.oracle.stage_oracle import SlowEstimate, best_by_force, equal_chain, expanded, one_stage
+from tests.oracle.stage_oracle import random_pipeline_problem as random_problem
 from tests.reproductions.relax import relaxed
-from tests.solvers.stage_oracle import SlowEstimate, best_by_force, equal_chain, expanded, one_stage
-from tests.solvers.stage_oracle import random_pipeline_problem as random_problem
 
 
 def nothing() -> None:

@@ -10,14 +10,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.coarsen import Condensed
-from solvers.kernels.stage_dp import Rules
+from solvers.coarsening.coarsen import Condensed
 from solvers.pipelines.costs import SizeCosts, size_costs
-from solvers.pipelines.lines import LineBuilder
-from solvers.pipelines.series_parallel import Parallel, Series, Tree, decompose, leaves
-from solvers.pipelines.stage_tables import Cut, StageTables
-from solvers.pipelines.starts import Starts
-from tests.solvers.stage_oracle import random_pipeline_problem
+from solvers.pipelines.tree.lines import LineBuilder
+from solvers.pipelines.tree.series_parallel import Parallel, Series, Tree, decompose, leaves
+from solvers.pipelines.tree.stage_dp_kernel import Rules
+from solvers.pipelines.tree.stage_tables import Cut, StageTables
+from solvers.pipelines.tree.starts import Starts
+from tests.oracle.stage_oracle import random_pipeline_problem
 
 
 class Enumeration:

@@ -6,9 +6,9 @@ import pytest
 
 from solvers.errors import InvalidPlan
 from solvers.evaluation.simulation import simulate
-from solvers.order_check import KINDS_OF, check_order
-from solvers.plan import ACTION_KINDS, PHASES_OF, Plan, Stage, parse_action
-from solvers.problem import Objective, Problem
+from solvers.plan.order_check import KINDS_OF, check_order
+from solvers.plan.plan import ACTION_KINDS, PHASES_OF, Plan, Stage, parse_action
+from solvers.problem.problem import Objective, Problem
 from tests.instances import problem, training_graph
 
 

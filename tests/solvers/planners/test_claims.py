@@ -6,16 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.bounds import lower_bound_s
-from solvers.check import check
-from solvers.drafts import Draft, DraftStage
-from solvers.evaluate import judge
-from solvers.planners.max_load_ip import MaxLoadIP
+from solvers.bounds.combinatorial import lower_bound_s
+from solvers.evaluation.evaluate import judge
+from solvers.noncontiguous.planners.max_load_ip import MaxLoadIP
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.plan.result import Status
+from solvers.planners.check import check
 from solvers.planners.registry import PLANNERS
-from solvers.problem import ComputeTable, Contiguity, Objective, Pipeline
-from solvers.realise import realise
-from solvers.result import Status
-from solvers.solve import solve
+from solvers.planners.solve import solve
+from solvers.problem.problem import ComputeTable, Contiguity, Objective, Pipeline
+from solvers.schedules.realise import realise
 from tests.instances import GPU, forward_graph, problem, training_graph
 
 

@@ -9,10 +9,10 @@ import sys
 import pytest
 
 FIRST = """
-from solvers.problem import Objective
-from solvers.solve import solve
-from solvers.planners.chain_dp import LinearDP
-from solvers.compiling import Compiling
+from solvers.problem.problem import Objective
+from solvers.planners.solve import solve
+from solvers.contiguous.planners.chain_dp import LinearDP
+from solvers.kernels.compiling import Compiling
 from tests.instances import forward_graph, problem
 
 chain = problem(forward_graph([(0, 1), (1, 2)], 3), [1.0, 2.0, 3.0], 2, objective=Objective.MAX_LOAD)
@@ -23,8 +23,8 @@ print(outcome.status, len(compiling.kernels) > 0, compiling.seconds > TIME_LIMIT
 
 WARMED = """
 import sys
-from solvers.compiling import Compiling
-from solvers.warm import main
+from solvers.kernels.compiling import Compiling
+from solvers.planners.warm import main
 if __name__ == "__main__":
     assert main(["page"]) == 0
     with Compiling() as compiling:

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from solvers.assemble import assemble
-from solvers.bounds import proved_infeasible
-from solvers.check import check
-from solvers.cluster import Cluster
+from solvers.bounds.combinatorial import proved_infeasible
 from solvers.errors import InvalidProblem
-from solvers.evaluate import judge
+from solvers.evaluation.evaluate import judge
 from solvers.evaluation.simulation import simulate
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.plan.result import Status
+from solvers.planners.check import check
 from solvers.planners.registry import PLANNERS
-from solvers.problem import Contiguity, Objective, Transfers
-from solvers.result import Status
-from solvers.solve import solve
+from solvers.planners.solve import solve
+from solvers.problem.cluster import Cluster
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import Contiguity, Objective, Transfers
+from solvers.schedules.assemble import assemble
 from tests.instances import forward_graph, problem, training_graph
 
 MANY = 1010

@@ -8,17 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.cluster import Cluster, Link
-from solvers.coarsen import contract
-from solvers.cover.diagram import diagram_of
-from solvers.cover.model import CoverModel
-from solvers.cover.pricing import Pricing
-from solvers.kernels.anneal import new_walk
-from solvers.planners.max_load_ip import MaxLoadIP
-from solvers.problem import Contiguity, Execution, Objective, Transfers
-from solvers.result import Status
-from solvers.sets import sets_of
-from solvers.solve import solve
+from solvers.bounds.cover.diagram import diagram_of
+from solvers.bounds.cover.model import CoverModel
+from solvers.bounds.cover.pricing import Pricing
+from solvers.coarsening.coarsen import contract
+from solvers.noncontiguous.planners.annealing_kernel import new_walk
+from solvers.noncontiguous.planners.max_load_ip import MaxLoadIP
+from solvers.noncontiguous.sets import sets_of
+from solvers.plan.result import Status
+from solvers.planners.solve import solve
+from solvers.problem.cluster import Cluster, Link
+from solvers.problem.problem import Contiguity, Execution, Objective, Transfers
 from tests.instances import devices, forward_graph, problem
 
 MAX_LOAD = {"objective": Objective.MAX_LOAD, "contiguity": Contiguity.NONE, "transfers": Transfers.BLOCKING}

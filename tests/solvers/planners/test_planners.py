@@ -8,12 +8,12 @@ from functools import cache
 
 import pytest
 
-from solvers.check import check
-from solvers.evaluate import judge
+from solvers.evaluation.evaluate import judge
+from solvers.plan.result import Status, StopReason
+from solvers.planners.check import check
 from solvers.planners.registry import PLANNERS
-from solvers.problem import Contiguity, Execution, Objective, Transfers
-from solvers.result import Status, StopReason
-from solvers.solve import solve
+from solvers.planners.solve import solve
+from solvers.problem.problem import Contiguity, Execution, Objective, Transfers
 from tests.instances import forward_graph, problem, training_graph
 from tests.random_problems import random_problem
 

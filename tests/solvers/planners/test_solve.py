@@ -7,14 +7,14 @@ from typing import ClassVar
 
 import pytest
 
-from solvers.assemble import assemble
 from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
-from solvers.infeasibility import explain_infeasible, with_cap
-from solvers.plan import Plan
+from solvers.plan.plan import Plan
+from solvers.plan.result import Status, StopReason
+from solvers.planners.infeasibility import explain_infeasible, with_cap
 from solvers.planners.registry import PLANNERS
-from solvers.problem import Contiguity, Objective, Transfers
-from solvers.result import Status, StopReason
-from solvers.solve import solve
+from solvers.planners.solve import solve
+from solvers.problem.problem import Contiguity, Objective, Transfers
+from solvers.schedules.assemble import assemble
 from tests.instances import forward_graph, problem, training_graph
 from tests.random_problems import random_problem
 

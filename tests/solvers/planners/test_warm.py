@@ -10,7 +10,7 @@ import importlib, pkgutil
 from numba.core import event
 from numba.core.dispatcher import Dispatcher
 import solvers
-from solvers.warm import fill_cache, warm
+from solvers.planners.warm import fill_cache, warm
 
 class Compiled(event.Listener):
     def on_start(self, started):
@@ -26,7 +26,7 @@ if __name__ == "__main__":
     event.register("numba:compile", Compiled())
     warm()
     for module in pkgutil.walk_packages(solvers.__path__, "solvers."):
-        if not module.name.startswith("solvers.kernels"):  # whose own calls are compiled with the kernel called
+        if not module.name.endswith("_kernel"):  # whose own calls are compiled with the kernel called
             for name, kernel in vars(importlib.import_module(module.name)).items():
                 if isinstance(kernel, Dispatcher) and not kernel.signatures:
                     print("not called:", module.name, name)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from solvers.assemble import assemble
-from solvers.check import check
-from solvers.cluster import Cluster, Device, Link, Wires, two_level_cluster, uniform_cluster
 from solvers.errors import InvalidProblem
 from solvers.evaluation.simulation import simulate
-from solvers.problem import Contiguity, Objective
+from solvers.planners.check import check
+from solvers.problem.cluster import Cluster, Device, Link, Wires, two_level_cluster, uniform_cluster
+from solvers.problem.problem import Contiguity, Objective
+from solvers.schedules.assemble import assemble
 from tests.instances import devices, forward_graph, problem
 
 PAIR = (Device("a", "gpu"), Device("b", "gpu"))

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from solvers.background import Background
-from solvers.integer_program import Model
-from solvers.mip import read_cbc_log
-from solvers.mip_search import solve_model
-from solvers.monitor import Monitor, Stop
-from solvers.result import StopReason
+from solvers.plan.result import StopReason
+from solvers.programs.background import Background
+from solvers.programs.integer_program import Model
+from solvers.programs.mip import read_cbc_log
+from solvers.programs.mip_search import solve_model
+from solvers.search.monitor import Monitor, Stop
 from tests.instances import forward_graph, problem
 
 pytest.importorskip("pulp", reason="the integer programs need PuLP: pip install 'placement-explorer[planners]'")
@@ -168,7 +168,8 @@ def test_only_the_listed_tasks_can_run():
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks processes up in /proc")
 def test_the_child_ends_with_its_parent():
     code = (
-        "import math, time\nfrom solvers.background import Background\nfrom tests.solvers.test_mip import hard\n"
+        "import math, time\nfrom solvers.programs.background import Background\n"
+        "from tests.solvers.programs.test_mip import hard\n"
         "child = Background('mip', {'model': hard().to_message(), 'solver': 'highs', 'seed': 0, 'ends_at': math.inf})\n"
         "while not child.poll(): time.sleep(0.01)\nprint(child._process.pid, flush=True)\ntime.sleep(60)\n"
     )

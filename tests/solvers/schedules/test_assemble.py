@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from solvers.assemble import assemble
 from solvers.errors import InvalidPlan
-from solvers.evaluate import evaluate
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.plan import Action
-from solvers.problem import Contiguity, Execution, Objective, Pipeline
+from solvers.evaluation.evaluate import evaluate
+from solvers.plan.plan import Action
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline
+from solvers.schedules.assemble import assemble
 from tests.instances import problem, training_graph
 from tests.random_problems import colour_class_graph, random_placement
 
@@ -73,7 +73,7 @@ def test_the_order_of_a_placement_with_many_stages_needs_few_looks(monkeypatch):
             looks += 1
             return super().__hash__()
 
-    monkeypatch.setattr("solvers.orders.Action", Counting)
+    monkeypatch.setattr("solvers.schedules.ordering.orders.Action", Counting)
     count, micro_batches = 60, 16
     g = training_graph([(i, i + 1) for i in range(count - 1)], count)
     p = problem(

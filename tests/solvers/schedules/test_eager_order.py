@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from solvers.eager_order import Waits, eager_order
 from solvers.errors import InvalidPlan
-from solvers.orders import kinds_of, stage_waits
-from solvers.plan import PHASES_OF, Action, Stage
-from solvers.problem import Pipeline, Problem
+from solvers.plan.plan import PHASES_OF, Action, Stage
+from solvers.problem.problem import Pipeline, Problem
+from solvers.schedules.ordering.eager_order import Waits, eager_order
+from solvers.schedules.ordering.orders import kinds_of, stage_waits
 from tests.random_problems import random_problem
 
 

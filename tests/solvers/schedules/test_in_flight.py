@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from solvers.check import check
 from solvers.errors import InvalidPlan
-from solvers.evaluate import judge
+from solvers.evaluation.evaluate import judge
 from solvers.evaluation.simulation import simulate
-from solvers.in_flight import in_flight_samples
-from solvers.plan import Plan, parse_action
-from solvers.problem import Contiguity, Objective, Pipeline, Problem, Transfers
-from solvers.realise import realise
+from solvers.plan.plan import Plan, parse_action
+from solvers.planners.check import check
+from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem, Transfers
+from solvers.schedules.ordering.in_flight import in_flight_samples
+from solvers.schedules.realise import realise
 from tests.random_problems import random_draft, random_problem
 
 CHAIN = [{1}, {2}, {3}, set()]

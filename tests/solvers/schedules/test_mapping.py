@@ -9,19 +9,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers import mapping
-from solvers.bounds import lower_bound_s, proved_infeasible
-from solvers.chains import Chain, Part, placements_of
-from solvers.check import check
-from solvers.cluster import Device, two_level_cluster, uniform_cluster
-from solvers.coarsen import contract
-from solvers.drafts import Draft, DraftStage
+from solvers.bounds.combinatorial import lower_bound_s, proved_infeasible
+from solvers.coarsening.coarsen import contract
+from solvers.contiguous.chains import Chain, Part, placements_of
 from solvers.errors import InvalidPlan
-from solvers.evaluate import evaluate, judge
-from solvers.mapping import assign
-from solvers.plan import Plan
-from solvers.problem import Pipeline, Problem, Transfers
-from solvers.realise import realise
+from solvers.evaluation.evaluate import evaluate, judge
+from solvers.plan.drafts import Draft, DraftStage
+from solvers.plan.plan import Plan
+from solvers.planners.check import check
+from solvers.problem.cluster import Device, two_level_cluster, uniform_cluster
+from solvers.problem.problem import Pipeline, Problem, Transfers
+from solvers.schedules.nodes import mapping
+from solvers.schedules.nodes.mapping import assign
+from solvers.schedules.realise import realise
 from tests.instances import GPU, forward_graph, problem, training_graph
 from tests.random_problems import random_draft, random_two_level_problem
 

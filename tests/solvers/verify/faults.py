@@ -13,14 +13,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.cluster import Cluster
 from solvers.errors import PlacementError
 from solvers.evaluation.simulation import simulate
-from solvers.graph import NOTHING, Amount, Operator, Tensor
-from solvers.plan import Plan, Stage
-from solvers.problem import ComputeTable, Execution, Optimizer, Problem, Transfers
-from solvers.schedule import SPAN_KINDS, MemoryCurve, Schedule, SpanColumns
-from tests.solvers.valid_plans import Case
+from solvers.plan.plan import Plan, Stage
+from solvers.plan.schedule import SPAN_KINDS, MemoryCurve, Schedule, SpanColumns
+from solvers.problem.cluster import Cluster
+from solvers.problem.graph import NOTHING, Amount, Operator, Tensor
+from solvers.problem.problem import ComputeTable, Execution, Optimizer, Problem, Transfers
+from tests.solvers.verify.valid_plans import Case
 
 Fault = Callable[[Case, Schedule, random.Random], Schedule | None]
 FAULTS: dict[str, Fault] = {}

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from solvers.evaluation.simulation import simulate
-from solvers.problem import Transfers
+from solvers.problem.problem import Transfers
 from solvers.verify import verify
-from tests.solvers.faults import FAULTS, differs
-from tests.solvers.valid_plans import SORTS, Case, valid_cases
+from tests.solvers.verify.faults import FAULTS, differs
+from tests.solvers.verify.valid_plans import SORTS, Case, valid_cases
 
 SEEDS = 20
 AT_A_TIME = 8

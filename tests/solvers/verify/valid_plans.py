@@ -8,14 +8,14 @@ from functools import cache
 
 import numpy as np
 
-from solvers.assemble import assemble
-from solvers.cluster import Cluster, Device, Wires, two_level_cluster, uniform_cluster
 from solvers.errors import PlacementError
 from solvers.evaluation.simulation import simulate
-from solvers.groups import together
-from solvers.plan import Plan
-from solvers.problem import ComputeTable, Contiguity, Execution, Objective, Pipeline, Problem, Transfers
-from solvers.realise import realise
+from solvers.plan.plan import Plan
+from solvers.problem.cluster import Cluster, Device, Wires, two_level_cluster, uniform_cluster
+from solvers.problem.groups import together
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Pipeline, Problem, Transfers
+from solvers.schedules.assemble import assemble
+from solvers.schedules.realise import realise
 from solvers.verify.structure import structure
 from tests.instances import GPU
 from tests.random_problems import random_draft, random_problem

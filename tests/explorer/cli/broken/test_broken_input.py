@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from explorer.cli.command import print_table
-from tests.cli.command import Command, workload, write
+from explorer.cli.terminal.command import print_table
+from tests.explorer.cli.command import Command, workload, write
 
 
 def test_truncated_json(command: Command, tmp_path: Path) -> None:
@@ -193,8 +193,11 @@ def test_a_workload_cannot_be_turned_into_training(command: Command, model: Path
     [
         ("no_such_module_at_all:f", "ModuleNotFoundError: No module named 'no_such_module_at_all'"),
         ("json:no_such_name", "AttributeError: module 'json' has no attribute"),
-        ("tests.cli.test_broken_input:fails", "RuntimeError: broken on purpose"),
-        ("tests.cli.test_broken_input:nothing", "expected it to return (module, example inputs), found NoneType"),
+        ("tests.explorer.cli.broken.test_broken_input:fails", "RuntimeError: broken on purpose"),
+        (
+            "tests.explorer.cli.broken.test_broken_input:nothing",
+            "expected it to return (module, example inputs), found NoneType",
+        ),
     ],
 )
 def test_a_callable_that_gives_no_model(command: Command, reference: str, message: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from explorer import files
-from tests.cli.command import SEEN, Command
+from tests.explorer.cli.command import SEEN, Command
 
 LIMITED = """
 import json, resource, sys

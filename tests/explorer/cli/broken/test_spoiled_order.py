@@ -12,9 +12,9 @@ import pytest
 
 from solvers.errors import InvalidPlan
 from solvers.formats.plan_json import read_plan, write_plan
-from solvers.problem import Pipeline
-from solvers.solve import solve
-from tests.cli.command import Command
+from solvers.planners.solve import solve
+from solvers.problem.problem import Pipeline
+from tests.explorer.cli.command import Command
 from tests.instances import problem, training_graph
 
 Rows = list[list[str]]

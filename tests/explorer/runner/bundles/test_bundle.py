@@ -27,7 +27,7 @@ from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.places import state_folder
 from explorer.runner.bundles.request import Backend, RunRequest
 from solvers.errors import InvalidProblem, RunError
-from tests.runner.two_ranks import two_rank_text
+from tests.explorer.runner.two_ranks import two_rank_text
 
 REQUEST = RunRequest(steps=3, threads=2, backend=Backend.CPU)
 

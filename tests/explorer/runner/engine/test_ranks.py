@@ -17,18 +17,18 @@ from typing import Any
 import pytest
 
 from explorer.measured import compare_run
-from explorer.planner_choice import choose_planner
+from explorer.question.planner_choice import choose_planner
 from explorer.runner.bundles.result_json import read_outcome
 from solvers.errors import InvalidPlan
-from solvers.graph import Phase
-from solvers.plan import Plan
-from solvers.problem import Contiguity, Objective, Pipeline, Problem
-from tests.runner.plans import placed, problem_of, solved, text
+from solvers.plan.plan import Plan
+from solvers.problem.graph import Phase
+from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
+from tests.explorer.runner.plans import placed, problem_of, solved, text
 
 pytestmark = pytest.mark.timeout(600)
 
 PROCESSES = 4
-TOWERS = "tests.runner.models:towers"
+TOWERS = "tests.explorer.runner.model.models:towers"
 EXACT = {"float64": 1e-9, "float32": 1e-5}
 """Largest error of losses, gradients and parameters, relative to the largest entry of the tensor."""
 
@@ -149,7 +149,7 @@ def random_dag(seed: int, apart: bool = False) -> Callable[[], tuple[Problem, Pl
         choose = random.Random(seed)
         devices = choose.randint(2, PROCESSES)
         problem = problem_of(
-            f"tests.runner.random_models:dag{seed}", devices=devices, mini_batch=8,
+            f"tests.explorer.runner.random_models:dag{seed}", devices=devices, mini_batch=8,
             micro_batches=choose.choice([1, 2, 4]), max_replicas=2, contiguity=Contiguity.NONE,
             pipeline=Pipeline.ZERO_BUBBLE if apart else Pipeline.ONE_F_ONE_B,
         )  # fmt: skip
@@ -191,10 +191,13 @@ CASES = {
     "replicas on 4": Case(replicated("gpt-small", 4, "pipedream"), "gpt-small"),
     "mixed micro-batches": Case(mixed, "gpt-small"),
     "a spoiled gradient": Case(chain("gpt-small", 2), "gpt-small", spoil=True),
-    **{f"random DAG {seed}": Case(random_dag(seed), f"tests.runner.random_models:dag{seed}") for seed in range(20)},
+    **{
+        f"random DAG {seed}": Case(random_dag(seed), f"tests.explorer.runner.random_models:dag{seed}")
+        for seed in range(20)
+    },
     **{
         f"random DAG {seed}, gradients apart": Case(
-            random_dag(seed, apart=True), f"tests.runner.random_models:dag{seed}"
+            random_dag(seed, apart=True), f"tests.explorer.runner.random_models:dag{seed}"
         )
         for seed in range(6)
     },
@@ -223,8 +226,8 @@ def launch(folder: Path) -> dict[str, Any]:
     """Runs the cases of a folder. A process that fails takes those that wait for it along."""
     with (folder / "log").open("w") as log:
         running = subprocess.Popen(
-            [sys.executable, "-m", "tests.runner.many", str(folder), str(PROCESSES)],
-            cwd=Path(__file__).parents[2], stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            [sys.executable, "-m", "tests.explorer.runner.engine.many", str(folder), str(PROCESSES)],
+            cwd=Path(__file__).parents[4], stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         try:
             running.wait()

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from explorer.runner.engine.stages import SegmentStage
 from explorer.runner.model.segment_module import Input, Kind, Output, SegmentProgram
-from tests.runner.random_segments import BATCH, WIDTH, Segment
+from tests.explorer.runner.engine.random_segments import BATCH, WIDTH, Segment
 
 SEEDS = 400
 MICRO_BATCHES = 3

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, fx, nn
 
-from explorer.loading import load
+from explorer.question.loading import load
 from explorer.runner.measuring.attribution import OUTSIDE, attribute, divide, settle
 from explorer.runner.measuring.instrument import CpuClock, Ownership, mark_costs, marked, marked_backward, walk
 from explorer.runner.measuring.noise import probe, variation
@@ -17,7 +17,7 @@ from explorer.runner.measuring.operator_times import Subject, measure, step_over
 from explorer.runner.model.program import trace_for_run
 from explorer.runner.model.samples import make_samples
 from explorer.runner.model.weights import hold
-from solvers.graph import Phase
+from solvers.problem.graph import Phase
 
 CPU = torch.device("cpu")
 

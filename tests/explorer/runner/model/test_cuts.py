@@ -7,16 +7,16 @@ from functools import lru_cache
 import pytest
 import torch
 
-from explorer.loading import load_callable
+from explorer.question.loading import load_callable
 from explorer.runner.model.cuts import Cuts, check_cuts
 from explorer.runner.model.program import Program, trace_for_run
 from explorer.runner.model.samples import make_samples
 from explorer.runner.model.weights import hold
 from explorer.runner.scripts.script import Channel, Piece, Script, Segment
 from solvers.errors import RunError
-from tests.runner.in_parts import difference
+from tests.explorer.runner.model.in_parts import difference
 
-NAME = "tests.runner.models:tokens_first"
+NAME = "tests.explorer.runner.model.models:tokens_first"
 
 
 @lru_cache(maxsize=1)
@@ -53,7 +53,7 @@ def test_what_cannot_be_cut_into_samples_is_refused(operator: str, why: str) -> 
 
 
 def test_numbers_of_samples_are_those_of_one_micro_batch() -> None:
-    name = "tests.runner.models:numbered"
+    name = "tests.explorer.runner.model.models:numbered"
     graph = load_callable(name).graph
     numbered = trace_for_run(name, training=True, dtype=None, graph=graph, samples=[4, 8], allow_model=True)
     tensors = {graph.operators[edge.producer].name: tensor for tensor, edge in enumerate(numbered.edges)}

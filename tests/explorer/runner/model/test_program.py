@@ -11,17 +11,24 @@ import torch
 
 import explorer.runner.model.program
 from demo_models import MODELS
-from explorer.loading import load_callable
+from explorer.question.loading import load_callable
 from explorer.runner.model.program import Program, trace_for_run
 from explorer.runner.model.samples import make_samples
 from explorer.runner.model.weights import hold
 from explorer.tracing import trace_demo
 from solvers.errors import RunError
-from solvers.graph import Operator, OpGraph, Tensor
+from solvers.problem.graph import Operator, OpGraph, Tensor
+from tests.explorer.runner.model.in_parts import (
+    difference,
+    gradients_of,
+    largest_difference,
+    random_groups,
+    run,
+    segments_of,
+)
 from tests.reproductions.whole_model import whole_model
-from tests.runner.in_parts import difference, gradients_of, largest_difference, random_groups, run, segments_of
 
-HERE = "tests.runner.models"
+HERE = "tests.explorer.runner.model.models"
 DEMOS = [name for name in MODELS if name.endswith("-small")]
 ODD = [f"{HERE}:{name}" for name in ("in_place", "tied", "blocks", "several", "shared", "tokens_first")]
 ROUNDING = {"float64": 1e-9, "float32": 1e-5}

@@ -8,7 +8,7 @@ import torch
 from demo_models import MODELS
 from explorer.runner.model.samples import make_samples
 
-HERE = "tests.runner.models"
+HERE = "tests.explorer.runner.model.models"
 
 
 @pytest.mark.parametrize("name", ["gpt-small", "dlrm-small", "multimodal-small", "resnet50-small"])

@@ -6,13 +6,13 @@ from functools import lru_cache
 
 import pytest
 
-from explorer.loading import load_callable
+from explorer.question.loading import load_callable
 from explorer.runner.model.program import Program, trace_for_run
 from explorer.runner.model.states import check_states, computed_with
 from explorer.runner.scripts.script import Script, Segment
 from solvers.errors import RunError
 
-NAME = "tests.runner.models:averaging"
+NAME = "tests.explorer.runner.model.models:averaging"
 
 
 @lru_cache(maxsize=1)

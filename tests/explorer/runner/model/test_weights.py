@@ -12,7 +12,7 @@ from explorer.runner.model.weights import held, hold
 from solvers.errors import RunError
 from tests.reproductions.whole_model import whole_model
 
-HERE = "tests.runner.models"
+HERE = "tests.explorer.runner.model.models"
 SEED = 5
 
 

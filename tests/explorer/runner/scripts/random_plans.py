@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.assemble import assemble
-from solvers.cluster import Device, uniform_cluster
 from solvers.errors import InvalidPlan
 from solvers.evaluation.simulation import simulate
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.groups import together
-from solvers.plan import Action, Plan, Stage
-from solvers.problem import ComputeTable, Contiguity, Objective, Pipeline, Problem
-from solvers.realise import realise
+from solvers.plan.plan import Action, Plan, Stage
+from solvers.problem.cluster import Device, uniform_cluster
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.groups import together
+from solvers.problem.problem import ComputeTable, Contiguity, Objective, Pipeline, Problem
+from solvers.schedules.assemble import assemble
+from solvers.schedules.realise import realise
 from tests.random_problems import random_draft
 
 MINI_BATCH = 8

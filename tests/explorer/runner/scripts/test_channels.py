@@ -10,9 +10,9 @@ import pytest
 from explorer.runner.scripts.channels import channels_of, gradients_of, routes
 from explorer.runner.scripts.script import Channel, Piece, Segment
 from solvers.errors import RunError
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from tests.explorer.runner.scripts.random_plans import random_traced
 from tests.instances import forward_graph, training_graph
-from tests.runner.random_plans import random_traced
 
 
 def segment(operators: tuple[int, ...], devices: tuple[int, ...], size: int, stage: int = 0) -> Segment:

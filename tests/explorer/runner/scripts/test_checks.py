@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from explorer.runner.scripts.checks import Level, check
-from solvers.graph import OpGraph
-from solvers.plan import Plan, Stage, parse_action
-from solvers.problem import Objective, Problem
+from solvers.plan.plan import Plan, Stage, parse_action
+from solvers.problem.graph import OpGraph
+from solvers.problem.problem import Objective, Problem
+from tests.explorer.runner.scripts.random_plans import random_plan
 from tests.instances import problem, training_graph
-from tests.runner.random_plans import random_plan
 
 CHAIN = [(0, 1), (1, 2), (2, 3)]
 GRAPH = training_graph(CHAIN, 4, nbytes=1.0, param_bytes=8.0, saved=1.0)
@@ -122,7 +122,7 @@ def test_micro_batches_that_do_not_divide_the_mini_batch() -> None:
 
 
 def test_gradients_of_parameters_that_cannot_wait_as_planned() -> None:
-    from tests.runner.test_segments import ZERO_BUBBLE, apart_graph, mirrored
+    from tests.explorer.runner.scripts.test_segments import ZERO_BUBBLE, apart_graph, mirrored
 
     graph = apart_graph(CHAIN, 4)
     p = problem(graph, [1.0] * len(graph), 2, mini_batch=2, micro_batches=2, recompute=True)

@@ -18,11 +18,11 @@ from explorer.runner.scripts.segments import lay_out
 from explorer.runner.scripts.waits import Waits
 from solvers.errors import InvalidPlan, NoLink, RunError
 from solvers.evaluation.simulation import simulate
-from solvers.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.plan import PHASES_OF, Action, Plan, Stage, parse_action
-from solvers.problem import Execution, Objective, Problem
+from solvers.plan.plan import PHASES_OF, Action, Plan, Stage, parse_action
+from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import Execution, Objective, Problem
+from tests.explorer.runner.scripts.random_plans import Traced, of_operators, random_plan
 from tests.instances import forward_graph, problem, training_graph
-from tests.runner.random_plans import Traced, of_operators, random_plan
 
 SEEDS = range(640)
 LEAST = 500

@@ -8,11 +8,11 @@ import pytest
 
 from explorer.runner.scripts.channels import gradients_of
 from explorer.runner.scripts.segments import Layout, lay_out
-from solvers.cluster import Device, uniform_cluster
 from solvers.errors import RunError
-from solvers.graph import Operator, OpGraph, Phase, Tensor
-from solvers.plan import Plan, Stage, parse_action
-from solvers.problem import ComputeTable, Execution, Objective, Problem
+from solvers.plan.plan import Plan, Stage, parse_action
+from solvers.problem.cluster import Device, uniform_cluster
+from solvers.problem.graph import Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import ComputeTable, Execution, Objective, Problem
 from tests.instances import problem, training_graph
 
 CHAIN = [(0, 1), (1, 2), (2, 3)]

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 MARK = "PLACEMENT_EXPLORER_TEST_HEAD"
 START_S, END_S = 120.0, 20.0
 

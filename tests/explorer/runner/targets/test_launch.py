@@ -15,7 +15,7 @@ LOOPBACK = "0100007F"
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux's /proc")
 def test_nothing_listens_on_other_interfaces_than_the_loopback(tmp_path):
-    command = ["-m", "explorer.runner.targets.launch", "2", "tests.runner.listening", str(tmp_path)]
+    command = ["-m", "explorer.runner.targets.launch", "2", "tests.explorer.runner.targets.listening", str(tmp_path)]
     environ = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, *command], env=environ, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -19,11 +19,11 @@ from explorer.runner.targets.local import LocalTarget, core_notes
 from explorer.runner.targets.processes import MARK, marked
 from explorer.runner.targets.target import RunProgress
 from solvers.errors import InvalidProblem
-from tests.runner.standin_rank import is_alive
-from tests.runner.two_ranks import two_rank_text
+from tests.explorer.runner.standin_rank import is_alive
+from tests.explorer.runner.two_ranks import two_rank_text
 
-STANDIN = "tests.runner.standin_rank"
-LIGHT = LocalTarget(module=STANDIN, launcher="tests.runner.standin_launch")
+STANDIN = "tests.explorer.runner.standin_rank"
+LIGHT = LocalTarget(module=STANDIN, launcher="tests.explorer.runner.standin_launch")
 REAL = LocalTarget(module=STANDIN)
 PATIENT = RunRequest(time_limit_s=120.0)
 
@@ -172,7 +172,7 @@ def parent(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     folder = write_bundle(tmp_path / "run", two_rank_text(), RunRequest(), "local").folder
     code = (
         "import sys; from pathlib import Path; from explorer.runner.bundles.request import RunRequest;"
-        " from tests.runner.test_local import LIGHT;"
+        " from tests.explorer.runner.targets.test_local import LIGHT;"
         " LIGHT.run('', RunRequest(), 2, Path(sys.argv[1]), lambda _: None, lambda: False)"
     )
     environ = {**os.environ, "STANDIN": "hang"}

@@ -19,8 +19,8 @@ from explorer.runner.targets.processes import MARK
 from explorer.runner.targets.ray import RayTarget
 from explorer.runner.targets.target import RunProgress
 from solvers.errors import RunError
-from tests.runner.plans import placed, problem_of, text
-from tests.runner.ray_head import ROOT, Head, running_head
+from tests.explorer.runner.plans import placed, problem_of, text
+from tests.explorer.runner.targets.ray_head import ROOT, Head, running_head
 
 if importlib.util.find_spec("ray") is None:
     pytest.skip("ray is not installed (pip install 'placement-explorer[test]')", allow_module_level=True)
@@ -39,7 +39,7 @@ def head() -> Iterator[Head]:
 
 
 def target(head: Head, **options: object) -> RayTarget:
-    given = {"token": head.token, "module": "tests.runner.ray_standin", **options}
+    given = {"token": head.token, "module": "tests.explorer.runner.targets.ray_standin", **options}
     return RayTarget("cluster", head.address, **given)  # type: ignore[arg-type]
 
 

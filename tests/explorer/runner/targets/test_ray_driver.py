@@ -15,7 +15,7 @@ from explorer.runner.targets.processes import marked
 from explorer.runner.targets.ray_driver import MAX_LOG_CHARS, Place, Relay, by_host, environments, shares
 from explorer.runner.targets.ray_log import JobLog, rank_failure_line
 from explorer.runner.targets.ray_ranks import Look, RankProcess
-from tests.runner.ray_head import ROOT
+from tests.explorer.runner.targets.ray_head import ROOT
 
 CUDA = RunRequest(backend=Backend.CUDA)
 
@@ -88,7 +88,7 @@ def rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RankProces
     assert list(tmp_path.glob("run-*")) == []
 
 
-def start(rank: RankProcess, do: str, module: str = "tests.runner.ray_standin") -> None:
+def start(rank: RankProcess, do: str, module: str = "tests.explorer.runner.targets.ray_standin") -> None:
     Path("bundle", "plan.json").write_text(json.dumps({"do": do}))
     environment = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
     rank.start(module, "{}", environment)

@@ -14,7 +14,7 @@ import pytest
 
 from explorer.runner.targets.ray_http import Refused, Stopped, Unreachable, server_at
 from solvers.errors import RunError
-from tests.runner.fake_ray import TOKEN, Answer, fake_ray, told
+from tests.explorer.runner.targets.fake_ray import TOKEN, Answer, fake_ray, told
 
 
 def test_the_token_goes_along_and_is_blotted_out_of_what_comes_back() -> None:

@@ -21,8 +21,8 @@ from explorer.runner.targets.ray_http import Refused, Unreachable
 from explorer.runner.targets.ray_log import JobFailure, failure_line, rank_failure_line, result_lines
 from explorer.runner.targets.target import RunProgress
 from solvers.errors import InvalidProblem, RunError
-from tests.runner.fake_ray import TOKEN, Answer, FakeRay, fake_ray, told
-from tests.runner.two_ranks import two_rank_text
+from tests.explorer.runner.targets.fake_ray import TOKEN, Answer, FakeRay, fake_ray, told
+from tests.explorer.runner.two_ranks import two_rank_text
 
 PATIENT = RunRequest(time_limit_s=60.0)
 OUTCOME = Outcome(RunStatus.DONE, iterations_s=(0.5, 0.25), notes=(f"the token is {TOKEN}",))
