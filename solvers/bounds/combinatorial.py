@@ -6,17 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.bounds.makespan.improve import improved_s
 from solvers.bounds.makespan.quick import quick_bound_s
 from solvers.bounds.makespan.shape import pass_shape
 from solvers.evaluation.unit_bytes import saved_bytes
+from solvers.kernels.arrays import Floats
 from solvers.problem.graph import OpGraph, Phase, per_graph, topological_order
 from solvers.problem.groups import group_of, together
 from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Problem
-
-Floats = NDArray[np.float64]
 
 
 def lower_bound_s(problem: Problem) -> float:

@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.coarsening.contracted import Contracted, Shape
 from solvers.coarsening.traffic import gather
 from solvers.coarsening.trivial_merges import TRIVIAL_S, TRIVIAL_SHARE, merge_leaves
 from solvers.errors import InvalidProblem
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.contiguity import forward_edges
 from solvers.problem.graph import Phase, topological_order
 from solvers.problem.groups import together
 from solvers.problem.problem import Contiguity, Problem, Transfers
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 def contract(problem: Problem, samples_per_micro_batch: int, *, merge_trivial: bool = True) -> Contracted:

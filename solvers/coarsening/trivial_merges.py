@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from solvers.kernels.arrays import Bools, Ints
 
 TRIVIAL_S = 1e-9
 """Seconds per sample below which an operator may be merged into its neighbour (published: 1e-6 ms)."""

@@ -12,11 +12,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from solvers.kernels.arrays import Bools, Floats, Ints, Words
+
 Ids = NDArray[np.int32]
-Words = NDArray[np.uint64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 DONE, PAUSED, NEEDS_ROOM, OVER_BUDGET = 0, 1, 2, 3
 
@@ -183,7 +181,7 @@ class Costs(NamedTuple):
 
     acc_s: Floats
     cpu_s: Floats
-    supported: Flags
+    supported: Bools
     static_bytes: Floats
     saved_bytes: Floats
     workspace_bytes: Floats
@@ -258,7 +256,7 @@ class Walk(NamedTuple):
     live: Ints
     live_count: Ints
     inside: Ints
-    behind: Flags
+    behind: Bools
     path_at: Ints
     path_next: Ints
     path_element: Ints
@@ -416,7 +414,7 @@ def _open(source: int, limits: Limits, at: Walk) -> bool:
 
 
 @njit(cache=True)
-def _look_behind(source: int, lattice: Lattice, costs: Costs, behind: Flags) -> None:
+def _look_behind(source: int, lattice: Lattice, costs: Costs, behind: Bools) -> None:
     """Note which hyperedges ``source`` is on."""
     for net in range(len(behind)):
         behind[net] = False

@@ -14,17 +14,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.traffic import Rows
 from solvers.contiguous.downset_walk_kernel import Order, add_up
 from solvers.contiguous.downsets import enumerate_downsets
 from solvers.contiguous.pipedream_optimizer_kernel import Sums, bottlenecks
+from solvers.kernels.arrays import Floats
 from solvers.problem.problem import Problem
 from solvers.search.effort import Effort
-
-Floats = NDArray[np.float64]
 
 STEPS_A_CALL = 3_000_000
 """Transitions per kernel call: a few hundredths of a second."""

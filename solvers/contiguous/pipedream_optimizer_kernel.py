@@ -6,12 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
-Bools = NDArray[np.bool_]
+from solvers.kernels.arrays import Bools, Floats, Ints, Words
 
 
 class Sums(NamedTuple):

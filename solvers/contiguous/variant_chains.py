@@ -17,9 +17,7 @@ from solvers.contiguous.variant_cut_kernel import cut_order_variant
 from solvers.contiguous.variant_floors_kernel import floors
 from solvers.contiguous.variant_walk_kernel import VariantWalk, walk_variant
 from solvers.contiguous.variants import least_load_s
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from solvers.kernels.arrays import Floats, Ints
 
 PAIRS_A_CALL = 150_000
 """Pairs per kernel call, shared by passes and replicas: a few hundredths of a second."""

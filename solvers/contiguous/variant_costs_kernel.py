@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from solvers.kernels.arrays import Bools, Floats, Ints
 
 BLOCKING, LANE, DUPLEX = 0, 1, 2
 MAKES, READS = 1, 2
@@ -31,7 +27,7 @@ class VariantCosts(NamedTuple):
 
     acc_s: Floats
     cpu_s: Floats
-    supported: Flags
+    supported: Bools
     static_bytes: Floats
     param_bytes: Floats
     saved_bytes: Floats

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from solvers.contiguous.variant_costs_kernel import MAKES, VariantCosts, VariantLimits, busy_s, parts_at_least
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from solvers.kernels.arrays import Floats, Ints
 
 
 @njit(cache=True)

@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 
 from solvers.contiguous.downset_walk_kernel import holds
 from solvers.contiguous.variant_costs_kernel import VariantCosts
+from solvers.kernels.arrays import Floats, Words
 
 Ids = NDArray[np.int32]
-Words = NDArray[np.uint64]
-Floats = NDArray[np.float64]
 
 
 @njit(cache=True)

@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from solvers.contiguous.downset_walk_kernel import DONE, PAUSED, Lattice, holds
 from solvers.contiguous.variant_costs_kernel import MAKES, READS, VariantCosts, VariantLimits, busy_s, parts_at_least
+from solvers.kernels.arrays import Bools, Floats, Ints
 
-Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 class VariantWalk(NamedTuple):
@@ -44,7 +42,7 @@ class VariantWalk(NamedTuple):
     made: Ints
     read: Ints
     behind: Ints
-    usable: Flags
+    usable: Bools
     path_at: Ints
     path_next: Ints
     path_element: Ints

@@ -10,15 +10,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
 from solvers.contiguous.chains import limits_of
 from solvers.contiguous.variant_costs_kernel import BLOCKING, DUPLEX, LANE, MAKES, READS, VariantCosts, VariantLimits
+from solvers.kernels.arrays import Floats
 from solvers.problem.problem import Objective, Pipeline, Problem, Transfers
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.plan import ACTION_KINDS, Plan
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph, Phase, per_graph
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 PHASES = tuple(Phase)
 """A phase's number is its position here: forward, gradients of inputs, of parameters, update."""

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.evaluation.tasks import Bundles, Floats, Ints, Units
+from solvers.evaluation.tasks import Bundles, Units
+from solvers.kernels.arrays import Floats, Ints
 
 LEAST_SAMPLES = 1e-9
 """Less than this is rounding, not a share of a micro-batch."""

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.evaluation.tasks import Bools, F, Floats, Holds, Ints, Rows, Sends, Tasks, U, Units
+from solvers.evaluation.tasks import F, Holds, Rows, Sends, Tasks, U, Units
+from solvers.kernels.arrays import Bools, Floats, Ints
 
 HOLDS, SINCE, UNTIL = range(3)
 

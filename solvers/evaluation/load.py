@@ -7,15 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Floats
 from solvers.plan.crossings import messages_between_stages
 from solvers.plan.plan import Plan, Stage
 from solvers.problem.graph import BACKWARD_PHASES, Phase
 from solvers.problem.problem import Pipeline, Problem, Transfers
-
-Floats = NDArray[np.float64]
-
 
 FORWARD, BACKWARD = 0, 1
 """Rows of what is told per pass; updates belong to the backward pass."""

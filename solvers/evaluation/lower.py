@@ -12,10 +12,11 @@ from solvers.evaluation.holds_kernel import HandedOn, holds_of
 from solvers.evaluation.message_order import turns_of, with_turns
 from solvers.evaluation.routes_kernel import routes_of
 from solvers.evaluation.rows_kernel import rows_of_order
-from solvers.evaluation.tasks import Bools, F, Floats, Holds, I, Ints, Rows, Sends, Tasks, U, Units, W
+from solvers.evaluation.tasks import F, Holds, I, Rows, Sends, Tasks, U, Units, W
 from solvers.evaluation.tasks_kernel import Wires, tasks_of
 from solvers.evaluation.unit_bytes import unit_bytes
 from solvers.evaluation.units import KINDS, refuse, seconds_of, units_of
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.plan import ACTION_KINDS, Action, Plan
 from solvers.problem.problem import Objective, Problem, Transfers
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from solvers.errors import InvalidPlan
 from solvers.evaluation.columns import cluster_columns, plan_columns
-from solvers.evaluation.tasks import SYNC, Ints, Tasks
+from solvers.evaluation.tasks import SYNC, Tasks
+from solvers.kernels.arrays import Ints
 from solvers.plan.plan import ACTION_KINDS, Action, Message, Plan
 from solvers.problem.problem import Problem, Transfers
 

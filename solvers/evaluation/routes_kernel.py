@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.evaluation.tasks import Bools, Bundles, Floats, Ints, U, Units
+from solvers.evaluation.tasks import Bundles, U, Units
+from solvers.kernels.arrays import Bools, Floats, Ints
 
 
 @njit(cache=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from solvers.evaluation.tasks import Bools, Ints, Rows, Units
+from solvers.evaluation.tasks import Rows, Units
+from solvers.kernels.arrays import Bools, Ints
 
 
 @njit(cache=True)

@@ -6,7 +6,8 @@ import numpy as np
 from numba import njit
 
 from solvers.evaluation.list_schedule_kernel import list_schedule
-from solvers.evaluation.tasks import Bools, Floats, Ints, Tasks
+from solvers.evaluation.tasks import Tasks
+from solvers.kernels.arrays import Bools, Floats, Ints
 
 
 @njit(cache=True)

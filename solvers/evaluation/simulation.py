@@ -12,7 +12,8 @@ from solvers.evaluation.columns import graph_columns, plan_columns
 from solvers.evaluation.holds_kernel import curves_of, peaks_of
 from solvers.evaluation.lower import Lowered, held_by, lower
 from solvers.evaluation.run_kernel import run_tasks
-from solvers.evaluation.tasks import Floats, Holds, Ints
+from solvers.evaluation.tasks import Holds
+from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import SPAN_KINDS, MemoryCurve, Schedule, SpanColumns
 from solvers.problem.problem import Objective, Problem

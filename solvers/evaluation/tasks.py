@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from solvers.kernels.arrays import Bools, Floats, Ints
 
 F, B, I, W, U, SYNC = range(6)  # noqa: E741  (as actions are named)
 """Kinds of tasks: positions in `plan.ACTION_KINDS`, and the all-reduce of replicas' gradients."""

@@ -13,7 +13,8 @@ from numba import njit
 
 from solvers.evaluation.crossings_kernel import crossings_bound, crossings_of, same_place
 from solvers.evaluation.routes_kernel import through_host
-from solvers.evaluation.tasks import SYNC, Bools, Bundles, F, Floats, Ints, Rows, Sends, Tasks, U, Units
+from solvers.evaluation.tasks import SYNC, Bundles, F, Rows, Sends, Tasks, U, Units
+from solvers.kernels.arrays import Bools, Floats, Ints
 
 BLOCKING, LANE, DUPLEX, LINKS = range(4)
 """How transfers and compute share a device: positions in `problem.Transfers`."""

@@ -9,7 +9,8 @@ from numba import njit
 
 from solvers.evaluation.columns import GraphColumns, graph_columns
 from solvers.evaluation.holds_kernel import UnitBytes
-from solvers.evaluation.tasks import F, Floats, Ints, Units
+from solvers.evaluation.tasks import F, Units
+from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Problem
 

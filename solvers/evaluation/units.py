@@ -9,7 +9,8 @@ import numpy as np
 
 from solvers.errors import InvalidPlan
 from solvers.evaluation.columns import PlanColumns, cluster_columns, graph_columns, plan_columns
-from solvers.evaluation.tasks import B, Bools, F, Floats, I, Ints, U, Units, W
+from solvers.evaluation.tasks import B, F, I, U, Units, W
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.order_check import check_order
 from solvers.plan.plan import ACTION_KINDS, Plan
 from solvers.problem.problem import Execution, Objective, Problem

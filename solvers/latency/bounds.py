@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from solvers.latency.latency_kernel import Floats, Ints
+from solvers.kernels.arrays import Floats, Ints
 from solvers.latency.max_flow_kernel import Network
 from solvers.latency.model import LatencyModel
 from solvers.latency.path_cut_kernel import Order, network_for, shortest, stretches_from

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from solvers.latency.latency_kernel import Ints
+from solvers.kernels.arrays import Ints
 from solvers.latency.model import LatencyModel
 from solvers.problem.graph import topological_order
 

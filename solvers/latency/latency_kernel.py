@@ -6,12 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from solvers.evaluation.list_schedule_kernel import _pop_ready, _push_ready
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from solvers.kernels.arrays import Floats, Ints
 
 
 class Calls(NamedTuple):

@@ -11,16 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.coarsening.traffic import Rows
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.latency.latency_kernel import Calls
 from solvers.problem.groups import together
 from solvers.problem.problem import Execution, Objective, Problem, Transfers
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 ROUNDING = 1e-12
 """Relative slack of memory caps, for sums added in another order."""

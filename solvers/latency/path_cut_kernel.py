@@ -6,15 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.plain import BELOW, ONE, TWO, ZERO
 from solvers.latency.latency_kernel import Calls
 from solvers.latency.max_flow_kernel import Network, flow, join
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 FREE, INSIDE, OUTSIDE = 0, 1, 2
 """What is known of an operator: nothing; it is in the call; it is not."""
@@ -29,13 +25,13 @@ class Order(NamedTuple):
     seconds on an accelerator and on a CPU; acc_bytes: the largest cap.
     """
 
-    above: Flags
-    below: Flags
+    above: Bools
+    below: Bools
     group_of: Ints
     member_start: Ints
     member: Ints
     group_bytes: Floats
-    can_run: Flags
+    can_run: Bools
     acc_s: Floats
     cpu_s: Floats
     acc_bytes: float
@@ -45,10 +41,10 @@ class Stretch(NamedTuple):
     """What `stretches_from` knows while a stretch grows: who is inside; who is before, and after, one that
     is; and which groups are counted. [operators], but counted: [groups]."""
 
-    inside: Flags
-    above: Flags
-    below: Flags
-    counted: Flags
+    inside: Bools
+    above: Bools
+    below: Bools
+    counted: Bools
     todo: Ints
 
 

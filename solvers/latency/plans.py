@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.errors import InvalidPlan
-from solvers.latency.latency_kernel import Ints, Scratch, cut_into_pieces, latency, scratch_for
+from solvers.kernels.arrays import Ints
+from solvers.latency.latency_kernel import Scratch, cut_into_pieces, latency, scratch_for
 from solvers.latency.model import LatencyModel
 from solvers.plan.plan import Action, Plan, Stage
 from solvers.plan.segments import stages_of_placement

@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Floats, Ints
 from solvers.latency.call_times import CallTimes, messages_of, times_of
-from solvers.latency.latency_kernel import Ints
 from solvers.latency.model import ROUNDING, LatencyModel
 from solvers.noncontiguous.max_load_model import SCALE
 from solvers.programs.integer_program import Model
@@ -18,7 +17,6 @@ CONVEX_VARIABLES = 2000
 """Most variables spent on convex calls. Times imply them (a call cannot wait for its own output), so
 they only help branching, and on large graphs the first bound comes sooner without."""
 
-Floats = NDArray[np.float64]
 Term = tuple[int, float]
 
 

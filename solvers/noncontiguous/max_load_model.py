@@ -6,17 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.coarsening.contracted import Contracted
 from solvers.contiguous.variants import Variant
+from solvers.kernels.arrays import Floats, Ints
 from solvers.noncontiguous.followers import by_leader, leaders
 from solvers.problem.graph import topological_order
 from solvers.problem.problem import Contiguity, Problem, Transfers
 from solvers.programs.integer_program import Model
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SCALE = 1e4
 """What the objective of a start is scaled to, at least: solvers decide by absolute tolerances, and

@@ -13,10 +13,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from solvers.kernels.arrays import Bools, Floats, Ints
+
 Counts = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 Random = NDArray[np.uint64]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -57,8 +56,8 @@ class Sets(NamedTuple):
     """
 
     seconds: Floats
-    allowed: Flags
-    pays: Flags
+    allowed: Bools
+    pays: Bools
     held: Floats
     cap: Floats
     model: int
@@ -313,7 +312,7 @@ def excess_then(sets: Sets, at: State, v: int, b: int) -> float:
 
 
 @light
-def is_contiguous(sets: Sets, at: State, scratch: Flags) -> bool:
+def is_contiguous(sets: Sets, at: State, scratch: Bools) -> bool:
     """Whether the sets are as contiguous as asked. scratch: [nodes]."""
     if sets.contiguity == ACYCLIC:
         return _is_acyclic(at.between)
@@ -352,7 +351,7 @@ def _is_acyclic(between: Ints) -> bool:
 
 
 @njit(cache=True)
-def _is_convex(sets: Sets, at: State, d: int, left: Flags) -> bool:
+def _is_convex(sets: Sets, at: State, d: int, left: Bools) -> bool:
     """Whether no path leaves device ``d`` and comes back; left: which nodes come after having left it."""
     for v in range(len(at.where)):
         left[v] = False

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.coarsening.contracted import Contracted
 from solvers.coarsening.traffic import Rows
+from solvers.kernels.arrays import Bools, Ints
 from solvers.noncontiguous.set_moves_kernel import ACYCLIC, ADDED, ANY, CONVEX, DUPLEX, LANE, MAKES, READS, Sets
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Contiguity, Pipeline, Problem, Transfers
 from solvers.schedules.assemble import assemble
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 MODEL = {Transfers.LANE: LANE, Transfers.DUPLEX: DUPLEX}
 CONTIGUITY = {Contiguity.NONE: ANY, Contiguity.CONVEX: CONVEX, Contiguity.ACYCLIC: ACYCLIC}

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Floats
 from solvers.search.effort import Effort
-
-Floats = NDArray[np.float64]
 
 
 def balanced_cut(weights: Sequence[float], parts: int) -> tuple[tuple[int, ...], Effort]:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.traffic import Traffic
+from solvers.kernels.arrays import Floats, Ints
 from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Problem
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.coarsening.contracted import Contracted
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from solvers.kernels.arrays import Floats, Ints
 
 MOST_PLACES = 800
 """Places to cut at that are looked at; of long orders those that send least, evenly spread."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Ints
 from solvers.plan.plan import Stage
 from solvers.problem.graph import OpGraph, per_graph
-
-Ints = NDArray[np.int64]
 
 
 @per_graph

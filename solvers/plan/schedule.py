@@ -8,13 +8,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.errors import InvalidPlan
+from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.plan import ACTION_KINDS
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-9
 """Relative slack when times are compared."""

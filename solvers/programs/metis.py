@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Floats, Ints
 from solvers.programs.background import Receive, Send
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 TOTAL = 10**8
 """The weights' sum after scaling: METIS counts in 32 bits."""

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.plan import Plan
 from solvers.problem.graph import Amount, OpGraph, Phase, per_graph
 from solvers.problem.problem import Problem
-from solvers.verify.arrays.ragged import Flags, Floats, Ints, flat, ints, sums
+from solvers.verify.arrays.ragged import flat, ints, sums
 from solvers.verify.work.jobs import FORWARD, Jobs
 
 
@@ -40,9 +41,9 @@ class Sizes(NamedTuple):
     """[readings] tensor ..."""
     reader: Ints
     """[readings] ... and operator"""
-    counts: Flags
+    counts: Bools
     """[tensors] False for all but the first of a sum that one operator makes: it is added to that"""
-    updates: Flags
+    updates: Bools
     """[operators]"""
 
 

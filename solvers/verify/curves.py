@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.schedule import MemoryCurve, Schedule
 from solvers.verify.arrays.alike import INSTANT, SLACK
-from solvers.verify.arrays.ragged import Floats, Ints, sums
+from solvers.verify.arrays.ragged import sums
 
 
 class Holds(NamedTuple):

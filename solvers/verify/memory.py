@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvers.kernels.arrays import Floats
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
 from solvers.problem.problem import Problem
 from solvers.verify.amounts import received_here_bytes, saved_bytes, sizes, workspace_bytes
 from solvers.verify.arrays.alike import SLACK
-from solvers.verify.arrays.ragged import Floats, starts
+from solvers.verify.arrays.ragged import starts
 from solvers.verify.curves import Holds, curve_findings
 from solvers.verify.spans import Spans
 from solvers.verify.travel.transfers import Moves

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.verify.arrays.ragged import Floats, Ints
+from solvers.kernels.arrays import Floats, Ints
 from solvers.verify.arrays.sharing import overlaps
 from solvers.verify.spans import Spans, gone_s, made_s
 from solvers.verify.travel.transfers import Moves

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.schedule import SPAN_KINDS, Schedule
 from solvers.problem.problem import Problem
 from solvers.verify.arrays.alike import INSTANT, ROUNDING, SLACK, clusters, joined, paired, unmatched
-from solvers.verify.arrays.ragged import Flags, Floats, Ints, ints
+from solvers.verify.arrays.ragged import ints
 from solvers.verify.travel.transfers import Expected, Moves
 from solvers.verify.work.jobs import Jobs, compute_s
 
@@ -51,7 +52,7 @@ def spans_of(
     reduce = c.kind[rows] == SPAN_KINDS.index("S")
     halves = ~reduce & (c.to_device[rows] == c.device[rows])
 
-    def matched(mine: Ints, priority: Floats, ready_s: Floats, which: Flags) -> Ints:
+    def matched(mine: Ints, priority: Floats, ready_s: Floats, which: Bools) -> Ints:
         return rows[which][paired(mine, there[which], ready_s, priority, c.start_s[rows[which]], instant)]
 
     end = c.end_s + 2 * instant * (c.end_s <= c.start_s) if brief_later else c.end_s

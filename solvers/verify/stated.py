@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvers.kernels.arrays import Ints
 from solvers.plan.plan import ACTION_KINDS, Action, Message, Plan
 from solvers.plan.schedule import Schedule
 from solvers.verify.arrays.alike import INSTANT
-from solvers.verify.arrays.ragged import Ints
 from solvers.verify.travel.transfers import Moves
 
 

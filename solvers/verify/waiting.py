@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.schedule import Schedule
 from solvers.verify.arrays.alike import INSTANT
-from solvers.verify.arrays.ragged import Flags, Floats, Ints
 from solvers.verify.ready import priorities, ready_s
 from solvers.verify.spans import Spans
 from solvers.verify.travel.transfers import Moves
@@ -52,7 +52,7 @@ def waiting(jobs: Jobs, messages: Messages, moves: Moves, spans: Spans, schedule
     return found + _idling(_Times(ready, known, priorities(jobs, moves, spans)), alone, schedule, instant)
 
 
-def _idling(times: _Times, alone: Flags, schedule: Schedule, instant: float) -> list[str]:
+def _idling(times: _Times, alone: Bools, schedule: Schedule, instant: float) -> list[str]:
     """Spans that overlap on a resource, that wait while it is idle, or while another goes before its turn. alone:
     [spans] whether its resource is for one at a time."""
     c = schedule.columns

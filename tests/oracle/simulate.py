@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 
 from solvers.errors import InvalidPlan
-from solvers.evaluation.list_schedule_kernel import Floats, Ints, list_schedule
+from solvers.evaluation.list_schedule_kernel import list_schedule
+from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule, Span, schedule_of_spans
 from solvers.problem.problem import Objective, Problem

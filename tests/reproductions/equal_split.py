@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Floats
 from solvers.pipelines.piper.model import PLAIN, RECOMPUTED, PiperModel
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

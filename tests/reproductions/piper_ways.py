@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
@@ -14,8 +13,6 @@ from solvers.formats.json_text import parse_json
 from solvers.formats.piper import MAX_DEVICES, MAX_EDGES, MAX_NAME, MAX_NODES, MAX_WAYS, MS, PROFILED
 from solvers.pipelines.piper.model import PLAIN, RECOMPUTED, PiperModel
 from solvers.problem.graph import topological_order
-
-Floats = NDArray[np.float64]
 
 _FILE_FIELDS = ("nodes", "edges", "maxDevices", "maxMemoryPerDevice", "bandwidth", "mbsInBatch")
 _WAY_FIELDS = ("id", "timePerSample", "parameterSize", "memoryUsageA", "memoryUsageB", "syncTimeFw", "syncTimeBw")

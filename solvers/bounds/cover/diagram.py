@@ -12,13 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.bounds.cover.model import CoverModel
 from solvers.bounds.cover.order import orders
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from solvers.kernels.arrays import Floats, Ints
 
 OPEN_LIMIT = 31
 """Hyperedges that can be open at once: a node's key has two bits for each."""

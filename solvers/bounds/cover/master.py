@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.bounds.cover.model import CoverModel, Flags, Floats
+from solvers.bounds.cover.model import CoverModel
+from solvers.kernels.arrays import Bools, Floats
 
 
 class Master:
@@ -39,7 +40,7 @@ class Master:
         self._seen: set[bytes] = set()
         self.cpu_price = 0.0
 
-    def add(self, inside: Flags, *, on_cpu: bool = False) -> bool:
+    def add(self, inside: Bools, *, on_cpu: bool = False) -> bool:
         """Add a set of an accelerator or of a whole CPU; False if it was there or is empty."""
         key = np.packbits(inside).tobytes() + bytes([on_cpu])
         if key in self._seen or not inside.any():

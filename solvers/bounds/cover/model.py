@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.coarsening.contracted import Contracted
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from solvers.kernels.arrays import Bools, Floats
 
 ROUNDING = 1e-9
 """Relative slack of memory caps, for sums added in another order."""
@@ -30,7 +27,7 @@ class CoverModel:
 
     acc_s: Floats
     cpu_s: Floats
-    allowed: Flags
+    allowed: Bools
     nbytes: Floats
     nets: tuple[tuple[int, ...], ...]
     net_s: Floats
@@ -43,7 +40,7 @@ class CoverModel:
     def __len__(self) -> int:
         return len(self.acc_s)
 
-    def load_s(self, inside: Flags) -> float:
+    def load_s(self, inside: Bools) -> float:
         """Seconds per sample that an accelerator with this set is busy."""
         compute = float(self.acc_s[inside].sum())
         moved = 0.0
@@ -53,13 +50,13 @@ class CoverModel:
                 moved += float(seconds)
         return max(compute, moved) if self.overlapped else compute + moved
 
-    def fits(self, inside: Flags, target_s: float) -> bool:
+    def fits(self, inside: Bools, target_s: float) -> bool:
         """Whether one accelerator may hold this set with a load of at most ``target_s``."""
         if not self.allowed[inside].all() or not self.fits_memory(inside):
             return False
         return self.load_s(inside) <= target_s
 
-    def fits_alone(self, target_s: float) -> Flags:
+    def fits_alone(self, target_s: float) -> Bools:
         """Whether an accelerator may hold just one group within the target, [groups]."""
         moved = np.zeros(len(self))
         for pins, seconds in zip(self.nets, self.net_s, strict=True):
@@ -67,10 +64,10 @@ class CoverModel:
         load_s = np.maximum(self.acc_s, moved) if self.overlapped else self.acc_s + moved
         return np.asarray(self.allowed & (self.nbytes <= self.acc_bytes * (1 + ROUNDING)) & (load_s <= target_s))
 
-    def fits_memory(self, inside: Flags) -> bool:
+    def fits_memory(self, inside: Bools) -> bool:
         return bool(self.nbytes[inside].sum() <= self.acc_bytes * (1 + ROUNDING))
 
-    def on_cpu(self, target_s: float) -> Flags:
+    def on_cpu(self, target_s: float) -> Bools:
         """Which groups a CPU may hold within the target, [groups]."""
         if self.cpus == 0:
             return np.zeros(len(self), bool)
@@ -124,7 +121,7 @@ def model_from(payload: dict[str, Any]) -> CoverModel:
     )  # fmt: skip
 
 
-def sets_of(placement: Sequence[int], accelerators: int) -> list[Flags]:
+def sets_of(placement: Sequence[int], accelerators: int) -> list[Bools]:
     """The sets of the accelerators (devices 0 .. accelerators - 1) in a placement, empty ones left out."""
     device = np.asarray(placement)
     sets = (device == number for number in range(accelerators))

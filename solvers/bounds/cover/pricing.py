@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.bounds.cover.diagram import Diagram
-from solvers.bounds.cover.model import ROUNDING, CoverModel, Flags, Floats
+from solvers.bounds.cover.model import ROUNDING, CoverModel
 from solvers.bounds.cover.pricing_kernel import DROP, GIVE_UP, JOIN, best_within, relaxed_path, relaxed_values
+from solvers.kernels.arrays import Bools, Floats
 
 SLACK = 1e-9
 """Relative slack of the target, so that rounding turns no set away."""
@@ -20,7 +21,7 @@ class Priced:
     complete, otherwise more labels give a better bound and better sets."""
 
     bound: float
-    sets: list[Flags]
+    sets: list[Bools]
     exact: bool
 
 
@@ -72,7 +73,7 @@ class Pricing:
         for row, price in zip(values, grid, strict=True):
             self._values(gain, price, row)
 
-        def search(above: float, crowded: int) -> tuple[float, list[Flags]]:
+        def search(above: float, crowded: int) -> tuple[float, list[Bools]]:
             worth, paths = best_within(
                 d.layer, d.arcs_start, d.arcs, self._moved, gain, self._weight, self._held, self._limit,
                 self._cap, above, grid, values, self._least, most, many, crowded,
@@ -94,13 +95,13 @@ class Pricing:
             step *= 4
         return Priced(bound, sets, True)
 
-    def subset(self, inside: Flags) -> Flags | None:
+    def subset(self, inside: Bools) -> Bools | None:
         """A heavy part of a set that is within the target."""
         gain = np.where(inside, self.model.acc_s / self.target_s + 1e-3, -1.0)[self.diagram.order]
         _, _, feasible = self._relaxed(gain, 0.0, 12)
         return feasible[-1] if feasible else None
 
-    def partition(self, prices: Floats, sets: int) -> list[Flags]:
+    def partition(self, prices: Floats, sets: int) -> list[Bools]:
         """Sets that share the groups out among them: each is valuable without those before it."""
         gain = prices[self.diagram.order].copy()
         found = []
@@ -112,12 +113,12 @@ class Pricing:
             gain[feasible[-1][self.diagram.order]] = 0.0
         return found
 
-    def _set(self, path: Flags) -> Flags:
+    def _set(self, path: Bools) -> Bools:
         inside = np.zeros(len(self.model), bool)
         inside[self.diagram.order[path]] = True
         return inside
 
-    def _relaxed(self, gain: Floats, threshold: float, steps: int = 24) -> tuple[float, float, list[Flags]]:
+    def _relaxed(self, gain: Floats, threshold: float, steps: int = 24) -> tuple[float, float, list[Bools]]:
         """(price of load, Lagrangian bound, sets met): the price by bisection on the load of the best path."""
         d = self.diagram
         value = np.empty(len(d.child))

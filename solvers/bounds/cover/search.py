@@ -9,8 +9,9 @@ import numpy as np
 
 from solvers.bounds.cover.diagram import Diagram, diagram_of
 from solvers.bounds.cover.master import Master
-from solvers.bounds.cover.model import CoverModel, Flags, Floats
+from solvers.bounds.cover.model import CoverModel
 from solvers.bounds.cover.pricing import Pricing
+from solvers.kernels.arrays import Bools, Floats
 
 MARGIN = 1e-4
 """How many accelerators more than there are must be needed: far above the tolerance of linear programs."""
@@ -36,7 +37,7 @@ class CoverSearch:
 
     def __init__(self, model: CoverModel, diagram: Diagram) -> None:
         self.model, self.diagram = model, diagram
-        self._sets: dict[bytes, tuple[Flags, float]] = {}
+        self._sets: dict[bytes, tuple[Bools, float]] = {}
         self._centre: Floats | None = None
         self._whole: tuple[CoverModel, Diagram] | None = None
 
@@ -56,7 +57,7 @@ class CoverSearch:
         self._whole = cpu, diagram_of(cpu, float(cpu.acc_s.sum()) + 1.0, tries=0)
         return True
 
-    def _cpus(self, prices: Floats, pricing: Pricing | None, target_s: float) -> tuple[float, list[Flags]]:
+    def _cpus(self, prices: Floats, pricing: Pricing | None, target_s: float) -> tuple[float, list[Bools]]:
         """(a bound on the prices that the CPUs can collect, valuable sets for one CPU)."""
         together = self.model.cpu_value(prices, target_s)
         if pricing is None or together <= 0:
@@ -67,7 +68,7 @@ class CoverSearch:
     def _cpu_pricing(self, target_s: float) -> Pricing | None:
         return None if self._whole is None else Pricing(*self._whole, target_s)
 
-    def keep(self, inside: Flags) -> None:
+    def keep(self, inside: Bools) -> None:
         """Remember a set, for this and other targets."""
         if inside.any() and self.model.allowed[inside].all() and self.model.fits_memory(inside):
             self._sets.setdefault(np.packbits(inside).tobytes(), (inside, self.model.load_s(inside)))

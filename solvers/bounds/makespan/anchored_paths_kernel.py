@@ -9,9 +9,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solvers.bounds.makespan.one_machine_kernel import preemptive_span
+from solvers.kernels.arrays import Floats, Ints
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Flags = NDArray[np.uint8]
 
 

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.bounds.makespan.shape import PassShape
+from solvers.kernels.arrays import Floats, Ints
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Flags = NDArray[np.uint8]
 
 

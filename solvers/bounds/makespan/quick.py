@@ -13,9 +13,8 @@ from solvers.bounds.makespan.one_machine_kernel import longest_span, shared_span
 from solvers.bounds.makespan.packing import packing_bound_s
 from solvers.bounds.makespan.shape import Arcs, PassShape
 from solvers.bounds.makespan.shared_load import prices
+from solvers.kernels.arrays import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Flags = NDArray[np.uint8]
 
 WINDOW = 512

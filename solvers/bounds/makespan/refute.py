@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.bounds.makespan.anchored_paths_kernel import FREE, WITH, around
 from solvers.bounds.makespan.beliefs import Beliefs, Contradiction
@@ -14,9 +13,7 @@ from solvers.bounds.makespan.one_machine_kernel import longest_span, shared_span
 from solvers.bounds.makespan.quick import ends
 from solvers.bounds.makespan.shape import ROUNDING, PassShape
 from solvers.bounds.makespan.shared_load import prices
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from solvers.kernels.arrays import Ints
 
 THRESHOLDS = 200
 NEWS = 8

@@ -9,13 +9,10 @@ from numpy.typing import NDArray
 
 from solvers.bounds.makespan.anchored_paths_kernel import Wires
 from solvers.bounds.makespan.ways import delays, ways_of, wires
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.problem.graph import BACKWARD_PHASES, Phase
 from solvers.problem.groups import group_of, together
 from solvers.problem.problem import Problem
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 ROUNDING = 1e-6
 """Relative excess over a memory cap that proves nothing."""

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.bounds.makespan.shape import ROUNDING, PassShape
-
-Floats = NDArray[np.float64]
+from solvers.kernels.arrays import Floats
 
 STEPS = 200
 """Steps of the search for prices of unlike devices; whatever is found proves something."""

@@ -8,12 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.bounds.makespan.anchored_paths_kernel import DEVICE, NOTHING, Wires
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.problem.graph import OpGraph, per_graph, topological_order
 from solvers.problem.problem import Problem, Transfers
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

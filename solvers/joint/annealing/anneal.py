@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.joint.annealing.anneal_kernel import (
     BEST,
@@ -28,9 +27,7 @@ from solvers.joint.annealing.placement_coarsening import GroupEdges, coarsenings
 from solvers.joint.lists.jobs import held_bytes
 from solvers.joint.passes.model import PassModel
 from solvers.joint.passes.simulator import Sequences, Simulator
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from solvers.kernels.arrays import Floats, Ints
 
 SLICE_S = 0.05
 """Seconds of kernel time between two looks at the clock."""

@@ -6,17 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from solvers.joint.passes.arrays_kernel import NONE, PassArrays, PassState
 from solvers.joint.passes.memory_kernel import least_room_bytes, peak_bytes
 from solvers.joint.passes.pass_kernel import run_pass
 from solvers.joint.passes.ranks_kernel import tails_s
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Words = NDArray[np.uint64]
+from solvers.kernels.arrays import Bools, Floats, Ints, Words
 
 PULL = 0.6
 """Share of moves that take one end of a cut edge to the other; the rest go anywhere."""
@@ -51,7 +46,7 @@ class Level(NamedTuple):
     unit_of: Ints
     member_start: Ints
     member: Ints
-    allowed: Flags
+    allowed: Bools
     held: Floats
     room: Floats
     edge_low: Ints

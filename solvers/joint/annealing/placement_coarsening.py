@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.joint.passes.model import PassModel
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from solvers.kernels.arrays import Floats, Ints
 
 SIZES = (16, 40, 100, 300)
 """Numbers of sets that are aimed at, besides single groups."""

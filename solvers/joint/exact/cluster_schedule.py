@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.joint.exact.clusters import Clusters
 from solvers.joint.passes.simulator import Simulator
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from solvers.kernels.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.joint.passes.model import PassModel
+from solvers.kernels.arrays import Floats, Ints
 from solvers.problem.graph import topological_order
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.joint.exact.clusters import Clusters
 from solvers.joint.passes.simulator import Simulator
+from solvers.kernels.arrays import Ints
 
-Ints = NDArray[np.int64]
 Message = dict[str, Any]
 
 

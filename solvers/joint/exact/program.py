@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from solvers.joint.exact.cluster_schedule import Timed
-from solvers.joint.exact.clusters import Clusters, Floats
+from solvers.joint.exact.clusters import Clusters
 from solvers.joint.exact.cp_grid import alike
 from solvers.joint.exact.program_rows import ROUNDING, PassRows, Term, heaviest
 from solvers.joint.exact.program_transfers import sends_of, take_turns
+from solvers.kernels.arrays import Floats
 
 QUANTILES = (0.0, 0.25, 0.5, 0.75)
 """Where heads and tails are cut for rows of work between them."""

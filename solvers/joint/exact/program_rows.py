@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from solvers.joint.exact.cluster_schedule import Timed
-from solvers.joint.exact.clusters import Clusters, Floats
+from solvers.joint.exact.clusters import Clusters
 from solvers.joint.exact.cp_grid import alike
+from solvers.kernels.arrays import Floats
 from solvers.programs.integer_program import Model
 
 Term = tuple[int, float]

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.joint.exact.clusters import Clusters, Ties, clustered
-from solvers.joint.passes.model import Floats, PassModel
+from solvers.joint.passes.model import PassModel
+from solvers.kernels.arrays import Floats
 from solvers.problem.graph import Phase
 
 TARGET = 200

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.joint.lists.earliest_first_kernel import GOING, STUCK, etf_state, schedule
 from solvers.joint.lists.jobs import Jobs
 from solvers.joint.lists.jobs_kernel import CHANNEL, FREE, LINKS, NONE
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from solvers.kernels.arrays import Floats, Ints
 
 Channel = Literal["device", "link", "free"]
 CHANNELS: dict[str, int] = {"device": CHANNEL, "link": LINKS, "free": FREE}

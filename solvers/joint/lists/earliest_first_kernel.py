@@ -10,13 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from solvers.joint.lists.jobs_kernel import CHANNEL, FREE, NONE, JobArrays, moving_s
+from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.plain import NO, YES
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 GOING, DONE, STUCK = 0, 1, 2
 """Whether there is more to do, every job is scheduled, or none of those left fits anywhere."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.joint.lists.jobs_kernel import NONE, JobArrays
+from solvers.kernels.arrays import Ints
 from solvers.programs.integer_program import Model
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class FavouriteProgram:

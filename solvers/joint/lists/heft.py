@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.joint.lists.earliest_first import CHANNELS, Channel, Scheduled
 from solvers.joint.lists.heft_kernel import COUNT, heft_state, schedule_ranked, upward_s
 from solvers.joint.lists.jobs import Jobs
-
-Floats = NDArray[np.float64]
+from solvers.kernels.arrays import Floats
 
 AT_ONCE = 200
 """Jobs scheduled in one call of the kernel."""

@@ -9,13 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from solvers.joint.lists.jobs_kernel import CHANNEL, FREE, NONE, JobArrays, moving_s
+from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.plain import NO, YES
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 COUNT, SPANS = 0, 1
 """Places in `HeftState.counts`: jobs scheduled, and spans on resources."""

@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.joint.lists.jobs_kernel import JobArrays
 from solvers.joint.passes.model import Message, PassModel
+from solvers.kernels.arrays import Floats, Ints
 from solvers.problem.graph import topological_order
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

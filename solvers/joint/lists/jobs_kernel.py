@@ -6,11 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from solvers.kernels.arrays import Bools, Floats, Ints
 
 NONE = -1
 CHANNEL, LINKS, FREE = 0, 1, 2
@@ -30,7 +27,7 @@ class JobArrays(NamedTuple):
 
     seconds: Floats
     unit_of: Ints
-    allowed: Flags
+    allowed: Bools
     unit_bytes: Floats
     waits: Ints
     before_start: Ints
@@ -49,7 +46,7 @@ class JobArrays(NamedTuple):
     per_byte_s: Floats
     leave: Ints
     arrive: Ints
-    one_by_one: Flags
+    one_by_one: Bools
     resources: np.int64
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.joint.lists.layers_kernel import balanced_cuts
 from solvers.joint.passes.model import PassModel
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from solvers.kernels.arrays import Floats, Ints
 
 ROUNDING = 1e-9
 """Relative excess over the least load, or over a cap, that is rounding."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.joint.lists.earliest_first import earliest_first
 from solvers.joint.lists.grouping import apart, co_placed, heavy, in_touch
@@ -19,9 +18,7 @@ from solvers.joint.lists.topological import m_topo
 from solvers.joint.lists.within_memory import Scheduler, within_memory
 from solvers.joint.passes.model import PassModel
 from solvers.joint.passes.simulator import Simulator
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from solvers.kernels.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.joint.lists.earliest_first import Scheduled
 from solvers.joint.lists.jobs import Jobs
-
-Floats = NDArray[np.float64]
+from solvers.kernels.arrays import Floats
 
 
 def m_topo(jobs: Jobs, caps: Floats) -> Scheduled | None:

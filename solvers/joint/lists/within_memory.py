@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.joint.lists.earliest_first import Scheduled
 from solvers.joint.lists.jobs import held_bytes
 from solvers.joint.passes.simulator import Simulator
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from solvers.kernels.arrays import Floats, Ints
 
 TRIES = 12
 """How often a scheduler is asked again with less memory, or with more where it found no room."""

@@ -6,11 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from solvers.kernels.arrays import Bools, Floats, Ints
 
 NONE = -1
 ARRIVAL, OPERATOR, DEPARTURE = 0, 1, 2
@@ -51,7 +48,7 @@ class PassArrays(NamedTuple):
     per_byte_s: Floats
     leave: Ints
     arrive: Ints
-    one_by_one: Flags
+    one_by_one: Bools
     resources: np.int64
     memory_bytes: Floats
     static_bytes: Floats
@@ -84,13 +81,13 @@ class PassState(NamedTuple):
     waiting: Ints
     missing: Ints
     waits_for: Ints
-    is_busy: Flags
+    is_busy: Bools
     keys: Floats
     queued: Ints
     events: Ints
     ready: Ints
     dirty: Ints
-    is_dirty: Flags
+    is_dirty: Bools
     half: Ints
     towards: Ints
     urgent: Floats

@@ -7,9 +7,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solvers.joint.passes.arrays_kernel import NONE, UPDATE, PassArrays, PassState
+from solvers.kernels.arrays import Floats
 from solvers.kernels.plain import ZERO
-
-Floats = NDArray[np.float64]
 
 
 @njit(cache=True)

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from solvers.evaluation.unit_bytes import saved_bytes, workspace_bytes
 from solvers.joint.passes.arrays_kernel import PassArrays
+from solvers.kernels.arrays import Floats, Ints
 from solvers.problem.graph import Phase, topological_order
 from solvers.problem.groups import together
 from solvers.problem.problem import Problem, Transfers
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Rows = Sequence[list[int]]
 
 

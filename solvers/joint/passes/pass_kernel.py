@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from solvers.joint.passes.arrays_kernel import ARRIVAL, DEPARTURE, NONE, OPERATOR, Floats, Ints, PassArrays, PassState
+from solvers.joint.passes.arrays_kernel import ARRIVAL, DEPARTURE, NONE, OPERATOR, PassArrays, PassState
 from solvers.joint.passes.queues_kernel import pop, pop_event, push, push_event
+from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.plain import ZERO
 
 

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from solvers.joint.passes.arrays_kernel import PassState
 from solvers.joint.passes.model import PassModel
+from solvers.kernels.arrays import Ints
 from solvers.plan.plan import PHASES_OF, Action, Plan, Stage
 from solvers.problem.graph import Phase
-
-Ints = NDArray[np.int64]
 
 KIND_OF = {Phase.FORWARD: "F", Phase.BACKWARD_INPUT: "I", Phase.BACKWARD_WEIGHT: "W", Phase.UPDATE: "U"}
 """The action that runs an operator by itself."""

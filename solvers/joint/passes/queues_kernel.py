@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from solvers.joint.passes.arrays_kernel import Floats, Ints
+from solvers.kernels.arrays import Floats, Ints
 
 
 @njit(cache=True)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from solvers.joint.passes.arrays_kernel import PassArrays, transfer_s
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from solvers.kernels.arrays import Floats, Ints
 
 
 @njit(cache=True)

@@ -8,15 +8,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.evaluation.columns import cluster_columns
 from solvers.joint.passes.model import PassModel
 from solvers.joint.passes.plans import KIND_OF
+from solvers.kernels.arrays import Ints
 from solvers.plan.plan import ACTION_KINDS, Action, Message, Plan
 from solvers.problem.problem import Transfers
 
-Ints = NDArray[np.int64]
 Sent = tuple[int, int, int]
 """A message of the model, and the devices from and to which it moves."""
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.joint.passes.arrays_kernel import state_for
 from solvers.joint.passes.memory_kernel import least_room_bytes, peak_bytes
@@ -15,10 +14,9 @@ from solvers.joint.passes.pass_kernel import run_pass
 from solvers.joint.passes.plans import fixed, plan_of, sequences_of
 from solvers.joint.passes.ranks_kernel import tails_s
 from solvers.joint.passes.served import Sent, in_time, stating
+from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.plan import Plan
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Sequences = list[list[int]]
 
 

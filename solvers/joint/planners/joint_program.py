@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.joint.exact.cluster_schedule import Timed, in_order_of, projected, sequences, simulated, timed
 from solvers.joint.exact.clusters import Clusters, uncoarsened
@@ -18,13 +17,11 @@ from solvers.joint.lists.seeds import seeds
 from solvers.joint.passes.model import pass_model
 from solvers.joint.passes.plans import taken_apart
 from solvers.joint.planners.pass_common import Offers, no_pass, one_by_one_s, proves_for
+from solvers.kernels.arrays import Floats, Ints
 from solvers.problem.problem import Problem, Transfers
 from solvers.programs.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
 from solvers.programs.optional import lacking
 from solvers.search.monitor import Monitor
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

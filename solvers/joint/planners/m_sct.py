@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from solvers.joint.lists.earliest_first import Channel, earliest_first
 from solvers.joint.lists.favourites import FavouriteProgram
 from solvers.joint.lists.grouping import apart, co_placed
@@ -19,12 +16,11 @@ from solvers.joint.passes.model import PassModel, pass_model
 from solvers.joint.passes.simulator import Simulator
 from solvers.joint.planners.list_common import offer_scheduled, orders_of
 from solvers.joint.planners.pass_common import no_pass
+from solvers.kernels.arrays import Ints
 from solvers.problem.problem import Problem
 from solvers.programs.mip_search import SOLVERS, Solver, solve_model
 from solvers.programs.optional import lacking
 from solvers.search.monitor import Monitor
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,9 @@ from solvers.joint.passes.model import PassModel
 from solvers.joint.passes.plans import plan_of
 from solvers.joint.passes.served import Sent, in_time, stating
 from solvers.joint.passes.simulator import Simulator
+from solvers.kernels.arrays import Ints
 from solvers.problem.problem import Contiguity, Execution, Objective, Problem
 from solvers.search.monitor import Monitor
-
-Ints = NDArray[np.int64]
 
 
 def no_pass(problem: Problem) -> str | None:

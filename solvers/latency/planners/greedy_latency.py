@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from solvers.latency.latency_kernel import Ints
+from solvers.kernels.arrays import Ints
 from solvers.latency.model import LatencyModel, unsupported
 from solvers.latency.planners.latency_common import blocks_of, models, offer_places, on_cpus
 from solvers.problem.problem import Problem

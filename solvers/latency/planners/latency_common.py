@@ -10,8 +10,8 @@ import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.planners.chain_dp import memory_shares
+from solvers.kernels.arrays import Ints
 from solvers.latency.bounds import MOST_OPERATORS, network_of, order_of, path_bound_s, paths
-from solvers.latency.latency_kernel import Ints
 from solvers.latency.model import LatencyModel
 from solvers.latency.plans import latency_s, pieces_of, plan_of_calls
 from solvers.plan.plan import Plan

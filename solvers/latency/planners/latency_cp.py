@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from solvers.kernels.arrays import Ints
 from solvers.latency.bounds import paths
-from solvers.latency.latency_kernel import Ints
 from solvers.latency.model import LatencyModel, unsupported
 from solvers.latency.planners.latency_common import (
     blocks_of,

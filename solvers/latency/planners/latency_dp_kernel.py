@@ -9,9 +9,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solvers.contiguous.downset_walk_kernel import DONE, PAUSED, Costs, Lattice
+from solvers.kernels.arrays import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from solvers.errors import InvalidPlan
-from solvers.latency.latency_kernel import Ints
+from solvers.kernels.arrays import Ints
 from solvers.latency.model import LatencyModel
 from solvers.latency.model import unsupported as not_latency
 from solvers.latency.planners.latency_search import LatencySearch

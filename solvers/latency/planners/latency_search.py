@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from solvers.coarsening.traffic import Rows
-from solvers.latency.latency_kernel import Ints, Scratch, scratch_for
+from solvers.kernels.arrays import Ints
+from solvers.latency.latency_kernel import Scratch, scratch_for
 from solvers.latency.model import LatencyModel, unsupported
 from solvers.latency.planners.greedy_latency import GreedyLatency
 from solvers.latency.planners.latency_common import (

@@ -6,13 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.latency.latency_kernel import Calls, Scratch, cut_into_pieces, latency
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 LONGEST_RUN = 16
 """Most units that one move takes along."""
@@ -29,7 +25,7 @@ class Units(NamedTuple):
     start: Ints
     member: Ints
     nbytes: Floats
-    allowed: Flags
+    allowed: Bools
     caps: Floats
     after_start: Ints
     after: Ints

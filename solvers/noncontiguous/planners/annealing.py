@@ -7,17 +7,13 @@ import random
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from solvers.kernels.arrays import Ints
 from solvers.noncontiguous.agglomerate import clusters
 from solvers.noncontiguous.planners.annealing_kernel import anneal, new_walk
 from solvers.noncontiguous.planners.set_search import Ground, grounds, unsupported
 from solvers.noncontiguous.set_moves_kernel import max_load, new_state, place
 from solvers.problem.problem import Problem
 from solvers.search.monitor import Monitor, Stop
-
-Ints = NDArray[np.int64]
 
 SCHEDULES = (
     (3e-2, 1e-4, 1.0),

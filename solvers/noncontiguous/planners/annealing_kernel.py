@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.noncontiguous.set_moves_kernel import (
     ANY,
-    Flags,
-    Floats,
-    Ints,
     Random,
     Sets,
     State,
@@ -54,7 +52,7 @@ class Walk(NamedTuple):
     rng: Random
     moved: Ints
     to: Ints
-    marks: Flags
+    marks: Bools
     kept_parts: Floats
     kept_load: Floats
 

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Ints
 from solvers.noncontiguous.planners.local_search_kernel import descend
 from solvers.noncontiguous.planners.set_search import Ground, grounds, unsupported
 from solvers.noncontiguous.set_moves_kernel import new_state, place
 from solvers.problem.problem import Problem
 from solvers.search.monitor import Monitor
-
-Ints = NDArray[np.int64]
 
 TRIES_A_CALL = 100_000
 """Moves tried per kernel call: a few hundredths of a second."""

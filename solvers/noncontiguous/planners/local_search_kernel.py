@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from solvers.kernels.arrays import Bools, Floats
 from solvers.noncontiguous.set_moves_kernel import (
     ANY,
-    Flags,
-    Floats,
     Sets,
     State,
     bare,
@@ -41,7 +40,7 @@ def _max_load_then(sets: Sets, at: State, a: int, b: int) -> float:
 
 
 @light
-def _keeps_contiguous(sets: Sets, at: State, v: int, b: int, marks: Flags) -> bool:
+def _keeps_contiguous(sets: Sets, at: State, v: int, b: int, marks: Bools) -> bool:
     """Whether the sets are still as contiguous as asked after moving ``v`` to ``b``."""
     if sets.contiguity == ANY:
         return True
@@ -55,7 +54,7 @@ def _keeps_contiguous(sets: Sets, at: State, v: int, b: int, marks: Flags) -> bo
 
 
 @bare
-def descend(sets: Sets, at: State, first: bool, marks: Flags, value: Floats, quota: int) -> bool:
+def descend(sets: Sets, at: State, first: bool, marks: Bools, value: Floats, quota: int) -> bool:
     """Make moves until none improves (False) or about ``quota`` were tried (True: call again).
 
     first: take the first move that improves, not the best. An excess of memory is reduced before

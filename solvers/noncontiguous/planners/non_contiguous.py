@@ -12,12 +12,13 @@ import numpy as np
 
 from solvers.contiguous.planners.chain_dp import micro_batch_choices
 from solvers.contiguous.planners.downset_dp import DownsetDP
+from solvers.kernels.arrays import Ints
 from solvers.noncontiguous.planners.annealing import Annealer, next_of, start_all
 from solvers.noncontiguous.planners.max_load_cp import MaxLoadCP
 from solvers.noncontiguous.planners.max_load_ip import MaxLoadIP
 from solvers.noncontiguous.planners.non_contiguous_kernel import new_tour, tour
 from solvers.noncontiguous.planners.set_search import acyclic, unsupported
-from solvers.noncontiguous.set_moves_kernel import Ints, Sets, new_state, place
+from solvers.noncontiguous.set_moves_kernel import Sets, new_state, place
 from solvers.problem.problem import Contiguity, Objective, Problem, Transfers
 from solvers.search.monitor import PROVED, Monitor, Stop
 from solvers.search.planner import Planner

@@ -6,17 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers.noncontiguous.set_moves_kernel import (
-    Floats,
-    Ints,
-    Sets,
-    State,
-    bare,
-    excess,
-    make_move,
-    max_load,
-    try_move,
-)
+from solvers.kernels.arrays import Floats, Ints
+from solvers.noncontiguous.set_moves_kernel import Sets, State, bare, excess, make_move, max_load, try_move
 
 
 class Tour(NamedTuple):

@@ -7,19 +7,17 @@ import random
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.chains import best_linear_chain, costs_of, limits_of, topological_orders
 from solvers.contiguous.planners.chain_dp import micro_batch_choices
 from solvers.errors import InvalidPlan
+from solvers.kernels.arrays import Ints
 from solvers.noncontiguous.set_moves_kernel import ANY, Sets
 from solvers.noncontiguous.sets import in_flight_choices, plan_of, sets_of, where_of
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Contiguity, Problem
 from solvers.search.monitor import Monitor
-
-Ints = NDArray[np.int64]
 
 MOST_DEVICES = 62
 """The kernels keep sets of devices in one word."""

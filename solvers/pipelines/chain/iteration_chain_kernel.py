@@ -8,8 +8,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.plain import NO, YES
-from solvers.pipelines.chain.lines_kernel import BLOCKING, Floats, Ints, Line, Rules, stage_bytes
+from solvers.pipelines.chain.lines_kernel import BLOCKING, Line, Rules, stage_bytes
 
 Ids = NDArray[np.int32]
 

@@ -8,17 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
 from solvers.coarsening.traffic import Rows
+from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.chain.lines_kernel import BLOCKING, LATENT, Line, Rules
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Pipeline, Problem, Transfers
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ROUNDING = 1e-12
 """Relative slack of memory caps, for sums added in another order."""

@@ -8,10 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.plain import NO, YES
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LATENT, BLOCKING = 0, 1
 """Transfers take time between devices; or they also keep both ends busy."""

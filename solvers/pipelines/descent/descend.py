@@ -8,17 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from solvers.coarsening.coarsen import Condensed
+from solvers.kernels.arrays import Floats
 from solvers.pipelines.descent.moves import always, around, leaps, steps
 from solvers.pipelines.descent.rough import Look
 from solvers.pipelines.descent.space import Space
 from solvers.pipelines.descent.stage_graph import Parts, parts_of, tidy
 from solvers.plan.drafts import Draft
-
-Floats = NDArray[np.float64]
 
 LEAST_GAIN = 1e-7
 """A relative gain below this is rounding."""

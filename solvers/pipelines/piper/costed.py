@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 
 from solvers.coarsening.traffic import Traffic
 from solvers.contiguous.variant_costs_kernel import MAKES, READS
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.pipelines.piper.dp_kernel import StageCosts
 from solvers.pipelines.piper.memory_kernel import StageMemory
 
-Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 ROUNDING = 1e-12
 """Relative slack of the memory cap, for sums added in another order."""

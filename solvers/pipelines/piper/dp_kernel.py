@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from solvers.contiguous.downset_walk_kernel import DONE, PAUSED, Lattice, holds
 from solvers.contiguous.variant_costs_kernel import MAKES, READS
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.pipelines.piper.memory_kernel import (
     HELD,
     HELD_AGAIN,
@@ -27,10 +28,7 @@ from solvers.pipelines.piper.memory_kernel import (
     most_flights,
 )
 
-Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 COMPUTE, SETTLED, MOVED, AGAIN = 0, 1, 2, 3
 LOADS = 4
@@ -58,7 +56,7 @@ class StageCosts(NamedTuple):
     compute_s: Floats
     again_s: Floats
     fixed_s: Floats
-    has_params: Flags
+    has_params: Bools
     send_s: Floats
     receive_s: Floats
     node_start: Ints
@@ -95,7 +93,7 @@ class Probe(NamedTuple):
     made: Ints
     read: Ints
     behind: Ints
-    inside: Flags
+    inside: Bools
     path_at: Ints
     path_next: Ints
     path_element: Ints

@@ -10,16 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.contiguous.downsets import Check, enumerate_downsets
+from solvers.kernels.arrays import Ints
 from solvers.pipelines.piper.dp import order_of
 from solvers.plan.contiguity import forward_edges
 from solvers.problem.graph import OpGraph, Phase
 from solvers.problem.groups import together
 from solvers.problem.problem import Problem
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from solvers.kernels.arrays import Bools, Floats, Ints
+
 Ids = NDArray[np.int32]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 KEPT, HELD, KEPT_AGAIN, HELD_AGAIN, WORKSPACE, LEAST = 0, 1, 2, 3, 4, 5
 SUMS = 6
@@ -66,7 +65,7 @@ def most_flights(
     option: int,
     sums: Floats,
     received: float,
-    inside: Flags,
+    inside: Bools,
     again_of: Floats,
     load_s: float,
     recomputed_s: float,
@@ -119,7 +118,7 @@ def greedy_s(
     memory: StageMemory,
     group: int,
     sums: Floats,
-    inside: Flags,
+    inside: Bools,
     again_of: Floats,
     load_s: float,
     cap: float,

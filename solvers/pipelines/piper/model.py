@@ -10,12 +10,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.errors import InvalidProblem
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from solvers.kernels.arrays import Bools, Floats
 
 PLAIN, RECOMPUTED = 0, 1
 """The ways a layer is run: as it is, or with its activations computed again for the backward pass."""

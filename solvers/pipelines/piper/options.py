@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.coarsening.traffic import Rows, Traffic
+from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.piper.costed import Costed
 from solvers.pipelines.piper.model import PLAIN, RECOMPUTED, PiperModel
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def options_of(model: PiperModel) -> list[tuple[int, int]]:

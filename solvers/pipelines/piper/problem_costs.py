@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
+from solvers.kernels.arrays import Floats
 from solvers.pipelines.costs import degrees_of
 from solvers.pipelines.piper.costed import Costed
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Pipeline, Problem
-
-Floats = NDArray[np.float64]
 
 
 def problem_costs(

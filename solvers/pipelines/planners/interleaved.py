@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.bounds.combinatorial import bound_with_s
 from solvers.coarsening.coarsen import Condensed
@@ -17,6 +16,7 @@ from solvers.coarsening.contracted import Contracted, Shape
 from solvers.contiguous.chains import topological_orders
 from solvers.contiguous.planners.chain_dp import memory_shares, unsupported
 from solvers.errors import InvalidPlan
+from solvers.kernels.arrays import Ints
 from solvers.pipelines.even_cuts import even_cuts
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.problem import Objective, Pipeline, Problem
@@ -24,7 +24,6 @@ from solvers.schedules.ordering.interleaving import textbook_keeps
 from solvers.schedules.realise import realise
 from solvers.search.monitor import Monitor
 
-Ints = NDArray[np.int64]
 Cuts = tuple[int, ...]
 """Where an order of super-operators is cut, ends included."""
 

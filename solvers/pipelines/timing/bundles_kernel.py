@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.pipelines.timing.stages_kernel import KINDS, Bools, Floats, Ints, U
+from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.pipelines.timing.stages_kernel import KINDS, U
 
 
 class Messages(NamedTuple):

@@ -7,14 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.timing.bundles_kernel import Messages, bundles_of
 from solvers.pipelines.timing.orders_kernel import orders_of
 from solvers.pipelines.timing.run_kernel import Keeps, folds, run_orders
 from solvers.pipelines.timing.stages_kernel import (
     KINDS,
     F,
-    Floats,
-    Ints,
     Operators,
     U,
     in_flight,

@@ -12,9 +12,10 @@ from solvers.coarsening.coarsen import Condensed
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.evaluation.evaluate import MEMORY_SLACK
 from solvers.evaluation.simulation import simulate
+from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.timing.draft_kernel import GIVEN, GPIPE, IN_PARTS, ONE_F_ONE_B, Facts, Options, Orders, run_draft
 from solvers.pipelines.timing.held import ReadHere, Working
-from solvers.pipelines.timing.stages_kernel import KINDS, Floats, Ints
+from solvers.pipelines.timing.stages_kernel import KINDS
 from solvers.pipelines.timing.tables import Costs, edges_of, messages_of, node_of_operator, reads_of, wires_of
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.plan.plan import ACTION_KINDS, Plan, parse_action

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from solvers.pipelines.timing.stages_kernel import Floats
+from solvers.kernels.arrays import Floats
 from solvers.pipelines.timing.transfers_kernel import Shorts
 
 

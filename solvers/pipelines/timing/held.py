@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.evaluation.unit_bytes import workspace_bytes
+from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.timing.draft_kernel import AGAIN, HOST, REPLICAS, SIZE
-from solvers.pipelines.timing.stages_kernel import Floats, Ints
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Problem
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from solvers.pipelines.timing.stages_kernel import KINDS, B, Bools, F, Floats, I, Ints, U, W, topological
+from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.pipelines.timing.stages_kernel import KINDS, B, F, I, U, W, topological
 from solvers.schedules.ordering.eager_order_kernel import EagerActions, eager
 
 

@@ -15,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.pipelines.timing.bundles_kernel import Bundles
 from solvers.pipelines.timing.event_heaps_kernel import pop_event, pop_ready, push_event, push_ready
-from solvers.pipelines.timing.stages_kernel import KINDS, B, Bools, F, Floats, I, Ints, U, W, runs_again
+from solvers.pipelines.timing.stages_kernel import KINDS, B, F, I, U, W, runs_again
 from solvers.pipelines.timing.transfers_kernel import Places, Tasks, Transfers, Units, Wires, tasks_of, transfers_of
 
 

@@ -10,11 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from solvers.kernels.arrays import Bools, Floats, Ints
 
 KINDS = 5
 F, B, I, W, U = range(KINDS)  # noqa: E741  (as actions are named)

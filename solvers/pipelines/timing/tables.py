@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
+from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.timing.bundles_kernel import Messages
-from solvers.pipelines.timing.stages_kernel import Floats, Ints, Operators
+from solvers.pipelines.timing.stages_kernel import Operators
 from solvers.pipelines.timing.transfers_kernel import Wires
 from solvers.plan.contiguity import forward_edges
 from solvers.problem.graph import Phase

@@ -8,8 +8,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.pipelines.timing.bundles_kernel import Bundles
-from solvers.pipelines.timing.stages_kernel import KINDS, B, Bools, F, Floats, I, Ints, U, W
+from solvers.pipelines.timing.stages_kernel import KINDS, B, F, I, U, W
 
 Shorts = NDArray[np.int32]
 

@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.coarsening.traffic import Rows
+from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.costs import SizeCosts
 from solvers.pipelines.tree.series_parallel import Parallel, Series, Tree, leaves
 from solvers.pipelines.tree.stage_dp_kernel import Group, Line
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Floats
 from solvers.problem.graph import topological_order
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

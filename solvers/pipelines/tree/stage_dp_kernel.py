@@ -17,8 +17,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from solvers.kernels.arrays import Floats, Ints
+
 Steps = NDArray[np.int32]
 Cells = NDArray[np.int16]
 

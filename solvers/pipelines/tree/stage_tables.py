@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Floats
 from solvers.pipelines.tree.lines import Branching, SeriesLine
 from solvers.pipelines.tree.stage_dp_kernel import BRANCHES, GLUE, STAGE, Rules, cut_series, place_branches
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.schedules.ordering.orders import quotient
 from solvers.search.effort import Effort
 
-Floats = NDArray[np.float64]
 Steps = NDArray[np.int32]
 
 STEPS_A_CALL = 20_000_000

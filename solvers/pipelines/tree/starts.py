@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.pipelines.costs import SizeCosts, size_costs
@@ -18,8 +17,6 @@ from solvers.plan.drafts import Draft, DraftStage
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Objective, Pipeline, Problem, Transfers
 from solvers.search.effort import Effort
-
-Floats = NDArray[np.float64]
 
 BRANCHING_SHARE = 1.0
 """Branches are told apart if together they weigh this share of a device's average work, and ..."""

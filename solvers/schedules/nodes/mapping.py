@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.errors import InvalidPlan
+from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.drafts import DraftStage
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph, Phase, per_graph, topological_order
@@ -18,9 +19,6 @@ from solvers.problem.problem import Problem
 from solvers.schedules.nodes.mapping_kernel import map_to_nodes
 from solvers.schedules.nodes.traffic_kernel import around_rings, between_places, between_replicas
 from solvers.schedules.ordering.orders import stage_successors
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 ROUNDS = 20
 """Restarts without success after which the search for a mapping ends."""

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Floats, Ints
 from solvers.schedules.nodes.starts_kernel import grow, pack
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 BETTER = 1e-9
 """Relative improvement that counts: less is rounding."""

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from solvers.errors import NoLink
 from solvers.evaluation.simulation import simulate
+from solvers.kernels.arrays import Floats
 from solvers.plan.plan import Action, Plan, Stage
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.ordering.eager_order import Waits
-from solvers.schedules.ordering.flight_room import Floats, Room
+from solvers.schedules.ordering.flight_room import Room
 from solvers.schedules.ordering.interleaving import interleaved
 from solvers.schedules.ordering.orders import append_updates, pipeline_order
 from solvers.schedules.ordering.patterns import most_held

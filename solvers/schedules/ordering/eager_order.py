@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.errors import InvalidPlan
+from solvers.kernels.arrays import Ints
 from solvers.plan.plan import PHASES_OF, Action, Stage
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Pipeline, Problem
-from solvers.schedules.ordering.eager_order_kernel import EagerActions, Ints, eager
+from solvers.schedules.ordering.eager_order_kernel import EagerActions, eager
 
 Waits = dict[tuple[str, str], list[set[int]]]
 """(kind of the producer, kind of the reader) -> for each stage those whose tensors it reads."""

@@ -6,13 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.plain import ZERO
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 class EagerActions(NamedTuple):

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.evaluation.unit_bytes import saved_bytes, workspace_bytes
+from solvers.kernels.arrays import Floats
 from solvers.plan.plan import Action, Stage
 from solvers.problem.problem import Problem
 from solvers.schedules.ordering.patterns import last_parts
-
-Floats = NDArray[np.float64]
 
 AMPLE = 2.0
 """Times the bytes needed that make simulating what devices hold a waste of time."""

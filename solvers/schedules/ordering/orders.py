@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.errors import InvalidPlan
+from solvers.kernels.arrays import Ints
 from solvers.plan.contiguity import forward_edges
 from solvers.plan.plan import PHASES_OF, Action, Stage
 from solvers.problem.graph import OpGraph, find_cycle, per_graph, topological_order
@@ -15,8 +15,6 @@ from solvers.problem.problem import Pipeline, Problem
 from solvers.schedules.ordering.eager_order import Waits, eager_order
 from solvers.schedules.ordering.in_flight import in_flight_samples
 from solvers.schedules.ordering.patterns import alternate
-
-Ints = NDArray[np.int64]
 
 KINDS = "FBU"
 """The actions an order is made of."""

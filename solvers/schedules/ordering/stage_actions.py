@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.errors import NoLink
+from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.plan import PHASES_OF, Action, Stage
 from solvers.problem.graph import OpGraph, Phase, per_graph
 from solvers.problem.problem import Problem
 from solvers.schedules.ordering.stage_actions_kernel import Actions, event_order, replay_order
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 T = TypeVar("T")
 

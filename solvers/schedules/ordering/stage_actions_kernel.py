@@ -6,11 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from solvers.kernels.arrays import Bools, Floats, Ints
 
 TIE = 1e-9
 """Relative difference of start times that is none: sums of the same numbers in another order."""

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from solvers.verify.arrays.ragged import Floats, Ints
+from solvers.kernels.arrays import Floats, Ints
 
 SLACK = 1e-6
 """Relative slack of seconds and bytes: sums of many floats in another order."""

@@ -6,11 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from solvers.kernels.arrays import Floats, Ints
 
 
 def starts(sizes: Ints) -> Ints:

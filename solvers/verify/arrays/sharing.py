@@ -10,7 +10,8 @@ from functools import cache
 
 import numpy as np
 
-from solvers.verify.arrays.ragged import Floats, Ints, ranges
+from solvers.kernels.arrays import Floats, Ints
+from solvers.verify.arrays.ragged import ranges
 
 
 @cache

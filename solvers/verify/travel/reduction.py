@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
+from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.schedule import SPAN_KINDS
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Problem, Transfers
-from solvers.verify.arrays.ragged import Floats, Ints, ints
+from solvers.verify.arrays.ragged import ints
 from solvers.verify.travel.wires import Wires
 from solvers.verify.work.jobs import BACKWARDS, FORWARD, Jobs
 

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.problem.problem import Problem
-from solvers.verify.arrays.ragged import Flags, Floats, Ints, flat, ints, ranges, starts, sums
+from solvers.verify.arrays.ragged import flat, ints, ranges, starts, sums
 from solvers.verify.arrays.sharing import overlaps
 from solvers.verify.work.jobs import Jobs
 from solvers.verify.work.messages import Messages
@@ -119,11 +120,11 @@ class Routes:
         wide = width[sendings.bundle[rows]]
         return np.repeat(rows, wide), there[np.repeat(starts(width)[sendings.bundle[rows]], wide) + ranges(wide)]
 
-    def through_host(self) -> Flags:
+    def through_host(self) -> Bools:
         """[targets] whether two calls on one device hand tensors over, which they do in the host's memory."""
         jobs, maker, reader = self.jobs, self.first_maker[self.bundle], self.first_reader
         numbers: dict[tuple[int, ...], int] = {}
         where = ints(numbers.setdefault(devices, len(numbers)) for devices, _ in jobs.places)
         alike = where[jobs.place[maker]] == where[jobs.place[reader]]
-        found: Flags = jobs.call[maker] & jobs.call[reader] & alike & (jobs.stage[maker] != jobs.stage[reader])
+        found: Bools = jobs.call[maker] & jobs.call[reader] & alike & (jobs.stage[maker] != jobs.stage[reader])
         return found

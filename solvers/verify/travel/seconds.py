@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from solvers.kernels.arrays import Floats, Ints
 from solvers.problem.problem import Problem
-from solvers.verify.arrays.ragged import Floats, Ints, ints
+from solvers.verify.arrays.ragged import ints
 from solvers.verify.work.messages import Bundle
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.problem.problem import Problem, Transfers
-from solvers.verify.arrays.ragged import Flags, Floats, Ints
 from solvers.verify.travel.reduction import all_reduces
 from solvers.verify.travel.routes import Parts, Routes, Sendings
 from solvers.verify.travel.seconds import Speeds
@@ -38,11 +38,11 @@ class Moves(NamedTuple):
     parts: Parts
     kept_bytes: Floats
     """[sendings] B that the sender keeps until all of it has gone"""
-    sends: Flags
+    sends: Bools
     """[sendings] whether the sender's half has a span, a row of ``departures``"""
-    arrives: Flags
+    arrives: Bools
     """[parts] whether there is a span, a row of ``arrivals``"""
-    direct: Flags
+    direct: Bools
     """[parts] nothing is sent: the samples are there already, or it is an order without bytes"""
     departures: Expected
     arrivals: Expected
@@ -55,15 +55,15 @@ class Moves(NamedTuple):
 class _Fate(NamedTuple):
     """What becomes of sendings and parts under a transfer model."""
 
-    departs: Flags
+    departs: Bools
     """[sendings] whether the sender is busy for it"""
-    within_call: Flags
+    within_call: Bools
     """[sendings] whether it is so as a part of its call"""
-    direct: Flags
+    direct: Bools
     """[parts] nothing is sent"""
-    arrives: Flags
+    arrives: Bools
     """[parts] whether there is a span"""
-    fetched: Flags
+    fetched: Bools
     """[parts] whether the calls that read it fetch it"""
 
 
@@ -124,7 +124,7 @@ def _fate(problem: Problem, jobs: Jobs, routes: Routes, speeds: Speeds, sendings
     return _Fate(departs, within_call, direct, costs & ~fetched, fetched)
 
 
-def _farthest(routes: Routes, speeds: Speeds, sendings: Sendings, departs: Flags) -> Floats:
+def _farthest(routes: Routes, speeds: Speeds, sendings: Sendings, departs: Bools) -> Floats:
     """[sendings] Seconds of the sender's half: to the slowest of all devices of all places that read the bundle,
     whether this slice of it goes there or not."""
     slowest = np.zeros(len(departs))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvers.kernels.arrays import Ints
 from solvers.problem.problem import Problem, Transfers
-from solvers.verify.arrays.ragged import Ints, ints
+from solvers.verify.arrays.ragged import ints
 
 
 class Wires:

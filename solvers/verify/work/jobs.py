@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.plan import ACTION_KINDS
 from solvers.problem.graph import OpGraph, Phase, per_graph
 from solvers.problem.problem import Problem
-from solvers.verify.arrays.ragged import Flags, Floats, Ints, ints, sums
+from solvers.verify.arrays.ragged import ints, sums
 
 FORWARD, BACKWARD, INPUTS, WEIGHTS, UPDATE = range(len(ACTION_KINDS))
 BACKWARDS = (BACKWARD, INPUTS, WEIGHTS)
@@ -39,7 +40,7 @@ class Jobs:
     """[jobs] position in ACTION_KINDS"""
     operator: Ints
     """[jobs] position of the operator where each runs by itself, else -1"""
-    call: Flags
+    call: Bools
     """[jobs] CALL execution: transfers in and out may be part of it"""
     slices: Ints
     """[jobs] how many turns it has"""
@@ -55,7 +56,7 @@ class Jobs:
     """[members] job ..."""
     members: Ints
     """[members] ... and an operator that it runs, in order"""
-    again: Flags
+    again: Bools
     """[jobs] whether it first runs the forward of its stage a second time"""
     first: Ints
     """[jobs + 1]"""
@@ -69,7 +70,7 @@ class Jobs:
     """[turns] in the order of its device"""
     before: Ints
     """[turns] the turn before it in that order, -1 for the first"""
-    several_at_once: Flags
+    several_at_once: Bools
     """[devices] whether a device runs any number of turns at a time"""
 
     def of_operators(self, count: int) -> list[list[int]]:

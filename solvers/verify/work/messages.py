@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from solvers.kernels.arrays import Bools, Ints
 from solvers.problem.graph import OpGraph, per_graph
 from solvers.problem.problem import Problem, Transfers
-from solvers.verify.arrays.ragged import Flags, Ints, flat, ints
+from solvers.verify.arrays.ragged import flat, ints
 from solvers.verify.work.jobs import BACKWARD, BACKWARDS, FORWARD, INPUTS, UPDATE, WEIGHTS, Jobs
 
 
@@ -86,7 +87,7 @@ def messages_of(problem: Problem, jobs: Jobs) -> Messages:
     return Messages(both[:, 0], both[:, 1], tuple(travel.bundles.values()))
 
 
-def _at_home(problem: Problem, jobs: Jobs, of_operator: list[list[int]]) -> tuple[Flags, list[tuple[int, int]]]:
+def _at_home(problem: Problem, jobs: Jobs, of_operator: list[list[int]]) -> tuple[Bools, list[tuple[int, int]]]:
     """Which messages have all their ends in one place, and the pairs of jobs between which these wait."""
     ends = _ends(problem.graph)
     count = len(problem.graph.messages)

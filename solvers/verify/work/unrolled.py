@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solvers.kernels.arrays import Bools, Ints
 from solvers.plan.plan import ACTION_KINDS, Action, Plan
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Execution, Objective, Problem
-from solvers.verify.arrays.ragged import Flags, Ints, flat, ints, ranges, starts
+from solvers.verify.arrays.ragged import flat, ints, ranges, starts
 from solvers.verify.work.jobs import BACKWARD, INPUTS, PHASES, RUNS, UPDATE, WEIGHTS, Jobs, phases
 
 
@@ -30,7 +31,7 @@ class _Listed:
     stage: Ints
     kind: Ints
     operator: Ints
-    again: Flags
+    again: Bools
     member_of: Ints
     members: Ints
 
