@@ -71,7 +71,7 @@ def percent(share: float | None) -> str:
     """``0.123`` -> "12.3 %"; never "0 %" or "100 %" for what is only close to it."""
     if share is None or not math.isfinite(share):
         return NOTHING
-    value = share * 100
+    value = round(share * 100, 9)  # times that were added up in another order differ in their last digits
     if 0 < value < 0.1:
         return "< 0.1 %"
     if 99.9 < value < 100:

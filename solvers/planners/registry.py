@@ -30,11 +30,11 @@ from solvers.pipelines.planners.graph_pipeline import GraphPipeline
 from solvers.pipelines.planners.interleaved import Interleaved
 from solvers.pipelines.planners.pipedream import PipeDream
 from solvers.pipelines.planners.pipedream_iter import PipeDreamIteration
+from solvers.pipelines.planners.pipedream_optimizer import PipeDreamOptimizer
 from solvers.pipelines.planners.piper import Piper
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.brute_force import BruteForce
 from solvers.planners.expert import Expert
-from solvers.planners.pipedream_optimizer import PipeDreamOptimizer
 from solvers.planners.portfolio import Auto
 from solvers.search.planner import Planner
 

@@ -112,14 +112,16 @@ def test_a_full_disk_does_not_cost_the_plan(command: Command, model: Path) -> No
     ran = command("plan", model, "-o", "/dev/full")
     assert ran.status == 2
     assert "status     OPTIMAL" in ran.out
-    assert ran.err == "placement-explorer: error: /dev/full: cannot be written: no space left on device\n"
+    assert ran.err == (
+        "placement-explorer: error: could not write /dev/full while saving the plan: no space left on device\n"
+    )
 
 
 def test_a_read_only_file_is_refused_before_the_work(
     command: Command, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path, "", "plan.json")
-    monkeypatch.setattr("explorer.cli.terminal.command.os.access", lambda *_: False)  # root may write anywhere
+    monkeypatch.setattr("explorer.files.os.access", lambda *_: False)  # root may write anywhere
     assert "cannot be written; choose another" in command.refused("plan", model, "-o", path)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from solvers.contiguous.pipedream_optimizer import Profile, optimise, profile_of
 from solvers.formats.pipedream import read_pipedream
-from solvers.planners.pipedream_optimizer import PipeDreamOptimizer
+from solvers.pipelines.planners.pipedream_optimizer import PipeDreamOptimizer
 from solvers.planners.solve import solve
 from solvers.problem.cluster import Device, uniform_cluster
 from solvers.problem.problem import Objective, Problem, Transfers
