@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from solvers.errors import InvalidPlan, InvalidProblem, PlacementError
-from solvers.evaluation.lower import check_messages
 from solvers.formats.graph_json import read_header
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, parse_json
@@ -80,7 +79,10 @@ def read_plan(data: bytes | str | object, where: str = "plan.json") -> PlanFile:
     plan = _read_plan(parts["plan"], graph, len(problem.cluster), stated=parts["version"].value == VERSIONS[1])
     try:
         check_order(problem, plan)
-        check_messages(problem, plan)
+        if plan.messages:
+            from solvers.evaluation.lower import check_messages  # kernels are slow to import
+
+            check_messages(problem, plan)
     except InvalidPlan as error:
         raise InvalidPlan(f"{parts['plan'].where}.{error}") from None
     result = parts.get("result")

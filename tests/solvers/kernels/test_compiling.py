@@ -73,7 +73,7 @@ def test_a_kernel_within_a_kernel_is_not_counted_twice(world):
             2.0, inside=("solvers.pipelines.timing.event_heaps_kernel", "solvers.pipelines.timing.event_heaps_kernel")
         )
     assert compiling.seconds == pytest.approx(6.0)
-    assert compiling.kernels == ["pipeline draft"]
+    assert compiling.kernels == ["draft"]
 
 
 def test_a_monitor_within_a_search_goes_on_from_what_was_compiled_before(world):
@@ -95,7 +95,7 @@ def test_beginning_end_and_now_and_then_a_kernel_within_are_told(world):
     told = []
     with Compiling(world.clock, lambda kernel, seconds: told.append((kernel, seconds))):
         world.compile(TELL_EVERY_S * 0.75, inside=("a.b", "a.c"))
-    assert [kernel for kernel, _ in told] == ["pipeline draft", "pipeline draft", ""]
+    assert [kernel for kernel, _ in told] == ["draft", "draft", ""]
     assert [seconds for _, seconds in told] == pytest.approx([0.0, 0.75, 1.125])
 
 
