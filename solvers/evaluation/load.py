@@ -128,10 +128,12 @@ def _crossings(
         b = stage.micro_batch_size
         for reader in lacking - {place}:
             for src in place:
-                seconds = max(problem.tensor_s(group[0], b / len(place), src, dst) for dst in reader if dst != src)
+                others = [problem.tensor_s(group[0], b / len(place), src, dst) for dst in reader if dst != src]
+                seconds = max(others, default=0.0)
                 cost[src, -1] = max(cost.get((src, -1), 0.0), seconds / b)
             for dst in reader:
-                seconds = max(problem.tensor_s(group[0], b / len(reader), src, dst) for src in place if dst != src)
+                others = [problem.tensor_s(group[0], b / len(reader), src, dst) for src in place if dst != src]
+                seconds = max(others, default=0.0)  # of a reader that is the only maker: nothing reaches it
                 cost[-1, dst] = max(cost.get((-1, dst), 0.0), seconds / b)
     return cost
 

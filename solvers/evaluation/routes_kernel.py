@@ -9,6 +9,7 @@ from numba import njit
 
 from solvers.evaluation.tasks import Bundles, U, Units
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.interpreted import until_worth_it
 
 
 @njit(cache=True)
@@ -161,6 +162,7 @@ def _same(row: Ints, start: int, end: int, items: Ints) -> bool:
     return bool(same)
 
 
+@until_worth_it
 @njit(cache=True)
 def routes_of(
     units: Units,

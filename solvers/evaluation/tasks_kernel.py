@@ -15,6 +15,7 @@ from solvers.evaluation.crossings_kernel import crossings_bound, crossings_of, s
 from solvers.evaluation.routes_kernel import through_host
 from solvers.evaluation.tasks import SYNC, Bundles, F, Rows, Sends, Tasks, U, Units
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.interpreted import until_worth_it
 
 BLOCKING, LANE, DUPLEX, LINKS = range(4)
 """How transfers and compute share a device: positions in `problem.Transfers`."""
@@ -444,6 +445,7 @@ def _as_rows(keys: Ints, items: Ints, count: int) -> tuple[Ints, Ints]:
     return start, sorted_items
 
 
+@until_worth_it
 @njit(cache=True)
 def tasks_of(
     units: Units, rows: Rows, seconds: Floats, pairs: Ints, bundles: Bundles, wires: Wires, gradient: Floats,

@@ -25,6 +25,7 @@ from solvers.contiguous.planners.downset_dp import DownsetDP
 from solvers.joint.annealing.anneal import Search
 from solvers.joint.passes.model import pass_model
 from solvers.joint.passes.simulator import Simulator
+from solvers.kernels.interpreted import compile_at_once
 from solvers.noncontiguous.planners.annealing import Annealing
 from solvers.noncontiguous.planners.local_search import LocalSearch
 from solvers.noncontiguous.planners.non_contiguous import NonContiguous
@@ -42,7 +43,7 @@ from solvers.schedules.realise import realise
 def warm(families: Sequence[str] = ()) -> None:
     """Solve problems of three operators, of which no bound tells the answer. Fast once they are in numba's cache.
 
-    families: names of FAMILIES; by default all.
+    families: names of FAMILIES; by default all. Kernels that run interpreted at first do so here too.
     """
     for family in families or FAMILIES:
         FAMILIES[family]()
@@ -57,16 +58,21 @@ def fill_cache(on_done: Callable[[str], None], families: Sequence[str] = (), pro
     names = list(families or FAMILIES)
     if PAGE in names:
         names.remove(PAGE)
-        FAMILIES[PAGE]()
+        _compile(PAGE)
         on_done(PAGE)
     if not names:
         return
     count = min(len(names), processes or os.cpu_count() or 1)
     with ProcessPoolExecutor(count, multiprocessing.get_context("spawn")) as pool:
-        tasks = {pool.submit(FAMILIES[name]): name for name in names}
+        tasks = {pool.submit(_compile, name): name for name in names}
         for future in as_completed(tasks):
             future.result()
             on_done(tasks[future])
+
+
+def _compile(family: str) -> None:
+    compile_at_once()
+    FAMILIES[family]()
 
 
 def page() -> None:

@@ -12,6 +12,7 @@ from solvers.joint.passes.memory_kernel import least_room_bytes, peak_bytes
 from solvers.joint.passes.pass_kernel import run_pass
 from solvers.joint.passes.ranks_kernel import tails_s
 from solvers.kernels.arrays import Bools, Floats, Ints, Words
+from solvers.kernels.interpreted import until_worth_it
 
 PULL = 0.6
 """Share of moves that take one end of a cut edge to the other; the rest go anywhere."""
@@ -137,6 +138,7 @@ def timed(a: PassArrays, s: PassState, order: Ints, w: Walker, mode: int, limit:
     return run_pass(a, s, place, rank, follow, tail, limit)
 
 
+@until_worth_it
 @njit(cache=True)
 def begin(a: PassArrays, s: PassState, order: Ints, level: Level, w: Walker, mode: int) -> None:
     """Fill in all that follows from ``place`` and, by ``mode``, ``rank`` or ``line``; the best becomes where it

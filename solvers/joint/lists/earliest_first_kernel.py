@@ -13,6 +13,7 @@ from numba import njit
 
 from solvers.joint.lists.jobs_kernel import CHANNEL, FREE, NONE, JobArrays, moving_s
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.interpreted import until_worth_it
 from solvers.kernels.plain import NO, YES
 
 GOING, DONE, STUCK = 0, 1, 2
@@ -227,6 +228,7 @@ def _awaits(a: JobArrays, s: EtfState, favourite: Ints, d: int) -> int:
     return int(k)
 
 
+@until_worth_it
 @njit(cache=True)
 def schedule(a: JobArrays, s: EtfState, caps: Floats, favourite: Ints, mode: int, looks: int) -> int:
     """Go on for about so many looks at a job on a device; GOING, DONE or STUCK.

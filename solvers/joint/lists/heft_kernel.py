@@ -12,6 +12,7 @@ from numba import njit
 
 from solvers.joint.lists.jobs_kernel import CHANNEL, FREE, NONE, JobArrays, moving_s
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.interpreted import until_worth_it
 from solvers.kernels.plain import NO, YES
 
 COUNT, SPANS = 0, 1
@@ -65,6 +66,7 @@ def heft_state(a: JobArrays) -> HeftState:
     )
 
 
+@until_worth_it
 @njit(cache=True)
 def upward_s(a: JobArrays, rank: Floats) -> None:
     """The upward rank of every job, written to ``rank``: mean seconds to the end of the pass, its own included,
@@ -193,6 +195,7 @@ def _end_s(a: JobArrays, s: HeftState, job: int, d: int, mode: int, keep: bool) 
     return end
 
 
+@until_worth_it
 @njit(cache=True)
 def schedule_ranked(a: JobArrays, s: HeftState, caps: Floats, order: Ints, mode: int, most: int) -> bool:
     """Schedule up to ``most`` more jobs, each on the device where it ends first; False where one fits nowhere.

@@ -15,9 +15,11 @@ from solvers.joint.passes.plans import fixed, plan_of, sequences_of
 from solvers.joint.passes.ranks_kernel import tails_s
 from solvers.joint.passes.served import Sent, in_time, stating
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.interpreted import until_worth_it
 from solvers.plan.plan import Plan
 
 Sequences = list[list[int]]
+_run_pass, _tails_s = until_worth_it(run_pass), until_worth_it(tails_s)
 
 
 class Simulator:
@@ -35,7 +37,7 @@ class Simulator:
         self.least_tail_s = np.zeros(model.operators)
         """Seconds that the pass lasts at least from the start of each operator on, wherever it runs."""
         nothing = np.zeros(len(model.messages))
-        tails_s(
+        _tails_s(
             model.arrays, self.order, model.seconds.min(axis=1), nothing, self._free, False, self.least_tail_s
         )  # fmt: skip
 
@@ -43,17 +45,17 @@ class Simulator:
         """Priorities by the longest path to the end with this placement's own times, negated."""
         tail = np.zeros(self.model.operators)
         nothing = np.zeros(0)
-        tails_s(self.model.arrays, self.order, nothing, nothing, place, True, tail)
+        _tails_s(self.model.arrays, self.order, nothing, nothing, place, True, tail)
         return -tail
 
     def by_rank_s(self, place: Ints, rank: Floats, limit_s: float = math.inf) -> float:
         """Seconds of a placement, list-scheduled; inf beyond the limit or without a link that it needs."""
-        return run_pass(self.model.arrays, self.state, place, rank, self._free, self.least_tail_s, limit_s)
+        return _run_pass(self.model.arrays, self.state, place, rank, self._free, self.least_tail_s, limit_s)
 
     def in_order_s(self, place: Ints, sequences: Sequence[Sequence[int]], limit_s: float = math.inf) -> float:
         """Seconds of a placement with a fixed sequence of operators per device; inf too if these deadlock."""
         rank, follow = fixed(self.model, sequences)
-        return run_pass(self.model.arrays, self.state, place, rank, follow, self.least_tail_s, limit_s)
+        return _run_pass(self.model.arrays, self.state, place, rank, follow, self.least_tail_s, limit_s)
 
     def sequences(self) -> Sequences:
         """Operators per device in the order of the last simulation."""

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.interpreted import until_worth_it
 from solvers.pipelines.timing.bundles_kernel import Messages, bundles_of
 from solvers.pipelines.timing.orders_kernel import orders_of
 from solvers.pipelines.timing.run_kernel import Keeps, folds, run_orders
@@ -81,6 +82,7 @@ def places_of(table: Ints, device: Ints) -> Places:
     return Places(group, replicas, np.cumsum(replicas) - replicas, replicas, device)
 
 
+@until_worth_it
 @njit(cache=True)
 def run_draft(
     facts: Facts,

@@ -5,6 +5,7 @@ Each drawing above a test is its schedule; a dot is an idle second.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -408,3 +409,13 @@ def test_gradients_of_one_operator_may_come_in_any_order_under_every_objective()
         assert starts == {"0F0": 0, "0W0": 1, "0U": 5, "0I0": 13}
     assert evaluate(p, plan).iteration_s == 15
     assert check(p, plan) == ()
+
+
+def test_a_reader_that_is_one_of_the_makers_receives_nothing():
+    """Of a on 0 and 1, b on 0 alone, device 1 alone sends; of a on 0 alone, b on both, device 1 alone receives."""
+    g = forward_graph([(0, 1)], 2, nbytes=1.0)
+    p = problem(g, [1, 1], 2, mini_batch=2, micro_batches=1, training=False, max_replicas=2)
+    for places in ([(0, 1), (0,)], [(0,), (0, 1)]):
+        load = evaluate(p, assemble(p, places, 2)).max_load_s
+        assert math.isfinite(load)
+        assert load > 0

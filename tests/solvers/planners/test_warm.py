@@ -28,6 +28,7 @@ if __name__ == "__main__":
     for module in pkgutil.walk_packages(solvers.__path__, "solvers."):
         if not module.name.endswith("_kernel"):  # whose own calls are compiled with the kernel called
             for name, kernel in vars(importlib.import_module(module.name)).items():
+                kernel = getattr(kernel, "kernel", kernel)
                 if isinstance(kernel, Dispatcher) and not kernel.signatures:
                     print("not called:", module.name, name)
 """
