@@ -52,14 +52,15 @@ def warm(families: Sequence[str] = ()) -> None:
 def fill_cache(on_done: Callable[[str], None], families: Sequence[str] = (), processes: int | None = None) -> None:
     """Leave what ``families`` (by default all) need in numba's cache on disk, compiled in several processes at once.
 
-    on_done: told the family that is there. processes: by default one a core; each takes about 0.5 GB. The family
-    PAGE goes first and alone, for others use its kernels.
+    on_done: told the family that is there. processes: by default one a core; each takes about 0.5 GB. The families
+    PAGE and PLANS go first and alone, for others use their kernels.
     """
     names = list(families or FAMILIES)
-    if PAGE in names:
-        names.remove(PAGE)
-        _compile(PAGE)
-        on_done(PAGE)
+    for family in (PAGE, PLANS):
+        if family in names:
+            names.remove(family)
+            _compile(family)
+            on_done(family)
     if not names:
         return
     count = min(len(names), processes or os.cpu_count() or 1)
@@ -71,15 +72,24 @@ def fill_cache(on_done: Callable[[str], None], families: Sequence[str] = (), pro
 
 
 def _compile(family: str) -> None:
-    compile_at_once()
+    if family != PAGE:
+        compile_at_once()
     FAMILIES[family]()
 
 
 def page() -> None:
-    """What the page's first question needs: `auto` for the iteration of a model with devices of one kind."""
+    """What the page's first answer needs: `auto` for the iteration of a model with devices of one kind.
+
+    Without the kernels that run interpreted until they are worth compiling, which are most of the work: see PLANS.
+    """
     problem = _tiny(Objective.ITERATION)
     solve(problem)
     solve(replace(problem, training=True))
+
+
+def plans() -> None:
+    """What tells plans and estimates drafts."""
+    page()
     _estimate()
 
 
@@ -122,14 +132,17 @@ def latencies() -> None:
 
 PAGE = "page"
 """The family that `make app` compiles, and a solving worker loads before its first job."""
+PLANS = "plans"
+"""The family that nearly all others use."""
 FAMILIES: dict[str, Callable[[], None]] = {
     PAGE: page,
+    PLANS: plans,
     "pipelines": pipelines,
     "passes": passes,
     "max-loads": max_loads,
     "latencies": latencies,
 }
-"""Hardly any kernel belongs to two but those of the page, so that none is compiled twice; the longest first."""
+"""Hardly any kernel belongs to two but those of PAGE and PLANS, so that none is compiled twice; the longest first."""
 
 
 def _bound() -> None:

@@ -24,7 +24,7 @@ from solvers.kernels import interpreted as module
 from solvers.kernels.interpreted import WORTH_S, Interpreted, compile_at_once, interpreted, until_worth_it
 from solvers.pipelines.timing.estimate import Estimator
 from solvers.planners.solve import solve
-from solvers.problem.problem import Contiguity, Objective, Transfers
+from solvers.problem.problem import Contiguity, Execution, Objective, Transfers
 from tests.oracle.random_plans import random_plan
 from tests.random_problems import random_problem
 from tests.solvers.pipelines.test_estimate import draft_of, problem_of
@@ -88,7 +88,7 @@ def test_passes_are_told_the_same(compared: Counter[str]) -> None:
     for seed in range(24):
         rng = random.Random(seed)
         problem = random_problem(
-            seed, 9, objective=Objective.MAKESPAN, contiguity=Contiguity.NONE,
+            seed, 9, objective=Objective.MAKESPAN, contiguity=Contiguity.NONE, execution=Execution.OPERATOR,
             transfers=rng.choice([Transfers.LINKS, Transfers.LANE]),
         )  # fmt: skip
         for planner in ("m-etf", "heft", Joint(evaluations=40)):
