@@ -11,7 +11,7 @@ from solvers.bounds.makespan.improve import improved_s
 from solvers.bounds.makespan.quick import quick_bound_s
 from solvers.bounds.makespan.shape import pass_shape
 from solvers.evaluation.unit_bytes import saved_bytes
-from solvers.kernels.arrays import Floats
+from solvers.kernels.arrays import Floats, Ints
 from solvers.problem.graph import OpGraph, Phase, per_graph, topological_order
 from solvers.problem.groups import group_of, together
 from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Problem
@@ -105,16 +105,15 @@ def _one_by_one(problem: Problem) -> bool:
     return all(device.concurrency is not None for device in problem.cluster.devices)
 
 
-def _shares(problem: Problem) -> range:
-    """The numbers of devices that may share an operator."""
-    return range(1, min(problem.max_replicas, len(problem.cluster)) + 1)
+def _shares(problem: Problem) -> Ints:
+    """The numbers of devices that may share an operator, [shares]."""
+    return np.arange(1, min(problem.max_replicas, len(problem.cluster)) + 1)
 
 
 def _fastest(problem: Problem, samples: float) -> Floats:
     kinds = {device.kind for device in problem.cluster.devices}
-    return np.asarray(
-        np.min([problem.compute.at(kind, samples / r) for kind in kinds for r in _shares(problem)], axis=0)
-    )
+    shares = samples / _shares(problem)
+    return np.asarray(np.min([problem.compute.at_each(kind, shares).min(axis=1) for kind in kinds], axis=0))
 
 
 def _balanced(problem: Problem, samples: int, micro_batches: int) -> Floats:
@@ -125,20 +124,22 @@ def _balanced(problem: Problem, samples: int, micro_batches: int) -> Floats:
     """
     update = np.array([o.phase is Phase.UPDATE for o in problem.graph.operators])
     kinds = [device.kind for device in problem.cluster.devices]
+    shares = _shares(problem)
 
-    def whole_s(kind: str, r: int) -> Floats:
-        once = problem.compute.at(kind, problem.mini_batch / r)
-        return r * np.where(update, once, problem.compute.at(kind, samples / r) * micro_batches)
+    def whole_s(kind: str) -> Floats:
+        once = problem.compute.at_each(kind, problem.mini_batch / shares)
+        each = problem.compute.at_each(kind, samples / shares) * micro_batches
+        return np.asarray((shares * np.where(update[:, None], once, each)).min(axis=1))
 
-    whole = {kind: np.min([whole_s(kind, r) for r in _shares(problem)], axis=0) for kind in set(kinds)}
+    whole = {kind: whole_s(kind) for kind in set(kinds)}
     base = np.min(list(whole.values()), axis=0)
-    speed = 0.0
-    for kind in kinds:
-        times = whole[kind]
+    speeds = {}
+    for kind, times in whole.items():
         usable = np.isfinite(times) & (base > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             relative = np.where(usable, base / np.where(times > 0, times, 1.0), 0.0)
-        speed += float(relative.max(initial=0.0))
+        speeds[kind] = float(relative.max(initial=0.0))
+    speed = sum(speeds[kind] for kind in kinds)
     return np.asarray(base / speed if speed > 0 else np.zeros(len(base)))
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.errors import InvalidProblem
+from solvers.kernels.arrays import Floats
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph
 
@@ -105,7 +105,7 @@ class ComputeTable:
     """
 
     samples: tuple[int, ...]
-    seconds: Mapping[str, NDArray[np.float64]]
+    seconds: Mapping[str, Floats]
 
     def __post_init__(self) -> None:
         if not self.samples or list(self.samples) != sorted(set(self.samples)) or self.samples[0] < 1:
@@ -119,21 +119,26 @@ class ComputeTable:
                 row = int(np.argwhere(np.isnan(table) | (table < 0))[0][0])
                 raise InvalidProblem(f"cost table for {kind}: operator {row} has a negative time or NaN")
 
-    def at(self, kind: str, samples: float) -> NDArray[np.float64]:
+    def at(self, kind: str, samples: float) -> Floats:
         """Seconds of every operator on a device of ``kind`` for ``samples``, shape [operators]."""
+        return self.at_each(kind, np.array([samples], np.float64))[:, 0]
+
+    def at_each(self, kind: str, samples: Floats) -> Floats:
+        """`at` for several numbers of samples, shape [operators, len(samples)]."""
         if kind not in self.seconds:
             known = ", ".join(sorted(self.seconds))
             raise InvalidProblem(f"no compute times for device kind {kind!r}; there are times for: {known}")
         table = self.seconds[kind]
-        points = self.samples
+        points = np.array(self.samples)
         if len(points) == 1:
-            return table[:, 0] * (samples / points[0])
-        right = min(max(int(np.searchsorted(points, samples)), 1), len(points) - 1)
+            return np.asarray(table * (samples / points[0]))
+        right = np.clip(np.searchsorted(points, samples), 1, len(points) - 1)
         left = right - 1
         weight = (samples - points[left]) / (points[right] - points[left])
+        below = table[:, left]
         with np.errstate(invalid="ignore"):
-            mixed = table[:, left] + weight * (table[:, right] - table[:, left])
-        return np.where(np.isinf(table[:, left]), np.inf, np.maximum(mixed, 0.0))
+            mixed = below + weight * (table[:, right] - below)
+        return np.where(np.isinf(below), np.inf, np.maximum(mixed, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +248,7 @@ class Problem:
         """Whether all stages of a plan have micro-batches of one size."""
         return not self.mixed_micro_batches or len(self.stage_choices()) == 1
 
-    def static_bytes(self) -> NDArray[np.float64]:
+    def static_bytes(self) -> Floats:
         """Bytes each operator holds on its device all the time, shape [operators]."""
         if self.stated_bytes is not None:
             return np.asarray(self.stated_bytes, dtype=np.float64)
