@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import typeof
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 
 WORTH_S = 3.0
@@ -58,7 +59,8 @@ class Interpreted:
     def _kept(self, args: tuple[Any, ...]) -> bool:
         """Whether an earlier process has left the compiled kernel."""
         kernel: Any = self.kernel
-        return kernel._cache.load_overload(tuple(map(typeof, args)), kernel.targetctx) is not None
+        with global_compiler_lock:  # which tells `Compiling` that time goes into getting ready
+            return kernel._cache.load_overload(tuple(map(typeof, args)), kernel.targetctx) is not None
 
 
 def until_worth_it(kernel: Function) -> Function:
