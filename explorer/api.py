@@ -21,6 +21,7 @@ from solvers.planners.solve import solve
 from solvers.problem.cluster import Cluster, Wires
 from solvers.problem.graph import BACKWARD_PHASES, OpGraph
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
+from solvers.search.effort import Effort
 from solvers.search.monitor import never
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def plan(
     in_sequence: bool = False,
     subgraphs_per_device: int | None = None,
     pins: Mapping[str, int] | None = None,
+    effort: str = "normal",
     time_limit_s: float = 60.0,
     gap: float = 0.0,
     seed: int = 0,
@@ -102,7 +104,8 @@ def plan(
     """The best plan found for ``model``, with a proved bound. What is None takes the model's word,
     then the command line's defaults; sizes may be numbers (bytes, bytes/s, seconds) or text ("16GiB").
     device_kind and memory may be one for each accelerator; cluster is a whole one, or the path of its file;
-    profile, measured costs or the path of their file, takes the place of estimates.
+    profile, measured costs or the path of their file, takes the place of estimates. effort: "quick", "normal" or
+    "thorough", counted work; time_limit_s ends a search early.
 
     Raises InvalidProblem or UnsupportedProblem. That nothing fits is a status of the result.
     """
@@ -156,6 +159,7 @@ def plan(
     return solve(
         make_problem(workload, settings),
         choose_planner(planner) if isinstance(planner, str) else planner,
+        effort=_choice(Effort, effort),
         time_limit_s=time_limit_s,
         gap=gap,
         seed=seed,

@@ -13,6 +13,7 @@ from explorer.files import write_file
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.plan_json import write_plan
 from solvers.plan.result import Status
+from solvers.search.effort import Effort
 
 if TYPE_CHECKING:
     from solvers.plan.result import Result
@@ -38,12 +39,21 @@ def add(commands: Commands) -> None:
     search.add_argument(
         "--planner", default="auto", metavar="NAME[:OPTION=VALUE,...]", help="`placement-explorer planners` lists them"
     )
-    search.add_argument("--time-limit", type=float, default=60.0, metavar="S", help="seconds (60)")
+    search.add_argument(
+        "--effort",
+        choices=[effort.value for effort in Effort],
+        default=Effort.NORMAL.value,
+        help="how much work is done, counted, so that the same question gives the same plan anywhere (normal)",
+    )
+    search.add_argument(
+        "--time-limit", type=float, default=60.0, metavar="S", help="seconds after which the search ends early (60)"
+    )
     search.add_argument("--gap", type=float, default=0.0, metavar="G", help="stop within this share of the bound (0)")
     search.add_argument("--seed", type=int, default=0, metavar="N")
     add_expert(search)
     add_problem(parser)
     add_phase(parser)
+    parser.add_argument("--explain", action="store_true", help="say which planner found what, and when")
     add_output(parser, "-o", "--output", what="where to write plan.json")
     add_json(parser)
 
@@ -53,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidProblem(f"--time-limit must be more than 0 seconds, found {args.time_limit:g}")
     if not (0 <= args.gap < 1 and math.isfinite(args.gap)):
         raise InvalidProblem(f"--gap must be at least 0 and less than 1, found {args.gap:g}")
+    from explorer.cli.reports.course import print_course
     from explorer.cli.reports.report import print_report, result_object
     from explorer.cli.terminal.progress import working
     from explorer.question.expert import load_expert
@@ -80,6 +91,8 @@ def run(args: argparse.Namespace) -> int:
             print_json(result_object(workload.reference, result, why, workload.notes))
         else:
             print_report(workload.reference, result, why, workload.notes)
+            if args.explain:
+                print_course(result)
         sys.stdout.flush()
     finally:  # a reader that left early (| head) must not cost the file, nor a full disk the report
         if args.output and result.plan is not None:
@@ -100,6 +113,7 @@ def _solve(problem: Problem, planner: Planner, args: argparse.Namespace) -> Resu
             return solve(
                 problem,
                 planner,
+                effort=Effort(args.effort),
                 time_limit_s=args.time_limit,
                 gap=args.gap,
                 seed=args.seed,

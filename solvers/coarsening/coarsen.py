@@ -298,9 +298,9 @@ def _components(count: int, edges: Iterable[tuple[int, int]]) -> Ints:
         return np.arange(count)
     import networkx  # rarely needed, and slow to import
 
-    components = networkx.strongly_connected_components(
-        networkx.DiGraph([(u, v) for u in range(count) for v in (*after[u], u)])
-    )
+    graph: networkx.DiGraph[int] = networkx.DiGraph()  # DiGraph(edges) imports pandas to see whether they are a table
+    graph.add_edges_from((u, v) for u in range(count) for v in (*after[u], u))
+    components = networkx.strongly_connected_components(graph)
     return _labels(sorted((sorted(c) for c in components), key=lambda c: c[0]), count)
 
 

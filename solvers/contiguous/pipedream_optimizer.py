@@ -22,7 +22,7 @@ from solvers.contiguous.downsets import enumerate_downsets
 from solvers.contiguous.pipedream_optimizer_kernel import Sums, bottlenecks
 from solvers.kernels.arrays import Floats
 from solvers.problem.problem import Problem
-from solvers.search.effort import Effort
+from solvers.search.work import Work
 
 STEPS_A_CALL = 3_000_000
 """Transitions per kernel call: a few hundredths of a second."""
@@ -58,7 +58,7 @@ class Partition:
 
     bottleneck_s: float
     stages: tuple[PipeDreamStage, ...]
-    effort: Effort
+    effort: Work
 
 
 def profile_of(problem: Problem, samples: int) -> Profile:
@@ -111,7 +111,7 @@ def optimise(
         before, replicas = int(came_from[at, left]), int(used[at, left])
         stages.append(PipeDreamStage(downsets.difference(at, before), replicas))
         at, left = before, left - replicas
-    return Partition(float(best[count - 1, machines]), tuple(reversed(stages)), Effort(*counts.tolist()))
+    return Partition(float(best[count - 1, machines]), tuple(reversed(stages)), Work(*counts.tolist()))
 
 
 def _order(profile: Profile) -> Order:

@@ -24,10 +24,12 @@ MEMORY_SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A plan's objective for the problem asked, and why it does not fit ("" if it does)."""
+    """A plan's objective for the problem asked, why it does not fit ("" if it does), and what the device with the most
+    memory in use holds at its peak."""
 
     objective_s: float
     violation: str = ""
+    peak_bytes: float = math.inf
 
     @property
     def feasible(self) -> bool:
@@ -73,7 +75,7 @@ def judge(problem: Problem, plan: Plan) -> Judged:
     if violation:
         return Judged(math.inf, violation)
     if problem.objective is Objective.MAX_LOAD and problem.stated_bytes is not None:
-        peak: Iterable[float] = static_bytes_per_device(problem, plan)
+        peak = static_bytes_per_device(problem, plan).tolist()
         objective = loads(problem, plan).max_load_s()
         if math.isinf(objective):
             return Judged(math.inf, "the plan sends tensors between devices that no link joins")
@@ -87,7 +89,7 @@ def judge(problem: Problem, plan: Plan) -> Judged:
             objective = loads(problem, plan).max_load_s()
         else:
             objective = simulation.makespan_s
-    return Judged(objective, over_cap(problem, peak))
+    return Judged(objective, over_cap(problem, peak), max(peak))
 
 
 def over_cap(problem: Problem, peak_bytes: Iterable[float]) -> str:
@@ -107,10 +109,13 @@ def _bytes(amount: float) -> str:
 
 
 def _misplaced(problem: Problem, plan: Plan) -> str:
-    for stage in plan.stages:
+    kinds = [device.kind for device in problem.cluster.devices]
+    never = {kind: times for kind in set(kinds) if (times := ~np.isfinite(problem.compute.at(kind, 1))).any()}
+    for stage in plan.stages if never else ():
         for device in stage.devices:
-            times = problem.compute.at(problem.cluster.devices[device].kind, 1)
-            blocked = ~np.isfinite(times[list(stage.operators)])
+            if kinds[device] not in never:
+                continue
+            blocked = never[kinds[device]][list(stage.operators)]
             if blocked.any():
                 name = problem.graph.operators[stage.operators[int(np.argmax(blocked))]].name
                 return f"operator {name!r} cannot run on device {device}"

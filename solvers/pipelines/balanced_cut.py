@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.kernels.arrays import Floats
-from solvers.search.effort import Effort
+from solvers.search.work import Work
 
 
-def balanced_cut(weights: Sequence[float], parts: int) -> tuple[tuple[int, ...], Effort]:
+def balanced_cut(weights: Sequence[float], parts: int) -> tuple[tuple[int, ...], Work]:
     """Where each part ends, and the effort: the least largest sum, and of those cuts the least variance.
 
     As many parts as are asked for, or as there are weights (>= 0) if they are fewer. Exact, by two
@@ -28,7 +28,7 @@ def balanced_cut(weights: Sequence[float], parts: int) -> tuple[tuple[int, ...],
     ends = [count]
     for part in range(parts, 1, -1):
         ends.append(int(before[part, ends[-1]]))
-    return tuple(reversed(ends)), Effort(2 * parts * count, parts * count * (count + 1))
+    return tuple(reversed(ends)), Work(2 * parts * count, parts * count * (count + 1))
 
 
 def _extremes(cost: Floats, parts: int, join: np.ufunc) -> tuple[Floats, NDArray[np.int64]]:

@@ -32,12 +32,14 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A step of the search: best objective and proved bound after elapsed_s."""
+    """A step of the search: best objective and proved bound after elapsed_s. member: the planner at work, where one
+    runs others in turn."""
 
     elapsed_s: float
     objective_s: float
     bound_s: float
     note: str = ""
+    member: str = ""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,8 @@ def stages_of_placement(graph: OpGraph, placement: Sequence[Place]) -> list[tupl
 
 def _tangled(edges: Edges, place: Sequence[int]) -> set[int]:
     """Places on a cycle of the quotient."""
-    quotient = nx.DiGraph({(place[u], place[v]) for u, v in edges if place[u] != place[v]})
+    quotient: nx.DiGraph[int] = nx.DiGraph()  # DiGraph(edges) imports pandas to see whether they are a table
+    quotient.add_edges_from({(place[u], place[v]) for u, v in edges if place[u] != place[v]})
     return {p for component in nx.strongly_connected_components(quotient) if len(component) > 1 for p in component}
 
 

@@ -47,13 +47,21 @@ class Auto:
         return None
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        try:
+            return self._run(problem, monitor)
+        finally:
+            monitor.member = ""
+
+    def _run(self, problem: Problem, monitor: Monitor) -> bool:
         covered = False
         if Latency().unsupported(problem) is None:
+            monitor.member = Latency.name
             covered = Latency()(problem, monitor)
             if covered or monitor.best is not None:
                 return covered
         joint = Joint() if self.improve else Joint(evaluations=1)
         if joint.unsupported(problem) is None:
+            monitor.member = joint.name
             joint(problem, monitor)
             if monitor.best is not None:
                 return False
@@ -61,6 +69,7 @@ class Auto:
         for planner in members:
             if planner.unsupported(problem):
                 continue
+            monitor.member = planner.name
             try:
                 covered = planner(problem, monitor) or covered
             except Stop as stop:
@@ -69,10 +78,13 @@ class Auto:
             if covered or monitor.infeasible:
                 return covered
         if monitor.best is None and LinearDP() not in members and LinearDP().unsupported(problem) is None:
+            monitor.member = LinearDP.name
             LinearDP()(problem, monitor)
         if monitor.best is None and _unequal_caps(problem) and LocalSearch().unsupported(problem) is None:
+            monitor.member = LocalSearch.name
             LocalSearch()(problem, monitor)  # chains are planned for the smallest device
         if self.improve and monitor.best is not None:
+            monitor.member = "boundary moves"
             monitor.begin("moving operators across stage boundaries")
             improve(problem, monitor)
         return False

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from solvers.bounds.combinatorial import lower_bound_s, proved_infeasible
 from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
 from solvers.kernels.compiling import Compiling
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status, StopReason
+from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.check import check
 from solvers.planners.registry import PLANNERS
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.ordering.own_order import own_orders
+from solvers.search.effort import Effort
 from solvers.search.monitor import PROVED, Monitor, Stop, ignore, never
 from solvers.search.planner import Planner
 
@@ -23,6 +27,8 @@ REORDERED = 4
 LATE_ACTIONS = 1000
 """Actions of a plan whose orders are judged in a moment: about 20 microseconds each and order."""
 
+GRACE_S = 1.0
+"""Search time, beyond the limit, for a plain split where there is no plan."""
 WORTH_SAYING_S = 1.0
 """Compiling that took less is not told."""
 
@@ -35,13 +41,16 @@ def solve(
     time_limit_s: float = 60.0,
     gap: float = 0.0,
     seed: int = 0,
+    effort: Effort = Effort.NORMAL,
     should_stop: Callable[[], bool] = never,
     on_progress: Callable[[Progress, Plan | None], None] = ignore,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Result:
-    """The best plan ``planner`` finds in ``time_limit_s`` seconds, with a status that is derived.
+    """The best plan ``planner`` finds with ``effort``, with a status that is derived.
 
-    start: a plan to improve on. gap: stop when (objective - bound) / objective is at most this.
+    start: a plan to improve on. effort: how much work is done, counted and not timed, so that the same
+    question gives the same plan on every machine; time_limit_s only guards against more than anyone waits
+    for. gap: stop when (objective - bound) / objective is at most this.
     should_stop is asked often; on_progress gets every improvement with the best plan so far.
     With the pipeline left to the planner, other orders are tried for the best plans of an ITERATION.
     Kernels that are compiled (once per installation) or loaded on the way do not count: neither against the time limit
@@ -68,7 +77,7 @@ def solve(
     on_step = tell if reorders else on_progress
     with Compiling(clock) as compiling:
         monitor = Monitor(
-            problem, time_limit_s, gap, seed, should_stop, on_step, clock, uncounted_s=lambda: compiling.seconds
+            problem, time_limit_s, gap, seed, should_stop, on_step, clock, lambda: compiling.seconds, effort
         )
         stop_reason = StopReason.FINISHED
         covered = False
@@ -83,11 +92,26 @@ def solve(
                 covered = chosen(problem, monitor)
             except Stop as stop:
                 stop_reason = stop.reason
+            if monitor.best is None and stop_reason is StopReason.TIME_LIMIT:
+                _plain(problem, monitor, chosen)
             if reorders and stop_reason is not StopReason.CANCELLED:
                 stop_reason = _reorder(problem, monitor, incumbents[: -REORDERED - 1 : -1], stop_reason)
         if compiling.kernels and compiling.seconds >= WORTH_SAYING_S:
             monitor.notes.append(f"compiling kernels took {compiling.seconds:.0f} s more, this once")
         return _result(problem, chosen, monitor, stop_reason, covered, seed)
+
+
+def _plain(problem: Problem, monitor: Monitor, planner: Planner) -> None:
+    """Offer what a person would write down, where a planner had no time for a first plan."""
+    monitor.time_limit_s = monitor.elapsed_s + GRACE_S
+    for plain in (EqualSplit(), SingleDevice()):
+        if plain.unsupported(problem) is None:
+            with suppress(Stop):
+                plain(problem, monitor)
+        if math.isfinite(monitor.objective_s):
+            if plain.name != planner.name:
+                monitor.notes.append(f"{planner.name} found nothing in this time; the plan is that of {plain.name}")
+            return
 
 
 def _reorder(problem: Problem, monitor: Monitor, plans: list[Plan], stop_reason: StopReason) -> StopReason:
@@ -131,8 +155,8 @@ def _result(
         if violations:
             raise InvalidPlan(f"planner {planner.name} gave a plan that breaks a rule: {violations[0]}")
         if covered:
-            bound = monitor.objective_s
-        proved = covered or bound >= monitor.objective_s * (1 - PROVED)
+            bound = monitor.least_s
+        proved = covered or bound >= monitor.least_s * (1 - PROVED)
         status = Status.OPTIMAL if proved else Status.FEASIBLE
     return Result(
         problem=problem,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -121,15 +122,20 @@ class ComputeTable:
 
     def at(self, kind: str, samples: float) -> Floats:
         """Seconds of every operator on a device of ``kind`` for ``samples``, shape [operators]."""
-        return self.at_each(kind, np.array([samples], np.float64))[:, 0]
+        table = self._table(kind)
+        points = self.samples
+        if len(points) == 1:
+            return np.asarray(table[:, 0] * (samples / points[0]))
+        right = min(max(bisect_left(points, samples), 1), len(points) - 1)
+        left = right - 1
+        weight = (samples - points[left]) / (points[right] - points[left])
+        with np.errstate(invalid="ignore"):
+            mixed = table[:, left] + weight * (table[:, right] - table[:, left])
+        return np.where(np.isinf(table[:, left]), np.inf, np.maximum(mixed, 0.0))
 
     def at_each(self, kind: str, samples: Floats) -> Floats:
         """`at` for several numbers of samples, shape [operators, len(samples)]."""
-        if kind not in self.seconds:
-            known = ", ".join(sorted(self.seconds))
-            raise InvalidProblem(f"no compute times for device kind {kind!r}; there are times for: {known}")
-        table = self.seconds[kind]
-        points = np.array(self.samples)
+        table, points = self._table(kind), np.array(self.samples)
         if len(points) == 1:
             return np.asarray(table * (samples / points[0]))
         right = np.clip(np.searchsorted(points, samples), 1, len(points) - 1)
@@ -139,6 +145,12 @@ class ComputeTable:
         with np.errstate(invalid="ignore"):
             mixed = below + weight * (table[:, right] - below)
         return np.where(np.isinf(below), np.inf, np.maximum(mixed, 0.0))
+
+    def _table(self, kind: str) -> Floats:
+        if kind not in self.seconds:
+            known = ", ".join(sorted(self.seconds))
+            raise InvalidProblem(f"no compute times for device kind {kind!r}; there are times for: {known}")
+        return self.seconds[kind]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from solvers.evaluation.evaluate import Judged, judge
+from solvers.evaluation.evaluate import Judged, cut_bytes, judge
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, StopReason
 from solvers.problem.problem import Problem
+from solvers.search.effort import Effort
 
 PROVED = 1e-9
 """Relative gap below which a bound proves a plan optimal."""
+TIED = 1e-6
+"""Plans whose objectives differ by less, relatively, are told apart by memory, devices and cut bytes."""
 
 
 class Stop(Exception):
@@ -44,7 +47,8 @@ class Monitor:
     A planner calls `check` at least every tenth of a second, `offer` for every plan it finds and
     `raise_bound` for every lower bound it proves. It never states an objective, a status or a time:
     `offer` evaluates the plan itself. Clock, stop signal and progress are handed in. uncounted_s: seconds so
-    far that are not search time, such as those of compiling kernels.
+    far that are not search time, such as those of compiling kernels. effort: what share a planner does of the work
+    that its options say.
     """
 
     problem: Problem
@@ -55,8 +59,13 @@ class Monitor:
     on_progress: Callable[[Progress, Plan | None], None] = ignore
     clock: Callable[[], float] = time.perf_counter
     uncounted_s: Callable[[], float] = nothing
+    effort: Effort = Effort.NORMAL
+    member: str = field(default="", init=False)
+    """The planner at work, where one runs others in turn."""
     best: Plan | None = field(default=None, init=False)
     judged: Judged | None = field(default=None, init=False)
+    least_s: float = field(default=math.inf, init=False)
+    """The least objective of any plan offered: that of the best, or by less than TIED below."""
     bound_s: float = field(default=0.0, init=False)
     trace: list[Progress] = field(default_factory=list, init=False)
     notes: list[str] = field(default_factory=list, init=False)
@@ -73,7 +82,7 @@ class Monitor:
 
     def is_proved(self) -> bool:
         """Whether the best plan so far is proved optimal."""
-        return self.best is not None and self.bound_s >= self.objective_s * (1 - PROVED)
+        return self.best is not None and self.bound_s >= self.least_s * (1 - PROVED)
 
     @property
     def elapsed_s(self) -> float:
@@ -94,20 +103,35 @@ class Monitor:
             raise Stop(StopReason.FINISHED)
 
     def offer(self, plan: Plan) -> float:
-        """Judge a plan and keep it if it is the best that fits. Returns its objective in seconds,
-        inf if a device's memory cap or a pin is violated or an operator cannot run where it is."""
+        """Judge a plan and keep it if it is the best that fits: of the least objective, and among those within TIED of
+        that the one of the lowest peak memory, then of the fewest devices, then of the fewest cut bytes.
+
+        Returns its objective in seconds, inf if a device's memory cap or a pin is violated or an operator cannot run
+        where it is."""
         judged = judge(self.problem, plan)
         if not judged.feasible:
             return math.inf
-        if judged.objective_s < self.objective_s:
+        self.least_s = min(self.least_s, judged.objective_s)
+        if self._is_best(plan, judged):
             self.best, self.judged = plan, judged
             self._tell("")
         return judged.objective_s
 
+    def _is_best(self, plan: Plan, judged: Judged) -> bool:
+        if self.best is None or self.judged is None:
+            return True
+        most_s = self.least_s * (1 + TIED)
+        if judged.objective_s > most_s or self.judged.objective_s > most_s:
+            return judged.objective_s < self.judged.objective_s
+        if judged.peak_bytes != self.judged.peak_bytes:
+            return judged.peak_bytes < self.judged.peak_bytes
+        devices = len(plan.devices_used()) - len(self.best.devices_used())
+        return devices < 0 or (devices == 0 and cut_bytes(self.problem, plan) < cut_bytes(self.problem, self.best))
+
     def raise_bound(self, bound_s: float) -> None:
         """Record a proved lower bound on the objective, in seconds."""
         if bound_s > self.bound_s:
-            self.bound_s = min(bound_s, self.objective_s) if self.best is not None else bound_s
+            self.bound_s = min(bound_s, self.least_s)
             self._tell("")
 
     def prove_infeasible(self, why: str) -> None:
@@ -125,6 +149,6 @@ class Monitor:
         self._tell(text)
 
     def _tell(self, text: str) -> None:
-        step = Progress(self.elapsed_s, self.objective_s, self.bound_s, text)
+        step = Progress(self.elapsed_s, self.objective_s, self.bound_s, text, self.member)
         self.trace.append(step)
         self.on_progress(step, self.best)

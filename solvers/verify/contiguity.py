@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import networkx as nx
 
 from solvers.plan.plan import Plan
@@ -23,12 +26,12 @@ def contiguity(problem: Problem, plan: Plan) -> list[str]:
     }
     edges = [(a, b) for a, b in _edges(problem.graph) if a in place and b in place]
     if problem.contiguity is Contiguity.ACYCLIC:
-        quotient = nx.DiGraph({(place[a], place[b]) for a, b in edges if place[a] != place[b]})
+        quotient = _graph({(place[a], place[b]) for a, b in edges if place[a] != place[b]})
         if nx.is_directed_acyclic_graph(quotient):
             return []
         circle = " -> ".join(str(list(a)) for a, _ in nx.find_cycle(quotient))
         return [f"the {'stages' if by_stage else 'devices'}' sets of operators are not acyclic: tensors flow {circle}"]
-    graph = nx.DiGraph(_edges(problem.graph))
+    graph = _graph(_edges(problem.graph))
     for group in dict.fromkeys(place.values()):
         inside = {operator for operator, where in place.items() if where == group}
         reached = {b for a in inside if a in graph for b in graph.successors(a)} - inside
@@ -62,3 +65,10 @@ def _edges(graph: OpGraph) -> tuple[tuple[int, int], ...]:
 def _without_forward(operator: Operator, groups: set[str | None]) -> bool:
     """Whether nothing in the forward graph stands for an operator."""
     return operator.forward_of is None and (operator.colocation is None or operator.colocation not in groups)
+
+
+def _graph(edges: Iterable[tuple[Any, Any]]) -> nx.DiGraph[Any]:
+    """DiGraph(edges) would import pandas to see whether they are a table."""
+    graph: nx.DiGraph[Any] = nx.DiGraph()
+    graph.add_edges_from(edges)
+    return graph

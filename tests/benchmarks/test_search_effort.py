@@ -16,8 +16,8 @@ from solvers.pipelines.planners.pipedream_iter import PipeDreamIteration
 from solvers.pipelines.planners.piper import Piper
 from solvers.planners.solve import solve
 from solvers.problem.problem import Problem
-from solvers.search.effort import Effort
 from solvers.search.planner import Planner
+from solvers.search.work import Work
 from tests.benchmarks.table import show
 from tests.benchmarks.test_graph_pipeline import cells, settings
 
@@ -33,19 +33,19 @@ PLANNERS: dict[str, Planner] = {
 LIMIT_S = 300.0
 
 
-def effort_of(notes: tuple[str, ...]) -> Effort:
+def effort_of(notes: tuple[str, ...]) -> Work:
     """The states and relaxations that a planner's notes tell, those of the planners it starts from included."""
-    total = Effort()
+    total = Work()
     for note in notes:
         for found in re.finditer(r"([\d,]+) states and ([\d,]+) relaxations", note):
-            total += Effort(*(int(number.replace(",", "")) for number in found.groups()))
+            total += Work(*(int(number.replace(",", "")) for number in found.groups()))
     return total
 
 
-def pipedream(problem: Problem) -> tuple[float, Effort]:
+def pipedream(problem: Problem) -> tuple[float, Work]:
     """CPU seconds and effort of PipeDream's optimizer over all micro-batch sizes, on the graph made one
     sequence: it has too many downsets otherwise."""
-    started, effort = time.process_time(), Effort()
+    started, effort = time.process_time(), Work()
     sequence = sequential_problems(problem, orders=1)[0]
     bandwidth = problem.cluster.links[0].bandwidth_bytes_per_s
     for count in problem.micro_batch_choices():

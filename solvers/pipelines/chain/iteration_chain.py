@@ -14,7 +14,7 @@ from solvers.pipelines.chain.iteration_chain_kernel import ChainTable, shortest_
 from solvers.pipelines.chain.lines import LinearOrder
 from solvers.pipelines.chain.lines_kernel import Rules, iteration_s
 from solvers.plan.drafts import DraftStage
-from solvers.search.effort import Effort
+from solvers.search.work import Work
 
 Check = Callable[[], None]
 
@@ -46,7 +46,7 @@ class CutSearch:
 
     def __init__(self, order: LinearOrder, rules: Rules, check: Check, slack: int = 0) -> None:
         self.order, self.rules, self.check, self.slack = order, rules, check, slack
-        self.effort = Effort()
+        self.effort = Work()
         self._known: dict[tuple[tuple[tuple[int, int, int], ...], int], float] = {}
 
     def candidates(self, below_s: float) -> list[Cut]:
@@ -127,7 +127,7 @@ class CutSearch:
             end = max(0, row + 1 - max(1, STEPS_A_CALL // steps))
             shortest_path(self.order.line, self.rules, ceiling_s, lockstep, table, row, end)
             row = end - 1
-        self.effort += Effort(int(table.counts[0]), int(table.counts[1]))
+        self.effort += Work(int(table.counts[0]), int(table.counts[1]))
         first = table.end_s[0].ravel()
         at = int(np.argmin(first))
         short = bool(table.counts[2])

@@ -71,46 +71,75 @@ def improve(
 ) -> Draft:
     """The best draft found, never a worse one than ``draft``: by bytes over the memory caps, then by seconds.
 
-    draft: over the super-operators of ``condensed.at(..., merge_trivial=False)``, as what is returned.
-    estimate: judges such drafts; called at most ``evaluations`` times. check: called before each call, may
-    raise to stop. space: keeps what was computed for other drafts of the same problem. gains: counts, by
-    kind of step, the logarithms of what was gained (in millionths). The same rng state gives the same draft.
+    evaluations: calls of ``estimate`` at most. The rest is as in `Descent`.
     """
-    search = _Search(space or Space(condensed), estimate, check, evaluations, gains)
-    search.run(parts_of(draft), rng)
-    return search.space.graph.draft(search.best)
+    descent = Descent(space or Space(condensed), draft, estimate, check, rng, gains)
+    for _ in descent.run(evaluations):
+        pass
+    return descent.draft
 
 
-class _Search:
+class Descent:
+    """A search from one draft that is resumed as often as one likes.
+
+    draft: over the super-operators of ``condensed.at(..., merge_trivial=False)``, as what is found. estimate: judges
+    such drafts. check: called before each call, may raise to stop. space: keeps what was computed for other drafts
+    of the same problem. gains: counts, by kind of step, the logarithms of what was gained (in millionths). The same
+    rng state and numbers of evaluations give the same draft.
+    """
+
     def __init__(
         self,
         space: Space,
+        draft: Draft,
         estimate: Callable[[Draft], Estimated],
         check: Callable[[], None],
-        evaluations: int,
-        gains: Counter[str] | None,
+        rng: random.Random,
+        gains: Counter[str] | None = None,
     ) -> None:
-        self.space, self.estimate, self.check, self.left, self.gains = space, estimate, check, evaluations, gains
+        self.space, self.estimate, self.check, self.rng, self.gains = space, estimate, check, rng, gains
+        self.left = 0
+        """Estimates that may be asked for still."""
         self.known: dict[Parts, tuple[Key, Estimated]] = {}
-        self.best: Parts = ()
+        self.start = self.best = parts_of(draft)
+        self.home: Parts = ()
+        """What is disturbed next; () before the first descent."""
         self.bottoms: set[Parts] = set()
+        self.fruitless = 0
 
-    def run(self, start: Parts, rng: random.Random) -> None:
-        """Fills in ``best``."""
-        self.best = start
-        self.space.begin_at(start)
+    @property
+    def draft(self) -> Draft:
+        """The best found so far."""
+        return self.space.graph.draft(self.best)
+
+    @property
+    def worth(self) -> Key:
+        """What the best found so far is compared by."""
+        return self.known[self.best][0] if self.best in self.known else (math.inf, math.inf)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the last disturbances led nowhere new."""
+        return self.fruitless >= KICKS
+
+    def run(self, evaluations: int) -> Iterator[None]:
+        """Go on, with so many estimates more at most; yields after the first descent and after every disturbance."""
+        self.left = evaluations
+        self.space.begin_at(self.start)
         try:
-            self.key(start)
-            home = self._descend(start)
-            fruitless = 0
-            while fruitless < KICKS:
+            if not self.home:
+                self.key(self.best)
+                self.home = self._descend(self.best)
+                yield
+            while not self.exhausted:
                 left = self.left
-                found = self._descend(self._kicked(home, rng))
-                fruitless = fruitless + 1 if self.left == left else 0
-                if _better(self.key(found), self._lenient(home, rng)):
-                    home = found
-                elif rng.random() < RETURNS:
-                    home = self.best
+                found = self._descend(self._kicked(self.home, self.rng))
+                self.fruitless = self.fruitless + 1 if self.left == left else 0
+                if _better(self.key(found), self._lenient(self.home, self.rng)):
+                    self.home = found
+                elif self.rng.random() < RETURNS:
+                    self.home = self.best
+                yield
         except _Spent:
             return
 

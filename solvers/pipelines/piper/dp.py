@@ -20,7 +20,7 @@ from solvers.contiguous.downsets import Check, Downsets, enumerate_downsets, sli
 from solvers.pipelines.piper.costed import Costed, PiperStage
 from solvers.pipelines.piper.dp_kernel import DEPTH, LOADS, PAIRS, RELAXATIONS, STATES, Probe, walk_stages
 from solvers.pipelines.piper.memory_kernel import SUMS
-from solvers.search.effort import Effort
+from solvers.search.work import Work
 
 LIMIT = 40_000
 """Downsets above which Piper's program gives up."""
@@ -40,10 +40,10 @@ class PiperSearch:
     memory_was_short: bool
     pairs: int
     targets: int
-    effort: Effort
+    effort: Work
 
 
-NOTHING = PiperSearch(math.inf, (), False, 0, 0, Effort())
+NOTHING = PiperSearch(math.inf, (), False, 0, 0, Work())
 
 
 def downsets_of(shape: Shape, check: Check, limit: int = LIMIT) -> Downsets | None:
@@ -140,7 +140,7 @@ class _Search:
         while walk_stages(up, costs, memory, min(target_s, 1e300), costed.most_sum, at, self.quota) != DONE:
             self.check()
         stages = self._trace_back()
-        effort = Effort(int(at.cursor[STATES]), int(at.cursor[RELAXATIONS]))
+        effort = Work(int(at.cursor[STATES]), int(at.cursor[RELAXATIONS]))
         known = replace(
             known,
             memory_was_short=known.memory_was_short or bool(at.short[1]),

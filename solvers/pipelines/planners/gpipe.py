@@ -14,8 +14,8 @@ from solvers.pipelines.balanced_cut import balanced_cut
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.realise import realise
-from solvers.search.effort import Effort
 from solvers.search.monitor import Monitor
+from solvers.search.work import Work
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class GPipe:
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         condensed = Condensed(problem, ordered=True)
-        effort = Effort()
+        effort = Work()
         iterates = problem.objective is Objective.ITERATION
         for count in micro_batch_choices(problem):
             samples = problem.mini_batch // count

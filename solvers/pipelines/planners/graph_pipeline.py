@@ -13,7 +13,7 @@ from solvers.bounds.combinatorial import bound_with_s
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.planners.chain_dp import memory_shares, unsupported
 from solvers.errors import InvalidPlan
-from solvers.pipelines.descent.descend import improve
+from solvers.pipelines.descent.descend import Descent
 from solvers.pipelines.descent.space import Space
 from solvers.pipelines.planners.pipedream_iter import PipeDreamIteration
 from solvers.pipelines.timing.estimate import Estimate, Estimator
@@ -34,6 +34,8 @@ FEW_DEVICES = 16
 """On more, fewer linear orders are cut: that and judging what is found would take most of the time."""
 WORTH_JUDGING = 1e-4
 """Relative gain by estimate for which a draft is judged."""
+PATIENCE = 30
+"""Disturbances in a row, at normal effort, that may not help a start before the search turns to the next."""
 OF_ONE_SIZE = 2
 """Starts of one micro-batch size at most: which size is best changes with the search."""
 
@@ -45,9 +47,10 @@ class GraphPipeline:
     mode "iteration": for every micro-batch size and a grid of bottlenecks, the stages of least critical
     path over the graph's series-parallel tree, over the same with joins put to a branch, and over a chain
     (so no sequential plan of that kind is missed); all are estimated as the simulator would tell, and from
-    the best ``starts`` a local search goes on for ``evaluations`` estimates in all. mode "paper": the
-    published search, which meets the least bottleneck (time per sample) with the fewest micro-batches in
-    flight, every stage on devices of its own, and keeps the micro-batch size that simulates best.
+    the best ``starts`` a local search goes on, for at most ``evaluations`` estimates at normal effort. mode
+    "paper": the published search, which meets the least bottleneck (time per sample) with the fewest
+    micro-batches in flight, every stage on devices of its own, and keeps the micro-batch size that simulates
+    best.
     """
 
     name: ClassVar[str] = "graph-pipeline"
@@ -85,7 +88,8 @@ class GraphPipeline:
         else:
             search.relax()
             search.start(counts)
-            search.refine(self.starts, self.evaluations)
+            effort = monitor.effort
+            search.refine(self.starts, effort.of(self.evaluations), effort.of(PATIENCE))
         search.remap()
         monitor.note(f"graph-pipeline: {search.starts.effort}, {search.estimates:,} estimates")
         return False
@@ -153,8 +157,39 @@ class _Search:
                 if draft is not None and self._judge(draft) < np.inf:
                     break
 
-    def refine(self, starts: int, evaluations: int) -> None:
-        """Local search from the best of the pool, of several micro-batch sizes."""
+    def refine(self, starts: int, evaluations: int, patience: int) -> None:
+        """Local search from the best of the pool, of several micro-batch sizes: the first has twice the share of the
+        evaluations of each other, and the best what is left in the end. Each gives up earlier after ``patience``
+        disturbances in a row that have not helped."""
+        space = Space(self.condensed)
+        descents = [
+            Descent(space, one.draft, self.estimate, self.monitor.check, self.monitor.rng)
+            for one in self._ranked(starts)
+        ]
+        left = 0
+        for number, descent in enumerate(descents):
+            self.monitor.begin(f"moving operators and devices between stages, start {number + 1} of {len(descents)}")
+            left += evaluations * (1 if number else 2) // (len(descents) + 1)
+            left = self._go_on(descent, left, patience)
+        if descents and left > 0:
+            self.monitor.begin("moving operators and devices between stages of the best")
+            self._go_on(min(descents, key=lambda descent: descent.worth), left, patience)
+
+    def _go_on(self, descent: Descent, evaluations: int, patience: int) -> int:
+        """Until ``patience`` disturbances in a row have not helped; the evaluations that are left."""
+        vain, (over, seconds) = 0, descent.worth
+        for _ in descent.run(evaluations):
+            now = descent.worth
+            if now[0] < over or now[1] < seconds * (1 - WORTH_JUDGING):
+                vain, (over, seconds) = 0, now
+                self.offer(_Found(descent.draft, self.estimator.estimate(descent.draft)))
+            else:
+                vain += 1
+            if vain > patience:
+                break
+        return descent.left
+
+    def _ranked(self, starts: int) -> list[_Found]:
         ranked: list[_Found] = []
         sizes: Counter[int] = Counter()
         for one in sorted(self.pool.values(), key=lambda one: one.key):
@@ -162,22 +197,7 @@ class _Search:
             if len(ranked) < starts and sizes[size] < OF_ONE_SIZE:
                 sizes[size] += 1
                 ranked.append(one)
-        if not ranked or evaluations == 0:
-            return
-        space = Space(self.condensed)
-        shares = [2, *[1] * (len(ranked) - 1)]
-        for number, one in enumerate(ranked):
-            self.monitor.begin(f"moving operators and devices between stages, start {number + 1} of {len(ranked)}")
-            draft = improve(
-                self.condensed,
-                one.draft,
-                self.estimate,
-                self.monitor.check,
-                self.monitor.rng,
-                evaluations=evaluations * shares[number] // sum(shares),
-                space=space,
-            )
-            self.offer(_Found(draft, self.estimate(draft)))
+        return ranked
 
     def estimate(self, draft: Draft) -> Estimate:
         self.estimates += 1

@@ -23,8 +23,8 @@ from solvers.pipelines.planners.pipedream import PipeDream, in_blocks
 from solvers.plan.drafts import Draft
 from solvers.problem.problem import Problem
 from solvers.schedules.realise import realise
-from solvers.search.effort import Effort
 from solvers.search.monitor import Monitor
+from solvers.search.work import Work
 
 WORTH = 1.15
 """Cuts that take longer than this many times the best known are not improved."""
@@ -119,7 +119,7 @@ def _most_promising(found: list[tuple[Cut, _Row, CutSearch]], most_s: float) -> 
 class _Search:
     def __init__(self, planner: PipeDreamIteration, problem: Problem, monitor: Monitor) -> None:
         self.planner, self.problem, self.monitor = planner, problem, monitor
-        self.effort = Effort()
+        self.effort = Work()
         # PipeDream's blocks keep a branch whole, and leave fewer places to cut.
         blocks = in_blocks(problem, PipeDream().blocks(problem, monitor.check))
         self.views = (Condensed(problem, ordered=True), Condensed(blocks, ordered=True))

@@ -24,8 +24,8 @@ from solvers.pipelines.planners.pipedream import in_blocks
 from solvers.pipelines.planners.piper_judge import Judge, PiperChain
 from solvers.plan.result import StopReason
 from solvers.problem.problem import Problem, Transfers
-from solvers.search.effort import Effort
 from solvers.search.monitor import Monitor, Stop
+from solvers.search.work import Work
 
 FIRST = 2
 """How many chains that cut one order are judged before the search of all."""
@@ -103,7 +103,7 @@ class _Search:
         self.condensed = Condensed(problem, ordered=True)
         self.judge = Judge(problem, monitor, planner.slack)
         self.lattices: dict[Shape, Downsets | None] = {}
-        self.effort, self.downsets, self.gave_up = Effort(), 0, False
+        self.effort, self.downsets, self.gave_up = Work(), 0, False
         self._starts: dict[_Case, PiperSearch] = {}
 
     def run(self) -> None:
@@ -208,7 +208,7 @@ class _Search:
         if downsets is None:
             return start
         found = least_bottleneck(downsets, costed, self.monitor.check, start)
-        self.effort += Effort(
+        self.effort += Work(
             found.effort.states - start.effort.states, found.effort.relaxations - start.effort.relaxations
         )
         return found

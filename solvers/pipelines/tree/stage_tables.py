@@ -17,7 +17,7 @@ from solvers.pipelines.tree.lines import Branching, SeriesLine
 from solvers.pipelines.tree.stage_dp_kernel import BRANCHES, GLUE, STAGE, Rules, cut_series, place_branches
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.schedules.ordering.orders import quotient
-from solvers.search.effort import Effort
+from solvers.search.work import Work
 
 Steps = NDArray[np.int32]
 
@@ -51,7 +51,7 @@ class StageTables:
     depths: int
     most_s: float
     check: Callable[[], None]
-    effort: Effort = field(default_factory=Effort)
+    effort: Work = field(default_factory=Work)
     _series: dict[tuple[bytes, int, float], _Solved] = field(default_factory=dict)
     _branchings: dict[tuple[bytes, int, float], _Solved] = field(default_factory=dict)
 
@@ -96,7 +96,7 @@ class StageTables:
             states, relaxations, _ = cut_series(
                 series.line, self.rules, inner, after, start_s, self.most_s, table, steps, cells, begin, end
             )
-            self.effort += Effort(states, relaxations)
+            self.effort += Work(states, relaxations)
             end = begin
         self._series[key] = _Solved(table, steps)
         return self._series[key]
@@ -118,7 +118,7 @@ class StageTables:
         states, relaxations, _ = place_branches(
             branching.group, self.rules, alone, after, start_s, self.most_s, table, steps, self._cells(count)
         )
-        self.effort += Effort(states, relaxations)
+        self.effort += Work(states, relaxations)
         self._branchings[key] = _Solved(table, steps)
         return self._branchings[key]
 

@@ -16,7 +16,7 @@ from solvers.pipelines.tree.stage_tables import Cut, StageTables, draft_of
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Objective, Pipeline, Problem, Transfers
-from solvers.search.effort import Effort
+from solvers.search.work import Work
 
 BRANCHING_SHARE = 1.0
 """Branches are told apart if together they weigh this share of a device's average work, and ..."""
@@ -41,7 +41,7 @@ class Starts:
 
     condensed: Condensed
     check: Callable[[], None]
-    effort: Effort = field(default_factory=Effort)
+    effort: Work = field(default_factory=Work)
     glue_share: float = GLUE_SHARE
 
     @property

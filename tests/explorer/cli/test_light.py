@@ -43,3 +43,9 @@ def test_python_m_explorer_is_the_command() -> None:
     ran = subprocess.run([sys.executable, "-m", "explorer", "plan", "no-such-model"], capture_output=True, text=True)
     assert ran.returncode == 2
     assert ran.stderr.startswith("placement-explorer: error: there is no demo model or file 'no-such-model'")
+
+
+def test_planning_does_not_import_pandas() -> None:
+    """networkx would, for a graph that is made of a list of edges."""
+    code = "from explorer.cli import main; main(['plan', 'gpt-small', '--planner', 'linear-dp'])"
+    assert run(f"{code}; import sys; print('pandas' in sys.modules)").splitlines()[-1] == "False"

@@ -1,0 +1,91 @@
+"""The answer people get: the same everywhere, the leanest among equals, and never nothing where a plain split fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from solvers.plan.result import Status, StopReason
+from solvers.planners.solve import solve
+from solvers.problem.problem import Objective
+from solvers.schedules.assemble import assemble
+from solvers.search.effort import Effort
+from tests.instances import problem, training_graph
+from tests.random_problems import random_problem
+from tests.solvers.planners.test_solve import Scripted, balanced, chain
+
+
+def test_of_plans_as_fast_the_one_with_the_lowest_peak_is_kept_whoever_comes_first() -> None:
+    """Two chains of one operator each beside each other, 4 and 1 bytes of parameters: together or apart makes no
+    difference to the max-load of the third, slower, operator; apart from it both are lighter together than with it."""
+    graph = training_graph([], 3, param_bytes=1.0)
+    p = problem(graph, [1, 1, 9] * 2, 3, mini_batch=1, micro_batches=1, objective=Objective.MAX_LOAD)
+    lean = assemble(p, [(0,), (1,), (2,)] * 2, 1)
+    heavy = assemble(p, [(0,), (0,), (2,)] * 2, 1)
+    for plans in ((lean, heavy), (heavy, lean)):
+        assert solve(p, Scripted(plans)).plan == lean
+
+
+def test_of_plans_as_fast_and_as_large_the_one_on_fewer_devices_is_kept() -> None:
+    graph = training_graph([], 3, param_bytes=0.0)
+    p = problem(graph, [1, 1, 9] * 2, 3, mini_batch=1, micro_batches=1, objective=Objective.MAX_LOAD)
+    few = assemble(p, [(0,), (0,), (2,)] * 2, 1)
+    many = assemble(p, [(0,), (1,), (2,)] * 2, 1)
+    for plans in ((few, many), (many, few)):
+        assert solve(p, Scripted(plans)).plan == few
+
+
+def test_a_tie_claims_no_more_than_the_best_offer() -> None:
+    """A lean plan 0.5 millionths slower than the optimum is the answer; the bound stays the optimum's."""
+    graph = training_graph([], 2, param_bytes=1.0)
+    p = problem(graph, [1.0, 1.0 + 5e-7] * 2, 3, mini_batch=1, micro_batches=1, objective=Objective.MAX_LOAD)
+    apart = assemble(p, [(0,), (1,)] * 2, 1)
+    result = solve(p, Scripted((apart,), covered=True))
+    assert result.status is Status.OPTIMAL
+    assert result.bound_s <= result.objective_s
+
+
+def test_where_time_runs_out_before_the_first_plan_a_plain_split_is_the_answer() -> None:
+    assert solve(chain(), Scripted()).status is Status.NO_PLAN  # it ended by itself
+    result = solve(chain(), "downset-dp", time_limit_s=0.05, clock=count(step=0.1).__next__)
+    assert result.stop_reason is StopReason.TIME_LIMIT
+    assert result.plan is not None
+    assert "downset-dp found nothing in this time; the plan is that of equal" in result.notes
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_quick_search_finds_the_same_plan_on_a_clock_that_is_ten_times_as_fast(seed: int) -> None:
+    objective = (Objective.ITERATION, Objective.MAKESPAN, Objective.MAX_LOAD)[seed % 3]
+    p = random_problem(seed, 10, objective=objective)
+    plans = []
+    for tick in (1e-5, 1e-4):
+        ticks = count(step=tick)
+        result = solve(p, seed=3, effort=Effort.QUICK, time_limit_s=1e9, clock=ticks.__next__)
+        plans.append((result.plan, result.objective_s, result.stop_reason))
+    assert plans[0] == plans[1]
+
+
+def test_more_effort_is_never_worse() -> None:
+    p = replace(chain(objective=Objective.ITERATION), micro_batches=None)
+    found = [solve(p, effort=effort).objective_s for effort in Effort]
+    assert found == sorted(found, reverse=True)
+
+
+def test_effort_is_a_share_of_the_counts_of_a_planner() -> None:
+    assert [effort.of(1000) for effort in Effort] == [150, 1000, 8000]
+    assert Effort.QUICK.of(1) == 1
+    assert Effort.QUICK.of(0) == 0
+
+
+def test_the_course_of_auto_says_which_planner_was_at_work() -> None:
+    p = replace(chain(objective=Objective.ITERATION), micro_batches=None)
+    members = {step.member for step in solve(p).trace}
+    assert {"linear-dp", "boundary moves"} <= members
+    assert {step.member for step in solve(p, "equal").trace} == {""}
+
+
+def test_a_plan_as_good_as_the_start_is_not_taken_for_better() -> None:
+    p = chain()
+    assert solve(p, Scripted((balanced(p),)), start=balanced(p)).plan == balanced(p)
