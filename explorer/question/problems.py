@@ -13,8 +13,8 @@ from solvers.problem.cluster import Cluster
 from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Problem
 from solvers.problem.static_sizes import static_sizes
 
-SAMPLES_PER_DEVICE = 16
-"""Default mini-batch of a traced model, per device."""
+MINI_BATCH = 64
+"""Default mini-batch of a traced model, for any number of devices, or its example's batch where that is larger."""
 MAX_MINI_BATCH = 2**24
 """Samples. Beyond it is a typing error, and times no longer add up to the last digit."""
 MAX_MICRO_BATCHES = 4096
@@ -43,7 +43,8 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     objective = settings.objective or workload.objective
     execution = settings.execution or workload.execution
     per_sample = workload.compute is not None and len(compute.samples) == 1
-    mini_batch, micro_batches = _batches(settings, objective, cluster, per_sample)
+    default = _stated_samples(objective, cluster) if per_sample else max(MINI_BATCH, workload.graph.samples)
+    mini_batch, micro_batches = _batches(settings, objective, default, per_sample)
     problem = Problem(
         workload.graph,
         cluster,
@@ -97,12 +98,16 @@ def _limited(problem: Problem, subgraphs: int) -> Problem:
     return replace(problem, subgraphs_per_device=subgraphs)
 
 
-def _batches(settings: Settings, objective: Objective, cluster: Cluster, per_sample: bool) -> tuple[int, int | None]:
+def _stated_samples(objective: Objective, cluster: Cluster) -> int:
+    """The default mini-batch where times are stated per sample."""
+    devices = len(cluster.accelerators) or len(cluster)
+    return 1 if objective is Objective.MAKESPAN else devices * MICRO_BATCHES_PER_DEVICE
+
+
+def _batches(settings: Settings, objective: Objective, default: int, per_sample: bool) -> tuple[int, int | None]:
     """(mini-batch, micro-batches). Times stated per sample say nothing of batches: there a
     micro-batch is one sample. One unsplit pass (MAKESPAN) has one micro-batch."""
-    devices = len(cluster.accelerators) or len(cluster)
     single = objective is Objective.MAKESPAN
-    default = 1 if per_sample and single else devices * (MICRO_BATCHES_PER_DEVICE if per_sample else SAMPLES_PER_DEVICE)
     mini_batch = default if settings.mini_batch is None else settings.mini_batch
     if mini_batch > MAX_MINI_BATCH:
         raise InvalidProblem(f"the mini-batch must be at most {MAX_MINI_BATCH:,} samples, found {mini_batch:,}")
