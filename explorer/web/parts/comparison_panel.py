@@ -8,9 +8,13 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.words import text
+
 HINTS = {
     "bound": "The lower bound that this planner proved",
     "gap": "To the best bound that any of them proved",
+    "sample": "The objective, for one sample of the mini-batch",
+    "rate": "Samples per second",
     "peak": "Of the accelerator that needs most",
 }
 TITLES = {"iteration": "Iteration time", "max-load": "Max-load", "makespan": "Makespan"}
@@ -21,6 +25,7 @@ def comparison_table(
 ) -> Component:
     """rows and left_out: of `explorer.view.comparison`, with can_show in each of rows. several: whether
     contiguities differ."""
+    rate, steady = ("rate", "Samples/s", "n wide"), objective == "max-load"  # then of the iteration, beside it
     columns = [
         ("objective", TITLES[objective], "n"),
         ("bound", "Bound", "n"),
@@ -28,7 +33,10 @@ def comparison_table(
         ("word", "Status", ""),
         ("peak", "Peak memory", "n"),
         ("runtime", "Solver time", "n"),
-        *((name, title, "n wide") for name, title in TITLES.items() if name != objective),
+        *([("sample", "Per sample", "n wide")] if any(row["sample"] != text.NOTHING for row in rows) else []),
+        *([] if steady else [rate]),
+        *((name, title, "n wide") for name, title in reversed(TITLES.items()) if name != objective),
+        *([rate] if steady else []),
     ]
     if several:
         columns.insert(0, ("contiguity", "Contiguity", ""))

@@ -40,7 +40,7 @@ def kpis(plan: Mapping[str, Any], before_s: float | None, measured_s: float | No
         _kpi(
             MAIN_KPI[plan["objective"]],
             text.seconds(objective),
-            *_change(objective, before_s) if measured_s is None else (f"run: {text.seconds(measured_s)}",),
+            _main_note(plan, before_s) if measured_s is None else f"run: {text.seconds(measured_s)}",
         ),
         *middle,
         _kpi("Peak memory", text.nbytes(peak), f"{text.percent(max(caps))} of cap" if caps else "no cap"),
@@ -73,6 +73,17 @@ def _micro_batches(plan: Mapping[str, Any]) -> str:
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
 
 
+def _main_note(plan: Mapping[str, Any], before_s: float | None) -> str | list[Any]:
+    """The change since the plan before, and the time of one sample where the figure is of a mini-batch."""
+    objective = plan["objective_s"]
+    change, tone = _change(objective, before_s)
+    each = ""
+    if objective and plan["objective"] != "max-load" and plan["mini_batch"] > 1:
+        each = f"{text.seconds(objective / plan['mini_batch'])} a sample"
+    between = " · " if change and each else ""
+    return [html.Em(change, className=tone), between + each] if change else each
+
+
 def _change(now: float, before: float | None) -> tuple[str, str]:
     if not before or not now or abs(now / before - 1) < 0.0005:
         return "", ""
@@ -81,7 +92,7 @@ def _change(now: float, before: float | None) -> tuple[str, str]:
     return f"{sign}{text.percent(abs(change))}", "good" if change < 0 else "bad"
 
 
-def _kpi(name: str, value: str, note: str = "", tone: str = "") -> Component:
+def _kpi(name: str, value: str, note: str | list[Any] = "", tone: str = "") -> Component:
     return html.Div([html.Span(name), html.B(value), html.Em(note or "\u00a0", className=tone)], className="kpi")
 
 
