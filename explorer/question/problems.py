@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from explorer.question.clusters import make_cluster
 from explorer.question.pins import resolve_pins
 from explorer.question.settings import MemoryModel, Settings
@@ -66,6 +68,8 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         pins=pins,
         costs_from=costs_from,
     )
+    if workload.compute is not None:
+        _check_times(problem, workload.reference)
     if problem.is_latency and problem.max_replicas > 1:
         raise InvalidProblem(
             "replicas share the samples of a mini-batch, and a latency plan (objective makespan with execution call)"
@@ -111,10 +115,11 @@ def _batches(settings: Settings, objective: Objective, default: int, per_sample:
     mini_batch = default if settings.mini_batch is None else settings.mini_batch
     if mini_batch > MAX_MINI_BATCH:
         raise InvalidProblem(f"the mini-batch must be at most {MAX_MINI_BATCH:,} samples, found {mini_batch:,}")
-    if settings.micro_batches is not None or single:
-        micro_batches: int | None = settings.micro_batches or 1
-    else:
-        micro_batches = mini_batch if per_sample else None
+    micro_batches = settings.micro_batches
+    if micro_batches is not None and micro_batches < 1:
+        raise InvalidProblem(f"the number of micro-batches must be at least 1, found {micro_batches}")
+    if micro_batches is None:
+        micro_batches = 1 if single else mini_batch if per_sample else None
     if micro_batches is not None and micro_batches > MAX_MICRO_BATCHES:
         raise InvalidProblem(
             f"at most {MAX_MICRO_BATCHES:,} micro-batches can be scheduled, found {micro_batches:,};"
@@ -143,3 +148,22 @@ def _compute(workload: Workload, cluster: Cluster, dtype: str | None) -> tuple[C
             known = ", ".join(workload.compute.seconds)
             raise InvalidProblem(f"{workload.reference}: has no compute times for device kind {kind!r}; has: {known}")
     return workload.compute, workload.costs_from
+
+
+def _check_times(problem: Problem, reference: str) -> None:
+    """Raises InvalidProblem for stated times under which a plan takes no time, or none can run."""
+    seconds = problem.compute.seconds
+    kinds = sorted({device.kind for device in problem.cluster.devices})
+    for kind in kinds:
+        if not seconds[kind].any():
+            raise InvalidProblem(
+                f"{reference}: every compute time of device kind {kind!r} is 0; state seconds, or leave the kind out"
+            )
+    able = np.any([np.isfinite(seconds[kind]).all(axis=1) for kind in kinds], axis=0)
+    unable = [operator.name for operator, runs in zip(problem.graph.operators, able, strict=True) if not runs]
+    if unable:
+        more = f" and {len(unable) - 1:,} more" if len(unable) > 1 else ""
+        raise InvalidProblem(
+            f"{reference}: operator {unable[0]!r}{more} can run on none of the devices ({', '.join(kinds)});"
+            " add one of a kind with finite times (--cpus 1, --device-kind)"
+        )

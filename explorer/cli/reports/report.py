@@ -171,7 +171,8 @@ def _print_pass(problem: Problem, plan: Plan) -> None:
     moved = sum(span.nbytes for span in schedule.spans if span.is_transfer and span.to_device != span.device)
     print(
         f"metrics    makespan {text.seconds(metrics.makespan_s)}{_rate_words(problem, metrics, Objective.MAKESPAN)},"
-        f" max-load {text.seconds(metrics.max_load_s)}, idle {text.percent(idle_share(schedule))}, {text.nbytes(moved)} sent"
+        f" max-load {text.seconds(metrics.max_load_s)}, idle {text.percent(idle_share(schedule))},"
+        f" {text.nbytes(moved)} sent"
     )
     print(f"pass       {_batch_words(problem, plan)}, operator by operator")
     print()

@@ -208,12 +208,50 @@ def test_a_file_without_cpu_times_has_no_cpus() -> None:
         (TRACED, {"devices": "2"}, "devices must be a whole number, found '2'"),
         (TRACED, {"devices": 2.5}, "devices must be a whole number, found 2.5"),
         (TRACED, {"time_limit_s": -1.0}, "more than 0 seconds"),
+        (TRACED, {"time_limit_s": 0}, "more than 0 seconds"),
+        (TRACED, {"time_limit_s": math.nan}, "more than 0 seconds, found nan"),
+        (TRACED, {"devices": 0}, "--devices 0 leaves no device"),
+        (TRACED, {"micro_batches": 0}, "the number of micro-batches must be at least 1, found 0"),
+        (STATED, {"micro_batches": 0}, "the number of micro-batches must be at least 1, found 0"),
+        (STATED, {"micro_batches": 0, "objective": "makespan"}, "must be at least 1, found 0"),
+        (TRACED, {"micro_batches": -2}, "the number of micro-batches must be at least 1, found -2"),
+        (TRACED, {"mini_batch": 10, "micro_batches": 4}, "must divide the mini-batch of 10 samples, found 4"),
+        (TRACED, {"mini_batch": 0}, "at least 1 sample, found 0"),
         ("gpt", {}, "expected what explorer.trace returns, found str; trace it first"),
     ],
 )
 def test_plan_refuses_in_one_line_what_the_command_line_refuses(model: Any, given: Any, message: str) -> None:
     with pytest.raises(InvalidProblem, match=message):
         explorer.plan(model, **given)
+
+
+def times(changes: dict[str, Any]) -> Workload:
+    """STATED with other times of its five operators."""
+    assert STATED.compute is not None
+    tables = {kind: np.broadcast_to(np.array(changes[kind], float)[..., None], (5, 1)) for kind in changes}
+    return replace(STATED, compute=ComputeTable((1,), STATED.compute.seconds | tables))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"acc": 0.0}, r"file\.json: every compute time of device kind 'acc' is 0"),
+        ({"acc": math.inf, "cpu": math.inf}, r"file\.json: operator 'embed' and 4 more can run on none of the devices"),
+        (
+            {"acc": [1, math.inf, 1, 1, 1], "cpu": math.inf},
+            r"file\.json: operator 'up' can run on none of the devices \(acc, cpu\)",
+        ),
+    ],
+)
+def test_times_that_make_no_plan_or_any_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidProblem, match=message):
+        make_problem(times(changes), Settings())
+    with pytest.raises(InvalidProblem, match=message):
+        explorer.plan(times(changes))
+
+
+def test_a_kind_that_runs_nothing_may_stand_beside_one_that_runs_all() -> None:
+    assert make_problem(times({"cpu": math.inf}), Settings()).cluster == STATED.cluster
 
 
 def test_trace_asks_for_example_inputs() -> None:
