@@ -32,6 +32,7 @@ def test_a_link_of_the_first_version_keeps_its_mini_batch(real):
     assert "mini_batch=32" in real.query
     real.open(SMALL + "&v=2")
     assert "mini-batch 64" in real.text("kpis")
+    assert " a sample" in real.text("kpis")
     assert "mini_batch" not in real.query
     assert "v=2" in real.query
 

@@ -38,7 +38,8 @@ def comparison_table(
         *((name, title, "n wide") for name, title in reversed(TITLES.items()) if name != objective),
         *([rate] if steady else []),
     ]
-    if several:
+    if several:  # there is no room for more: these are told where one points at a time
+        columns = [column for column in columns if column[0] not in ("sample", "rate")]
         columns.insert(0, ("contiguity", "Contiguity", ""))
     head = [
         html.Th("Planner", scope="col"),
@@ -68,9 +69,9 @@ def _row(row: Mapping[str, Any], columns: Sequence[tuple[str, str, str]]) -> Com
         told["aria-current"] = "true"
     if row["can_show"]:
         told |= {"className": "plan", "data-act": "show-row", "data-arg": str(row["place"])}
-    cells = [
-        html.Td(row[key], className=side, title=row["status"] if key == "word" else None) for key, _, side in columns
-    ]
+    each = [f"{row['sample']} a sample"] if row["sample"] != text.NOTHING else []
+    titles = {"word": row["status"], "objective": ", ".join([*each, f"{row['rate']} samples/s"])}
+    cells = [html.Td(row[key], className=side, title=titles.get(key)) for key, _, side in columns]
     return html.Tr([html.Th(name, scope="row"), *cells], **told)
 
 

@@ -36,11 +36,13 @@ def kpis(plan: Mapping[str, Any], before_s: float | None, measured_s: float | No
             _kpi("Bubble", text.percent(metrics["bubble"]), f"micro-batches {_micro_batches(plan)}"),
         ]
     )
+    words, tone = _change(objective, before_s) if measured_s is None else ("", "")
+    change = [" ", html.Em(words, className=tone)] if words else []
     return [
         _kpi(
-            MAIN_KPI[plan["objective"]],
+            [MAIN_KPI[plan["objective"]], *change],
             text.seconds(objective),
-            _main_note(plan, before_s) if measured_s is None else f"run: {text.seconds(measured_s)}",
+            _each(plan) if measured_s is None else f"run: {text.seconds(measured_s)}",
         ),
         *middle,
         _kpi("Peak memory", text.nbytes(peak), f"{text.percent(max(caps))} of cap" if caps else "no cap"),
@@ -73,15 +75,11 @@ def _micro_batches(plan: Mapping[str, Any]) -> str:
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
 
 
-def _main_note(plan: Mapping[str, Any], before_s: float | None) -> str | list[Any]:
-    """The change since the plan before, and the time of one sample where the figure is of a mini-batch."""
-    objective = plan["objective_s"]
-    change, tone = _change(objective, before_s)
-    each = ""
-    if objective and plan["objective"] != "max-load" and plan["mini_batch"] > 1:
-        each = f"{text.seconds(objective / plan['mini_batch'])} a sample"
-    between = " · " if change and each else ""
-    return [html.Em(change, className=tone), between + each] if change else each
+def _each(plan: Mapping[str, Any]) -> str:
+    """The time of one sample, where the objective is of a mini-batch of several."""
+    if not plan["objective_s"] or plan["objective"] == "max-load" or plan["mini_batch"] == 1:
+        return ""
+    return f"{text.seconds(plan['objective_s'] / plan['mini_batch'])} a sample"
 
 
 def _change(now: float, before: float | None) -> tuple[str, str]:
@@ -92,7 +90,7 @@ def _change(now: float, before: float | None) -> tuple[str, str]:
     return f"{sign}{text.percent(abs(change))}", "good" if change < 0 else "bad"
 
 
-def _kpi(name: str, value: str, note: str | list[Any] = "", tone: str = "") -> Component:
+def _kpi(name: str | list[Any], value: str, note: str = "", tone: str = "") -> Component:
     return html.Div([html.Span(name), html.B(value), html.Em(note or "\u00a0", className=tone)], className="kpi")
 
 
