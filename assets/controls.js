@@ -103,10 +103,11 @@
   };
 
   /* A link's query string is put into the controls, which then ask as if a person had set them. */
-  function restore(catalogue) {
+  function restore(catalogue, model, devices) {
     const given = new URLSearchParams(location.search);
     const put = (id, value) => window.dash_clientside.set_props(id, { value: value });
-    if (![...given.keys()].some((key) => key !== "theme" && !ex.looks.KEYS.includes(key))) return false;
+    if (![...given.keys()].some((key) => key !== "theme" && key !== "v" && !ex.looks.KEYS.includes(key))) return false;
+    older(given, catalogue.first, model, devices);
     let kind = given.get("device_kind");
     if (kind && !catalogue.kinds[kind]) kind = mix(kind, put);
     let top = null;
@@ -133,11 +134,22 @@
     return true;
   }
 
+  /* A link of the first version leaves out a mini-batch of so many samples a device (`parse_query`). */
+  function older(given, first, model, devices) {
+    if (given.get("v") || +given.get("mini_batch") > 0 || !first.models.includes(given.get("model") || model)) return;
+    const kinds = given.get("device_kind") || "";
+    const asked = +given.get("devices") || (/,|^\d+x/.test(kinds) ? counted(kinds) : devices);
+    given.set("mini_batch", first.samples * asked);
+  }
+
+  const parted = (text) => text.split(",").map((part) => /^(?:(\d+)x)?(.+)$/.exec(part));
+  const count = (part) => +(part[1] || 1);
+  const counted = (text) => parted(text).reduce((sum, part) => sum + count(part), 0);
+
   /* "2xA,2xB": two kinds have controls of their own; more are one kind with a long name. */
   function mix(text, put) {
-    const parts = text.split(",").map((part) => /^(?:(\d+)x)?(.+)$/.exec(part));
-    const count = (part) => +(part[1] || 1);
-    put("devices", parts.reduce((sum, part) => sum + count(part), 0));
+    const parts = parted(text);
+    put("devices", counted(text));
     if (parts.length > 2) {
       const select = document.getElementById("kind");
       window.dash_clientside.set_props("kind", { data: [...(select ? ex.kinds : []), text], value: text });
@@ -171,7 +183,7 @@
       ex.kinds = Object.keys(catalogue.kinds);
       if (!restored) {
         restored = true;
-        if (restore(catalogue)) {
+        if (restore(catalogue, model, devices)) {
           setTimeout(ex.start, 0);
           return [nothing(), nothing(), nothing(), nothing()];
         }

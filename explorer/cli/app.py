@@ -54,12 +54,15 @@ def _first_question(model: str) -> str:
     Raises InvalidProblem for what cannot be opened, before anything is served.
     """
     from explorer.question.loading import check_name, load_file
+    from explorer.view.session import VERSION
 
     check_name(model)
     if not os.path.isfile(model):
         return ""
     cluster = load_file(model).cluster
-    return f"devices={len(cluster.accelerators)}" if cluster is not None and cluster.accelerators else ""
+    if cluster is None or not cluster.accelerators:
+        return ""
+    return f"devices={len(cluster.accelerators)}&v={VERSION}"
 
 
 def _check_free(host: str, port: int) -> None:

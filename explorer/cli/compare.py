@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from explorer.cli.flags import add_expert, add_model, add_phase, add_problem, settings_of, wants_training
 from explorer.cli.terminal.command import Commands, add_command, add_json, print_json
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidProblem, UnsupportedProblem
 from solvers.plan.result import Status
 from solvers.problem.problem import Contiguity
 
@@ -90,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
     given = {"expert": load_expert(args.expert, workload, problem.cluster)} if args.expert else {}
     family = entries(problem, planners, args.contiguities, given)
     done = _compare(family, args)
+    _refuse_unsupported(family, done)
     none_fits = not any(c.row.has_plan for c in done) and any(c.row.status == Status.INFEASIBLE for c in done)
     why = explain_infeasible(problem) if none_fits else None
     if args.json:
@@ -124,6 +125,16 @@ def _compare(family: Sequence[Entry], args: argparse.Namespace) -> list[Compared
             )
         finally:
             line.clear()
+
+
+def _refuse_unsupported(family: Sequence[Entry], done: Sequence[Compared]) -> None:
+    """Raises UnsupportedProblem if no planner could be asked, with what each of them says."""
+    from explorer.view.comparison import UNSUPPORTED, left_out
+
+    rows = [compared.row for compared in done]
+    if len(rows) == len(family) and all(row.status == UNSUPPORTED for row in rows):
+        told = "; ".join(f"{left['planners']}: {left['reason']}" for left in left_out(rows))
+        raise UnsupportedProblem(f"none of these planners can be asked: {told}")
 
 
 def _tell_defects(family: Sequence[Entry], done: Sequence[Compared]) -> int:

@@ -159,7 +159,12 @@ def _add_question(problem: argparse._ArgumentGroup, contiguity: bool) -> None:
 
 def _add_batches(problem: argparse._ArgumentGroup) -> None:
     """Batches, what stages may do, and pins."""
-    problem.add_argument("--mini-batch", type=int, metavar="B", help="samples per iteration (16 per device)")
+    problem.add_argument(
+        "--mini-batch",
+        type=int,
+        metavar="B",
+        help="samples per iteration (64, or the batch of the traced example where that is larger)",
+    )
     problem.add_argument("--micro-batches", type=int, metavar="M", help="split into M (a planner chooses)")
     problem.add_argument(
         "--replicate",

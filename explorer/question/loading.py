@@ -56,6 +56,11 @@ def load(model: str, *, training: bool = True, dtype: torch.dtype | str | None =
     return workload
 
 
+def is_traced(model: str) -> bool:
+    """Whether a model of that name is traced here; other files say themselves what they hold."""
+    return model in MODELS or is_callable(model) or Path(model).suffix.lower() == ".pt2"
+
+
 def _need_torch(model: str) -> None:
     """Files are planned without PyTorch; modules are traced with it."""
     if importlib.util.find_spec("torch") is None:

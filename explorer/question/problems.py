@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from explorer.question.clusters import make_cluster
 from explorer.question.pins import resolve_pins
 from explorer.question.settings import MemoryModel, Settings
@@ -13,8 +15,8 @@ from solvers.problem.cluster import Cluster
 from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Problem
 from solvers.problem.static_sizes import static_sizes
 
-SAMPLES_PER_DEVICE = 16
-"""Default mini-batch of a traced model, per device."""
+MINI_BATCH = 64
+"""Default mini-batch of a traced model, for any number of devices, or its example's batch where that is larger."""
 MAX_MINI_BATCH = 2**24
 """Samples. Beyond it is a typing error, and times no longer add up to the last digit."""
 MAX_MICRO_BATCHES = 4096
@@ -43,7 +45,8 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     objective = settings.objective or workload.objective
     execution = settings.execution or workload.execution
     per_sample = workload.compute is not None and len(compute.samples) == 1
-    mini_batch, micro_batches = _batches(settings, objective, cluster, per_sample)
+    default = _stated_samples(objective, cluster) if per_sample else max(MINI_BATCH, workload.graph.samples)
+    mini_batch, micro_batches = _batches(settings, objective, default, per_sample)
     problem = Problem(
         workload.graph,
         cluster,
@@ -65,6 +68,8 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         pins=pins,
         costs_from=costs_from,
     )
+    if workload.compute is not None:
+        _check_times(problem, workload.reference)
     if problem.is_latency and problem.max_replicas > 1:
         raise InvalidProblem(
             "replicas share the samples of a mini-batch, and a latency plan (objective makespan with execution call)"
@@ -97,19 +102,24 @@ def _limited(problem: Problem, subgraphs: int) -> Problem:
     return replace(problem, subgraphs_per_device=subgraphs)
 
 
-def _batches(settings: Settings, objective: Objective, cluster: Cluster, per_sample: bool) -> tuple[int, int | None]:
+def _stated_samples(objective: Objective, cluster: Cluster) -> int:
+    """The default mini-batch where times are stated per sample."""
+    devices = len(cluster.accelerators) or len(cluster)
+    return 1 if objective is Objective.MAKESPAN else devices * MICRO_BATCHES_PER_DEVICE
+
+
+def _batches(settings: Settings, objective: Objective, default: int, per_sample: bool) -> tuple[int, int | None]:
     """(mini-batch, micro-batches). Times stated per sample say nothing of batches: there a
     micro-batch is one sample. One unsplit pass (MAKESPAN) has one micro-batch."""
-    devices = len(cluster.accelerators) or len(cluster)
     single = objective is Objective.MAKESPAN
-    default = 1 if per_sample and single else devices * (MICRO_BATCHES_PER_DEVICE if per_sample else SAMPLES_PER_DEVICE)
     mini_batch = default if settings.mini_batch is None else settings.mini_batch
     if mini_batch > MAX_MINI_BATCH:
         raise InvalidProblem(f"the mini-batch must be at most {MAX_MINI_BATCH:,} samples, found {mini_batch:,}")
-    if settings.micro_batches is not None or single:
-        micro_batches: int | None = settings.micro_batches or 1
-    else:
-        micro_batches = mini_batch if per_sample else None
+    micro_batches = settings.micro_batches
+    if micro_batches is not None and micro_batches < 1:
+        raise InvalidProblem(f"the number of micro-batches must be at least 1, found {micro_batches}")
+    if micro_batches is None:
+        micro_batches = 1 if single else mini_batch if per_sample else None
     if micro_batches is not None and micro_batches > MAX_MICRO_BATCHES:
         raise InvalidProblem(
             f"at most {MAX_MICRO_BATCHES:,} micro-batches can be scheduled, found {micro_batches:,};"
@@ -138,3 +148,22 @@ def _compute(workload: Workload, cluster: Cluster, dtype: str | None) -> tuple[C
             known = ", ".join(workload.compute.seconds)
             raise InvalidProblem(f"{workload.reference}: has no compute times for device kind {kind!r}; has: {known}")
     return workload.compute, workload.costs_from
+
+
+def _check_times(problem: Problem, reference: str) -> None:
+    """Raises InvalidProblem for stated times under which a plan takes no time, or none can run."""
+    seconds = problem.compute.seconds
+    kinds = sorted({device.kind for device in problem.cluster.devices})
+    for kind in kinds:
+        if not seconds[kind].any():
+            raise InvalidProblem(
+                f"{reference}: every compute time of device kind {kind!r} is 0; state seconds, or leave the kind out"
+            )
+    able = np.any([np.isfinite(seconds[kind]).all(axis=1) for kind in kinds], axis=0)
+    unable = [operator.name for operator, runs in zip(problem.graph.operators, able, strict=True) if not runs]
+    if unable:
+        more = f" and {len(unable) - 1:,} more" if len(unable) > 1 else ""
+        raise InvalidProblem(
+            f"{reference}: operator {unable[0]!r}{more} can run on none of the devices ({', '.join(kinds)});"
+            " add one of a kind with finite times (--cpus 1, --device-kind)"
+        )

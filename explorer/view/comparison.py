@@ -36,7 +36,9 @@ class Row:
 
     planner: the name with the options that were given, "downset-dp:downset_budget=10". status: a
     `Status`, UNSUPPORTED or FAILED, with ``reason`` for those two. bound_s is the planner's own.
-    peak_bytes: of the accelerator that needs most, under the objective asked for.
+    peak_bytes: of the accelerator that needs most, under the objective asked for. sample_s: of that objective,
+    for one sample of a mini-batch; a max-load is that already. throughput_per_s: samples, where iterations follow
+    one another, or passes if those are asked for.
     """
 
     planner: str
@@ -53,6 +55,8 @@ class Row:
     makespan_s: float | None = None
     iteration_s: float | None = None
     peak_bytes: float | None = None
+    sample_s: float | None = None
+    throughput_per_s: float | None = None
 
     @property
     def has_plan(self) -> bool:
@@ -91,6 +95,8 @@ def result_row(planner: str, guarantee: str, source: str, result: Result, metric
     )
     if metrics is None:
         return told
+    per_sample = problem.objective is Objective.MAX_LOAD or problem.mini_batch == 1
+    span_s = metrics.makespan_s if problem.objective is Objective.MAKESPAN else metrics.iteration_s
     return Row(
         told.planner,
         told.contiguity,
@@ -105,6 +111,8 @@ def result_row(planner: str, guarantee: str, source: str, result: Result, metric
         makespan_s=finite(metrics.makespan_s),
         iteration_s=finite(metrics.iteration_s),
         peak_bytes=finite(_largest_peak(problem, metrics)),
+        sample_s=None if per_sample else finite(problem.per_sample_s(result.objective_s)),
+        throughput_per_s=finite(problem.mini_batch / span_s) if span_s > 0 else None,
     )
 
 
@@ -191,9 +199,10 @@ def family_story(rows: Sequence[Row]) -> str:
 
 def cells(entries: Sequence[Ranked]) -> list[dict[str, Any]]:
     """What a table shows of every row, as text: planner, contiguity, status, word (of the status, alone),
-    objective, bound, gap, the three metrics by their names, peak, runtime, guarantee and source."""
+    objective, bound, gap, sample, rate, the three metrics by their names, peak, runtime, guarantee and source."""
     shown = {str(name): text.seconds_alike([_metric(e.row, name) for e in entries], 4) for name in Objective}
     compared = text.seconds_alike([e.row.objective_s for e in entries] + [e.row.bound_s or None for e in entries])
+    shown["sample"] = text.seconds_alike([e.row.sample_s for e in entries], 4)
     shown["objective"], shown["bound"] = compared[: len(entries)], compared[len(entries) :]
     return [
         {
@@ -202,6 +211,7 @@ def cells(entries: Sequence[Ranked]) -> list[dict[str, Any]]:
             "status": status_words(entry.row),
             "word": _word(entry.row),
             "gap": text.percent(entry.gap),
+            "rate": text.NOTHING if entry.row.throughput_per_s is None else text.digits(entry.row.throughput_per_s),
             "peak": text.nbytes(entry.row.peak_bytes),
             "runtime": text.seconds(entry.row.runtime_s),
             "guarantee": entry.row.guarantee,

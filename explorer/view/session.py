@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
-from explorer.question.accelerators import kinds_text, parse_kinds
+from explorer.question.accelerators import DEFAULT_DEVICES, kinds_text, parse_kinds
+from explorer.question.loading import is_traced
 from explorer.question.settings import MemoryModel, Settings
 from explorer.view.graph.palette import THEMES, Theme
 from solvers.errors import InvalidProblem
@@ -33,6 +34,10 @@ LINKS = ("auto", "on", "off")
 TIMES = ("both", "predicted", "measured")
 COLOURS = ("devices", "errors")
 MAX_RUN_STEPS = 1000
+VERSION = "2"
+"""Of the query strings that are written, as ``v``. Those of the first version state none."""
+FIRST_SAMPLES_PER_DEVICE = 16
+"""What a query string of the first version asks for where it leaves out the mini-batch of a model that is traced."""
 IN_SEQUENCE = "/in-sequence"
 """After the name of a planner in a pair: its plan under the setting ``in_sequence``."""
 PAIR = ("graph-pipeline", "pipedream-iter" + IN_SEQUENCE)
@@ -161,9 +166,15 @@ def parse_run(raw: Mapping[str, Any], choices: Choices) -> RunAsked:
 
 
 def parse_query(query: str, choices: Choices) -> Session:
-    """A session from a query string, with or without its "?"."""
-    pairs = parse_qsl(query.removeprefix("?")[:4000], max_num_fields=40)
-    return parse(dict(pairs), choices)
+    """A session from a query string, with or without its "?"; one of the first version means what it meant."""
+    raw = dict(parse_qsl(query.removeprefix("?")[:4000], max_num_fields=40))
+    session = parse(raw, choices)
+    settings = session.settings
+    if not raw or "v" in raw or settings.mini_batch is not None or not is_traced(session.model):
+        return session
+    kinds = settings.device_kind
+    devices = len(kinds) if isinstance(kinds, tuple) else settings.devices or DEFAULT_DEVICES
+    return replace(session, settings=replace(settings, mini_batch=FIRST_SAMPLES_PER_DEVICE * devices))
 
 
 def member(planner: str, settings: Settings) -> str:
@@ -214,7 +225,7 @@ def to_dict(session: Session) -> dict[str, Any]:
 
 def to_query(session: Session) -> str:
     """The session as a query string, without the "?"."""
-    return urlencode({key: _plain(value) for key, value in to_dict(session).items()})
+    return urlencode({key: _plain(value) for key, value in to_dict(session).items()} | {"v": VERSION})
 
 
 def _plain(value: object) -> str:

@@ -239,6 +239,10 @@ class Problem:
         """Whether one pass of calls is asked for: the latency model of Tarnawski et al. 2020, section 6."""
         return self.objective is Objective.MAKESPAN and self.execution is Execution.CALL
 
+    def per_sample_s(self, objective_s: float) -> float:
+        """An objective for one sample of the mini-batch; a max-load is that already."""
+        return objective_s if self.objective is Objective.MAX_LOAD else objective_s / self.mini_batch
+
     @property
     def transfers_alike(self) -> bool:
         """Whether a tensor takes as long between any two devices as between any other two that are linked."""

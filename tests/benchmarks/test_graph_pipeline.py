@@ -35,8 +35,7 @@ PUBLISHED = {
 """Throughput relative to PipeDream's plan in GraphPipe (ASPLOS 2025), figure 6, read off its bars; a sequential
 transformer gains nothing by construction."""
 SAMPLES_PER_DEVICE = {"multimodal": (16,), "gpt": (16,), "dlrm": (16, 128), "candle_uno": (16, 128)}
-"""16 is this program's default; products of few rows leave a GPU idle, so the models of plain layers are
-also asked with more."""
+"""Products of few rows leave a GPU idle, so the models of plain layers are also asked with more."""
 ORDERS = 2
 """Linear orders of the sequential plans: branch after branch, and branches in turn."""
 LIMIT_S = 120.0

@@ -25,7 +25,7 @@ def server() -> Iterator[str]:
 @pytest.mark.parametrize("model", ["gpt", "resnet50", "multimodal"])
 def test_from_a_change_of_the_gpu_count_to_the_redrawn_page(chromium, server, model):  # noqa: F811
     """2, 3, 4, 3, 2, ... devices; each plan is solved anew with the default planner."""
-    page = Page(chromium, server).open(f"model={model}&devices=2")
+    page = Page(chromium, server).open(f"model={model}&devices=2&mini_batch=64")
     page.js("window.__pe_timing.length = 0")
     for number, step in enumerate(islice(cycle((1, 1, -1, -1)), CHANGES), start=1):
         page.slide("devices", step)

@@ -20,7 +20,8 @@ def test_default_planner_against_the_baselines_on_the_demos():
     for name in (n for n in MODELS if not n.endswith("-small")):
         workload = trace_demo(name)
         for devices in (2, 4, 8):
-            problem = make_problem(workload, Settings(devices=devices, objective=Objective.ITERATION))
+            settings = Settings(devices=devices, objective=Objective.ITERATION, mini_batch=16 * devices)
+            problem = make_problem(workload, settings)
             best = solve(problem, "auto", time_limit_s=20)
             others = {p: solve(problem, p, time_limit_s=20) for p in ("linear-dp", "equal", "single")}
             seconds = cpu_seconds(lambda p=problem: solve(p, "auto", time_limit_s=20), 1)

@@ -26,6 +26,17 @@ def test_a_traced_model_is_planned_and_replanned(real):
     assert real.boxes != two
 
 
+def test_a_link_of_the_first_version_keeps_its_mini_batch(real):
+    real.open(SMALL)
+    assert "mini-batch 32" in real.text("kpis")
+    assert "mini_batch=32" in real.query
+    real.open(SMALL + "&v=2")
+    assert "mini-batch 64" in real.text("kpis")
+    assert " a sample" in real.text("kpis")
+    assert "mini_batch" not in real.query
+    assert "v=2" in real.query
+
+
 def test_a_cap_too_small_for_the_model_is_infeasible_until_the_offered_cap_is_set(real):
     real.open("model=gpt&devices=2&memory=1073741824&time_limit=2")
     assert real.state == "infeasible"

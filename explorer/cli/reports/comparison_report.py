@@ -59,6 +59,7 @@ def _object(model: str, problem: Problem, compared: Compared, why: Infeasibility
         "stop_reason": None,
         "objective": problem.objective.value,
         "objective_s": None,
+        "seconds_per_sample": None,
         "bound_s": 0.0,
         "gap": None,
         "runtime_s": None,
@@ -103,14 +104,18 @@ def print_comparison(
 
 def _print_rows(objective: Objective, told: Sequence[Ranked], asked: Sequence[Ranked]) -> None:
     several = len({entry.row.contiguity for entry in told}) > 1
-    others = [other for other in (Objective.MAX_LOAD, Objective.ITERATION, Objective.MAKESPAN) if other != objective]
+    others = [other for other in (Objective.MAX_LOAD, Objective.MAKESPAN, Objective.ITERATION) if other != objective]
+    rate, steady = ("rate", "samples/s"), objective is Objective.MAX_LOAD  # then of the iteration, beside it
     columns = [
         *([("contiguity", "contiguity")] if several else []),
         ("status", "status"),
         ("objective", objective.value),
         ("bound", "bound"),
         ("gap", "gap"),
+        *([("sample", "a sample")] if any(entry.row.sample_s is not None for entry in asked) else []),
+        *([] if steady else [rate]),
         *((other.value, other.value) for other in others),
+        *([rate] if steady else []),
         ("peak", "peak memory"),
         ("runtime", "time"),
         ("guarantee", "guarantee"),

@@ -41,6 +41,7 @@ def result_object(
         "stop_reason": result.stop_reason.value,
         "objective": problem.objective.value,
         "objective_s": finite_or_none(result.objective_s),
+        "seconds_per_sample": finite_or_none(problem.per_sample_s(result.objective_s)),
         "bound_s": result.bound_s if math.isfinite(result.bound_s) else 0.0,
         "gap": finite_or_none(result.gap),
         "runtime_s": result.runtime_s,
@@ -131,8 +132,9 @@ def _print_plan(problem: Problem, plan: Plan) -> None:
         return
     metrics = evaluate(problem, plan)
     print(
-        f"metrics    iteration {text.seconds(metrics.iteration_s)}, makespan {text.seconds(metrics.makespan_s)},"
-        f" max-load {text.seconds(metrics.max_load_s)}, {text.digits(metrics.throughput_per_s)} samples/s,"
+        f"metrics    iteration {text.seconds(metrics.iteration_s)}{_rate_words(problem, metrics, Objective.ITERATION)},"
+        f" makespan {text.seconds(metrics.makespan_s)}{_rate_words(problem, metrics, Objective.MAKESPAN)},"
+        f" max-load {text.seconds(metrics.max_load_s)},"
         f" bubble {text.percent(metrics.bubble)}, cut {text.nbytes(metrics.cut_bytes)}"
     )
     nodes = _nodes(problem)
@@ -150,14 +152,27 @@ def _print_plan(problem: Problem, plan: Plan) -> None:
     print()
 
 
+def _rate_words(problem: Problem, metrics: Metrics, of: Objective) -> str:
+    """Beside the time of a mini-batch, iteration or pass as it was asked for: of a sample, and samples a second.
+    A max-load tells the time of a sample already, and so does a mini-batch of one."""
+    single = problem.objective is Objective.MAKESPAN
+    seconds = metrics.objective_s(of)
+    if single != (of is Objective.MAKESPAN) or not seconds > 0:
+        return ""
+    rate = f"{text.digits(problem.mini_batch / seconds)} samples/s"
+    if problem.objective is Objective.MAX_LOAD or problem.mini_batch == 1:
+        return f" ({rate})"
+    return f" ({text.seconds(problem.per_sample_s(seconds))} a sample, {rate})"
+
+
 def _print_pass(problem: Problem, plan: Plan) -> None:
     """Operators one by one: by device and by link, as there may be as many stages as operators."""
     metrics, schedule = examine(problem, plan)
-    rate = problem.mini_batch / schedule.makespan_s if schedule.makespan_s > 0 else math.inf
     moved = sum(span.nbytes for span in schedule.spans if span.is_transfer and span.to_device != span.device)
     print(
-        f"metrics    makespan {text.seconds(metrics.makespan_s)}, max-load {text.seconds(metrics.max_load_s)},"
-        f" {text.digits(rate)} samples/s, idle {text.percent(idle_share(schedule))}, {text.nbytes(moved)} sent"
+        f"metrics    makespan {text.seconds(metrics.makespan_s)}{_rate_words(problem, metrics, Objective.MAKESPAN)},"
+        f" max-load {text.seconds(metrics.max_load_s)}, idle {text.percent(idle_share(schedule))},"
+        f" {text.nbytes(moved)} sent"
     )
     print(f"pass       {_batch_words(problem, plan)}, operator by operator")
     print()

@@ -6,7 +6,8 @@ import dash_mantine_components as dmc
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from explorer.view.session import Session, to_dict
+from explorer.question.loading import is_traced
+from explorer.view.session import FIRST_SAMPLES_PER_DEVICE, Session, to_dict
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.centre import centre
@@ -20,6 +21,10 @@ def page(catalogue: Catalogue, session: Session) -> Component:
     plain = {
         "kinds": {kind.name: kind.memory_bytes for kind in catalogue.kinds},
         "planners": {planner.name: [planner.guarantee, planner.source] for planner in catalogue.planners},
+        "first": {  # what links of the first version mean, see `parse_query`
+            "samples": FIRST_SAMPLES_PER_DEVICE,
+            "models": [model.name for model in catalogue.models if is_traced(model.name)],
+        },
     }
     return dmc.MantineProvider(
         [

@@ -8,9 +8,13 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.words import text
+
 HINTS = {
     "bound": "The lower bound that this planner proved",
     "gap": "To the best bound that any of them proved",
+    "sample": "The objective, for one sample of the mini-batch",
+    "rate": "Samples per second",
     "peak": "Of the accelerator that needs most",
 }
 TITLES = {"iteration": "Iteration time", "max-load": "Max-load", "makespan": "Makespan"}
@@ -21,6 +25,7 @@ def comparison_table(
 ) -> Component:
     """rows and left_out: of `explorer.view.comparison`, with can_show in each of rows. several: whether
     contiguities differ."""
+    rate, steady = ("rate", "Samples/s", "n wide"), objective == "max-load"  # then of the iteration, beside it
     columns = [
         ("objective", TITLES[objective], "n"),
         ("bound", "Bound", "n"),
@@ -28,9 +33,13 @@ def comparison_table(
         ("word", "Status", ""),
         ("peak", "Peak memory", "n"),
         ("runtime", "Solver time", "n"),
-        *((name, title, "n wide") for name, title in TITLES.items() if name != objective),
+        *([("sample", "Per sample", "n wide")] if any(row["sample"] != text.NOTHING for row in rows) else []),
+        *([] if steady else [rate]),
+        *((name, title, "n wide") for name, title in reversed(TITLES.items()) if name != objective),
+        *([rate] if steady else []),
     ]
-    if several:
+    if several:  # there is no room for more: these are told where one points at a time
+        columns = [column for column in columns if column[0] not in ("sample", "rate")]
         columns.insert(0, ("contiguity", "Contiguity", ""))
     head = [
         html.Th("Planner", scope="col"),
@@ -60,9 +69,9 @@ def _row(row: Mapping[str, Any], columns: Sequence[tuple[str, str, str]]) -> Com
         told["aria-current"] = "true"
     if row["can_show"]:
         told |= {"className": "plan", "data-act": "show-row", "data-arg": str(row["place"])}
-    cells = [
-        html.Td(row[key], className=side, title=row["status"] if key == "word" else None) for key, _, side in columns
-    ]
+    each = [f"{row['sample']} a sample"] if row["sample"] != text.NOTHING else []
+    titles = {"word": row["status"], "objective": ", ".join([*each, f"{row['rate']} samples/s"])}
+    cells = [html.Td(row[key], className=side, title=titles.get(key)) for key, _, side in columns]
     return html.Tr([html.Th(name, scope="row"), *cells], **told)
 
 

@@ -36,11 +36,13 @@ def kpis(plan: Mapping[str, Any], before_s: float | None, measured_s: float | No
             _kpi("Bubble", text.percent(metrics["bubble"]), f"micro-batches {_micro_batches(plan)}"),
         ]
     )
+    words, tone = _change(objective, before_s) if measured_s is None else ("", "")
+    change = [" ", html.Em(words, className=tone)] if words else []
     return [
         _kpi(
-            MAIN_KPI[plan["objective"]],
+            [MAIN_KPI[plan["objective"]], *change],
             text.seconds(objective),
-            *_change(objective, before_s) if measured_s is None else (f"run: {text.seconds(measured_s)}",),
+            _each(plan) if measured_s is None else f"run: {text.seconds(measured_s)}",
         ),
         *middle,
         _kpi("Peak memory", text.nbytes(peak), f"{text.percent(max(caps))} of cap" if caps else "no cap"),
@@ -73,6 +75,13 @@ def _micro_batches(plan: Mapping[str, Any]) -> str:
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
 
 
+def _each(plan: Mapping[str, Any]) -> str:
+    """The time of one sample, where the objective is of a mini-batch of several."""
+    if not plan["objective_s"] or plan["objective"] == "max-load" or plan["mini_batch"] == 1:
+        return ""
+    return f"{text.seconds(plan['objective_s'] / plan['mini_batch'])} a sample"
+
+
 def _change(now: float, before: float | None) -> tuple[str, str]:
     if not before or not now or abs(now / before - 1) < 0.0005:
         return "", ""
@@ -81,7 +90,7 @@ def _change(now: float, before: float | None) -> tuple[str, str]:
     return f"{sign}{text.percent(abs(change))}", "good" if change < 0 else "bad"
 
 
-def _kpi(name: str, value: str, note: str = "", tone: str = "") -> Component:
+def _kpi(name: str | list[Any], value: str, note: str = "", tone: str = "") -> Component:
     return html.Div([html.Span(name), html.B(value), html.Em(note or "\u00a0", className=tone)], className="kpi")
 
 

@@ -50,6 +50,7 @@ def test_plan_prints_one_object_with_the_promised_keys(command: Command, model: 
     assert told["objective_s"] == pytest.approx(9e-3)
     assert told["bound_s"] == pytest.approx(9e-3)
     assert told["metrics"]["max_load_s"] == pytest.approx(told["objective_s"])
+    assert told["seconds_per_sample"] == told["objective_s"]
     assert told["placement"] in ({"a": 0, "b": 0, "c": 1, "d": 1}, {"a": 1, "b": 1, "c": 0, "d": 0})
     assert sorted(name for stage in told["stages"] for name in stage["operators"]) == list("abcd")
     assert len(told["metrics"]["peak_memory_bytes"]) == 2
@@ -62,6 +63,30 @@ def test_plan_reports_for_people(command: Command, model: Path) -> None:
     assert "objective  9 ms" in ran.out
     assert "peak memory" in ran.out
     assert ran.err == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (
+            ("--objective", "iteration"),
+            "iteration 128 ms (16 ms a sample, 62.5 samples/s), makespan 128 ms, max-load 16 ms,",
+        ),
+        (
+            ("--objective", "makespan"),
+            "iteration 128 ms, makespan 128 ms (16 ms a sample, 62.5 samples/s), max-load 16 ms,",
+        ),
+        (("--objective", "max-load"), "iteration 128 ms (62.5 samples/s), makespan 128 ms, max-load 16 ms,"),
+    ],
+)
+def test_beside_the_time_of_a_mini_batch_are_that_of_a_sample_and_the_throughput(
+    command: Command, model: Path, flags: tuple[str, ...], words: str
+) -> None:
+    asked = ("plan", model, "--planner", "single", *flags, "--mini-batch", 8)
+    assert words in command(*asked).out
+    told = command(*asked, "--json").json
+    assert told["seconds_per_sample"] == pytest.approx(16e-3)
+    assert told["metrics"]["throughput_per_s"] == pytest.approx(62.5)
 
 
 def test_plan_says_who_shares_a_stage_and_how_many_stages_a_device_has(command: Command, tmp_path: Path) -> None:

@@ -45,6 +45,18 @@ def test_every_planner_that_can_has_a_row_and_the_best_is_marked_and_first(comma
     assert all(name in ran.out for name in PLANNERS if name != "expert")
 
 
+def test_beside_iterations_are_the_time_of_a_sample_and_the_throughput(command: Command, model: Path) -> None:
+    asked = ("compare", model, "--planners", "single", "--mini-batch", 8, "--objective")
+    head, row = (line.split() for line in command(*asked, "iteration").out.splitlines()[4:6])
+    assert head[5:8] == ["a", "sample", "samples/s"]
+    assert row[9:12] == ["16", "ms", "62.5"]
+    head, row = (line.split() for line in command(*asked, "max-load").out.splitlines()[4:6])
+    assert head[5:8] == ["makespan", "iteration", "samples/s"]
+    assert "sample" not in head
+    assert row[9:14] == ["128", "ms", "128", "ms", "62.5"]
+    assert command(*asked, "iteration", "--json").json[0]["seconds_per_sample"] == pytest.approx(16e-3)
+
+
 def test_json_is_a_list_of_plans_in_the_order_of_the_table(command: Command, model: Path) -> None:
     ran = command("compare", model, "--planners", f"{THREE},brute-force:placement-limit=1", "--cpus", 0, "--json")
     told = ran.json

@@ -21,6 +21,7 @@ from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json
 from solvers.formats.problem_json import problem_json, read_problem
 from solvers.formats.workload import Workload
+from solvers.planners.solve import solve
 from solvers.problem.cluster import Cluster, Device, Link, Wires, uniform_cluster
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Optimizer, Transfers
@@ -57,7 +58,7 @@ LATE = Cluster(GPUS, (Link(0, 1, 1.0, 1e300),))
 CROWD = Cluster(tuple(Device(str(i), "L4-24GB") for i in range(1025)))
 
 
-def test_a_traced_model_gets_four_h100s_and_sixteen_samples_each() -> None:
+def test_a_traced_model_gets_four_h100s_and_64_samples() -> None:
     problem = make_problem(TRACED, Settings())
     assert [device.kind for device in problem.cluster.devices] == ["H100-80GB"] * 4
     assert {device.memory_bytes for device in problem.cluster.devices} == {DEVICES["H100-80GB"].memory_bytes}
@@ -65,6 +66,24 @@ def test_a_traced_model_gets_four_h100s_and_sixteen_samples_each() -> None:
     assert problem.micro_batches is None
     assert problem.cluster.transfer_s(25e9, 0, 3) == pytest.approx(1 + 10e-6)
     assert problem.costs_from.startswith("roofline estimate")
+
+
+@pytest.mark.parametrize("objective", list(Objective))
+@pytest.mark.parametrize("devices", [1, 3, 8])
+def test_the_mini_batch_does_not_depend_on_the_devices(devices: int, objective: Objective) -> None:
+    assert make_problem(TRACED, Settings(devices=devices, objective=objective)).mini_batch == 64
+
+
+def test_a_model_traced_with_a_larger_batch_is_planned_for_that() -> None:
+    assert make_problem(Workload(replace(GRAPH, samples=100), "demo"), Settings()).mini_batch == 100
+
+
+@pytest.mark.parametrize("devices", [3, 5, 6, 7])
+def test_replicas_of_any_number_of_devices_share_the_default_mini_batch_or_leave_some_out(devices: int) -> None:
+    problem = make_problem(TRACED, Settings(devices=devices, max_replicas=0))
+    assert problem.micro_batch_choices() == (1, 2, 4, 8, 16, 32, 64)
+    for planner in ("auto", "equal", "data-parallel"):
+        assert solve(problem, planner, time_limit_s=5).plan is not None
 
 
 def test_a_file_gives_its_own_cluster_and_one_sample_a_micro_batch() -> None:
@@ -189,12 +208,50 @@ def test_a_file_without_cpu_times_has_no_cpus() -> None:
         (TRACED, {"devices": "2"}, "devices must be a whole number, found '2'"),
         (TRACED, {"devices": 2.5}, "devices must be a whole number, found 2.5"),
         (TRACED, {"time_limit_s": -1.0}, "more than 0 seconds"),
+        (TRACED, {"time_limit_s": 0}, "more than 0 seconds"),
+        (TRACED, {"time_limit_s": math.nan}, "more than 0 seconds, found nan"),
+        (TRACED, {"devices": 0}, "--devices 0 leaves no device"),
+        (TRACED, {"micro_batches": 0}, "the number of micro-batches must be at least 1, found 0"),
+        (STATED, {"micro_batches": 0}, "the number of micro-batches must be at least 1, found 0"),
+        (STATED, {"micro_batches": 0, "objective": "makespan"}, "must be at least 1, found 0"),
+        (TRACED, {"micro_batches": -2}, "the number of micro-batches must be at least 1, found -2"),
+        (TRACED, {"mini_batch": 10, "micro_batches": 4}, "must divide the mini-batch of 10 samples, found 4"),
+        (TRACED, {"mini_batch": 0}, "at least 1 sample, found 0"),
         ("gpt", {}, "expected what explorer.trace returns, found str; trace it first"),
     ],
 )
 def test_plan_refuses_in_one_line_what_the_command_line_refuses(model: Any, given: Any, message: str) -> None:
     with pytest.raises(InvalidProblem, match=message):
         explorer.plan(model, **given)
+
+
+def times(changes: dict[str, Any]) -> Workload:
+    """STATED with other times of its five operators."""
+    assert STATED.compute is not None
+    tables = {kind: np.broadcast_to(np.array(changes[kind], float)[..., None], (5, 1)) for kind in changes}
+    return replace(STATED, compute=ComputeTable((1,), STATED.compute.seconds | tables))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"acc": 0.0}, r"file\.json: every compute time of device kind 'acc' is 0"),
+        ({"acc": math.inf, "cpu": math.inf}, r"file\.json: operator 'embed' and 4 more can run on none of the devices"),
+        (
+            {"acc": [1, math.inf, 1, 1, 1], "cpu": math.inf},
+            r"file\.json: operator 'up' can run on none of the devices \(acc, cpu\)",
+        ),
+    ],
+)
+def test_times_that_make_no_plan_or_any_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidProblem, match=message):
+        make_problem(times(changes), Settings())
+    with pytest.raises(InvalidProblem, match=message):
+        explorer.plan(times(changes))
+
+
+def test_a_kind_that_runs_nothing_may_stand_beside_one_that_runs_all() -> None:
+    assert make_problem(times({"cpu": math.inf}), Settings()).cluster == STATED.cluster
 
 
 def test_trace_asks_for_example_inputs() -> None:
@@ -275,7 +332,7 @@ def test_a_kind_for_each_accelerator_makes_as_many() -> None:
     ]  # fmt: skip
     assert [device.memory_bytes for device in devices[:2]] == [24e9, 80e9]
     assert set(problem.compute.seconds) == {"L4-24GB", "H100-80GB", "cpu"}
-    assert problem.mini_batch == 3 * 16
+    assert problem.mini_batch == 64
 
 
 def test_a_cap_for_each_accelerator() -> None:

@@ -54,7 +54,31 @@ def test_a_session_survives_json():
 
 def test_an_empty_query_is_the_first_model_with_defaults():
     assert parse_query("", CHOICES) == Session("gpt")
-    assert to_query(Session("gpt")) == "model=gpt"
+    assert to_query(Session("gpt")) == "model=gpt&v=2"
+
+
+@pytest.mark.parametrize(
+    ("query", "mini_batch"),
+    [
+        ("model=gpt&devices=8", 128),
+        ("?theme=dark", 64),
+        ("devices=2&objective=makespan", 32),
+        ("model=gpt&device_kind=2xV100-16GB,1xH100-80GB", 48),
+        ("model=gpt&devices=8&mini_batch=24", 24),
+        ("model=gpt&devices=8&mini_batch=auto", 128),
+        ("model=mine:build&devices=2", 32),
+        ("model=workload.json&devices=8", None),
+        ("model=gpt&devices=8&v=2", None),
+        ("", None),
+    ],
+)
+def test_a_link_without_a_version_means_16_samples_a_device(query, mini_batch):
+    choices = Choices((*CHOICES.models, "workload.json", "mine:build"), CHOICES.planners, CHOICES.device_kinds)
+    assert parse_query(query, choices).settings.mini_batch == mini_batch
+
+
+def test_a_message_of_the_page_is_no_link():
+    assert parse({"model": "gpt", "devices": 8}, CHOICES).settings.mini_batch is None
 
 
 def test_auto_empty_and_unknown_keys_mean_the_default():

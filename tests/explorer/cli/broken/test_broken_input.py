@@ -173,6 +173,9 @@ def test_a_model_where_a_plan_is_expected(command: Command, model: Path) -> None
         ("--objective", "speed", "invalid choice: 'speed'"),
         ("--mini-batch", "0", "at least 1 sample"),
         ("--micro-batches", "3", "must divide the mini-batch"),
+        ("--micro-batches", "0", "the number of micro-batches must be at least 1, found 0"),
+        ("--micro-batches", "-1", "the number of micro-batches must be at least 1, found -1"),
+        ("--planner", "pesto", "planner pesto: its transfers occupy links"),
         ("--time-limit", "0", "more than 0 seconds"),
         ("--time-limit", "nan", "more than 0 seconds"),
         ("--gap", "2", "less than 1"),
@@ -182,6 +185,48 @@ def test_a_model_where_a_plan_is_expected(command: Command, model: Path) -> None
 )
 def test_a_flag_that_makes_no_sense(command: Command, model: Path, flag: str, value: str, message: str) -> None:
     assert message in command.refused("plan", model, f"{flag}={value}")
+
+
+@pytest.mark.parametrize("name", ["plan", "compare"])
+@pytest.mark.parametrize(
+    ("flag", "value", "message"),
+    [
+        ("--micro-batches", "0", "the number of micro-batches must be at least 1, found 0"),
+        ("--micro-batches", "-1", "the number of micro-batches must be at least 1, found -1"),
+        ("--micro-batches", "3", "micro_batches must divide the mini-batch of 64 samples, found 3"),
+        ("--mini-batch", "0", "at least 1 sample"),
+        ("--devices", "0", "--devices 0 leaves no device"),
+        ("--time-limit", "0", "more than 0 seconds"),
+        ("--time-limit", "nan", "more than 0 seconds"),
+    ],
+)
+def test_a_flag_that_makes_no_sense_for_a_demo(
+    command: Command, name: str, flag: str, value: str, message: str
+) -> None:
+    assert message in command.refused(name, "dlrm-small", f"{flag}={value}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"fpgaLatency": 0.0}, "every compute time of device kind 'accelerator' is 0"),
+        ({"supportedOnFpga": 0}, "operator 'a' and 3 more can run on none of the devices (accelerator)"),
+    ],
+)
+def test_times_that_make_no_plan_or_any(
+    command: Command, tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    broken = workload(maxCPUs=0)
+    for node in broken["nodes"]:
+        node.update(changes)
+    for name in ("plan", "compare"):
+        assert message in command.refused(name, write(tmp_path, broken))
+
+
+def test_a_comparison_of_planners_none_of_which_can_be_asked(command: Command, model: Path) -> None:
+    message = command.refused("compare", model, "--planners", "heft,pesto")
+    assert message.startswith("none of these planners can be asked: heft: it minimises the makespan, and")
+    assert "; pesto: " in message
 
 
 def test_a_workload_cannot_be_turned_into_training(command: Command, model: Path) -> None:
