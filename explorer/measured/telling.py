@@ -10,9 +10,7 @@ from explorer.measured.measured_bars import measured_bars
 from explorer.view.plan_view import finite
 from explorer.view.timeline import bars as view_bars
 from explorer.words import text
-from explorer.words.actions import KIND_WORDS
 
-SYNC = "S"
 PART_WORDS = {
     "operators": "operator costs",
     "links": "links",
@@ -108,21 +106,6 @@ def comparison_object(comparison: Comparison) -> dict[str, Any]:
         "losses": [finite(loss) for loss in comparison.losses],
         "notes": list(comparison.notes),
     }
-
-
-def segment_rows(comparison: Comparison) -> list[list[str]]:
-    """Segment, what it does, on which devices, predicted, measured and their ratio, for a table."""
-    return [
-        [
-            str(error.segment),
-            "all-reduce" if error.kind == SYNC else KIND_WORDS[error.kind],
-            ", ".join(map(str, error.devices)),
-            text.seconds(error.predicted_s),
-            text.seconds(error.measured_s),
-            text.NOTHING if error.ratio is None else f"{text.digits(error.ratio)}×",
-        ]
-        for error in comparison.segments
-    ]
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a run says in a panel: measured beside predicted, the three errors, memory, agreement, noise, history."""
+"""What a run says in a panel: measured beside predicted, the three errors, memory, agreement, noise."""
 
 from __future__ import annotations
 
@@ -55,9 +55,6 @@ BUSY = (("device", "Device"), ("predicted", "Busy, predicted"), ("measured", "Bu
         ("waited", "Waited"))  # fmt: skip
 LINKS = (("link", "Link"), ("messages", "Messages"), ("size", "Median size"), ("predicted", "Predicted"),
          ("measured", "Measured"), ("ratio", "Ratio"), ("how", "Known by"))  # fmt: skip
-HISTORY = (("when", "When"), ("target", "Where"), ("plan", "Plan"), ("measured", "Measured"),
-           ("predicted", "Predicted"), ("off", "Off"), ("operators", "Operators"), ("links", "Links"),
-           ("schedule", "Schedule"), ("noise", "Machine"))  # fmt: skip
 """Columns of the tables: key and heading."""
 
 
@@ -171,29 +168,6 @@ def link_rows(comparison: Mapping[str, Any], devices: Sequence[str]) -> list[dic
                 "how": "all-reduce" if link["how"] == "all-reduce" else how,
             }
         )
-    return found
-
-
-def history_rows(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Runs as rows of `HISTORY`, in the order given.
-
-    Of each run: when, target and plan (labels), status and reason of its outcome, and comparison (the object, or
-    None for a run that did not end well: its status and reason then stand where the numbers would).
-    """
-    found = []
-    for run in runs:
-        row = {key: text.NOTHING for key, _ in HISTORY} | {key: str(run[key]) for key in ("when", "target", "plan")}
-        comparison = run["comparison"]
-        if comparison is None:
-            row["measured"] = f"{run['status']}: {run['reason']}" if run["reason"] else str(run["status"])
-        else:
-            row["measured"] = text.seconds(comparison["measured_s"])
-            row["predicted"] = text.seconds(comparison["predicted_s"])
-            row["off"] = _signed_percent(comparison["error"])
-            row["noise"] = comparison["noise_word"]
-            for key, _ in PARTS:
-                row[key] = _signed_percent(comparison["errors"][key]["share"])
-        found.append(row)
     return found
 
 

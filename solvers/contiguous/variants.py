@@ -16,6 +16,7 @@ from solvers.coarsening.contracted import Contracted
 from solvers.contiguous.chains import limits_of
 from solvers.contiguous.variant_costs_kernel import BLOCKING, DUPLEX, LANE, MAKES, READS, VariantCosts, VariantLimits
 from solvers.kernels.arrays import Floats
+from solvers.problem.cluster import Ring
 from solvers.problem.problem import Objective, Pipeline, Problem, Transfers
 
 
@@ -114,11 +115,10 @@ def _synchronisation(problem: Problem, replicas: int, samples: int) -> tuple[Flo
     links = problem.cluster.links
     if not problem.training or not links:
         return fixed, np.where(np.arange(replicas) > 0, math.inf if problem.training else 0.0, 0.0)
-    latency = max(link.latency_s for link in links)
-    slowest = min(link.bandwidth_bytes_per_s for link in links)
     for r in range(2, replicas + 1):
-        fixed[r - 1] += 2 * (r - 1) * latency / problem.mini_batch
-        per_byte[r - 1] = 2 * (r - 1) / r / slowest / problem.mini_batch
+        seconds, seconds_per_byte = Ring(r).over_worst_s(links)
+        fixed[r - 1] += seconds / problem.mini_batch
+        per_byte[r - 1] = seconds_per_byte / problem.mini_batch
     return fixed, per_byte
 
 

@@ -6,45 +6,8 @@ import numpy as np
 from numba import njit
 
 from solvers.kernels.arrays import Floats, Ints
-
-
-@njit(cache=True)
-def _push_ready(heap: Ints, base: int, size: int, task: int, priority: Floats) -> None:
-    """Insert into the binary min-heap heap[base : base + size], ordered by (priority, task)."""
-    child = size
-    heap[base + child] = task
-    while child > 0:
-        parent = (child - 1) >> 1
-        a, b = heap[base + child], heap[base + parent]
-        if priority[a] < priority[b] or (priority[a] == priority[b] and a < b):
-            heap[base + child], heap[base + parent] = b, a
-            child = parent
-        else:
-            break
-
-
-@njit(cache=True)
-def _pop_ready(heap: Ints, base: int, size: int, priority: Floats) -> int:
-    """Remove and return the least task of heap[base : base + size]."""
-    top = int(heap[base])
-    size -= 1
-    heap[base] = heap[base + size]
-    node = 0
-    while True:
-        child = 2 * node + 1
-        if child >= size:
-            break
-        if child + 1 < size:
-            a, b = heap[base + child], heap[base + child + 1]
-            if priority[b] < priority[a] or (priority[a] == priority[b] and b < a):
-                child += 1
-        a, b = heap[base + child], heap[base + node]
-        if priority[a] < priority[b] or (priority[a] == priority[b] and a < b):
-            heap[base + child], heap[base + node] = b, a
-            node = child
-        else:
-            break
-    return top
+from solvers.kernels.heap_kernel import pop, push
+from solvers.kernels.plain import ZERO
 
 
 @njit(cache=True)
@@ -82,13 +45,13 @@ def list_schedule(
             base[resource[task] + 1] += 1
     for r in range(resources):
         base[r + 1] += base[r]
-    heap = np.zeros(max(tasks, 1), np.int64)
+    keys, heap = np.empty(max(tasks, 1)), np.zeros(max(tasks, 1), np.int64)
     size = np.zeros(resources, np.int64)
     running = np.full(resources, -1, np.int64)
     last_on = np.full(resources, -1, np.int64)
 
-    events = np.zeros(max(tasks, 1), np.int64)  # running tasks, a heap by end time
-    event_count = 0
+    until, events = np.empty(max(tasks, 1)), np.zeros(max(tasks, 1), np.int64)  # running tasks by end time
+    event_count = ZERO
     touched = np.zeros(max(tasks, 1), np.int64)
     touched_count = 0
     for task in range(tasks):
@@ -110,10 +73,10 @@ def list_schedule(
                 end[task] = now + duration_s[task]
                 first[task] = instant
                 cause[task] = released_by[task]
-                _push_ready(events, 0, event_count, task, end)
+                push(until, events, ZERO, event_count, end[task], task, None)
                 event_count += 1
             else:
-                _push_ready(heap, base[r], size[r], task, priority)
+                push(keys, heap, base[r], size[r], priority[task], task, None)
                 size[r] += 1
                 if not is_dirty[r]:
                     is_dirty[r] = True
@@ -124,23 +87,23 @@ def list_schedule(
             r = dirty[i]
             is_dirty[r] = False
             if running[r] < 0 and size[r] > 0:
-                task = _pop_ready(heap, base[r], size[r], priority)
+                task = pop(keys, heap, base[r], size[r], None)
                 size[r] -= 1
                 running[r] = task
                 start[task] = now
                 end[task] = now + duration_s[task]
                 first[task] = instant
                 cause[task] = last_on[r] if ready_s[task] < now else released_by[task]
-                _push_ready(events, 0, event_count, task, end)
+                push(until, events, ZERO, event_count, end[task], task, None)
                 event_count += 1
         dirty_count = 0
         if event_count == 0:
             break
-        if end[events[0]] > now:
+        if until[0] > now:
             instant += 1
-        now = end[events[0]]
-        while event_count > 0 and end[events[0]] == now:
-            task = _pop_ready(events, 0, event_count, end)
+        now = until[0]
+        while event_count > 0 and until[0] == now:
+            task = pop(until, events, ZERO, event_count, None)
             event_count -= 1
             last[task] = instant
             done += 1

@@ -11,6 +11,7 @@ import numpy as np
 from solvers.kernels.arrays import Floats
 from solvers.plan.crossings import messages_between_stages
 from solvers.plan.plan import Plan, Stage
+from solvers.problem.cluster import Ring, around
 from solvers.problem.graph import BACKWARD_PHASES, Phase
 from solvers.problem.problem import Pipeline, Problem, Transfers
 
@@ -147,10 +148,7 @@ def _synchronisation(problem: Problem, plan: Plan, sent: Floats) -> None:
         gradient = sum(operators[o].param_bytes for o in stage.operators if operators[o].phase is Phase.FORWARD)
         if replicas == 1 or gradient == 0:
             continue
-        for q, src in enumerate(stage.devices):
-            link = problem.cluster.link(src, stage.devices[(q + 1) % replicas])
-            seconds = math.inf
-            if link is not None:
-                moved = 2 * (replicas - 1) / replicas * gradient
-                seconds = 2 * (replicas - 1) * link.latency_s + moved / link.bandwidth_bytes_per_s
+        for src, dst in around(stage.devices):
+            link = problem.cluster.link(src, dst)
+            seconds = math.inf if link is None else Ring(replicas).link_s(link, gradient)
             sent[src] += seconds / problem.mini_batch

@@ -16,6 +16,7 @@ from solvers.evaluation.routes_kernel import through_host
 from solvers.evaluation.tasks import SYNC, Bundles, F, Rows, Sends, Tasks, U, Units
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
+from solvers.kernels.ring_kernel import ring_bytes, ring_s, ring_steps
 
 BLOCKING, LANE, DUPLEX, LINKS = range(4)
 """How transfers and compute share a device: positions in `problem.Transfers`."""
@@ -385,7 +386,7 @@ def _last_of_stage(units: Units, rows: Rows, s: int, row: int) -> bool:
 
 @njit(cache=True)
 def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_group: Ints, wires: Wires) -> None:
-    """Ring all-reduce of the gradients of replicated stages: 2(r-1)/r of the bytes per link."""
+    """All-reduce of the gradients of replicated stages, around a ring."""
     devices = len(wires.is_cpu)
     for s in range(len(gradient)):
         begin, end = units.group_start[stage_group[s]], units.group_start[stage_group[s] + 1]
@@ -402,14 +403,14 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_g
             continue
         for q in range(replicas):
             src, dst = units.group_device[begin + q], units.group_device[begin + (q + 1) % replicas]
-            moved = 2 * (replicas - 1) / replicas * gradient[s]
+            moved = ring_bytes(replicas, gradient[s])
             seconds = 0.0
             if wires.bandwidth[src, dst] > 0:
-                seconds = 2 * (replicas - 1) * wires.latency_s[src, dst] + moved / wires.bandwidth[src, dst]
+                seconds = ring_s(replicas, gradient[s], wires.latency_s[src, dst], wires.bandwidth[src, dst])
             elif sink.counts[MISSING] == 0:
                 sink.counts[MISSING] = 1 + src * devices + dst
             resource = 3 * devices + wires.wire[src, dst]
-            task = _add(sink, seconds, resource, 0.0, src, dst, -1, 2 * (replicas - 1), moved)
+            task = _add(sink, seconds, resource, 0.0, src, dst, -1, ring_steps(replicas), moved)
             sink.whole[STAGE, task], sink.whole[KIND, task], sink.whole[MICRO_BATCH, task] = s, SYNC, 0
             for row in backwards:
                 _pair(sink.waits, sink.counts, EDGES, int(row), task)

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.evaluation.list_schedule_kernel import _pop_ready, _push_ready
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.heap_kernel import pop, push
+from solvers.kernels.plain import ZERO
 
 
 class Calls(NamedTuple):
@@ -44,6 +45,7 @@ class Scratch(NamedTuple):
     member_start: Ints
     member: Ints
     stack: Ints
+    keys: Floats
     heap: Ints
     free_s: Floats
     level: Ints
@@ -64,6 +66,7 @@ def scratch_for(operators: int, accelerators: int, pieces: int) -> Scratch:
         np.zeros(calls + 2, np.int64),
         np.zeros(max(operators, 1), np.int64),
         np.zeros(max(operators, 1), np.int64),
+        np.zeros(max(calls, 1)),
         np.zeros(max(calls, 1), np.int64),
         np.zeros(max(accelerators, 1)),
         np.zeros((max(operators, 1), max(accelerators, 1)), np.int64),
@@ -119,7 +122,7 @@ def latency(at: Calls, call: Ints, pieces: int, work: Scratch) -> float:
     operators = len(call)
     accelerators = len(at.seconds) - 1
     calls = accelerators * pieces
-    waiting, ready_s, duration_s, end_s, position, seen, start, member, stack, heap, free_s, _ = work
+    waiting, ready_s, duration_s, end_s, position, seen, start, member, stack, keys, heap, free_s, _ = work
     for entity in range(calls + operators):
         waiting[entity] = 0
         ready_s[entity] = 0.0
@@ -165,10 +168,10 @@ def latency(at: Calls, call: Ints, pieces: int, work: Scratch) -> float:
         if call[v] >= 0:
             member[start[call[v] + 1]] = v
             start[call[v] + 1] += 1
-    ready_cpu, ready_calls, done, taken = 0, 0, 0, 0
+    ready_cpu, ready_calls, done, taken = 0, ZERO, 0, 0
     for c in range(calls):
         if start[c + 1] > start[c] and waiting[c] == 0:
-            _push_ready(heap, 0, ready_calls, c, ready_s)
+            push(keys, heap, ZERO, ready_calls, ready_s[c], c, None)
             ready_calls += 1
     for v in range(operators):
         if call[v] < 0 and waiting[calls + v] == 0:
@@ -183,7 +186,7 @@ def latency(at: Calls, call: Ints, pieces: int, work: Scratch) -> float:
             end = ready_s[entity] + duration_s[entity]
             first, stop = 0, 1
         else:
-            entity = _pop_ready(heap, 0, ready_calls, ready_s)
+            entity = pop(keys, heap, ZERO, ready_calls, None)
             ready_calls -= 1
             device = entity // pieces
             end = max(ready_s[entity], free_s[device]) + duration_s[entity]
@@ -209,7 +212,7 @@ def latency(at: Calls, call: Ints, pieces: int, work: Scratch) -> float:
                     waiting[into] -= 1
                     if waiting[into] == 0:
                         if target >= 0:
-                            _push_ready(heap, 0, ready_calls, target, ready_s)
+                            push(keys, heap, ZERO, ready_calls, ready_s[target], target, None)
                             ready_calls += 1
                         else:
                             stack[ready_cpu] = reader

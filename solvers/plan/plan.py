@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,8 +137,3 @@ class Plan:
 
     def devices_used(self) -> tuple[int, ...]:
         return tuple(sorted({device for stage in self.stages for device in stage.devices}))
-
-
-def format_order(order: Iterable[Iterable[Action]]) -> str:
-    """The order as a readable grid, a line a device: ``0: 0F0 0F1 0B0 0B1``."""
-    return "\n".join(f"{device}: " + " ".join(map(str, actions)) for device, actions in enumerate(order))

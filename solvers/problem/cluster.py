@@ -64,6 +64,40 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Ring:
+    """The all-reduce of gradients among replicas: each sends the next one, and the last the first, 2(r-1) parts of an
+    r-th of them, one after the other (Patarasuk and Yuan, JPDC 2009). `solvers.verify` has it once more, on purpose.
+    """
+
+    replicas: int
+
+    @property
+    def steps(self) -> int:
+        """Messages that every link carries, one after the other."""
+        return 2 * (self.replicas - 1)
+
+    def nbytes(self, gradient_bytes: float) -> float:
+        """What every link moves."""
+        return self.steps / self.replicas * gradient_bytes
+
+    def link_s(self, link: Link, gradient_bytes: float) -> float:
+        """Seconds on one link of the ring; all of it takes as long as its slowest."""
+        return self.steps * link.latency_s + self.nbytes(gradient_bytes) / link.bandwidth_bytes_per_s
+
+    def over_worst_s(self, links: Sequence[Link]) -> tuple[float, float]:
+        """(seconds, seconds per byte of gradients) wherever the replicas are: over a link with the longest latency and
+        the least bandwidth of any of ``links``."""
+        latency = max(link.latency_s for link in links)
+        slowest = min(link.bandwidth_bytes_per_s for link in links)
+        return self.steps * latency, self.nbytes(1.0) / slowest
+
+
+def around(devices: Sequence[int]) -> list[tuple[int, int]]:
+    """The pairs of neighbours of a ring: each device, and whom it sends to."""
+    return list(zip(devices, (*devices[1:], *devices[:1]), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """Devices (accelerators first, then CPUs; their index is their position) and directed links.
 

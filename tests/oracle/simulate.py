@@ -10,10 +10,11 @@ from solvers.errors import InvalidPlan
 from solvers.evaluation.list_schedule_kernel import list_schedule
 from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.plan import Plan
-from solvers.plan.schedule import Schedule, Span, schedule_of_spans
+from solvers.plan.schedule import Schedule, Span
 from solvers.problem.problem import Objective, Problem
 from tests.oracle.lowering import TaskGraph, lower
 from tests.oracle.memory import memory_curves
+from tests.oracle.schedules import schedule_of_spans
 
 
 def simulate(problem: Problem, plan: Plan, objective: Objective | None = None) -> Schedule:

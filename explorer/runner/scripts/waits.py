@@ -12,6 +12,7 @@ from explorer.runner.scripts.script import Channel, Do, Piece, Step
 from explorer.runner.scripts.segments import Layout
 from explorer.runner.scripts.stated_turns import Sending
 from solvers.errors import InvalidPlan, NoLink
+from solvers.problem.cluster import Ring, around
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Problem
 
@@ -221,16 +222,12 @@ class Waits:
                     self._wait(task, earlier)
 
     def _average_s(self, devices: tuple[int, ...], nbytes: float) -> float:
-        """A ring: 2(r-1)/r of the bytes over each link, in 2(r-1) steps."""
-        replicas = len(devices)
         slowest = 0.0
-        for position, src in enumerate(devices):
-            dst = devices[(position + 1) % replicas]
+        for src, dst in around(devices):
             link = self.problem.cluster.link(src, dst)
             if link is None:
                 raise NoLink(f"there is no link from device {src} to device {dst}, replicas of one segment")
-            moved = 2 * (replicas - 1) / replicas * nbytes
-            slowest = max(slowest, 2 * (replicas - 1) * link.latency_s + moved / link.bandwidth_bytes_per_s)
+            slowest = max(slowest, Ring(len(devices)).link_s(link, nbytes))
         return slowest
 
 

@@ -7,6 +7,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.heap_kernel import pop_event, push_event
+from solvers.kernels.plain import ZERO
 
 Flags = NDArray[np.uint8]
 
@@ -19,25 +21,18 @@ def preemptive_span(jobs: Ints, count: int, head: Floats, seconds: Floats, tail:
     schedule without interruptions is shorter (Carlier, EJOR 1982, section 2).
     """
     by_head = jobs[:count][np.argsort(head[jobs[:count]], kind="mergesort")]
-    left = np.empty(count, np.float64)
+    left, later = np.empty(count, np.float64), np.empty(count, np.float64)  # tails, negated
     heap = np.empty(count, np.int64)  # positions in by_head, the longest tail first
     for i in range(count):
         left[i] = seconds[by_head[i]]
-    size, nxt = 0, 0
+    size, nxt = ZERO, 0
     now, span = 0.0, 0.0
     while nxt < count or size > 0:
         if size == 0:
             now = max(now, head[by_head[nxt]])
         while nxt < count and head[by_head[nxt]] <= now:
-            child = size
+            push_event(later, heap, size, -tail[by_head[nxt]], nxt)
             size += 1
-            heap[child] = nxt
-            while child > 0:
-                parent = (child - 1) >> 1
-                if tail[by_head[heap[child]]] <= tail[by_head[heap[parent]]]:
-                    break
-                heap[child], heap[parent] = heap[parent], heap[child]
-                child = parent
             nxt += 1
         job = heap[0]
         ends = now + left[job]
@@ -47,19 +42,8 @@ def preemptive_span(jobs: Ints, count: int, head: Floats, seconds: Floats, tail:
             continue
         now = ends
         span = max(span, now + tail[by_head[job]])
+        pop_event(later, heap, size)
         size -= 1
-        heap[0] = heap[size]
-        node = 0
-        while True:
-            child = 2 * node + 1
-            if child >= size:
-                break
-            if child + 1 < size and tail[by_head[heap[child + 1]]] > tail[by_head[heap[child]]]:
-                child += 1
-            if tail[by_head[heap[child]]] <= tail[by_head[heap[node]]]:
-                break
-            heap[child], heap[node] = heap[node], heap[child]
-            node = child
     return span
 
 

@@ -14,6 +14,7 @@ from solvers.coarsening.contracted import Contracted
 from solvers.coarsening.traffic import Rows
 from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.chain.lines_kernel import BLOCKING, LATENT, Line, Rules
+from solvers.problem.cluster import Ring
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Pipeline, Problem, Transfers
 
@@ -185,15 +186,14 @@ def _largest_node(problem: Problem) -> int:
 
 
 def _synchronisation(problem: Problem, degree: int) -> tuple[float, float]:
-    """Seconds of a ring all-reduce among so many devices, fixed and per byte of parameters."""
+    """Seconds of an all-reduce among so many devices, fixed and per byte of parameters; inside nodes where one has room
+    for them."""
     if degree == 1 or not problem.training:
         return 0.0, 0.0
     links, devices = problem.cluster.links, problem.cluster.devices
     inner = [link for link in links if devices[link.src].node == devices[link.dst].node]
     chosen = inner if inner and degree <= _largest_node(problem) else links
-    latency = max(link.latency_s for link in chosen)
-    slowest = min(link.bandwidth_bytes_per_s for link in chosen)
-    return 2 * (degree - 1) * latency, 2 * (degree - 1) / degree / slowest
+    return Ring(degree).over_worst_s(chosen)
 
 
 def _tables(

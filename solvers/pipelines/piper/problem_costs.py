@@ -9,6 +9,7 @@ from solvers.coarsening.contracted import Contracted
 from solvers.kernels.arrays import Floats
 from solvers.pipelines.costs import degrees_of
 from solvers.pipelines.piper.costed import Costed
+from solvers.problem.cluster import Ring
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Pipeline, Problem
 
@@ -118,11 +119,9 @@ def _synchronisation(problem: Problem, degrees: list[int]) -> tuple[Floats, Floa
     """Seconds per sample of a ring all-reduce of gradients among replicas, fixed and per byte, [options]."""
     fixed, per_byte = np.zeros(len(degrees)), np.zeros(len(degrees))
     if problem.training and problem.cluster.links:
-        latency = max(link.latency_s for link in problem.cluster.links)
-        slowest = min(link.bandwidth_bytes_per_s for link in problem.cluster.links)
         for i, r in enumerate(degrees):
-            fixed[i] = 2 * (r - 1) * latency / problem.mini_batch
-            per_byte[i] = 2 * (r - 1) / r / slowest / problem.mini_batch
+            seconds, seconds_per_byte = Ring(r).over_worst_s(problem.cluster.links)
+            fixed[i], per_byte[i] = seconds / problem.mini_batch, seconds_per_byte / problem.mini_batch
     return fixed, per_byte
 
 

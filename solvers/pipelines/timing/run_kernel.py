@@ -16,8 +16,9 @@ import numpy as np
 from numba import njit
 
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.heap_kernel import pop, pop_event, push, push_event
+from solvers.kernels.plain import ZERO
 from solvers.pipelines.timing.bundles_kernel import Bundles
-from solvers.pipelines.timing.event_heaps_kernel import pop_event, pop_ready, push_event, push_ready
 from solvers.pipelines.timing.stages_kernel import KINDS, B, F, I, U, W, runs_again
 from solvers.pipelines.timing.transfers_kernel import Places, Tasks, Transfers, Units, Wires, tasks_of, transfers_of
 
@@ -170,12 +171,12 @@ def _run(
             base[wire[lane[x]] + 1] += 1
     for w in range(wires):
         base[w + 1] += base[w]
-    heap, ready = np.empty(n_transfers, np.int32), np.zeros(wires, np.int64)
+    keys, heap, ready = np.empty(n_transfers, np.int32), np.empty(n_transfers, np.int32), np.zeros(wires, np.int64)
     running = np.full(devices + wires, -1, np.int64)
     upcoming = task_start[:devices].copy()
     started = np.empty(len(waiting))
     when, what = np.empty(devices + wires), np.empty(devices + wires, np.int32)
-    events = 0
+    events = ZERO
     dirty, is_dirty = np.arange(devices + wires), np.ones(devices + wires, np.bool_)
     n_dirty = devices
     is_dirty[devices:] = False
@@ -215,7 +216,7 @@ def _run(
                 w = resource - devices
                 if ready[w] == 0:
                     continue
-                x = pop_ready(heap, base[w], ready[w], turn)
+                x = pop(keys, heap, base[w], ready[w], None)
                 ready[w] -= 1
                 running[resource] = x
                 push_event(when, what, events, now + transfers.seconds[lane[x]], resource)
@@ -231,8 +232,7 @@ def _run(
             break
         now = when[0]
         while events > 0 and when[0] == now:
-            resource = what[0]
-            pop_event(when, what, events)
+            resource = pop_event(when, what, events)
             events -= 1
             if not is_dirty[resource]:
                 is_dirty[resource] = True
@@ -293,7 +293,7 @@ def _run(
                 if ring_waits[s] == 0:
                     for x in range(transfers.ring_start[s], transfers.ring_start[s + 1]):
                         w = wire[lane[x]]
-                        push_ready(heap, base[w], ready[w], x, turn)
+                        push(keys, heap, base[w], ready[w], turn[x], x, None)
                         ready[w] += 1
                         if not is_dirty[devices + w]:
                             is_dirty[devices + w] = True
@@ -314,7 +314,7 @@ def _run(
                 for x in range(transfers.send_start[send], transfers.send_start[send + 1]):
                     w = wire[lane[x]]
                     if w >= 0:
-                        push_ready(heap, base[w], ready[w], x, turn)
+                        push(keys, heap, base[w], ready[w], turn[x], x, None)
                         ready[w] += 1
                         if not is_dirty[devices + w]:
                             is_dirty[devices + w] = True

@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.ring_kernel import ring_s
 from solvers.pipelines.timing.bundles_kernel import Bundles
 from solvers.pipelines.timing.stages_kernel import KINDS, B, F, I, U, W
 
@@ -301,7 +302,7 @@ def transfers_of(
                 n_wires += 1
             wire[n_lanes], low[n_lanes] = number[line], s
             if bandwidth > 0:
-                seconds[n_lanes] = 2 * (r - 1) * latency + 2 * (r - 1) / r * gradient[s] / bandwidth
+                seconds[n_lanes] = ring_s(r, gradient[s], latency, bandwidth)
             else:
                 missing = True
             lane[n], turn[n], send[n] = n_lanes, 0, -1

@@ -70,28 +70,6 @@ def map_stages(
     return [chosen[index if stage.host is None else stage.host] for index, stage in enumerate(stages)]
 
 
-def assign(
-    replicas: Sequence[int], traffic: Floats, gradient_bytes: Sequence[float], node_sizes: Sequence[int]
-) -> list[tuple[int, ...]]:
-    """Devices of every stage so that few bytes cross between nodes; node by node, devices count from 0.
-
-    replicas: of each stage, in topological order. traffic: bytes a mini-batch from stage to stage, all of
-    its micro-batches of one size, [stages, stages]. gradient_bytes: of each stage. node_sizes: devices
-    of each node; together no fewer than the replicas.
-    """
-    count = len(replicas)
-    in_order = np.repeat(np.arange(len(node_sizes)), node_sizes)
-    start = _starts(replicas)
-    weight = np.zeros((len(in_order), len(in_order)))
-    shares = np.asarray(replicas, np.int64)
-    apart = np.where(np.eye(count, dtype=bool), 0.0, traffic)
-    one = np.ones(count, np.int64)
-    between_replicas(np.zeros((count, count)), apart, start[:-1], shares, one, 1, weight)
-    _add_rings(np.asarray(gradient_bytes, np.float64), start, weight)
-    seats = _seats(weight, start, in_order)
-    return [tuple(seats[a:b]) for a, b in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)]
-
-
 def nodes_to_map(problem: Problem) -> Ints | None:
     """The node of every accelerator, numbered from 0; None where stages go in order: all links are alike,
     accelerators are not, some are not linked, operators are pinned, or nothing is gained by sharing a node."""

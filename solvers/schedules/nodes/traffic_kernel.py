@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.ring_kernel import ring_bytes
 
 
 @njit(cache=True)
@@ -80,13 +81,13 @@ def between_replicas(
 
 @njit(cache=True)
 def around_rings(gradient_bytes: Floats, start: Ints, weight: Floats) -> None:
-    """Add the all-reduce of every stage's gradients: 2(r-1)/r of them from each replica to the next.
+    """Add the all-reduce of every stage's gradients: what each replica sends the next.
 
     Stage s has the seats start[s]:start[s + 1] of ``weight`` [seats, seats].
     """
     for s in range(len(gradient_bytes)):
         count = start[s + 1] - start[s]
         if count > 1 and gradient_bytes[s] > 0:
-            moved = 2 * (count - 1) / count * gradient_bytes[s]
+            moved = ring_bytes(count, gradient_bytes[s])
             for p in range(count):
                 weight[start[s] + p, start[s] + (p + 1) % count] += moved

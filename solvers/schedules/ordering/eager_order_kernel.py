@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.heap_kernel import pop, push
 from solvers.kernels.plain import ZERO
 
 
@@ -29,46 +30,6 @@ class EagerActions(NamedTuple):
     at: Ints
     read_start: Ints
     reads: Ints
-
-
-@njit(cache=True)
-def _sooner(a: int, b: int, start: Floats, second: Ints, sample: Ints, tie: Ints) -> bool:
-    if start[a] != start[b]:
-        return bool(start[a] < start[b])
-    if second[a] != second[b]:
-        return bool(second[a] < second[b])
-    if sample[a] != sample[b]:
-        return bool(sample[a] < sample[b])
-    return bool(tie[a] < tie[b])
-
-
-@njit(cache=True)
-def _push(heap: Ints, size: int, item: int, start: Floats, second: Ints, sample: Ints, tie: Ints) -> None:
-    child = size
-    heap[child] = item
-    while child > 0:
-        parent = (child - 1) >> 1
-        if not _sooner(heap[child], heap[parent], start, second, sample, tie):
-            break
-        heap[child], heap[parent] = heap[parent], heap[child]
-        child = parent
-
-
-@njit(cache=True)
-def _pop(heap: Ints, size: int, start: Floats, second: Ints, sample: Ints, tie: Ints) -> int:
-    top = heap[0]
-    size -= 1
-    heap[0] = heap[size]
-    node = 0
-    while 2 * node + 1 < size:
-        child = 2 * node + 1
-        if child + 1 < size and _sooner(heap[child + 1], heap[child], start, second, sample, tie):
-            child += 1
-        if not _sooner(heap[child], heap[node], start, second, sample, tie):
-            break
-        heap[child], heap[node] = heap[node], heap[child]
-        node = child
-    return int(top)
 
 
 @njit(cache=True)
@@ -106,13 +67,14 @@ def eager(actions: EagerActions, devices: int, forward_first: bool) -> Ints:
     following = np.zeros(many, np.int64)
     free = np.zeros(devices)
     start, ready = np.zeros(many), np.zeros(many)
-    second, sample, tie = np.zeros(many, np.int64), np.zeros(many, np.int64), np.zeros(many, np.int64)
-    for a in range(many):
-        second[a] = (a % 2 == 0) != forward_first
-        tie[a] = -(a // 2) if a % 2 == 0 else a // 2
+    # Of those that could start at once: by direction, then by sample, then forward from the last stage, backward from
+    # the first.
+    stages, samples, turn = many // 2, 1, np.zeros(many, np.int64)
+    for s in range(stages):
+        samples = max(samples, counts[s] * size[s] + 1)
     # The ready actions, by when they could start. Devices only get busier, so an entry is at most too
     # early: the first one whose time still holds is the next to run.
-    queued, heap = np.zeros(many, np.bool_), np.zeros(many, np.int64)
+    queued, keys, heap = np.zeros(many, np.bool_), np.zeros(many), np.zeros(many, np.int64)
     heaped, done = ZERO, 0
     todo, looks = np.arange(many), many
     while True:
@@ -135,18 +97,20 @@ def eager(actions: EagerActions, devices: int, forward_first: bool) -> Ints:
                 when = max(when, ended[begin[b] + last])
             if known:
                 queued[a] = True
-                ready[a], start[a], sample[a] = when, _free_from(actions, a, when, free), j * size[s]
-                _push(heap, heaped, a, start, second, sample, tie)
+                ready[a], start[a] = when, _free_from(actions, a, when, free)
+                second = int((a % 2 == 0) != forward_first)
+                turn[a] = (second * samples + j * size[s]) * stages + (stages - 1 - s if a % 2 == 0 else s)
+                push(keys, heap, ZERO, heaped, start[a], a, turn)
                 heaped += 1
         if heaped == 0:
             return sequence[:done]
-        a = _pop(heap, heaped, start, second, sample, tie)
+        a = pop(keys, heap, ZERO, heaped, turn)
         heaped -= 1
         s = a // 2
         possible = _free_from(actions, a, start[a], free)
         if possible > start[a]:
             start[a] = possible
-            _push(heap, heaped, a, start, second, sample, tie)
+            push(keys, heap, ZERO, heaped, start[a], a, turn)
             heaped += 1
             looks = 0
             continue

@@ -255,15 +255,3 @@ def test_agreement_depends_on_the_dtype(gradient, dtype, tone):
 
 def test_a_run_that_was_not_verified_says_nothing_of_agreement():
     assert measured_panel.agreement(None) is None
-
-
-def test_history_has_a_row_a_run_also_where_it_failed():
-    well = {"when": "12:00", "target": "local", "plan": "gpt", "status": "done", "reason": "", "comparison": COMPARISON}
-    ill = {"when": "12:01", "target": "ray", "status": "failed", "reason": "rank 1 was killed", "comparison": None}
-    runs = [well, {**well, **ill}]
-    done, failed = measured_panel.history_rows(runs)
-    assert set(done) == set(failed) == {key for key, _ in measured_panel.HISTORY}
-    assert done["noise"] == "quiet"
-    assert done["operators"].startswith("+")
-    assert failed["measured"] == "failed: rank 1 was killed"
-    assert failed["predicted"] == "–"

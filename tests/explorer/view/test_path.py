@@ -5,9 +5,10 @@ import pytest
 from explorer.view.timeline import gantt_rows, path, why
 from explorer.view.timeline.moves import endpoints
 from solvers.evaluation.simulation import simulate
-from solvers.plan.schedule import MemoryCurve, Span, schedule_of_spans
+from solvers.plan.schedule import MemoryCurve, Span
 from tests.explorer.view.lattice import lattice_problem, operator_plan
 from tests.explorer.view.test_operators import view
+from tests.oracle.schedules import schedule_of_spans
 
 NAMES = ["GPU 0", "GPU 1"]
 CURVES = (MemoryCurve((0.0,), (0.0,), 0.0),) * 2

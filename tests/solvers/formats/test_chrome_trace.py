@@ -6,9 +6,10 @@ from itertools import pairwise
 
 from solvers.formats.chrome_trace import chrome_trace
 from solvers.formats.json_text import dump_json
-from solvers.plan.schedule import MemoryCurve, Span, schedule_of_spans
+from solvers.plan.schedule import MemoryCurve, Span
 from solvers.problem.cluster import uniform_cluster
 from tests.instances import devices, forward_graph
+from tests.oracle.schedules import schedule_of_spans
 
 GRAPH = forward_graph([(0, 1)], 2)
 CLUSTER = uniform_cluster(devices(1, cpus=1), 1e9)

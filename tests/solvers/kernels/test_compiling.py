@@ -69,9 +69,7 @@ def test_compiling_and_loading_kernels_are_not_counted_by_the_monitor(world):
 
 def test_a_kernel_within_a_kernel_is_not_counted_twice(world):
     with Compiling(world.clock) as compiling:
-        world.compile(
-            2.0, inside=("solvers.pipelines.timing.event_heaps_kernel", "solvers.pipelines.timing.event_heaps_kernel")
-        )
+        world.compile(2.0, inside=("solvers.kernels.heap_kernel", "solvers.kernels.heap_kernel"))
     assert compiling.seconds == pytest.approx(6.0)
     assert compiling.kernels == ["draft"]
 

@@ -14,7 +14,7 @@ import solvers
 
 SOLVES = """
 import sys, solvers
-from solvers.pipelines.timing.event_heaps_kernel import push_event
+from solvers.kernels.heap_kernel import push_event
 print(solvers.__file__)
 print(push_event._cache.cache_path)
 """

@@ -8,8 +8,19 @@ import pytest
 
 from solvers.errors import InvalidProblem
 from solvers.evaluation.simulation import simulate
+from solvers.kernels import ring_kernel
+from solvers.kernels.interpreted import interpreted
 from solvers.planners.check import check
-from solvers.problem.cluster import Cluster, Device, Link, Wires, two_level_cluster, uniform_cluster
+from solvers.problem.cluster import (
+    Cluster,
+    Device,
+    Link,
+    Ring,
+    Wires,
+    around,
+    two_level_cluster,
+    uniform_cluster,
+)
 from solvers.problem.problem import Contiguity, Objective
 from solvers.schedules.assemble import assemble
 from tests.instances import devices, forward_graph, problem
@@ -66,3 +77,17 @@ def test_a_shared_wire_carries_one_transfer_at_a_time_in_either_direction(wires:
 def test_links_that_make_no_cluster_are_refused_by_name(links: tuple[Link, ...], message: str) -> None:
     with pytest.raises(InvalidProblem, match=message):
         Cluster(PAIR, links)
+
+
+def test_a_ring_of_three_moves_four_thirds_of_the_bytes_in_four_steps() -> None:
+    slow, far = Link(0, 1, 2.0, 1.0), Link(1, 2, 8.0, 10.0)
+    assert around((0, 1, 2)) == [(0, 1), (1, 2), (2, 0)]
+    assert (Ring(3).steps, Ring(3).nbytes(6.0)) == (4, 8.0)
+    assert Ring(3).link_s(slow, 6.0) == 4 * 1.0 + 8 / 2
+    assert Ring(3).over_worst_s([slow, far]) == (4 * 10.0, 4 / 3 / 2)
+
+
+def test_kernels_tell_a_ring_alike() -> None:
+    link = Link(0, 1, 3e9, 5e-6)
+    ring_s = interpreted(ring_kernel.ring_s)
+    assert [ring_s(r, 1e8, 5e-6, 3e9) for r in range(1, 9)] == [Ring(r).link_s(link, 1e8) for r in range(1, 9)]

@@ -20,7 +20,7 @@ from solvers.planners.check import check
 from solvers.problem.cluster import Device, two_level_cluster, uniform_cluster
 from solvers.problem.problem import Pipeline, Problem, Transfers
 from solvers.schedules.nodes import mapping
-from solvers.schedules.nodes.mapping import assign
+from solvers.schedules.nodes.traffic_kernel import between_replicas
 from solvers.schedules.realise import realise
 from tests.instances import GPU, forward_graph, problem, training_graph
 from tests.random_problems import random_draft, random_two_level_problem
@@ -183,6 +183,28 @@ def seat_bytes(replicas: list[int], traffic: np.ndarray, gradient_bytes: list[fl
             if a == b and q == (p + 1) % r and r > 1:
                 sent[u, v] += 2 * (r - 1) / r * gradient_bytes[a]
     return sent
+
+
+def assign(
+    replicas: list[int], traffic: np.ndarray, gradient_bytes: list[float], node_sizes: list[int]
+) -> list[tuple[int, ...]]:
+    """Devices of every stage so that few bytes cross between nodes; node by node, devices count from 0.
+
+    replicas: of each stage, in topological order. traffic: bytes a mini-batch from stage to stage, all of
+    its micro-batches of one size, [stages, stages]. gradient_bytes: of each stage. node_sizes: devices
+    of each node; together no fewer than the replicas.
+    """
+    count = len(replicas)
+    in_order = np.repeat(np.arange(len(node_sizes)), node_sizes)
+    start = mapping._starts(replicas)
+    weight = np.zeros((len(in_order), len(in_order)))
+    shares = np.asarray(replicas, np.int64)
+    apart = np.where(np.eye(count, dtype=bool), 0.0, traffic)
+    one = np.ones(count, np.int64)
+    between_replicas(np.zeros((count, count)), apart, start[:-1], shares, one, 1, weight)
+    mapping._add_rings(np.asarray(gradient_bytes, np.float64), start, weight)
+    seats = mapping._seats(weight, start, in_order)
+    return [tuple(seats[a:b]) for a, b in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)]
 
 
 def crossing(sent: np.ndarray, node: np.ndarray) -> np.ndarray:
