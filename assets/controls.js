@@ -205,7 +205,7 @@
         model: model, training: phase === "true", dtype: chosen(dtype), devices: devices, device_kind: kinds, memory: cap,
         cpus: number(cpus), links: chosen(links), bandwidth: number(bandwidth) ? bandwidth * 1e9 : null, transfers: chosen(transfers),
         memory_model: memoryModel, mini_batch: number(mini), objective: objective, contiguity: contiguity,
-        planner: planner, time_limit: number(limit) || 10, seed: number(seed), devices_per_node: perNode === "auto" ? null : +perNode,
+        planner: planner, time_limit: number(limit) || 30, seed: number(seed), devices_per_node: perNode === "auto" ? null : +perNode,
         theme: document.documentElement.dataset.mantineColorScheme || "light",
       };
       if (single) Object.assign(next, { execution: chosen(execution) });

@@ -23,6 +23,8 @@ MIN_MEMORY, MAX_MEMORY = 2**20, 2**50
 MIN_BANDWIDTH, MAX_BANDWIDTH = 1e3, 1e15
 MAX_LATENCY_S = 10.0
 MAX_TIME_LIMIT_S = 600.0
+TIME_LIMIT_S = 30.0
+"""Guards a search that ends by itself, by counted work, long before for most models."""
 MAX_NAME = 200
 MAX_SEED = 2**31 - 1
 MAX_MIX = 30 * MAX_DEVICES
@@ -70,7 +72,7 @@ class Session:
     model: str = ""
     settings: Settings = field(default_factory=Settings)
     planner: str = "auto"
-    time_limit_s: float = 10.0
+    time_limit_s: float = TIME_LIMIT_S
     theme: Theme = "light"
     look: Look = field(default_factory=Look)
     seed: int = 0
@@ -122,7 +124,7 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         model=_one_of(raw, "model", choices.models) or choices.models[0],
         settings=settings,
         planner=_one_of(raw, "planner", choices.planners, default="auto") or "auto",
-        time_limit_s=_number(raw, "time_limit", 0.1, MAX_TIME_LIMIT_S) or 10.0,
+        time_limit_s=_number(raw, "time_limit", 0.1, MAX_TIME_LIMIT_S) or TIME_LIMIT_S,
         theme="dark" if theme == "dark" else "light",
         look=parse_look(raw, choices),
         seed=_integer(raw, "seed", 0, MAX_SEED) or 0,
@@ -177,6 +179,11 @@ def parse_query(query: str, choices: Choices) -> Session:
     return replace(session, settings=replace(settings, mini_batch=FIRST_SAMPLES_PER_DEVICE * devices))
 
 
+def compare_limit_s(session: Session) -> float:
+    """Seconds for each planner of a comparison: what was asked for, or a third of what one alone is given."""
+    return TIME_LIMIT_S / 3 if session.time_limit_s == TIME_LIMIT_S else session.time_limit_s
+
+
 def member(planner: str, settings: Settings) -> str:
     """What a planner's plan under these settings is called in a pair."""
     return planner + (IN_SEQUENCE if settings.in_sequence else "")
@@ -211,7 +218,7 @@ def to_dict(session: Session) -> dict[str, Any]:
         "recompute": settings.recompute or None,
         "in_sequence": settings.in_sequence or None,
         "planner": session.planner if session.planner != "auto" else None,
-        "time_limit": session.time_limit_s if session.time_limit_s != 10.0 else None,
+        "time_limit": session.time_limit_s if session.time_limit_s != TIME_LIMIT_S else None,
         "seed": session.seed or None,
         "theme": session.theme if session.theme != "light" else None,
         "graph": session.look.graph if session.look.graph != "operators" else None,

@@ -7,7 +7,7 @@ from typing import Any
 
 from explorer.view.comparison import Row, best_bound_s, family_story, left_out, table
 from explorer.view.events import Event, unpacked
-from explorer.view.session import Look, Session, to_query
+from explorer.view.session import Look, Session, compare_limit_s, to_query
 from explorer.web.contract import ids
 from explorer.web.contract.backend import CompareRequest
 from explorer.web.parts.comparison_panel import comparison_table
@@ -45,7 +45,7 @@ class Comparing:
         self.stopping, self.model, self.runs, self.wrong = False, "", 0, ()
         self.rows, self.plans = [], []
         contiguities = tuple(Contiguity) if every else ()
-        return CompareRequest(session.model, session.settings, (), contiguities, session.time_limit_s, known)
+        return CompareRequest(session.model, session.settings, (), contiguities, compare_limit_s(session), known)
 
     def add(self, event: Event) -> None:
         """Keep the row of a ``row`` event, and its plan if there is room."""

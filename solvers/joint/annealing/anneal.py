@@ -54,6 +54,9 @@ RANK_HEAT = 0.001
 ORDER_HEAT = 0.01
 """First temperature while orders change, as a share of the makespan."""
 
+VAIN_ROUNDS = 2
+"""Rounds of the last placement, each as long as all before, that may find nothing before the search ends."""
+
 FEW_GROUPS = 60
 """With at most so many groups most of the effort goes into orders."""
 
@@ -145,16 +148,20 @@ class Search:
 
     def run(self, evaluations: int) -> Iterator[Found]:
         """Anneal the best lanes, then the better half of them for twice as long, and so on; the last one, in ever
-        longer rounds, until so many placements are timed. Yields what is better than all before."""
+        longer rounds, until so many placements are timed or VAIN_ROUNDS of it in a row have found nothing. Yields what
+        is better than all before."""
         lanes = sorted(self.lanes, key=lambda lane: lane.worth)[:LANES]
-        size = FIRST_ROUND
-        while evaluations > 0 and lanes:
+        size, vain = FIRST_ROUND, 0
+        while evaluations > 0 and lanes and vain < VAIN_ROUNDS:
+            best = self.best
             for lane in lanes:
                 now = min(size, evaluations)
                 if len(lanes) == 1 and evaluations < 3 * size:
                     now = evaluations
                 yield from self._round(lane, now)
                 evaluations -= now
+            if len(lanes) == 1:
+                vain = vain + 1 if self.best is best else 0
             lanes = sorted(lanes, key=lambda lane: lane.worth)[: max(1, len(lanes) // 2)]
             size *= 2
 

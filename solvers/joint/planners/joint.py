@@ -25,7 +25,7 @@ class Joint:
 
     Seeds: the start plan, single devices, splits of layers, m-TOPO, m-ETF and HEFT, on single operators and on
     grouped ones. Nothing is replicated or recomputed. evaluations: how many placements and priorities are timed
-    after them; 0 chooses by the size of the graph. A seed and a number of evaluations give the same plan wherever
+    after them at normal effort; 0 chooses by the size of the graph. A seed and a number of evaluations give the same plan wherever
     time suffices.
     """
 
@@ -54,7 +54,7 @@ class Joint:
                 monitor.offer(plan)
         if monitor.is_proved():
             return False
-        evaluations = self.evaluations or default_evaluations(model)
+        evaluations = monitor.effort.of(self.evaluations or default_evaluations(model))
         monitor.begin(f"annealing placements, {evaluations:,} of them")
         for found in search.run(evaluations):
             plan = _plan(search, found)
