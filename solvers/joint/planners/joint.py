@@ -25,8 +25,8 @@ class Joint:
 
     Seeds: the start plan, single devices, splits of layers, m-TOPO, m-ETF and HEFT, on single operators and on
     grouped ones. Nothing is replicated or recomputed. evaluations: how many placements and priorities are timed
-    after them at normal effort; 0 chooses by the size of the graph. A seed and a number of evaluations give the same plan wherever
-    time suffices.
+    after them at normal effort, at most; 0 chooses by the size of the graph. A seed and a number of evaluations give
+    the same plan wherever time suffices.
     """
 
     name: ClassVar[str] = "joint"
