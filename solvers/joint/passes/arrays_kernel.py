@@ -84,7 +84,6 @@ class PassState(NamedTuple):
     is_busy: Bools
     keys: Floats
     queued: Ints
-    until: Floats
     events: Ints
     ready: Ints
     dirty: Ints
@@ -110,7 +109,7 @@ def state_for(arrays: PassArrays) -> PassState:
         target=np.full(tasks, NONE, np.int64), sequence=ints(operators), counts=ints(1), priority=np.zeros(tasks),
         code=ints(tasks), resource=ints(tasks), waiting=ints(operators), missing=ints(messages * devices),
         waits_for=ints(resources), is_busy=np.zeros(resources, np.bool_), keys=np.empty(resources * tasks),
-        queued=np.empty(resources * tasks, np.int64), until=np.zeros(tasks), events=ints(tasks),
+        queued=np.empty(resources * tasks, np.int64), events=ints(tasks),
         ready=ints(tasks), dirty=ints(resources), is_dirty=np.zeros(resources, np.bool_),
         half=ints(tasks), towards=ints(devices), urgent=np.zeros(devices), load_s=np.zeros(resources),
     )  # fmt: skip

@@ -11,8 +11,8 @@ import numpy as np
 from numba import njit
 
 from solvers.joint.passes.arrays_kernel import ARRIVAL, DEPARTURE, NONE, OPERATOR, PassArrays, PassState
+from solvers.joint.passes.queues_kernel import pop, pop_event, push, push_event
 from solvers.kernels.arrays import Floats, Ints
-from solvers.kernels.heap_kernel import pop, pop_event, push, push_event
 from solvers.kernels.plain import ZERO
 
 
@@ -97,8 +97,8 @@ def run_pass(
     waits_for, is_busy, resource, start_s, end_s = s.waits_for, s.is_busy, s.resource, s.start_s, s.end_s
     waking, queue, is_dirty, touched, sequence = s.ready, s.events, s.is_dirty, s.dirty, s.sequence
     device, waiting, missing, load_s, half = s.device, s.waiting, s.missing, s.load_s, s.half
-    priority, code, keys, queued, until = s.priority, s.code, s.keys, s.queued, s.until
-    most = len(queued) // len(load_s)
+    priority, code, keys, queued = s.priority, s.code, s.keys, s.queued
+    most = len(keys) // len(load_s)
     message, destination, towards, urgent_of = s.message, s.target, s.towards, s.urgent
     made_start, made, mirror_start, mirror = a.made_start, a.made, a.mirror_start, a.mirror
     reader_start, reader, producer_start, producer = a.reader_start, a.reader, a.producer_start, a.producer
@@ -125,10 +125,10 @@ def run_pass(
                 if task < operators:
                     sequence[task] = begun
                     begun += 1
-                push_event(until, queue, events, end_s[task], task)
+                push_event(queue, events, task, end_s)
                 events += 1
             else:
-                push(keys, queued, r * most, waits_for[r], priority[task], task, code)
+                push(r * most, waits_for[r], task, priority, code, keys, queued)
                 waits_for[r] += 1
                 if not is_dirty[r]:
                     is_dirty[r] = True
@@ -139,7 +139,8 @@ def run_pass(
             r = touched[i]
             is_dirty[r] = False
             if not is_busy[r] and waits_for[r] > 0:
-                task = pop(keys, queued, r * most, waits_for[r], code)
+                task = queued[r * most]
+                pop(r * most, waits_for[r], code, keys, queued)
                 waits_for[r] -= 1
                 is_busy[r] = True
                 seconds = end_s[task]
@@ -153,14 +154,14 @@ def run_pass(
                     load_s[r] -= seconds
                     sequence[task] = begun
                     begun += 1
-                push_event(until, queue, events, end_s[task], task)
+                push_event(queue, events, task, end_s)
                 events += 1
         dirty = 0
         if events == 0:
             break
-        now = until[0]
-        while events > 0 and until[0] == now:
-            task = pop_event(until, queue, events)
+        now = end_s[queue[0]]
+        while events > 0 and end_s[queue[0]] == now:
+            task = pop_event(queue, events, end_s)
             events -= 1
             last = now
             r = resource[task]
