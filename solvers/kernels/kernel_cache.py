@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from solvers.kernels.stale import drop_stale
+
 VARIABLE = "NUMBA_CACHE_DIR"
 
 
@@ -21,8 +23,9 @@ def settle(package: Path) -> None:
     cache folder. Where none can be written, a folder that is deleted at the end, and one warning.
     """
     asked = os.environ.get(VARIABLE)
-    folders = [package / "__pycache__", _users(), *([Path(asked)] if asked else [])]
-    if any(_writable(folder) for folder in folders):
+    elsewhere = [_users(), *([Path(asked)] if asked else [])]
+    if any(_writable(folder) for folder in (package / "__pycache__", *elsewhere)):
+        drop_stale(package, elsewhere)
         return
     folder = tempfile.mkdtemp(prefix="placement-explorer-kernels-")
     atexit.register(_remove, folder, os.getpid())
