@@ -16,6 +16,7 @@ from explorer.question.quantities import parse_bandwidth, parse_bytes, parse_sec
 from explorer.question.settings import MemoryModel, Settings
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
+from solvers.plan.plan import Plan
 from solvers.plan.result import Result
 from solvers.planners.solve import solve
 from solvers.problem.cluster import Cluster, Wires
@@ -95,6 +96,7 @@ def plan(
     in_sequence: bool = False,
     subgraphs_per_device: int | None = None,
     pins: Mapping[str, int] | None = None,
+    start: Plan | Result | None = None,
     effort: str = "normal",
     time_limit_s: float = 60.0,
     gap: float = 0.0,
@@ -104,7 +106,8 @@ def plan(
     """The best plan found for ``model``, with a proved bound. What is None takes the model's word,
     then the command line's defaults; sizes may be numbers (bytes, bytes/s, seconds) or text ("16GiB").
     device_kind and memory may be one for each accelerator; cluster is a whole one, or the path of its file;
-    profile, measured costs or the path of their file, takes the place of estimates. effort: "quick", "normal" or
+    profile, measured costs or the path of their file, takes the place of estimates. start: a plan of the
+    same model to start from, made for other devices, caps or batches maybe. effort: "quick", "normal" or
     "thorough", counted work; time_limit_s ends a search early.
 
     Raises InvalidProblem or UnsupportedProblem. That nothing fits is a status of the result.
@@ -159,6 +162,7 @@ def plan(
     return solve(
         make_problem(workload, settings),
         choose_planner(planner) if isinstance(planner, str) else planner,
+        start=start.plan if isinstance(start, Result) else start,
         effort=_choice(Effort, effort),
         time_limit_s=time_limit_s,
         gap=gap,

@@ -16,6 +16,7 @@ from solvers.plan.result import Status
 from solvers.search.effort import Effort
 
 if TYPE_CHECKING:
+    from solvers.plan.plan import Plan
     from solvers.plan.result import Result
     from solvers.problem.problem import Problem
     from solvers.search.planner import Planner
@@ -48,6 +49,11 @@ def add(commands: Commands) -> None:
     search.add_argument(
         "--time-limit", type=float, default=60.0, metavar="S", help="seconds after which the search ends early (60)"
     )
+    search.add_argument(
+        "--start",
+        metavar="FILE",
+        help="a plan.json of the same model, for other devices, caps or batches maybe, to start from",
+    )
     search.add_argument("--gap", type=float, default=0.0, metavar="G", help="stop within this share of the bound (0)")
     search.add_argument("--seed", type=int, default=0, metavar="N")
     add_expert(search)
@@ -79,10 +85,11 @@ def run(args: argparse.Namespace) -> int:
     with working(f"tracing {args.model}"):
         workload = load(args.model, training=wants_training(args), dtype=args.dtype)
     problem = make_problem(workload, settings)
+    start = None if args.start is None else _start(args.start, problem)
     if args.expert:
         planner = load_expert(args.expert, workload, problem.cluster)
     try:
-        result = _solve(problem, planner, args)
+        result = _solve(problem, planner, start, args)
     except InvalidPlan as error:
         return _defect(error)
     why = explain_infeasible(problem) if result.status is Status.INFEASIBLE else None
@@ -103,7 +110,22 @@ def run(args: argparse.Namespace) -> int:
     return STATUS_OF[result.status]
 
 
-def _solve(problem: Problem, planner: Planner, args: argparse.Namespace) -> Result:
+def _start(path: str, problem: Problem) -> Plan:
+    """The plan in a file. Raises InvalidProblem, in one line, if it is not one of the problem's graph."""
+    from explorer.question.loading import read_file
+    from solvers.formats.plan_json import read_plan
+
+    file = read_plan(read_file(path), path)
+    names, others = ([operator.name for operator in p.graph.operators] for p in (problem, file.problem))
+    if names != others:
+        raise InvalidProblem(
+            f"--start {path}: a plan of another graph ({file.reference}, {len(others):,} operators; this one has"
+            f" {len(names):,}); give a plan of the same model and phase"
+        )
+    return file.plan
+
+
+def _solve(problem: Problem, planner: Planner, start: Plan | None, args: argparse.Namespace) -> Result:
     from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt
     from solvers.planners.solve import solve
 
@@ -113,6 +135,7 @@ def _solve(problem: Problem, planner: Planner, args: argparse.Namespace) -> Resu
             return solve(
                 problem,
                 planner,
+                start=start,
                 effort=Effort(args.effort),
                 time_limit_s=args.time_limit,
                 gap=args.gap,

@@ -14,6 +14,7 @@ from solvers.kernels.compiling import Compiling
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status, StopReason
 from solvers.planners.baselines import EqualSplit, SingleDevice
+from solvers.planners.carry import carried
 from solvers.planners.check import check
 from solvers.planners.registry import PLANNERS
 from solvers.problem.problem import Objective, Pipeline, Problem
@@ -48,9 +49,10 @@ def solve(
 ) -> Result:
     """The best plan ``planner`` finds with ``effort``, with a status that is derived.
 
-    start: a plan to improve on. effort: how much work is done, counted and not timed, so that the same
-    question gives the same plan on every machine; time_limit_s only guards against more than anyone waits
-    for. gap: stop when (objective - bound) / objective is at most this.
+    start: a plan to improve on, of this or another question about the same graph (`carried`). effort: how
+    much work is done, counted and not timed, so that the same question gives the same plan on every machine;
+    time_limit_s only guards against more than anyone waits for. gap: stop when (objective - bound) /
+    objective is at most this.
     should_stop is asked often; on_progress gets every improvement with the best plan so far.
     With the pipeline left to the planner, other orders are tried for the best plans of an ITERATION.
     Kernels that are compiled (once per installation) or loaded on the way do not count: neither against the time limit
@@ -59,8 +61,8 @@ def solve(
     rule of links), for its contiguity, costs and transfer model, among plans in which a stage has one device or,
     if ``max_replicas`` allows, several accelerators of one kind that no other set of operators uses; or a bound
     proves it among all plans.
-    Raises InvalidProblem (unknown planner), UnsupportedProblem, and InvalidPlan if a planner's plan
-    fails verification.
+    Raises InvalidProblem (unknown planner, a start of another graph), UnsupportedProblem, and InvalidPlan if a
+    planner's plan fails verification.
     """
     chosen = named(planner) if isinstance(planner, str) else planner
     reason = chosen.unsupported(problem)
@@ -86,8 +88,9 @@ def solve(
             monitor.prove_infeasible(impossible)
         else:
             monitor.raise_bound(lower_bound_s(problem))
-            if start is not None:
-                monitor.offer(start)
+            for candidate in () if start is None else carried(problem, start):
+                if math.isfinite(monitor.offer(candidate)):
+                    break
             try:
                 covered = chosen(problem, monitor)
             except Stop as stop:
