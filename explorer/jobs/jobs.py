@@ -136,12 +136,13 @@ class Jobs:
         threading.Thread(target=self._read, args=(ours,), name="placement-events", daemon=True).start()
 
     def _read(self, connection: Connection) -> None:
-        try:
-            while True:
+        while True:
+            try:
                 identifier, event = connection.recv()
-                self._deliver(identifier, event)
-        except (EOFError, OSError):
-            self._lost(connection)
+            except (EOFError, OSError, TypeError):  # TypeError: closed by another thread while it is being read
+                break
+            self._deliver(identifier, event)
+        self._lost(connection)
 
     def _deliver(self, identifier: str, event: Event | None) -> None:
         with self._lock:

@@ -247,3 +247,19 @@ class Sink:
 
     def send(self, _):
         return None
+
+
+def test_a_connection_that_another_thread_closes_while_it_is_read_is_one_that_is_lost(monkeypatch):
+    """What `Connection.recv` raises then depends on where it was: its handle is gone in the middle of a read."""
+    jobs = Jobs()
+    lost = []
+    monkeypatch.setattr(jobs, "_lost", lost.append)
+
+    class Closed:
+        def recv(self):
+            raise TypeError("'NoneType' object cannot be interpreted as an integer")
+
+    closed = Closed()
+    jobs._read(closed)
+    assert lost == [closed]
+    jobs.close()
