@@ -30,11 +30,12 @@ def run_both(
     args: argparse.Namespace, file: PlanFile, targets: Targets, request: RunRequest, warnings: Sequence[str]
 ) -> int:
     """Prints what the plan took and what the new one takes; returns the exit status."""
-    from explorer.jobs.replan import carried_over, replanned
+    from explorer.jobs.replan import replanned
     from explorer.runner.bundles.bundle import finish_bundle
     from explorer.runner.bundles.outcome import RunStatus
     from explorer.runner.measuring.calibration import Ended
     from solvers.formats.plan_json import PlanFile, write_plan
+    from solvers.planners.carry import carried_over
 
     try:
         profile = _profile(args, file, targets, request)

@@ -8,8 +8,7 @@ from dataclasses import replace
 from explorer.costs.measured import compute_table, kind_of, label, links_between
 from explorer.costs.profile import Profile
 from explorer.question.planner_choice import options_of
-from solvers.errors import InvalidPlan, InvalidProblem
-from solvers.evaluation.lower import check_messages
+from solvers.errors import InvalidProblem
 from solvers.formats.plan_json import PlanFile
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result
@@ -44,16 +43,6 @@ def replanned(problem: Problem, profile: Profile) -> Problem:
     )
 
 
-def carried_over(problem: Problem, plan: Plan) -> Plan:
-    """The plan of an earlier problem for `replanned`: without its order of messages where that no longer is one, since
-    measured links may be others than those that it names."""
-    try:
-        check_messages(problem, plan)
-    except InvalidPlan:
-        return replace(plan, messages=())
-    return plan
-
-
 def replan(
     file: PlanFile,
     profile: Profile,
@@ -75,7 +64,7 @@ def replan(
     return solve(
         problem,
         planner or planner_of(file),
-        start=carried_over(problem, file.plan),
+        start=file.plan,
         time_limit_s=time_limit_s,
         seed=0 if found is None else found.seed,
         should_stop=should_stop,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from explorer.jobs.held_plans import packed_text, unpacked_text
-from explorer.jobs.replan import carried_over, replanned
+from explorer.jobs.replan import replanned
 from explorer.jobs.requests import Emit, ReplanRequest
 from explorer.jobs.run_kinds import Teller, cleaner
 from explorer.runner.bundles.bundle import new_folder
@@ -24,6 +24,7 @@ from solvers.formats.plan_json import PlanFile, read_plan, write_plan
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress
+from solvers.planners.carry import carried_over
 from solvers.planners.solve import solve
 from solvers.problem.problem import Objective, Problem
 

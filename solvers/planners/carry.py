@@ -54,6 +54,12 @@ def _unchanged(problem: Problem, plan: Plan) -> Plan | None:
         check_order(problem, plan)
     except (InvalidPlan, InvalidProblem):
         return None
+    return carried_over(problem, plan)
+
+
+def carried_over(problem: Problem, plan: Plan) -> Plan:
+    """The plan without its order of messages where that no longer is one: the problem's links may be others than
+    those that it names."""
     try:
         check_messages(problem, plan)
     except InvalidPlan:

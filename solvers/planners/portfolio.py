@@ -55,34 +55,29 @@ class Auto:
     def _run(self, problem: Problem, monitor: Monitor) -> bool:
         covered = False
         if Latency().unsupported(problem) is None:
-            monitor.member = Latency.name
-            covered = Latency()(problem, monitor)
+            covered = _ask(Latency(), problem, monitor)
             if covered or monitor.best is not None:
                 return covered
         joint = Joint() if self.improve else Joint(evaluations=1)
         if joint.unsupported(problem) is None:
-            monitor.member = joint.name
-            joint(problem, monitor)
+            _ask(joint, problem, monitor)
             if monitor.best is not None:
                 return False
         members = self._members(problem)
         for planner in members:
             if planner.unsupported(problem):
                 continue
-            monitor.member = planner.name
             try:
-                covered = planner(problem, monitor) or covered
+                covered = _ask(planner, problem, monitor) or covered
             except Stop as stop:
                 if stop.reason is not StopReason.STATE_LIMIT:
                     raise
             if covered or monitor.infeasible:
                 return covered
         if monitor.best is None and LinearDP() not in members and LinearDP().unsupported(problem) is None:
-            monitor.member = LinearDP.name
-            LinearDP()(problem, monitor)
+            _ask(LinearDP(), problem, monitor)
         if monitor.best is None and _unequal_caps(problem) and LocalSearch().unsupported(problem) is None:
-            monitor.member = LocalSearch.name
-            LocalSearch()(problem, monitor)  # chains are planned for the smallest device
+            _ask(LocalSearch(), problem, monitor)  # chains are planned for the smallest device
         if self.improve and monitor.best is not None:
             monitor.member = "boundary moves"
             monitor.begin("moving operators across stage boundaries")
@@ -106,6 +101,12 @@ class Auto:
         if problem.pipeline is Pipeline.INTERLEAVED:
             return [*quick, Interleaved()]
         return quick
+
+
+def _ask(planner: Planner, problem: Problem, monitor: Monitor) -> bool:
+    """Run a member, which the course of the search then names."""
+    monitor.member = planner.name
+    return planner(problem, monitor)
 
 
 def _unequal_caps(problem: Problem) -> bool:

@@ -7,12 +7,14 @@ from pathlib import Path
 from tests.explorer.cli.command import Command, workload, write
 
 
-def test_a_plan_for_other_devices_is_a_start(command: Command, tmp_path: Path) -> None:
+def test_a_start_is_never_lost(command: Command, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     model = write(tmp_path, workload())
-    assert command("plan", model, "--devices", 2, "-o", plan).status == 0
-    ran = command("plan", model, "--devices", 1, "--planner", "single", "--start", plan)
-    assert ran.status == 0
+    best = command("plan", model, "--devices", 2, "-o", plan, "--json").json["objective_s"]
+    alone = ("plan", model, "--devices", 2, "--planner", "single", "--json")
+    assert command(*alone).json["objective_s"] > best
+    assert command(*alone, "--start", plan).json["objective_s"] == best
+    assert command("plan", model, "--devices", 1, "--start", plan).status == 0
 
 
 def test_a_start_of_another_model_is_one_line(command: Command, tmp_path: Path) -> None:

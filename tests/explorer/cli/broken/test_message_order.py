@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from explorer.jobs.held_plans import text_of, unpacked_text
-from explorer.jobs.replan import carried_over
 from solvers.formats.plan_json import PlanFile, read_plan, write_plan
+from solvers.planners.carry import carried_over
 from tests.explorer.cli.command import Command
 from tests.oracle.message_orders import served
 from tests.solvers.evaluation.test_message_order import there_and_back, three_transfers
