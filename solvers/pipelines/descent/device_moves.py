@@ -23,7 +23,7 @@ def devices(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
     if part.host is not None:
         return
     for replicas in shares.choices(part.size):
-        changed = replaced(parts, stage, part._replace(replicas=replicas))
+        changed = replaced(parts, stage, part.on(replicas))
         short = shares.used(changed) - shares.devices
         if replicas == part.replicas:
             continue
@@ -34,7 +34,7 @@ def devices(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
             if other != stage and giver.host is None:
                 less = shares.at_most(giver.size, giver.replicas - short)
                 if less:
-                    yield "devices", replaced(changed, other, giver._replace(replicas=less))
+                    yield "devices", replaced(changed, other, giver.on(less))
         yield "devices", shares.squeeze(changed, keep=stage)
 
 
@@ -43,7 +43,7 @@ def merges(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
     shares = space.shares
     for other in space.neighbours(parts, stage):
         keep, gone = (stage, other) if parts[stage].host is None else (other, stage)
-        both = replaced(parts, keep, parts[keep]._replace(mask=parts[keep].mask | parts[gone].mask))
+        both = replaced(parts, keep, parts[keep].holding(parts[keep].mask | parts[gone].mask))
         if parts[keep].host == gone:
             continue
         merged = without(both, gone, keep)
@@ -53,7 +53,7 @@ def merges(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
             continue
         most = shares.at_most(merged[at].size, merged[at].replicas + shares.devices - shares.used(merged))
         for replicas in sorted({most, merged[at].replicas}):
-            yield "merge", shares.spread(replaced(merged, at, merged[at]._replace(replicas=replicas)))
+            yield "merge", shares.spread(replaced(merged, at, merged[at].on(replicas)))
 
 
 def splits(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
@@ -64,7 +64,7 @@ def splits(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
         return
     free = shares.devices - shares.used(parts)
     for upper in _cuts(space, whole):
-        first, second = whole._replace(mask=whole.mask & ~upper), whole._replace(mask=upper)
+        first, second = whole.holding(whole.mask & ~upper), whole.holding(upper)
         if whole.host is not None:
             yield "split", [*replaced(parts, stage, first), second]
             continue
@@ -73,17 +73,17 @@ def splits(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
             if rest:
                 yield (
                     "split",
-                    [*replaced(parts, stage, first._replace(replicas=mine)), second._replace(replicas=rest)],
+                    [*replaced(parts, stage, first.on(mine)), second.on(rest)],
                 )
         if free == 0:
-            halves = [*replaced(parts, stage, first), second._replace(replicas=whole.replicas)]
+            halves = [*replaced(parts, stage, first), second.on(whole.replicas)]
             yield "split", shares.squeeze(halves)
             for a, b in _mergeable(space, parts, stage):
-                changed = replaced(parts, a, parts[a]._replace(mask=parts[a].mask | parts[b].mask))
+                changed = replaced(parts, a, parts[a].holding(parts[a].mask | parts[b].mask))
                 changed[stage] = first
                 left = without(changed, b, a)
                 given = min(parts[b].replicas, whole.replicas)
-                yield "split", shares.spread([*left, second._replace(replicas=given)])
+                yield "split", shares.spread([*left, second.on(given)])
 
 
 def recut(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
@@ -107,7 +107,8 @@ def _cuts(space: Space, part: Part) -> list[int]:
     found = components if len(components) > 1 else []
     if len(members) <= FEW:
         return [*found, *(mask_of(members[i:]) for i in range(1, len(members))), *(1 << m for m in members)]
-    each = [space.rough.alone_s(1 << member, part) for member in members]
+    single_s = space.rough.single_s(part)
+    each = [single_s[member] for member in members]
     passed = list(itertools.accumulate(each))
     places = {next(i for i, seconds in enumerate(passed, 1) if seconds >= cut * passed[-1]) for cut in CUTS}
     return [*found, *(mask_of(members[place:]) for place in sorted(places) if place < len(members))]

@@ -46,8 +46,9 @@ def _levelling(space: Space, source: Part, target: Part, run: Sequence[int]) -> 
     """How long a run must be for both stages to take about the same time."""
     excess = (space.rough.busy_s(source) - space.rough.busy_s(target)) / 2
     length = 1
+    single_s = space.rough.single_s(source)
     for member in run[:-1]:
-        excess -= space.rough.alone_s(1 << member, source) / source.replicas
+        excess -= single_s[member] / source.replicas
         if excess <= 0:
             break
         length += 1
@@ -76,8 +77,8 @@ def cascades(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
             changed = list(parts)
             for b, a in itertools.pairwise(path):
                 given = mask_of(space.graph.run(parts[a].mask, parts[b].mask, downstream=way[b])[:length])
-                changed[a] = changed[a]._replace(mask=changed[a].mask & ~given)
-                changed[b] = changed[b]._replace(mask=changed[b].mask | given)
+                changed[a] = changed[a].holding(changed[a].mask & ~given)
+                changed[b] = changed[b].holding(changed[b].mask | given)
             if all(part.mask for part in changed):
                 yield "cascade", changed
 
@@ -91,6 +92,6 @@ def swaps(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
             for a, b in itertools.product(mine, theirs):
                 changed = list(parts)
                 exchanged = 1 << a | 1 << b
-                changed[stage] = parts[stage]._replace(mask=parts[stage].mask ^ exchanged)
-                changed[other] = parts[other]._replace(mask=parts[other].mask ^ exchanged)
+                changed[stage] = parts[stage].holding(parts[stage].mask ^ exchanged)
+                changed[other] = parts[other].holding(parts[other].mask ^ exchanged)
                 yield "swap", changed

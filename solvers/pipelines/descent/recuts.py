@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 
 from solvers.pipelines.descent.space import Space
-from solvers.pipelines.descent.stage_graph import Part, mask_of
+from solvers.pipelines.descent.stage_graph import Part
 
 MOST_STAGES = 4
 """A stretch is cut into at most so many stages more than it had, or components beside each other."""
@@ -22,9 +21,9 @@ def union(parts: Sequence[Part]) -> int:
 
 def in_runs(space: Space, like: Part, mask: int, stages: int, devices: int) -> list[Part]:
     """A set cut, in its order, into at most so many stages of about the same time, on at most so many devices."""
-    runs = list(_runs(space, like, mask, min(stages, devices)))
-    replicas = space.shares.at_most(like.size, devices // len(runs))
-    return [like._replace(mask=run, replicas=replicas) for run in runs]
+    runs = space.rough.runs(mask, like, min(stages, devices))
+    like = like.on(space.shares.at_most(like.size, devices // len(runs)))
+    return [like.holding(run) for run in runs]
 
 
 def by_branch(
@@ -60,13 +59,3 @@ def recuts(space: Space, stretch: Sequence[Part]) -> Iterator[list[Part]]:
     for groups in range(2, min(len(components), devices, MOST_STAGES) + 1):
         for stages in sorted({1, len(stretch), 2 * len(stretch), devices}):
             yield by_branch(space, like, components, groups, stages, devices)
-
-
-def _runs(space: Space, like: Part, mask: int, stages: int) -> Iterator[int]:
-    members = space.graph.members(mask)
-    each = [space.rough.alone_s(1 << member, like) for member in members]
-    passed = list(itertools.accumulate(each))
-    whole = passed[-1] or 1.0
-    stage = [int(stages * (end - own / 2) / whole) for end, own in zip(passed, each, strict=True)]
-    for _, run in itertools.groupby(zip(members, stage, strict=True), key=lambda pair: pair[1]):
-        yield mask_of(member for member, _ in run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -47,12 +48,15 @@ class Rough:
         self.cap_bytes = min((device.memory_bytes for device in accelerators), default=float("inf"))
         self._sizes: dict[int, SizeCosts] = {}
         self._messages: dict[tuple[int, int], list[list[tuple[int, float, float]]]] = {}
-        self._work: dict[tuple[int, int, int, bool], Work] = {}
+        self._work: dict[tuple[object, ...], Work] = {}
+        self._single_s: dict[tuple[int, bool], list[float]] = {}
+        self._runs: dict[tuple[int, int, bool, int], list[int]] = {}
         self._sent: dict[tuple[int, int, int, int], tuple[float, float]] = {}
 
     def work(self, part: Part) -> Work:
         """What a stage takes, on devices of its own."""
-        return self._of(part.mask, part.size, part.replicas, part.recompute)
+        found = self._work.get(part[:4])
+        return self._of(part.mask, part.size, part.replicas, part.recompute) if found is None else found
 
     def _of(self, mask: int, size: int, replicas: int, recompute: bool) -> Work:
         key = (mask, size, replicas, recompute)
@@ -83,12 +87,34 @@ class Rough:
         """Seconds in an iteration of super-operators on one device, with the micro-batches of a stage."""
         return self._of(mask, like.size, 1, like.recompute).busy_s
 
+    def single_s(self, like: Part) -> list[float]:
+        """The same of every super-operator by itself."""
+        key = like.size, like.recompute
+        if key not in self._single_s:
+            self._single_s[key] = [self.alone_s(1 << member, like) for member in range(self.graph.count)]
+        return self._single_s[key]
+
+    def runs(self, mask: int, like: Part, stages: int) -> list[int]:
+        """A set cut, in its order, into at most so many sets of about the same time on one device."""
+        key = mask, like.size, like.recompute, stages
+        if key not in self._runs:
+            members, single_s = self.graph.members(mask), self.single_s(like)
+            each = [single_s[member] for member in members]
+            passed = list(itertools.accumulate(each))
+            whole = passed[-1] or 1.0
+            cut: dict[int, int] = {}
+            for member, end, own in zip(members, passed, each, strict=True):
+                stage = int(stages * (end - own / 2) / whole)
+                cut[stage] = cut.get(stage, 0) | 1 << member
+            self._runs[key] = list(cut.values())
+        return self._runs[key]
+
     def least_s(self, parts: Sequence[Part]) -> float:
         """Seconds of the busiest device, which no schedule beats."""
-        busy = [self.work(part).busy_s for part in parts]
+        busy = [self.work(part)[6] for part in parts]
         for part, seconds in zip(parts, busy, strict=True):
-            if part.host is not None:
-                busy[part.host] += seconds
+            if part[6] is not None:
+                busy[part[6]] += seconds
         return max(busy)
 
     def look(self, parts: Sequence[Part]) -> Look:

@@ -35,7 +35,7 @@ def glue(space: Space, parts: Sequence[Part], stage: int) -> Iterator[Move]:
     if part.mask.bit_count() > 1:
         homes = [stage, *hosts] if part.host is None else hosts
         for member in _ends(space, part.mask):
-            if space.rough.alone_s(1 << member, part) / part.replicas <= tiny_s:
+            if space.rough.single_s(part)[member] / part.replicas <= tiny_s:
                 alone = part._replace(mask=1 << member, slack=0, recompute=False)
                 rest = replaced(parts, stage, part._replace(mask=part.mask ^ alone.mask))
                 for host in homes:

@@ -40,7 +40,7 @@ class Shares:
 
     def used(self, parts: Sequence[Part]) -> int:
         """How many devices the stages take."""
-        return sum(part.replicas for part in parts if part.host is None)
+        return sum([part[2] for part in parts if part[6] is None])
 
     def spread(self, parts: Sequence[Part], keep: int = -1) -> list[Part]:
         """The stages with the free devices given, again and again, to the busiest one that can use some of
@@ -57,7 +57,7 @@ class Shares:
             more = next((r for r in self.choices(part.size) if r > part.replicas), 0)
             if not more or more - part.replicas > free:
                 continue
-            larger = part._replace(replicas=more)
+            larger = part.on(more)
             takes = self.rough.busy_s(larger)
             if takes < -busy:
                 free -= more - part.replicas
@@ -71,14 +71,14 @@ class Shares:
         changed = list(parts)
         while self.used(changed) > self.devices:
             smaller = [
-                (self.rough.busy_s(part._replace(replicas=less)), i, less)
+                (self.rough.busy_s(part.on(less)), i, less)
                 for i, part in enumerate(changed)
                 if part.host is None and i != keep and (less := self.at_most(part.size, part.replicas - 1))
             ]
             if not smaller:
                 break
             _, index, less = min(smaller)
-            changed = replaced(changed, index, changed[index]._replace(replicas=less))
+            changed = replaced(changed, index, changed[index].on(less))
         return changed
 
     def resized(self, parts: Sequence[Part], sizes: Sequence[int]) -> list[Part]:

@@ -21,6 +21,14 @@ class Part(NamedTuple):
     slack: int = 0
     host: int | None = None
 
+    def holding(self, mask: int) -> Part:
+        """The same stage of other super-operators; faster than `_replace`."""
+        return tuple.__new__(Part, (mask, *self[1:]))
+
+    def on(self, replicas: int) -> Part:
+        """The same stage on so many devices; faster than `_replace`."""
+        return tuple.__new__(Part, (self[0], self[1], replicas, *self[3:]))
+
 
 Parts = tuple[Part, ...]
 
@@ -70,14 +78,15 @@ def parts_of(draft: Draft) -> Parts:
 
 def masks_of(parts: Sequence[Part]) -> tuple[int, ...]:
     """The sets of the stages."""
-    return tuple([part.mask for part in parts])
+    return tuple([part[0] for part in parts])
 
 
 def tidy(parts: Sequence[Part]) -> Parts:
     """The same stages by their first super-operator, so that equal drafts are equal tuples; a stage that
     shares the devices of another has its number of replicas."""
-    order = sorted(range(len(parts)), key=lambda i: parts[i].mask & -parts[i].mask)
-    if all(part.host is None for part in parts):
+    firsts = [part[0] & -part[0] for part in parts]
+    order = sorted(range(len(parts)), key=firsts.__getitem__)
+    if not any(part[6] is not None for part in parts):
         return tuple([parts[i] for i in order])
     rank = {old: new for new, old in enumerate(order)}
     return tuple(
@@ -221,10 +230,10 @@ def moved(parts: Sequence[Part], source: int, target: int, members: int) -> list
     """The stages after some super-operators went from one to another; if none is left the stage goes,
     and stages that share its devices share those of the target."""
     changed = list(parts)
-    changed[target] = parts[target]._replace(mask=parts[target].mask | members)
+    changed[target] = parts[target].holding(parts[target].mask | members)
     left = parts[source].mask & ~members
     if left:
-        changed[source] = parts[source]._replace(mask=left)
+        changed[source] = parts[source].holding(left)
         return changed
     return without(changed, source, target)
 
