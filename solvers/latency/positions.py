@@ -20,6 +20,9 @@ Message = dict[str, Any]
 SCALE = 1_000_000
 """Integer units in the best latency known. Times are rounded down, so a bound stays one."""
 
+HINT_WORK = 20.0
+"""Deterministic time for completing a hint, at most."""
+
 MEMORY_SCALE = 1_000_000
 """Integer units in the memory of an accelerator."""
 
@@ -31,8 +34,8 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
     whole; edges (pairs of operators); messages (producer, readers, seconds); acc_s, cpu_s [operators],
     cpu_s None where a CPU cannot run it; can_run, nbytes [units]; acc_bytes or None; least_s, most_s:
     bounds on the latency; start: position of every unit, or None; paths: lists of operators for
-    redundant constraints; workers, seed. Messages sent: {"position": of every unit}; {"bound": seconds};
-    last {"status"}: "optimal", "infeasible" or "stopped".
+    redundant constraints; workers, seed; work: most deterministic time, or None. Messages sent:
+    {"position": of every unit}; {"bound": seconds}; last {"status"}: "optimal", "infeasible" or "stopped".
     """
     from ortools.sat.python import cp_model
 
@@ -41,6 +44,8 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
         program.hint(payload["start"], payload["seed"])
     solver = cp_solver(payload["workers"], payload["seed"])
     solver.parameters.linearization_level = 2
+    if payload["work"] is not None:
+        solver.parameters.max_deterministic_time = payload["work"]
 
     class Told(cp_model.CpSolverSolutionCallback):
         def on_solution_callback(self) -> None:
@@ -193,7 +198,7 @@ class Positions:
                 self.model.add_hint(literal, int(position[u] == j))
         first = cp_solver(1, seed)
         first.parameters.fix_variables_to_their_hinted_value = True
-        first.parameters.max_time_in_seconds = 20.0
+        first.parameters.max_deterministic_time = HINT_WORK
         if first.solve(self.model) in (self.cp.OPTIMAL, self.cp.FEASIBLE):
             values = list(first.response_proto.solution)
             self.model.clear_hints()

@@ -22,6 +22,9 @@ FIRST_SLICE_S, NEARBY = 2.0, 5
 """Seconds of the first search of everything, and how much longer that of neighbourhoods is; both are
 doubled after every turn."""
 
+LEAST_WORK = 0.01
+"""The least deterministic time of a search."""
+
 MEMORY_SCALE = 100_000_000
 """Integer units in the memory of an accelerator."""
 
@@ -34,8 +37,9 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
     lane: whether a load is the larger of compute and messages rather than their sum; held
     [super-operators] and cap [devices] bytes, None where there is no limit; alike: lists of devices
     that can be exchanged for each other; start [super-operators] device of each, numbered as
-    `renamed` does; least_s, most_s: bounds on the max-load; workers, seed. Messages sent: {"where":
-    device of every super-operator}; {"bound": seconds}. Ends when the best placement is proved best.
+    `renamed` does; least_s, most_s: bounds on the max-load; workers, seed; work: deterministic time (about seconds)
+    after which it ends, or None. Messages sent: {"where": device of every super-operator}; {"bound": seconds}. Ends
+    when the best placement is proved best. With work and one worker what is found hangs on the payload alone.
 
     A search of everything, which proves, takes turns with one of neighbourhoods only, which finds far
     better placements of hundreds of super-operators.
@@ -48,14 +52,20 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
     send({"bound": bound / program.units_per_s})
     program.model.add(program.peak >= bound)
     slice_s = FIRST_SLICE_S
-    while True:
+    counted = payload["work"] is not None
+    left = payload["work"] if counted else math.inf
+    while left > 0:
         for nearby, limit_s in ((False, slice_s), (True, NEARBY * slice_s)):
             payload["seed"] = (payload["seed"] + 1) % 2**31
             solver = cp_solver(payload["workers"], payload["seed"])
-            solver.parameters.max_time_in_seconds = limit_s
+            if counted:
+                solver.parameters.max_deterministic_time = max(min(limit_s, left), LEAST_WORK)
+            else:
+                solver.parameters.max_time_in_seconds = limit_s
             solver.parameters.use_lns_only = nearby
             if _solve(cp_model, solver, program, send):
                 return
+            left -= max(solver.response_proto.deterministic_time, LEAST_WORK)
         slice_s *= 2
 
 
@@ -107,7 +117,10 @@ def whole_bound(cp_model: Any, program: Packing) -> int:
         model.add(sum(terms) <= count[cpu] * peak)
     model.minimize(peak)
     solver = cp_solver(given["workers"], 0)
-    solver.parameters.max_time_in_seconds = FIRST_SLICE_S
+    if given["work"] is None:
+        solver.parameters.max_time_in_seconds = FIRST_SLICE_S
+    else:
+        solver.parameters.max_deterministic_time = FIRST_SLICE_S
     if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return 0
     return max(0, math.floor(float(solver.best_objective_bound) + 1e-6))

@@ -42,9 +42,19 @@ class Progress:
     member: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A plan beside the answer: its objective in seconds, and the peak of the device that holds most, in bytes."""
+
+    plan: Plan
+    objective_s: float
+    peak_bytes: float
+
+
 @dataclass(frozen=True)
 class Result:
-    """objective_s is inf without a plan; bound_s is a proved lower bound, 0 at worst.
+    """objective_s is inf without a plan; bound_s is a proved lower bound, 0 at worst. front: plans that are at most
+    0.5 % slower than the answer and need less memory than it, the fastest first.
 
     Raises InvalidPlan if the bound exceeds the objective: then one of them is wrong.
     """
@@ -61,6 +71,7 @@ class Result:
     seed: int = 0
     trace: tuple[Progress, ...] = ()
     notes: tuple[str, ...] = ()
+    front: tuple[Alternative, ...] = ()
 
     def __post_init__(self) -> None:
         if self.plan is not None and self.bound_s > self.objective_s * (1 + 1e-6) + 1e-15:

@@ -19,8 +19,16 @@ from solvers.pipelines.planners.interleaved import Interleaved
 from solvers.plan.result import StopReason
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
+from solvers.schedules.assemble import assemble
+from solvers.search.effort import Effort
 from solvers.search.monitor import Monitor, Stop
 from solvers.search.planner import Planner
+
+CONVEX_NODES = 2000
+"""Nodes of the integer program's tree at normal effort."""
+APART = (GraphPipeline, Annealing, LocalSearch)
+"""Members whose search goes on from what is known and from chance: each goes on as it would alone, so that it finds
+here what it would find there."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,16 @@ class Auto:
     def unsupported(self, problem: Problem) -> str | None:
         return None
 
+    def begin(self, problem: Problem, monitor: Monitor) -> None:
+        """A first plan, within a tenth of a second: everything on one device, in the fewest or the most micro-batches,
+        if that fits."""
+        monitor.member = SingleDevice.name
+        device = next(iter(problem.cluster.accelerators), 0)
+        counts = problem.micro_batch_choices()
+        for count in dict.fromkeys((counts[0], counts[-1])):
+            if monitor.best is None:
+                monitor.offer(assemble(problem, [(device,)] * len(problem.graph), count))
+
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         try:
             return self._run(problem, monitor)
@@ -63,7 +81,7 @@ class Auto:
             _ask(joint, problem, monitor)
             if monitor.best is not None:
                 return False
-        members = self._members(problem)
+        members = self._members(problem, monitor.effort)
         for planner in members:
             if planner.unsupported(problem):
                 continue
@@ -84,20 +102,20 @@ class Auto:
             improve(problem, monitor)
         return False
 
-    def _members(self, problem: Problem) -> list[Planner]:
+    def _members(self, problem: Problem, effort: Effort) -> list[Planner]:
         exact = DownsetDP(downset_budget=self.downset_budget)
         quick: list[Planner] = [LinearDP(), SingleDevice(), EqualSplit()]
         if problem.objective is Objective.MAX_LOAD:
             if problem.contiguity is Contiguity.NONE:
                 return [NonContiguous(downset_budget=self.downset_budget, prove=self.improve), exact, *quick]
             if problem.contiguity is Contiguity.CONVEX and self.improve:
-                return [exact, *quick, Annealing(), MaxLoadIP()]
+                return [exact, *quick, Annealing(), MaxLoadIP(nodes=effort.of(CONVEX_NODES))]
             return [exact, *quick]
         if problem.objective is Objective.ITERATION:
             graph = GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
             if graph.unsupported(problem) is None and not problem.cluster.cpus:
-                first: list[Planner] = [LinearDP()] if problem.max_replicas == 1 else []  # soon there, for people
-                quick = [*first, SingleDevice(), EqualSplit(), graph]
+                chain: list[Planner] = [LinearDP()] if problem.max_replicas == 1 else []
+                quick = [EqualSplit(), SingleDevice(), *chain, graph]
         if problem.pipeline is Pipeline.INTERLEAVED:
             return [*quick, Interleaved()]
         return quick
@@ -106,7 +124,7 @@ class Auto:
 def _ask(planner: Planner, problem: Problem, monitor: Monitor) -> bool:
     """Run a member, which the course of the search then names."""
     monitor.member = planner.name
-    return planner(problem, monitor)
+    return planner(problem, monitor.apart() if isinstance(planner, APART) else monitor)
 
 
 def _unequal_caps(problem: Problem) -> bool:

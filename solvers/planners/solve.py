@@ -12,10 +12,11 @@ from solvers.bounds.combinatorial import lower_bound_s, proved_infeasible
 from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
 from solvers.kernels.compiling import Compiling
 from solvers.plan.plan import Plan
-from solvers.plan.result import Progress, Result, Status, StopReason
+from solvers.plan.result import Alternative, Progress, Result, Status, StopReason
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.carry import carried
 from solvers.planners.check import check
+from solvers.planners.portfolio import Auto
 from solvers.planners.registry import PLANNERS
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.ordering.own_order import own_orders
@@ -87,10 +88,12 @@ def solve(
         if impossible:
             monitor.prove_infeasible(impossible)
         else:
-            monitor.raise_bound(lower_bound_s(problem))
             for candidate in () if start is None else carried(problem, start):
-                if math.isfinite(monitor.offer(candidate)):
+                if monitor.begin_with(candidate):
                     break
+            if isinstance(chosen, Auto):
+                chosen.begin(problem, monitor)  # people wait for a first plan, not for a first bound
+            monitor.raise_bound(lower_bound_s(problem))
             try:
                 covered = chosen(problem, monitor)
             except Stop as stop:
@@ -148,15 +151,18 @@ def _result(
 ) -> Result:
     plan = monitor.best
     bound = monitor.bound_s
-    if plan is None:
+    front: tuple[Alternative, ...] = ()
+    if plan is None or monitor.judged is None:
         proved = monitor.infeasible is not None or (covered and stop_reason is StopReason.FINISHED)
         status = Status.INFEASIBLE if proved else Status.NO_PLAN
         if monitor.infeasible:
             monitor.notes.append(monitor.infeasible)
     else:
-        violations = check(problem, plan)
-        if violations:
-            raise InvalidPlan(f"planner {planner.name} gave a plan that breaks a rule: {violations[0]}")
+        front = monitor.front.beside(monitor.objective_s, monitor.judged.peak_bytes)
+        for given in (plan, *(one.plan for one in front)):
+            violations = check(problem, given)
+            if violations:
+                raise InvalidPlan(f"planner {planner.name} gave a plan that breaks a rule: {violations[0]}")
         if covered:
             bound = monitor.least_s
         proved = covered or bound >= monitor.least_s * (1 - PROVED)
@@ -174,6 +180,7 @@ def _result(
         seed=seed,
         trace=tuple(monitor.trace),
         notes=tuple(monitor.notes),
+        front=front,
     )
 
 

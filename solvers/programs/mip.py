@@ -29,8 +29,8 @@ WRITTEN = 1e-5
 def run(payload: Message, send: Callable[[Message], None], receive: Callable[[], list[Message]]) -> None:
     """Solve ``payload["model"]`` (see `Model.to_message`) and tell what is found.
 
-    payload: also solver ("highs" or "cbc"), seed, and ends_at, the clock time (`time.time`) at which
-    CBC is to end. Messages sent: {"note"} for people;
+    payload: also solver ("highs" or "cbc"), seed, nodes (of HiGHS's tree at most, None for all), and ends_at, the
+    clock time (`time.time`) at which CBC is to end. Messages sent: {"note"} for people;
     {"values"}, a feasible solution; {"bound"}, a lower bound on the objective; last {"status"}:
     "optimal", "infeasible" or "stopped". Messages received: {"solution"}, values of all variables
     that are feasible and perhaps better than what the solver has.
@@ -44,7 +44,7 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
         solver = "cbc"
     problem, variables = _pulp_problem(model)
     if solver == "highs":
-        backend = _live_highs(model, payload["seed"], send, receive)
+        backend = _live_highs(model, payload["seed"], payload["nodes"], send, receive)
         problem.solve(backend)
     else:
         _solve_with_cbc(model, problem, variables, payload, send)
@@ -76,7 +76,9 @@ def _pulp_problem(model: Model) -> tuple[Any, list[Any]]:
     return problem, variables
 
 
-def _live_highs(model: Model, seed: int, send: Callable[[Message], None], receive: Callable[[], list[Message]]) -> Any:
+def _live_highs(
+    model: Model, seed: int, nodes: int | None, send: Callable[[Message], None], receive: Callable[[], list[Message]]
+) -> Any:
     """PuLP's HiGHS, listening to the solver while it runs."""
     import highspy
     import pulp
@@ -100,6 +102,8 @@ def _live_highs(model: Model, seed: int, send: Callable[[Message], None], receiv
                 kinds.kCallbackMipUserSolution,
             ):
                 highs.startCallback(kind)
+            if nodes is not None:
+                highs.setOptionValue("mip_max_nodes", nodes)
             if model.start is not None:
                 solution = highspy.HighsSolution()
                 solution.col_value = model.start

@@ -52,6 +52,7 @@ def solve_model(
     *,
     solver: Solver = "highs",
     limit_s: float = math.inf,
+    nodes: int | None = None,
     better: Callable[[], Sequence[float] | None] = lambda: None,
 ) -> Outcome:
     """Minimise ``model``, giving every improving solution and every better bound as it is found.
@@ -59,7 +60,8 @@ def solve_model(
     on_incumbent gets values of all variables (integers nearly so); on_bound a lower bound, lowered by
     TOLERANCE. Both may raise Stop. solver: "highs", or "cbc", which tells nothing before its end.
     limit_s: seconds after which the search ends as it is, as it also
-    does once the monitor's bound settles the question. better: asked often for values found
+    does once the monitor's bound settles the question. nodes: of the tree, after which HiGHS ends.
+    better: asked often for values found
     elsewhere to hand to the solver (HiGHS only), or None.
     Raises Stop, through ``monitor.check``; the child is killed then. If the child fails, that is
     noted and nothing is concluded.
@@ -67,7 +69,7 @@ def solve_model(
     ends_s = monitor.elapsed_s + limit_s
     left_s = min(monitor.remaining_s, limit_s)
     ends_at = time.time() + min(left_s - CBC_NOTICE_S, left_s * (1 - CBC_NOTICE_SHARE))
-    payload = {"model": model.to_message(), "solver": solver, "seed": monitor.seed, "ends_at": ends_at}
+    payload = {"model": model.to_message(), "solver": solver, "seed": monitor.seed, "nodes": nodes, "ends_at": ends_at}
     status, bound = "stopped", -math.inf
     with Background("mip", payload) as child:
         while not child.done:

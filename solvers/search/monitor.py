@@ -13,6 +13,7 @@ from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, StopReason
 from solvers.problem.problem import Problem
 from solvers.search.effort import Effort
+from solvers.search.front import Front
 
 PROVED = 1e-9
 """Relative gap below which a bound proves a plan optimal."""
@@ -70,10 +71,44 @@ class Monitor:
     trace: list[Progress] = field(default_factory=list, init=False)
     notes: list[str] = field(default_factory=list, init=False)
     infeasible: str | None = field(default=None, init=False)
+    front: Front = field(default_factory=Front, init=False)
+    given: list[tuple[Plan, Judged]] = field(default_factory=list, init=False)
+    """What the search was given to start from, as far as it fits."""
+    _for: Monitor | None = field(default=None, init=False)
+    """Of the search that this is a part of."""
 
     def __post_init__(self) -> None:
         self.started_s = self.clock() - self.uncounted_s()
         self.rng = random.Random(self.seed)
+
+    def apart(self) -> Monitor:
+        """A monitor for a search within this one, which knows of no plan but those given: it goes on as if it were
+        alone, so that this one never ends with less than it would have found alone. What it is told is told here."""
+        inner = Monitor(
+            self.problem, self.time_limit_s, self.gap, self.seed, self.should_stop, ignore, self.clock,
+            self.uncounted_s, self.effort,
+        )  # fmt: skip
+        inner.started_s = self.started_s
+        inner.bound_s = self.bound_s
+        for plan, judged in self.given:
+            inner._take(plan, judged)
+        inner._for = self
+        return inner
+
+    def asking(self, question: Problem) -> Monitor:
+        """A monitor for another question that is asked on the way; nothing of it is told here."""
+        return Monitor(
+            question, self.remaining_s, 0.0, self.seed, self.should_stop, ignore, self.clock, self.uncounted_s,
+            self.effort,
+        )  # fmt: skip
+
+    def begin_with(self, plan: Plan) -> bool:
+        """Offer a plan that was given to start from; whether it fits."""
+        judged = judge(self.problem, plan)
+        if judged.feasible:
+            self.given.append((plan, judged))
+            self._take(plan, judged)
+        return judged.feasible
 
     @property
     def objective_s(self) -> float:
@@ -111,11 +146,18 @@ class Monitor:
         judged = judge(self.problem, plan)
         if not judged.feasible:
             return math.inf
+        self._take(plan, judged)
+        return judged.objective_s
+
+    def _take(self, plan: Plan, judged: Judged) -> None:
+        """Keep a plan that fits, if it is the best or worth offering beside it."""
         self.least_s = min(self.least_s, judged.objective_s)
+        self.front.add(plan, judged.objective_s, judged.peak_bytes)
+        if self._for is not None:
+            self._for._take(plan, judged)
         if self._is_best(plan, judged):
             self.best, self.judged = plan, judged
             self._tell("")
-        return judged.objective_s
 
     def _is_best(self, plan: Plan, judged: Judged) -> bool:
         if self.best is None or self.judged is None:
@@ -130,6 +172,8 @@ class Monitor:
 
     def raise_bound(self, bound_s: float) -> None:
         """Record a proved lower bound on the objective, in seconds."""
+        if self._for is not None:
+            self._for.raise_bound(bound_s)
         if bound_s > self.bound_s:
             self.bound_s = min(bound_s, self.least_s)
             self._tell("")
@@ -137,15 +181,21 @@ class Monitor:
     def prove_infeasible(self, why: str) -> None:
         """Record a proof that no plan exists; ``why`` is one sentence for people."""
         self.infeasible = why
+        if self._for is not None:
+            self._for.prove_infeasible(why)
 
     def note(self, text: str) -> None:
         """Say something worth reading beside the result (a fallback taken, a limit met), once."""
         if text not in self.notes:
             self.notes.append(text)
+            if self._for is not None:
+                self._for.note(text)
             self._tell(text)
 
     def begin(self, text: str) -> None:
         """Say what the search turns to next; shown while it lasts, not kept with the result."""
+        if self._for is not None:
+            self._for.begin(text)
         self._tell(text)
 
     def _tell(self, text: str) -> None:

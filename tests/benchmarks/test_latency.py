@@ -12,6 +12,7 @@ from explorer.question.settings import Settings
 from solvers.formats.msr2020 import read_msr2020
 from solvers.planners.solve import solve
 from solvers.problem.problem import Objective
+from solvers.search.effort import Effort
 from tests.benchmarks.table import show
 from tests.oracle.independent import latency_ms
 from tests.solvers.msr_instances import FOLDER, needs_workloads
@@ -23,7 +24,8 @@ LIMIT_S = 60.0
 
 @needs_workloads
 def test_latency_of_every_workload():
-    """BENCHMARK_WORKLOADS (names, comma-separated) chooses others than all."""
+    """BENCHMARK_WORKLOADS (names, comma-separated) and BENCHMARK_EFFORT choose others than all and thorough."""
+    effort = Effort(os.environ.get("BENCHMARK_EFFORT", "thorough"))
     known = json.loads((FOLDER / "reference.json").read_text())["latency"]
     chosen = os.environ.get("BENCHMARK_WORKLOADS", ",".join(known)).split(",")
     rows = []
@@ -33,7 +35,7 @@ def test_latency_of_every_workload():
         workload = read_msr2020(file, str(path))
         for subgraphs in (1, 2, None):
             problem = make_problem(workload, Settings(objective=Objective.MAKESPAN, subgraphs_per_device=subgraphs))
-            result = solve(problem, "latency", time_limit_s=LIMIT_S)
+            result = solve(problem, "latency", time_limit_s=LIMIT_S, effort=effort)
             assert result.plan is not None
             told_ms = latency_ms(file, result.plan)
             assert told_ms == pytest.approx(result.objective_s * 1e3, rel=1e-9)

@@ -13,6 +13,7 @@ from explorer.question.settings import Settings
 from solvers.plan.result import Result
 from solvers.planners.solve import solve
 from solvers.problem.problem import Contiguity
+from solvers.search.effort import Effort
 from tests.benchmarks.table import show
 from tests.oracle.independent import max_load_ms
 from tests.solvers.msr_instances import FOLDER, needs_workloads, published, references
@@ -32,15 +33,17 @@ def at(result: Result, seconds: float) -> tuple[float, float]:
 
 @needs_workloads
 def test_any_set_within_ten_and_sixty_seconds():
-    """BENCHMARK_WORKLOADS (names, comma-separated) and BENCHMARK_PLANNER choose others than all and auto."""
+    """BENCHMARK_WORKLOADS (names, comma-separated), BENCHMARK_PLANNER and BENCHMARK_EFFORT choose others than all, auto
+    and thorough."""
     chosen = os.environ.get("BENCHMARK_WORKLOADS", ",".join(references())).split(",")
     planner = os.environ.get("BENCHMARK_PLANNER", "auto")
+    effort = Effort(os.environ.get("BENCHMARK_EFFORT", "thorough"))
     rows = []
     for name in chosen:
         known = references()[name]["noncontiguous"]
         problem = make_problem(published(name), Settings(contiguity=Contiguity.NONE))
         before = time.process_time()
-        result = solve(problem, planner, time_limit_s=LIMITS_S[-1])
+        result = solve(problem, planner, time_limit_s=LIMITS_S[-1], effort=effort)
         seconds = time.process_time() - before
         file = json.loads((FOLDER / "throughput" / f"{name}.json").read_text())
         assert result.plan is not None

@@ -38,7 +38,8 @@ PATHS = 3
 class LatencyCP:
     """CP-SAT on the model over positions (see `solvers.latency.positions`), from the best plan known.
 
-    Where a problem allows more than one piece per accelerator nothing is claimed.
+    Where a problem allows more than one piece per accelerator nothing is claimed. work: most of the solver's
+    deterministic time (about seconds); with it, one worker and no time limit the plan hangs on the seed alone.
     """
 
     name: ClassVar[str] = "latency-cp"
@@ -46,6 +47,7 @@ class LatencyCP:
     guarantee: ClassVar[str] = "exact"
 
     workers: int = 2
+    work: float | None = None
 
     def unsupported(self, problem: Problem) -> str | None:
         return lacking("ortools") or cannot_order(problem) or unsupported(problem)
@@ -56,7 +58,7 @@ class LatencyCP:
         raise_path_bounds(problem, monitor)
         if monitor.is_proved():
             return True
-        search = PositionSearch(problem, monitor, self.workers)
+        search = PositionSearch(problem, monitor, self.workers, self.work)
         with search:
             while not search.done and not monitor.is_proved():
                 search.wait()
@@ -76,7 +78,7 @@ def cannot_order(problem: Problem) -> str | None:
 class PositionSearch(CPSearch):
     """CP-SAT at work on the problem, and what its messages mean."""
 
-    def __init__(self, problem: Problem, monitor: Monitor, workers: int) -> None:
+    def __init__(self, problem: Problem, monitor: Monitor, workers: int, work: float | None) -> None:
         self.model, self.monitor = LatencyModel.of(problem), monitor
         self.claims = problem.subgraphs_per_device == 1 and proves_for(problem)
         self.unit_of = blocks_of(problem)
@@ -84,7 +86,7 @@ class PositionSearch(CPSearch):
         least_s = monitor.bound_s if self.claims else 0.0
         seed = monitor.rng.randrange(2**31)
         payload = payload_of(
-            problem, most_s=self.most_s, least_s=least_s, start=self._start(), workers=workers, seed=seed
+            problem, most_s=self.most_s, least_s=least_s, start=self._start(), workers=workers, seed=seed, work=work
         )
         super().__init__("latency-positions", payload, monitor)
 
@@ -136,7 +138,14 @@ class PositionSearch(CPSearch):
 
 
 def payload_of(
-    problem: Problem, *, most_s: float, least_s: float, start: list[int] | None, workers: int, seed: int
+    problem: Problem,
+    *,
+    most_s: float,
+    least_s: float,
+    start: list[int] | None,
+    workers: int,
+    seed: int,
+    work: float | None,
 ) -> dict[str, Any]:
     """What `solvers.latency.positions.run` takes; times are those of any accelerator."""
     model, unit_of = LatencyModel.of(problem), blocks_of(problem)
@@ -166,6 +175,7 @@ def payload_of(
         "start": start,
         "paths": [path.tolist() for path in islice(paths(model), PATHS)],
         "workers": workers,
+        "work": work,
         "seed": seed,
     }
 

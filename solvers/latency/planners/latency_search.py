@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -124,9 +124,8 @@ class Annealing:
         """Whether there has been no gain for long, at several heats."""
         return self.runs >= 2 * len(HEATS) and self.idle > PATIENCE * self.extent
 
-    def run(self, most: float, between: Callable[[], None] | None = None) -> int:
-        """One run from hot to cold, at most ``most`` moves; its number of moves. Every new best is offered;
-        ``between`` is called every few hundredths of a second."""
+    def run(self, most: float) -> int:
+        """One run from hot to cold, at most ``most`` moves; its number of moves. Every new best is offered."""
         heat = HEATS[self.runs % len(HEATS)]
         if self.runs and self.runs % len(HEATS) == 0:
             self.length *= 2
@@ -136,22 +135,20 @@ class Annealing:
         figures = self.walker.figures
         reference = figures[0] if math.isfinite(figures[0]) else float(self.model.calls.seconds.sum())
         figures[2] = max(reference * heat, ZERO)
-        self._cool(length, (COLD / heat) ** (1 / length), between)
+        self._cool(length, (COLD / heat) ** (1 / length))
         if self.monitor.best is not None and self.idle < length:  # there was a gain: go down to the bottom
             self._start(from_best=True)
             figures[2] = ZERO
-            self._cool(int(min(QUENCH * self.extent, length)), 1.0, between)
+            self._cool(int(min(QUENCH * self.extent, length)), 1.0)
         return length
 
-    def _cool(self, length: int, cooling: float, between: Callable[[], None] | None) -> None:
+    def _cool(self, length: int, cooling: float) -> None:
         """``length`` moves in slices; every new best is offered."""
         figures = self.walker.figures
         known = min(self.monitor.objective_s, figures[1])
         done = 0
         while done < length:
             self.monitor.check()
-            if between is not None:
-                between()
             moves = min(self.slice, length - done)
             seed = self.monitor.rng.randrange(2**31)
             anneal(self.calls, self.units, self.walker, self.pieces, moves, cooling, seed, self.work)

@@ -39,8 +39,8 @@ TO_BEST = 0.75
 """Share of rounds for the number of micro-batches with the best placement, if there are several."""
 SLICE_S = 0.03
 """Seconds a kernel call should take."""
-OFFER_EVERY_S = 0.2
-"""Judging a plan takes longer than finding a better one: within a round, seconds between offers."""
+OFFER_EVERY = 400_000
+"""Judging a plan takes longer than finding a better one: within a round, steps between offers."""
 EXCESS = 10.0
 """What a whole device of excess memory costs, in multiples of the max-load."""
 MOST_REFUSALS = 20
@@ -67,7 +67,7 @@ class Annealer:
         self.walk.best_where[:] = self.start
         place(self.sets, self.at, self.start)
         self._offered_s = math.inf
-        self._offered_at_s = -math.inf
+        self._unoffered = 0
 
     @property
     def best_s(self) -> float:
@@ -113,7 +113,7 @@ class Annealer:
 
     def _run(self, most: int) -> int:
         """Anneal for a moment; how many steps that were."""
-        steps = min(self._slice, most)
+        steps = min(self._slice, most, OFFER_EVERY - self._unoffered)
         started_s = self.monitor.elapsed_s
         anneal(self.sets, self.at, self.walk, steps)
         now_s = self.monitor.elapsed_s
@@ -121,17 +121,18 @@ class Annealer:
             self._slice = max(self._slice // 4, 64)
         elif now_s - started_s < SLICE_S and self._slice < 200_000:
             self._slice *= 2
-        if now_s - self._offered_at_s >= OFFER_EVERY_S:
+        self._unoffered += steps
+        if self._unoffered >= OFFER_EVERY:
             self._offer()
         return steps
 
     def _offer(self) -> None:
         """Have the best placement judged if that was not done yet; begin anew if it is no plan."""
+        self._unoffered = 0
         if self.best_s >= self._offered_s:
             return
         judged_s = self.ground.offer(self.walk.best_where)
         self._offered_s = self.best_s
-        self._offered_at_s = self.monitor.elapsed_s
         if math.isinf(judged_s):
             known = self.ground.where_of(self.monitor.best)
             self._begin_search()
@@ -162,7 +163,8 @@ class Annealing:
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         annealers = start_all(problem, monitor, self.steps)
         idle = 0
-        while idle < self.patience and (able := [a for a in annealers if not a.given_up]):
+        patience = monitor.effort.of(self.patience)
+        while idle < patience and (able := [a for a in annealers if not a.given_up]):
             idle = 0 if next_of(able, monitor).round() else idle + 1
         return False
 

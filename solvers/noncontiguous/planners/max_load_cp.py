@@ -33,7 +33,8 @@ class MaxLoadCP:
     Stronger than the integer program where messages are cheap beside compute. "Optimal" is up to
     1e-6, as times are rounded to integers. Where memory is counted from the schedule, the program
     knows only the static bytes; its answer is optimal if it fits. Nothing is claimed where the problem
-    allows replication.
+    allows replication. workers: threads of the solver; work: most of its deterministic time (about seconds): with it
+    and one worker, and without a time limit, the plan hangs on the seed alone.
     """
 
     name: ClassVar[str] = "max-load-cp"
@@ -41,6 +42,7 @@ class MaxLoadCP:
     guarantee: ClassVar[str] = "exact"
 
     workers: int = 2
+    work: float | None = None
 
     def unsupported(self, problem: Problem) -> str | None:
         if missing := lacking("ortools"):
@@ -68,7 +70,7 @@ class MaxLoadCP:
             return False
         if ground.where_of(monitor.best) is None or monitor.objective_s <= 0:
             return monitor.objective_s <= 0
-        with PackingSearch(problem, monitor, ground, self.workers) as search:
+        with PackingSearch(problem, monitor, ground, self.workers, self.work) as search:
             while not search.done and not search.proved:
                 search.wait()
         return search.proved
@@ -77,11 +79,11 @@ class MaxLoadCP:
 class PackingSearch(CPSearch):
     """CP-SAT at work on the problem, and what its messages mean."""
 
-    def __init__(self, problem: Problem, monitor: Monitor, ground: Ground, workers: int) -> None:
+    def __init__(self, problem: Problem, monitor: Monitor, ground: Ground, workers: int, work: float | None) -> None:
         self.monitor, self.ground = monitor, ground
         self.claims = problem.max_replicas == 1
         self.most_s = monitor.objective_s
-        super().__init__("max-load", payload_of(problem, monitor, ground, workers), monitor)
+        super().__init__("max-load", payload_of(problem, monitor, ground, workers, work), monitor)
 
     @property
     def proved(self) -> bool:
@@ -95,7 +97,7 @@ class PackingSearch(CPSearch):
             self.monitor.raise_bound(min(message["bound"], self.most_s))
 
 
-def payload_of(problem: Problem, monitor: Monitor, ground: Ground, workers: int) -> dict[str, Any]:
+def payload_of(problem: Problem, monitor: Monitor, ground: Ground, workers: int, work: float | None) -> dict[str, Any]:
     """What `max_load_program.run` takes, from the best plan known, which must be of the ground."""
     sets, cluster = ground.sets, problem.cluster
     where = ground.where_of(monitor.best)
@@ -119,6 +121,7 @@ def payload_of(problem: Problem, monitor: Monitor, ground: Ground, workers: int)
         "least_s": monitor.bound_s if problem.max_replicas == 1 else 0.0,
         "most_s": monitor.objective_s,
         "workers": workers,
+        "work": work,
         "seed": monitor.rng.randrange(2**31),
     }
 

@@ -39,6 +39,8 @@ class MaxLoadIP:
     schedule, the program knows only the static bytes; its answer is optimal if it fits. Without
     replication, and with micro-batches of one size, so no bound is told where the problem allows others, nor where
     another objective is asked for. solver: "highs", or "cbc", which is slower and tells its plan only at the end.
+    nodes: of HiGHS's tree for each number of micro-batches, after which the search ends, 0 for all: without a time
+    limit the plan then hangs on the seed alone.
     """
 
     name: ClassVar[str] = "max-load-ip"
@@ -47,6 +49,7 @@ class MaxLoadIP:
 
     solver: Solver = "highs"
     start: bool = True
+    nodes: int = 0
 
     def unsupported(self, problem: Problem) -> str | None:
         if missing := lacking("pulp"):
@@ -73,7 +76,7 @@ class MaxLoadIP:
                 quick = Annealing(patience=START_ROUNDS)
             if quick.unsupported(problem) is None:
                 quick(problem, monitor)
-        search = _Search(problem, monitor, self.solver)
+        search = _Search(problem, monitor, self.solver, self.nodes or None)
         counts = micro_batch_choices(problem)
         for position, count in enumerate(counts):
             search.run(count, share=1 / (len(counts) - position))
@@ -86,8 +89,8 @@ class MaxLoadIP:
 class _Search:
     """One call of the planner: what is shared between numbers of micro-batches."""
 
-    def __init__(self, problem: Problem, monitor: Monitor, solver: Solver) -> None:
-        self.problem, self.monitor, self.solver = problem, monitor, solver
+    def __init__(self, problem: Problem, monitor: Monitor, solver: Solver, nodes: int | None) -> None:
+        self.problem, self.monitor, self.solver, self.nodes = problem, monitor, solver, nodes
         self.condensed = Condensed(problem)
         # Whether the load searched for is the objective asked for, over the same set of plans.
         # INTERLEAVED asks contiguity of stages, the program asks it of devices.
@@ -137,10 +140,10 @@ class _Search:
             if not careful:
                 self._raise(count, bound * built.unit_s)
 
-        limit_s = monitor.remaining_s * share if share < 1 else math.inf
+        limit_s = monitor.remaining_s * share if share < 1 and self.nodes is None else math.inf
         outcome = solve_model(
-            built.model, monitor, on_incumbent, on_bound, solver=self.solver, limit_s=limit_s
-        )  # fmt: skip
+            built.model, monitor, on_incumbent, on_bound, solver=self.solver, limit_s=limit_s, nodes=self.nodes
+        )
         if outcome.infeasible and not careful:  # below most_s, that is
             self._raise(count, most_s)
 

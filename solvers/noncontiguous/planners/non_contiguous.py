@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from solvers.noncontiguous.planners.non_contiguous_kernel import new_tour, tour
 from solvers.noncontiguous.planners.set_search import acyclic, unsupported
 from solvers.noncontiguous.set_moves_kernel import Sets, new_state, place
 from solvers.problem.problem import Contiguity, Objective, Problem, Transfers
+from solvers.programs.mip_search import LOOK_EVERY_S
+from solvers.search.effort import Effort
 from solvers.search.monitor import PROVED, Monitor, Stop
 from solvers.search.planner import Planner
 
@@ -34,10 +37,14 @@ PLACEMENTS_A_CALL = 100_000
 """A few hundredths of a second."""
 FIRST_ROUNDS = 10
 """Rounds before a child process is started: many a gap is closed by then."""
-START_SHARE = 0.2
-"""Share of the time that the search for a contiguous start may take."""
+START_SHARE = 0.5
+"""Share of the time limit that the search for a contiguous start may take, where its downsets are not too many."""
 PROGRAM_SHARE, PACKING_SHARE = 0.5, 0.6
 """Shares of the time then left that the integer program and the constraint program may take."""
+PACKING_WORK = 3
+"""Deterministic time of the constraint program at normal effort."""
+LEAST_PROOF_S = 2.0
+"""Seconds for a bound, after the plan is found, however soon it was."""
 LIGHT = 0.2
 """Seconds of all messages, as a share of all work, up to which placing is nearly bin packing."""
 
@@ -47,12 +54,11 @@ class NonContiguous:
     """The best known way to non-contiguous placements, up to a fifth better than contiguous ones.
 
     1. The exact contiguous optimum, if its downsets are at most ``downset_budget``, or a linear cut;
-    then all placements one by one, if they are at most ``enumerated``. 2. Annealing, while a child
-    process proves a bound by covering the graph with sets of bounded load. 3. Once ``patience`` rounds
-    found nothing better, the integer program from the best plan; where messages are so cheap that
-    placing is nearly bin packing, at once the constraint program, and then the integer one.
-    4. Annealing again. Ends when the gap is closed, or when the children have ended and annealing
-    stalls. ``prove``: whether to use children.
+    then all placements one by one, if they are at most ``enumerated``. 2. Annealing. 3. Once ``patience`` rounds
+    found nothing better, or before where messages are so cheap that placing is nearly bin packing, the constraint
+    program for a count of its work, and a bound by covering the graph with sets of bounded load. Thorough effort has
+    that proved meanwhile, runs the constraint and the integer program for shares of the time and goes on until the gap
+    is closed, or until the children have ended and annealing stalls. ``prove``: whether to use children.
     """
 
     name: ClassVar[str] = "non-contiguous"
@@ -61,7 +67,7 @@ class NonContiguous:
 
     downset_budget: int = 200_000
     enumerated: int = 1_000_000
-    patience: int = 40
+    patience: int = 12
     prove: bool = True
 
     def unsupported(self, problem: Problem) -> str | None:
@@ -79,19 +85,43 @@ class NonContiguous:
         if search.anneal(FIRST_ROUNDS):
             return True
         if not self.prove:
-            return search.anneal(self.patience)
+            return search.anneal(monitor.effort.of(self.patience))
+        if monitor.effort is Effort.THOROUGH:
+            return self._side_by_side(search, problem, monitor)
+        return self._in_turn(search, problem, monitor)
+
+    def _in_turn(self, search: _Search, problem: Problem, monitor: Monitor) -> bool:
+        """One after the other, each with its own count of work: the plan hangs on the seed alone. What is proved in the
+        end, with the plan as it then is, takes at most as long as the search."""
+        effort = monitor.effort
+        patience = effort.of(self.patience)
+        if search.packs():
+            monitor.begin("constraint program")
+            covered = MaxLoadCP(workers=1, work=effort.of(PACKING_WORK))(problem, monitor)
+            search.adopt()
+            if covered:
+                return True
+        if search.anneal(patience):
+            return True
+        search.prove(max(LEAST_PROOF_S, monitor.elapsed_s))
+        return monitor.is_proved()
+
+    def _side_by_side(self, search: _Search, problem: Problem, monitor: Monitor) -> bool:
+        """The covering bound beside all others, and programs for shares of the time: what ends first hangs on the
+        machine."""
+        monitor.note("non-contiguous: programs took shares of the time limit, so that another run may end otherwise")
         prover = search.prover()
         try:
             if search.packs():
                 if search.runs(MaxLoadCP(), "constraint program", PACKING_SHARE, prover):
                     return True
-            elif search.anneal(self.patience, prover):
+            elif search.anneal(monitor.effort.of(self.patience), prover):
                 return True
             program = MaxLoadIP()
             able = program.unsupported(problem) is None
             if able and search.runs(program, "integer program", PROGRAM_SHARE, prover):
                 return True
-            while not search.anneal(self.patience, prover):
+            while not search.anneal(monitor.effort.of(self.patience), prover):
                 if prover is None or prover.done or not search.able or search.settled():
                     break
             return monitor.is_proved()
@@ -199,6 +229,22 @@ class _Search:
             covered = program(self.problem, self.monitor)
         self.adopt()
         return covered
+
+    def prove(self, limit_s: float) -> None:
+        """Raise the bound for at most so many seconds."""
+        prover = self.prover()
+        if prover is None:
+            return
+        self.monitor.begin("bounding the load by covering the graph")
+        try:
+            with self.beside(prover, limit_s):
+                while not prover.done and not self.monitor.is_proved():
+                    self.monitor.check()
+                    time.sleep(LOOK_EVERY_S)
+        finally:
+            if prover.error is not None:
+                self.monitor.note(f"the search for a bound ended early: {prover.error}")
+            prover.close()
 
     def adopt(self) -> None:
         """Go on from the best plan, whoever found it."""

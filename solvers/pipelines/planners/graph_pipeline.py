@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,14 +16,17 @@ from solvers.errors import InvalidPlan
 from solvers.pipelines.descent.descend import Descent
 from solvers.pipelines.descent.space import Space
 from solvers.pipelines.planners.pipedream_iter import PipeDreamIteration
+from solvers.pipelines.simpler import on_all, simpler
 from solvers.pipelines.timing.estimate import Estimate, Estimator
-from solvers.pipelines.tree.starts import Starts, of_plan, over_operators
+from solvers.pipelines.tree.starts import Starts, of_plan, over_operators, over_super_operators
 from solvers.plan.drafts import Draft
+from solvers.plan.plan import Plan
 from solvers.problem.problem import Objective, Problem
 from solvers.schedules.nodes.mapping import GRADIENT_WEIGHTS, map_stages, nodes_to_map
 from solvers.schedules.ordering.in_flight import in_flight_samples
 from solvers.schedules.ordering.orders import quotient
 from solvers.schedules.realise import realise
+from solvers.search.front import NEAR
 from solvers.search.monitor import Monitor
 
 MODES = ("iteration", "paper")
@@ -36,6 +39,8 @@ WORTH_JUDGING = 1e-4
 """Relative gain by estimate for which a draft is judged."""
 PATIENCE = 30
 """Disturbances in a row, at normal effort, that may not help a start before the search turns to the next."""
+LEANEST = 3
+"""Drafts about as fast as the best, with the least memory, that are judged to be offered beside it."""
 OF_ONE_SIZE = 2
 """Starts of one micro-batch size at most: which size is best changes with the search."""
 
@@ -80,6 +85,11 @@ class GraphPipeline:
         return unsupported(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        self._search(problem, monitor, {})
+        return False
+
+    def _search(self, problem: Problem, monitor: Monitor, known: dict[tuple[int, int], _Answer]) -> _Answer:
+        """known: the answers of simpler questions that were asked already, by devices and replicas."""
         search = _Search(problem, monitor)
         single = problem.objective is Objective.MAKESPAN
         counts = (1,) if single else problem.micro_batch_choices()
@@ -90,9 +100,23 @@ class GraphPipeline:
             search.start(counts)
             effort = monitor.effort
             search.refine(self.starts, effort.of(self.evaluations), effort.of(PATIENCE))
+            for question in simpler(problem) if self.evaluations and not single else ():
+                key = len(question.cluster), question.max_replicas
+                if key not in known:
+                    replicas = "" if question.max_replicas > 1 else " without replicas"
+                    monitor.begin(f"the same on {len(question.cluster)} devices{replicas}")
+                    known[key] = self._search(question, monitor.asking(question), known)
+                search.go_on_from(known[key], effort.of(self.evaluations) // 4, effort.of(PATIENCE))
         search.remap()
         monitor.note(f"graph-pipeline: {search.starts.effort}, {search.estimates:,} estimates")
-        return False
+        return _Answer(monitor.best, search.best if search.made is monitor.best else None)
+
+
+class _Answer(NamedTuple):
+    """The best plan of a question, and the draft over operators that it was made of, where it was made of one."""
+
+    plan: Plan | None
+    draft: Draft | None
 
 
 @dataclass(slots=True)
@@ -118,7 +142,9 @@ class _Search:
     """The best slack of every partition and number of micro-batches."""
     estimates: int = 0
     best: Draft | None = None
-    """Of which the monitor's best plan was made, over operators."""
+    """Of which the best plan was made that was made of a draft, over operators."""
+    made: Plan | None = None
+    """That plan."""
 
     def __post_init__(self) -> None:
         self.condensed = Condensed(self.problem, ordered=True)
@@ -174,6 +200,41 @@ class _Search:
         if descents and left > 0:
             self.monitor.begin("moving operators and devices between stages of the best")
             self._go_on(min(descents, key=lambda descent: descent.worth), left, patience)
+        if descents:
+            self._lean(space, descents)
+
+    def go_on_from(self, answer: _Answer, evaluations: int, patience: int) -> None:
+        """Local search from the plan of a simpler question, if it is better than what was found."""
+        before_s = self.monitor.objective_s
+        if answer.plan is None or self.monitor.offer(on_all(self.problem, answer.plan)) >= before_s:
+            return
+        space = Space(self.condensed)
+        if answer.draft is None:
+            start = of_plan(self.condensed, answer.plan)
+        else:
+            start = over_super_operators(self.condensed, answer.draft)
+        descent = Descent(space, start, self.estimate, self.monitor.check, self.monitor.rng)
+        self._go_on(descent, evaluations, patience)
+        self._lean(space, [descent])
+
+    def _lean(self, space: Space, descents: list[Descent]) -> None:
+        """Have the drafts judged that take about as long as the best and need least memory: of all that were looked
+        at, and the best with fewer micro-batches in flight."""
+        best = min(descents, key=lambda descent: descent.worth)
+        most_s = best.worth[1] * (1 + NEAR)
+        found: list[tuple[float, Draft]] = []
+        for descent in descents:
+            near = [(told, parts) for parts, (key, told) in descent.known.items() if key[0] == 0 and key[1] <= most_s]
+            found += [(max(told.peak_bytes), space.graph.draft(parts)) for told, parts in near]
+        stages = best.draft.stages
+        for slack in range(max(stage.slack for stage in stages)):
+            less = Draft(tuple(replace(stage, slack=min(stage.slack, slack)) for stage in stages))
+            told = self.estimate(less)
+            if told.feasible and told.seconds <= most_s:
+                found.append((max(told.peak_bytes), less))
+        for _, draft in sorted(found, key=lambda one: one[0])[:LEANEST]:
+            self.monitor.check()
+            self._judge(draft)
 
     def _go_on(self, descent: Descent, evaluations: int, patience: int) -> int:
         """Until ``patience`` disturbances in a row have not helped; the evaluations that are left."""
@@ -229,7 +290,7 @@ class _Search:
         except InvalidPlan:  # stages wait for each other, as where backward tensors do not mirror forward ones
             return np.inf
         if self.monitor.best is plan:
-            self.best = whole
+            self.best, self.made = whole, plan
         return seconds
 
     def _slackened(self, draft: Draft) -> _Found:

@@ -172,10 +172,23 @@ def over_operators(condensed: Condensed, draft: Draft) -> Draft:
     )
 
 
+def over_super_operators(condensed: Condensed, draft: Draft) -> Draft:
+    """A draft over operators with super-operators in their place, each of which one of its stages must hold whole."""
+    number = _number(condensed)
+    return Draft(
+        tuple(replace(stage, operators=tuple(sorted({number[o] for o in stage.operators}))) for stage in draft.stages)
+    )
+
+
+def _number(condensed: Condensed) -> dict[int, int]:
+    """The super-operator of every operator."""
+    members = condensed.at(1, merge_trivial=False).shape.members
+    return {operator: node for node, operators in enumerate(members) for operator in operators}
+
+
 def of_plan(condensed: Condensed, plan: Plan) -> Draft:
     """The draft over super-operators of a plan with a stage on every device group; without its slack."""
-    members = condensed.at(1, merge_trivial=False).shape.members
-    number = {operator: node for node, operators in enumerate(members) for operator in operators}
+    number = _number(condensed)
     return Draft(
         tuple(
             DraftStage(

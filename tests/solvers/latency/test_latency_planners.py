@@ -108,7 +108,7 @@ def test_the_constraint_program_finds_the_best_and_proves_no_more(seed: int) -> 
     from solvers.latency.planners.latency_cp import payload_of
 
     told: list[dict] = []
-    payload = payload_of(p, most_s=best * 1.5 + 1, least_s=0.0, start=None, workers=1, seed=seed)
+    payload = payload_of(p, most_s=best * 1.5 + 1, least_s=0.0, start=None, workers=1, seed=seed, work=None)
     run_positions(payload, told.append, list)
     assert told[-1] == {"status": "optimal"}
     bound = max(message["bound"] for message in told if "bound" in message)

@@ -151,7 +151,9 @@ def test_what_goes_wrong_in_the_child_is_noted_and_proves_nothing():
 
 
 def test_a_child_that_is_killed_from_outside_is_told_apart_from_one_that_ended():
-    with Background("mip", {"model": hard().to_message(), "solver": "highs", "seed": 0, "ends_at": math.inf}) as child:
+    with Background(
+        "mip", {"model": hard().to_message(), "solver": "highs", "seed": 0, "nodes": None, "ends_at": math.inf}
+    ) as child:
         assert child.error is None
         os.kill(child._process.pid, signal.SIGKILL)
         while not child.done:
