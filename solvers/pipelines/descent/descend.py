@@ -182,20 +182,20 @@ class Descent:
         left = AT_MOST
         for start in range(0, len(order), width):
             tried = 0
-            for kind, other in self._ranked(parts, order[start : start + width]):
+            for kind, other in self._ranked(parts, order[start : start + width], first=start == 0):
                 if tried >= min(IN_FOCUS, left) and len(order) > FEW:
                     break
                 tried += other not in self.known
                 yield kind, other
             left -= tried
 
-    def _ranked(self, parts: Parts, focus: Sequence[int]) -> Iterable[tuple[str, Parts]]:
+    def _ranked(self, parts: Parts, focus: Sequence[int], *, first: bool) -> Iterable[tuple[str, Parts]]:
         over, seconds = self.key(parts)
         now = self.space.rough.look(parts)
         rough = self.space.rough
         may_help = (lambda other: rough.least_s(other) < seconds) if over == 0 else always
         found = []
-        for number, (kind, other) in enumerate(around(self.space, parts, focus, may_help)):
+        for number, (kind, other) in enumerate(around(self.space, parts, focus, may_help, all_alike=first)):
             self.check()
             look = rough.look(other)
             if over > 0 or look.rough_s <= now.rough_s * (1 + PROMISING):

@@ -19,13 +19,18 @@ def always(_: Parts) -> bool:
 
 
 def around(
-    space: Space, parts: Parts, focus: Sequence[int], may_help: Callable[[Parts], bool] = always
+    space: Space,
+    parts: Parts,
+    focus: Sequence[int],
+    may_help: Callable[[Parts], bool] = always,
+    *,
+    all_alike: bool = True,
 ) -> Iterator[tuple[str, Parts]]:
     """Drafts one step away, each once, and the kind of step. focus: the stages that hold the others up; a
-    step changes one of them and perhaps others, or all stages alike. may_help: what is not worth checking is
-    left out."""
+    step changes one of them and perhaps others, or, with ``all_alike``, all stages alike. may_help: what is not worth
+    checking is left out."""
     seen = {parts}
-    for kind, changed in steps(space, parts, focus):
+    for kind, changed in steps(space, parts, focus, all_alike=all_alike):
         now = tidy(changed)
         if now in seen:
             continue
@@ -37,12 +42,13 @@ def around(
                 yield kind, level
 
 
-def steps(space: Space, parts: Parts, focus: Sequence[int]) -> Iterator[Move]:
+def steps(space: Space, parts: Parts, focus: Sequence[int], *, all_alike: bool = True) -> Iterator[Move]:
     """The same before it is known which of them lead to drafts."""
     for stage in focus:
         for kind_of_step in OF_STAGE:
             yield from kind_of_step(space, parts, stage)
-    yield from settings_of_all(space, parts)
+    if all_alike:
+        yield from settings_of_all(space, parts)
 
 
 def leaps(space: Space, parts: Parts, stage: int) -> Iterator[Move]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
+from solvers.kernels.arrays import Floats
 from solvers.pipelines.costs import SizeCosts, size_costs
 from solvers.pipelines.descent.stage_graph import Part, StageGraph, mask_of, masks_of
 from solvers.problem.problem import Pipeline
@@ -48,6 +49,7 @@ class Rough:
         self.cap_bytes = min((device.memory_bytes for device in accelerators), default=float("inf"))
         self._sizes: dict[int, SizeCosts] = {}
         self._messages: dict[tuple[int, int], list[list[tuple[int, float, float]]]] = {}
+        self._tables: dict[tuple[int, int], tuple[Floats, Floats]] = {}
         self._work: dict[tuple[object, ...], Work] = {}
         self._single_s: dict[tuple[int, bool], list[float]] = {}
         self._runs: dict[tuple[int, int, bool, int], list[int]] = {}
@@ -63,19 +65,12 @@ class Rough:
         if key not in self._work:
             costs, row = self._costs(size, replicas)
             members = list(self.graph.members(mask))
-            forward = float(costs.forward_s[row, members].sum())
-            backward = float(costs.backward_s[row, members].sum()) + (forward if recompute else 0.0)
-            params = float(costs.param_bytes[members].sum())
+            summed, workspace = self._columns(size, row)
+            forward, backward, params, static, saved = summed[:, members].sum(axis=1).tolist()
+            backward += forward if recompute else 0.0
             sync = float(costs.sync_s[row]) + params * float(costs.sync_s_per_byte[row]) if params else 0.0
-            self._work[key] = Work(
-                forward,
-                backward,
-                sync,
-                float(costs.static_bytes[members].sum()),
-                float(costs.saved_bytes[row, members].sum()),
-                float(costs.workspace_bytes[row, members].max()),
-                (forward + backward) * (self.problem.mini_batch / size),
-            )
+            busy = (forward + backward) * (self.problem.mini_batch / size)
+            self._work[key] = Work(forward, backward, sync, static, saved, float(workspace[members].max()), busy)
         return self._work[key]
 
     def busy_s(self, part: Part) -> float:
@@ -202,6 +197,15 @@ class Rough:
                         sent[maker].append((readers, seconds, nbytes))
             self._messages[key] = sent
         return self._messages[key]
+
+    def _columns(self, size: int, row: int) -> tuple[Floats, Floats]:
+        """Of every super-operator: forward, backward, parameters, static and saved, [5, super-operators], and
+        workspace, [super-operators]."""
+        if (size, row) not in self._tables:
+            costs = self._sizes[size]
+            columns = (costs.forward_s[row], costs.backward_s[row], costs.param_bytes, costs.static_bytes)
+            self._tables[size, row] = np.stack([*columns, costs.saved_bytes[row]]), costs.workspace_bytes[row]
+        return self._tables[size, row]
 
     def _costs(self, size: int, replicas: int) -> tuple[SizeCosts, int]:
         """The costs at a micro-batch size, and their row for a number of replicas."""

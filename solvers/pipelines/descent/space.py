@@ -21,24 +21,29 @@ class Space:
     """The drafts over the super-operators of one problem: partitions into stages that do not wait for each
     other, on no more devices than there are."""
 
-    def __init__(self, condensed: Condensed) -> None:
+    def __init__(self, condensed: Condensed, wider: Space | None = None) -> None:
+        """wider: of a question about the same graph whose drafts hold all those of this one; what is known there of
+        stages holds here too."""
         self.problem = condensed.problem
-        sample = self.problem.mini_batch // self.problem.micro_batch_choices()[-1]
-        self.graph = StageGraph(condensed.at(sample, merge_trivial=False).shape)
-        self.rough = Rough(condensed, self.graph)
+        if wider is None:
+            sample = self.problem.mini_batch // self.problem.micro_batch_choices()[-1]
+            self.graph = StageGraph(condensed.at(sample, merge_trivial=False).shape)
+            self.rough = Rough(condensed, self.graph)
+        else:
+            self.graph, self.rough = wider.graph, wider.rough
         self.shares = Shares(self.problem, self.rough)
         self.glue_share = GLUE_SHARE
         self._by_stage = self.problem.pipeline is Pipeline.INTERLEAVED
 
     def allows(self, parts: Sequence[Part]) -> bool:
         """Whether the stages, a partition, are a draft of the problem."""
-        for part in parts:
-            replicas = part.replicas
-            if part.host is not None:
-                if parts[part.host].host is not None:
+        choices = self.shares.choices
+        for _, size, replicas, *_, host in parts:
+            if host is not None:
+                if parts[host].host is not None:
                     return False
-                replicas = parts[part.host].replicas
-            if replicas not in self.shares.choices(part.size):
+                replicas = parts[host].replicas
+            if replicas not in choices(size):
                 return False
         if self.shares.used(parts) > self.shares.devices or not self._hosts_little(parts):
             return False
@@ -46,7 +51,9 @@ class Space:
 
     def _hosts_little(self, parts: Sequence[Part]) -> bool:
         """Whether what runs on the devices of other stages is glue."""
-        return self._by_stage or self._hosted_s(parts) <= self.glue_s(parts)
+        if self._by_stage or not any(part[6] is not None for part in parts):
+            return True
+        return self._hosted_s(parts) <= self.glue_s(parts)
 
     def _hosted_s(self, parts: Sequence[Part]) -> float:
         """Seconds of an iteration that guests take at most on the devices of a stage."""
@@ -74,7 +81,7 @@ class Space:
     def levelled(self, parts: Parts) -> Parts:
         """The stages with slack added where one would keep fewer samples in flight than a stage that follows
         it: that one would wait for ever for what it is to forward before its first backward."""
-        if not any(part.slack for part in parts):
+        if not any(part[5] for part in parts):
             return parts
         after, order = self.graph.rows(masks_of(parts))
         kept = self.rough.kept(parts, after)

@@ -142,7 +142,9 @@ class StageGraph:
     def _rows_of(self, masks: tuple[int, ...]) -> Rows:
         after: list[list[int]] = []
         waiting = [0] * len(masks)
-        for readers in map(self.readers, masks):
+        known = self._readers
+        for own in masks:
+            readers = known[own] if own in known else self.readers(own)
             row = [i for i, mask in enumerate(masks) if readers & mask] if readers else []
             for i in row:
                 waiting[i] += 1
@@ -161,7 +163,7 @@ class StageGraph:
         masks = masks_of(parts)
         if not self.rows(masks).acyclic:
             return False
-        if by_stage or all(part.host is None for part in parts):
+        if by_stage or not any(part[6] is not None for part in parts):
             return True
         places: dict[int, int] = {}
         for index, part in enumerate(parts):

@@ -88,9 +88,12 @@ class GraphPipeline:
         self._search(problem, monitor, {})
         return False
 
-    def _search(self, problem: Problem, monitor: Monitor, known: dict[tuple[int, int], _Answer]) -> _Answer:
-        """known: the answers of simpler questions that were asked already, by devices and replicas."""
-        search = _Search(problem, monitor)
+    def _search(
+        self, problem: Problem, monitor: Monitor, known: dict[tuple[int, int], _Answer], wider: Space | None = None
+    ) -> _Answer:
+        """known: the answers of simpler questions that were asked already, by devices and replicas. wider: of the
+        question of which this is a simpler one."""
+        search = _Search(problem, monitor, wider)
         single = problem.objective is Objective.MAKESPAN
         counts = (1,) if single else problem.micro_batch_choices()
         if self.mode == "paper":
@@ -105,7 +108,7 @@ class GraphPipeline:
                 if key not in known:
                     replicas = "" if question.max_replicas > 1 else " without replicas"
                     monitor.begin(f"the same on {len(question.cluster)} devices{replicas}")
-                    known[key] = self._search(question, monitor.asking(question), known)
+                    known[key] = self._search(question, monitor.asking(question), known, search.space)
                 search.go_on_from(known[key], effort.of(self.evaluations) // 4, effort.of(PATIENCE))
         search.remap()
         monitor.note(f"graph-pipeline: {search.starts.effort}, {search.estimates:,} estimates")
@@ -135,6 +138,8 @@ class _Found:
 class _Search:
     problem: Problem
     monitor: Monitor
+    wider: Space | None = None
+    space: Space = field(init=False)
     condensed: Condensed = field(init=False)
     estimator: Estimator = field(init=False)
     starts: Starts = field(init=False)
@@ -150,6 +155,7 @@ class _Search:
         self.condensed = Condensed(self.problem, ordered=True)
         self.estimator = Estimator(self.condensed)
         self.starts = Starts(self.condensed, self.monitor.check)
+        self.space = Space(self.condensed, self.wider)
 
     def start(self, counts: tuple[int, ...]) -> None:
         """Fill the pool, and offer the best of every number of micro-batches that is the best so far."""
@@ -187,9 +193,8 @@ class _Search:
         """Local search from the best of the pool, of several micro-batch sizes: the first has twice the share of the
         evaluations of each other, and the best what is left in the end. Each gives up earlier after ``patience``
         disturbances in a row that have not helped."""
-        space = Space(self.condensed)
         descents = [
-            Descent(space, one.draft, self.estimate, self.monitor.check, self.monitor.rng)
+            Descent(self.space, one.draft, self.estimate, self.monitor.check, self.monitor.rng)
             for one in self._ranked(starts)
         ]
         left = 0
@@ -201,23 +206,22 @@ class _Search:
             self.monitor.begin("moving operators and devices between stages of the best")
             self._go_on(min(descents, key=lambda descent: descent.worth), left, patience)
         if descents:
-            self._lean(space, descents)
+            self._lean(descents)
 
     def go_on_from(self, answer: _Answer, evaluations: int, patience: int) -> None:
         """Local search from the plan of a simpler question, if it is better than what was found."""
         before_s = self.monitor.objective_s
         if answer.plan is None or self.monitor.offer(on_all(self.problem, answer.plan)) >= before_s:
             return
-        space = Space(self.condensed)
         if answer.draft is None:
             start = of_plan(self.condensed, answer.plan)
         else:
             start = over_super_operators(self.condensed, answer.draft)
-        descent = Descent(space, start, self.estimate, self.monitor.check, self.monitor.rng)
+        descent = Descent(self.space, start, self.estimate, self.monitor.check, self.monitor.rng)
         self._go_on(descent, evaluations, patience)
-        self._lean(space, [descent])
+        self._lean([descent])
 
-    def _lean(self, space: Space, descents: list[Descent]) -> None:
+    def _lean(self, descents: list[Descent]) -> None:
         """Have the drafts judged that take about as long as the best and need least memory: of all that were looked
         at, and the best with fewer micro-batches in flight."""
         best = min(descents, key=lambda descent: descent.worth)
@@ -225,7 +229,7 @@ class _Search:
         found: list[tuple[float, Draft]] = []
         for descent in descents:
             near = [(told, parts) for parts, (key, told) in descent.known.items() if key[0] == 0 and key[1] <= most_s]
-            found += [(max(told.peak_bytes), space.graph.draft(parts)) for told, parts in near]
+            found += [(max(told.peak_bytes), self.space.graph.draft(parts)) for told, parts in near]
         stages = best.draft.stages
         for slack in range(max(stage.slack for stage in stages)):
             less = Draft(tuple(replace(stage, slack=min(stage.slack, slack)) for stage in stages))
