@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from explorer.cli import app, calibrate, compare, listing, plan, run, run_listing, schedule, trace
+from explorer.cli import app, calibrate, check, compare, export, listing, plan, run, run_listing, schedule, trace
 from explorer.cli.terminal.command import printable
 from solvers.errors import PlacementError
 
@@ -26,7 +26,9 @@ COMMANDS = (
     trace.add,
     plan.add,
     compare.add,
-    *schedule.ADD,
+    schedule.add,
+    check.add,
+    export.add,
     run.add,
     *run_listing.ADD,
     calibrate.add,
