@@ -122,6 +122,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "explorer.api": frozenset({"numpy", "torch"}),
     "explorer.view": frozenset({"numpy", "networkx"}),
     "explorer.pictures": frozenset({"PIL"}),
+    "explorer.reviews": frozenset({"numpy", "networkx"}),
     "explorer.web": frozenset({"dash", "dash_cytoscape", "dash_mantine_components", "dash_ag_grid", "plotly",
                                "fastapi", "starlette", "uvicorn", "websockets", "pydantic"}),
 }  # fmt: skip

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from explorer.cli import app, calibrate, check, compare, export, listing, plan, run, run_listing, schedule, trace
+from explorer.cli import app, calibrate, check, compare, diff, export, listing, plan, run, run_listing, schedule, trace
 from explorer.cli.terminal.command import printable
 from solvers.errors import PlacementError
 
@@ -28,6 +28,7 @@ COMMANDS = (
     compare.add,
     schedule.add,
     check.add,
+    diff.add,
     export.add,
     run.add,
     *run_listing.ADD,
