@@ -83,6 +83,7 @@ LADDER = (
     "explorer.pictures",
     "explorer.reviews",
     "explorer.exports",
+    "explorer.sweeps",
     "explorer.measured",
     "explorer.jobs",
     # what people touch

@@ -132,8 +132,9 @@ def largest(sent: Sequence[Transfer], view: Mapping[str, Any]) -> Line:
         return Line("largest transfers", Verdict.PASS, "none: no tensor crosses devices")
     names = [told["name"] for told in view["devices"]]
     said = [
-        f"{text.nbytes(one.nbytes) if one.nbytes else 'the output'} of {text.short(one.producer, 48)}, {device_words(one.source, names, brief=True)} →"
-        f" {device_words(one.target, names, brief=True)}" + (f", {one.times:,} times" if one.times > 1 else "")
+        f"{text.nbytes(one.nbytes) if one.nbytes else 'the output'} of {text.short(one.producer, 48)},"
+        f" {device_words(one.source, names, brief=True)} → {device_words(one.target, names, brief=True)}"
+        + (f", {one.times:,} times" if one.times > 1 else "")
         for one in sent[:LARGEST]
     ]
     words = "; ".join(said)
