@@ -133,6 +133,7 @@ def _bars(
     operators: Sequence[str],
 ) -> list[Shape]:
     names = [told["name"] for told in plan["devices"]]
+    highest = str(max(plan["bars"]["micro_batch"], default=0))
     found: list[Shape] = []
     for bar in _melted(plan, lanes, scale):
         first, count, row, x, wide, low, high = bar
@@ -161,7 +162,8 @@ def _bars(
         found.append(Rect(x, y, max(wide, 0.6), tall, fill, edge, 0.8, 0.0, hatch if wide >= HATCHED else "", ink,
                           opacity, title))  # fmt: skip
         label = "" if low < 0 or kind in "RU" else str(low) if low == high else f"{low}–{high}"
-        if label and tall >= 9 and wide >= max(NUMBERED, text_width(label, 9.5) + 3):
+        longest = label if low != high else highest  # of a row all have their number, or none
+        if label and tall >= 9 and wide >= max(NUMBERED, text_width(longest, 9.5) + 3):
             rim = "" if kind == "F" and not hatch else fill
             found.append(Label(x + wide / 2, y + tall / 2, label, colour, 9.5, "middle", halo=rim))
     return found

@@ -10,7 +10,7 @@ from explorer.pictures.gantt import gantt_picture
 from explorer.pictures.graph import graph_picture
 from explorer.pictures.palette import css_variables, device
 from explorer.pictures.svg import plain
-from explorer.reviews.lines import Verdict
+from explorer.reviews.lines import Line, Verdict
 from explorer.reviews.review import Review
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.graph.stage_boxes import device_words
@@ -47,8 +47,8 @@ figure{margin:0;overflow-x:auto}
 svg{display:block;max-width:none}
 table{border-collapse:collapse;width:100%}
 .scroll{overflow-x:auto}
-th,td{text-align:left;padding:6px 14px 6px 0;border-bottom:1px solid var(--grid);vertical-align:top;
- overflow-wrap:anywhere}
+th,td{text-align:left;padding:6px 14px 6px 0;border-bottom:1px solid var(--grid);vertical-align:top;white-space:nowrap}
+.reason{white-space:normal;overflow-wrap:anywhere;min-width:180px}
 th{font-weight:500;color:var(--quiet);font-size:12px;white-space:nowrap}
 .n{text-align:right;white-space:nowrap}
 .mark{width:64px;font-weight:600;white-space:nowrap}
@@ -58,6 +58,7 @@ th{font-weight:500;color:var(--quiet);font-size:12px;white-space:nowrap}
 .bar i{position:absolute;inset:0 auto 0 0;border-radius:4px}
 code{font:12px ui-monospace,'DejaVu Sans Mono',monospace;overflow-wrap:anywhere}
 footer{margin-top:40px;color:var(--quiet);font-size:12px}
+@media (max-width:700px){.what{width:auto;white-space:normal}.mark{width:auto}main{padding:20px 14px 40px}}
 @media print{main{padding:0}h2{break-after:avoid}figure,table{break-inside:avoid}}
 """
 
@@ -130,10 +131,15 @@ def _lines(told: Review) -> str:
     rows = "".join(
         f"<tr><td class='mark {line.verdict}'>{MARKS[line.verdict]} {line.verdict}</td>"
         f"<td class=what>{plain(line.what)}</td>"
-        f"<td>{f'<code>{plain(line.reason)}</code>' if line.what == 'plan hash' else plain(line.reason)}</td></tr>"
+        f"<td class=reason>{_reason(line)}</td></tr>"
         for line in told.lines
     )
     return f"<h2>Review</h2><div class=scroll><table>{rows}</table></div>"
+
+
+def _reason(line: Line) -> str:
+    told = plain(line.reason)
+    return f"<code>{told}</code>" if line.what == "plan hash" else told
 
 
 def _devices(view: Mapping[str, Any]) -> str:
@@ -160,7 +166,8 @@ def _transfers(told: Review, view: Mapping[str, Any]) -> str:
         return ""
     names = [one["name"] for one in view["devices"]]
     rows = "".join(
-        f"<tr><td>{plain(text.short(one.producer, 120))}</td><td>{plain(device_words(one.source, names))}</td>"
+        f"<tr><td class=reason>{plain(text.short(one.producer, 120))}</td>"
+        f"<td>{plain(device_words(one.source, names))}</td>"
         f"<td>{plain(device_words(one.target, names))}</td><td class=n>{text.nbytes(one.nbytes)}</td>"
         f"<td class=n>{one.times:,}</td><td class=n>{text.nbytes(one.total_bytes)}</td></tr>"
         for one in told.transfers[:SHOWN_TRANSFERS]

@@ -11,7 +11,9 @@ from explorer.reviews import questions
 from explorer.reviews.lines import Line, Verdict, worst
 from explorer.reviews.plan_hash import plan_hash
 from explorer.reviews.transfers import Transfer, transfers
+from explorer.view.graph.stage_graph import again_s
 from explorer.view.plan_view import PlanView, devices, plan_view
+from explorer.view.timeline.bars import MAX_BARS, bars
 from explorer.words import text
 from solvers.errors import PlacementError
 from solvers.evaluation.evaluate import Metrics, evaluate, judge
@@ -25,6 +27,8 @@ from solvers.problem.problem import Problem
 CLAIM_TOLERANCE = 1e-6
 """Relative difference up to which the objective that a result claims is the one evaluated."""
 SHOWN_RULES = 5
+FINE = 40_000
+"""Spans up to which a drawing is made of all of them."""
 MOST_TRANSFERS = 20
 """Transfers that are listed one by one."""
 
@@ -88,23 +92,30 @@ def rules_broken(problem: Problem, plan: Plan, result: Result | None) -> tuple[s
 
 
 def view_of(problem: Problem, plan: Plan, result: Result | None = None) -> PlanView:
-    """The view of a plan in a file, with what its result says of bound, planner and notes, if there is one.
+    """The view of a plan in a file, with what its result says of bound, planner and notes, if there is one. Its bars
+    are the spans themselves, up to FINE of them: a drawing leaves out what repeats, where the page melts it.
 
     Raises InvalidPlan if it cannot be simulated."""
     if result is None:
         objective = evaluate(problem, plan).objective_s(problem.objective)
-        return plan_view(problem, plan, planner="", objective_s=objective, bound_s=0.0)
-    return plan_view(
-        problem,
-        plan,
-        planner=result.planner,
-        objective_s=result.objective_s,
-        bound_s=result.bound_s,
-        status=result.status,
-        stop_reason=str(result.stop_reason),
-        runtime_s=result.runtime_s,
-        notes=result.notes,
-    )
+        view = plan_view(problem, plan, planner="", objective_s=objective, bound_s=0.0)
+    else:
+        view = plan_view(
+            problem,
+            plan,
+            planner=result.planner,
+            objective_s=result.objective_s,
+            bound_s=result.bound_s,
+            status=result.status,
+            stop_reason=str(result.stop_reason),
+            runtime_s=result.runtime_s,
+            notes=result.notes,
+        )
+    if view["by_operator"] or not MAX_BARS < view["spans"] <= FINE:
+        return view
+    schedule = simulate(problem, plan)
+    links = {use["resource"]: i for i, use in enumerate(view["links"])}
+    return {**view, "bars": bars(schedule, 2 * FINE, again_s(plan, schedule), links)}
 
 
 def review_object(told: Review, problem: Problem) -> dict[str, Any]:

@@ -8,8 +8,9 @@ import pytest
 
 from explorer.reviews.lines import Line, Verdict, worst
 from explorer.reviews.plan_hash import plan_hash
-from explorer.reviews.review import Review, review, review_object
+from explorer.reviews.review import Review, review, review_object, view_of
 from explorer.reviews.transfers import transfers
+from explorer.view.timeline.bars import MAX_BARS
 from solvers.evaluation.evaluate import cut_bytes
 from solvers.plan.plan import Plan, Stage
 from solvers.plan.result import Result, Status, StopReason
@@ -149,3 +150,13 @@ def test_a_review_as_json() -> None:
     assert {line["verdict"] for line in found["lines"]} == {"pass", "warn"}
     assert found["largest_transfers"][0]["bytes"] == 8 * MIB
     assert len(found["plan_sha256"]) == len(found["graph_sha256"]) == 64
+
+
+def test_the_view_of_a_long_schedule_has_its_spans_one_by_one() -> None:
+    """So that a drawing can leave out what repeats; the page's bars are at most 5,000."""
+    problem = chain_problem(8, mini_batch=512, micro_batches=256, blocks=8, size=2)
+    plan = even_plan(problem)
+    found = view_of(problem, plan)
+    assert found["spans"] > MAX_BARS
+    assert len(found["bars"]["kind"]) == found["spans"]
+    assert set(found["bars"]["spans"]) == {1}

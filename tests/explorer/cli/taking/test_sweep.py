@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from solvers.planners.registry import PLANNERS
 from tests.explorer.cli.command import Command, workload, write
+from tests.explorer.cli.test_interrupt import Endless
 
 
 @pytest.fixture
@@ -87,3 +89,15 @@ def test_help_says_how_points_combine(command: Command) -> None:
     assert "Every combination is a point" in told
     assert "example: placement-explorer sweep gpt" in told
     assert told.count("--devices N,N") == 2, "in the usage and in the list, and the flag of one number is gone"
+
+
+def test_ctrl_c_prints_the_rows_that_are_there(
+    command: Command, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PLANNERS, "endless", Endless)
+    folder = tmp_path / "plans"
+    ran = command("sweep", file, "--devices", "1,2,4", "--planner", "endless", "-o", folder, "--json")
+    assert ran.status == 0
+    assert [(row["devices"], row["stop_reason"]) for row in ran.json] == [(1, "CANCELLED")]
+    assert ran.err == "placement-explorer: stopped before 2 of 3 points\n"
+    assert [path.name for path in folder.iterdir()] == ["01-1-device.json"]
