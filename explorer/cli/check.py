@@ -98,7 +98,7 @@ def _print(path: str, file: PlanFile, told: Review) -> None:
     from explorer.words import text
 
     for sentence in told.broken:
-        print(sentence)
+        print(printable(sentence))
     if told.metrics is not None and not told.broken:
         objective = file.problem.objective
         print(

@@ -9,6 +9,7 @@ from explorer.exports.tables import table_text
 from explorer.sweeps.points import AXES, Point
 from explorer.sweeps.sweep import Row, row_object
 from explorer.words import text
+from solvers.plan.result import StopReason
 
 HEADS = {
     "devices": "devices",
@@ -34,7 +35,7 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
         table.append(
             [
                 *(row.point.cell(axis) for axis in swept),
-                text.words(row.status),
+                _status(row),
                 *([text.seconds(told["objective_s"])] if other else []),
                 iteration,
                 text.rate(told["throughput_per_s"]).removesuffix(" /s"),
@@ -56,6 +57,12 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
             reasons.setdefault(row.reason, []).append(row.point.words())
     for reason, where in reasons.items():
         print(printable(f"\n{text.listing(where, 4)}: {reason}".strip()))
+
+
+def _status(row: Row) -> str:
+    """The status, and why the search ended if it was not at its own end: such a row may not be the best there is."""
+    early = row.result is not None and row.result.stop_reason is not StopReason.FINISHED
+    return text.words(row.status) + (f" ({text.words(row.result.stop_reason.value)})" if early and row.result else "")
 
 
 def sweep_csv(rows: Sequence[Row], plans: Sequence[str | None]) -> str:

@@ -101,3 +101,4 @@ def test_ctrl_c_prints_the_rows_that_are_there(
     assert [(row["devices"], row["stop_reason"]) for row in ran.json] == [(1, "CANCELLED")]
     assert ran.err == "placement-explorer: stopped before 2 of 3 points\n"
     assert [path.name for path in folder.iterdir()] == ["01-1-device.json"]
+    assert "feasible (cancelled)" in command("sweep", file, "--devices", "2", "--planner", "endless").out
