@@ -56,6 +56,18 @@ def _gantt_svg(file: PlanFile, theme: Theme) -> str:
     return gantt_of(file).svg(theme)
 
 
+def _stages_svg(file: PlanFile, theme: Theme) -> str:
+    from explorer.exports.drawings import stages_of
+
+    return stages_of(file).svg(theme)
+
+
+def _stages_png(file: PlanFile, theme: Theme) -> bytes:
+    from explorer.exports.drawings import stages_of
+
+    return stages_of(file).png(theme)
+
+
 def _graph_png(file: PlanFile, theme: Theme) -> bytes:
     from explorer.exports.drawings import graph_of
 
@@ -91,8 +103,10 @@ _ALL = (
     Format("schedule-csv", "span by span: what runs where, from when to when", ".csv", "text/csv", _schedule),
     Format("graph-svg", "the operators by device, as a drawing", ".svg", "image/svg+xml", _graph_svg, True),
     Format("gantt-svg", "the schedule, as a drawing", ".svg", "image/svg+xml", _gantt_svg, True),
+    Format("stages-svg", "the DAG of stages, as a drawing", ".svg", "image/svg+xml", _stages_svg, True),
     Format("graph-png", "the operators by device, as an image", ".png", "image/png", _graph_png, True),
     Format("gantt-png", "the schedule, as an image", ".png", "image/png", _gantt_png, True),
+    Format("stages-png", "the DAG of stages, as an image", ".png", "image/png", _stages_png, True),
     Format("chrome-trace", "the schedule for ui.perfetto.dev", ".json", "application/json", _trace),
     Format("report-html", "a review with pictures, in one file", ".html", "text/html", _report),
 )

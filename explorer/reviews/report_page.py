@@ -9,6 +9,7 @@ from typing import Any
 from explorer.pictures.gantt import gantt_picture
 from explorer.pictures.graph import graph_picture
 from explorer.pictures.palette import css_variables, device
+from explorer.pictures.stages import stages_picture
 from explorer.pictures.svg import plain
 from explorer.reviews.lines import Line, Verdict
 from explorer.reviews.review import Review
@@ -21,6 +22,8 @@ from solvers.problem.problem import Problem
 
 MARKS = {Verdict.PASS: "✓", Verdict.WARN: "!", Verdict.FAIL: "✕"}
 SHOWN_TRANSFERS = 12
+WIDEST = 2400.0
+"""Pixels of a drawing of stages: beyond it the schedule's rows tell the same."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Even if a name got past the escaping, nothing in the page would run or be fetched."""
 VERDICTS = {
@@ -79,6 +82,7 @@ def report_page(told: Review, problem: Problem, reference: str, notes: Sequence[
         parts += [
             f"<h2>Schedule</h2><figure>{schedule}</figure>",
             _devices(view),
+            _stages(view),
             f"<h2>Operators by device</h2><figure>{graph}</figure>",
             _transfers(told, view),
         ]
@@ -159,6 +163,14 @@ def _devices(view: Mapping[str, Any]) -> str:
     heads = "<th>device<th>kind<th>stages<th class=n>operators<th class=n>computes<th class=n>busy"
     heads += "<th class=n>held always<th class=n>peak memory<th class=n>of its cap<th>"
     return f"<h2>Devices</h2><div class=scroll><table><tr>{heads}</tr>{''.join(rows)}</table></div>"
+
+
+def _stages(view: Mapping[str, Any]) -> str:
+    """The DAG of stages, where there are several and it is not much wider than the page."""
+    drawn = stages_picture(view) if len(view["stages"]) > 1 else None
+    if drawn is None or drawn.width > WIDEST:
+        return ""
+    return f"<h2>Stages</h2><figure>{drawn.inline_svg('d')}</figure>"
 
 
 def _transfers(told: Review, view: Mapping[str, Any]) -> str:

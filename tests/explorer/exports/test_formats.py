@@ -31,8 +31,8 @@ def rows(text: bytes) -> list[dict[str, str]]:
 
 def test_the_list_tells_a_menu_all_it_needs() -> None:
     assert list(FORMATS) == [
-        "plan", "placement-csv", "schedule-csv", "graph-svg", "gantt-svg", "graph-png", "gantt-png", "chrome-trace",
-        "report-html",
+        "plan", "placement-csv", "schedule-csv", "graph-svg", "gantt-svg", "stages-svg", "graph-png", "gantt-png",
+        "stages-png", "chrome-trace", "report-html",
     ]  # fmt: skip
     for name, one in FORMATS.items():
         assert one.name == name
@@ -87,7 +87,7 @@ def test_replicas_are_listed_and_share_the_samples() -> None:
 
 def test_the_trace_and_the_pictures_are_of_their_kind() -> None:
     assert json.loads(export_bytes(plan_file(), "chrome-trace"))["traceEvents"]
-    for name in ("graph-svg", "gantt-svg"):
+    for name in ("graph-svg", "gantt-svg", "stages-svg"):
         assert ET.fromstring(export_bytes(plan_file(), name)).tag.endswith("svg")
 
 

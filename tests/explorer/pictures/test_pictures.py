@@ -13,6 +13,7 @@ from explorer.pictures.graph import graph_picture
 from explorer.pictures.palette import css_variables, palette
 from explorer.pictures.picture import Picture
 from explorer.pictures.shapes import Label, Rect, Stroke
+from explorer.pictures.stages import stages_picture
 from explorer.view.graph.palette import THEMES
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_view import PlanView, plan_view
@@ -35,12 +36,20 @@ def branched() -> PlanView:
     return plan_view(problem, pair_plans(problem)[0], planner="", objective_s=1.0, bound_s=0.0)
 
 
+def drawn_stages(plan: PlanView) -> Picture:
+    picture = stages_picture(plan, heading="stages")
+    assert picture is not None
+    return picture
+
+
 PICTURES = {
     "few": lambda: gantt_picture(view()),
     "many": lambda: gantt_picture(view(micro_batches=64), heading="sixty-four"),
     "gpipe": lambda: gantt_picture(view(micro_batches=64, pipeline=Pipeline.GPIPE)),
     "links": lambda: gantt_picture(view(), links="on"),
     "branches": lambda: gantt_picture(branched()),
+    "stages": lambda: drawn_stages(branched()),
+    "chain of stages": lambda: drawn_stages(view()),
     "graph": lambda: graph_picture(skeleton(chain_workload()), view()),
     "deep graph": lambda: graph_picture(skeleton(chain_workload()), view(), depth=4),
     "bare graph": lambda: graph_picture(skeleton(chain_workload())),
@@ -104,6 +113,20 @@ def test_graph_says_what_crosses() -> None:
     thick = [shape for shape in shapes if isinstance(shape, Stroke) and shape.colour == "accent" and shape.title]
     assert len(thick) == 3
     assert all("4 MiB" in stroke.title for stroke in thick)
+
+
+def test_stages_say_who_runs_them_and_what_they_send() -> None:
+    """Three branches of two stages each, and the join."""
+    shapes = PICTURES["stages"]().shapes
+    labels = [shape.text for shape in shapes if isinstance(shape, Label)]
+    assert [f"{i} · GPU {i}" in labels for i in range(7)] == [True] * 7
+    assert labels.count("8 MiB") == 6, "2 samples of 4 MiB, from each to the next"
+    assert any(label.startswith("7 stages, depth 3") for label in labels)
+
+
+def test_more_stages_than_can_be_read_are_not_drawn() -> None:
+    plan = view()
+    assert stages_picture({**plan, "stages": plan["stages"] * 40}) is None
 
 
 def test_inline_pictures_take_their_colours_from_the_page() -> None:

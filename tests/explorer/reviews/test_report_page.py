@@ -59,8 +59,8 @@ def test_the_page_holds_pictures_tables_and_every_line() -> None:
     told = review(problem, even_plan(problem))
     page = report_page(told, problem, "chain", ["a note of the search"])
     seen = Seen(page)
-    assert seen.tags.count("svg") == 2
-    for heading in ("Review", "Schedule", "Devices", "Operators by device", "Largest transfers", "Notes"):
+    assert seen.tags.count("svg") == 3
+    for heading in ("Review", "Schedule", "Devices", "Stages", "Operators by device", "Largest transfers", "Notes"):
         assert f"<h2>{heading}</h2>" in page
     for line in told.lines:
         assert line.reason in seen.words

@@ -30,7 +30,7 @@ def test_a_report_is_written_of_a_good_plan_and_of_a_bad_one(command: Command, p
     report = tmp_path / "review.html"
     assert command("check", plan_file, "--report", report).status == 0
     good = report.read_text()
-    assert good.count("<svg") == 2
+    assert good.count("<svg") == 3
     value = json.loads(plan_file.read_text())
     for device in value["problem"]["cluster"]["devices"]:
         device["memory_bytes"] = 1.0
