@@ -116,7 +116,9 @@ def waiting(problem: Problem, plan: Plan, schedule: Schedule) -> Line:
     ]
     missing = [f"{action} on device {device}" for device, action in asked if (device, action) not in ran]
     if missing:
-        return Line("no deadlock", Verdict.FAIL, f"{len(missing):,} actions never ran: {text.listing(missing, 3)}")
+        return Line(
+            "no deadlock", Verdict.FAIL, f"{text.plural(len(missing), 'action')} never ran: {text.listing(missing, 3)}"
+        )
     received = (schedule.columns.to_device >= 0) & (schedule.columns.to_device != schedule.columns.device)
     messages = int((received & (schedule.columns.kind != SPAN_KINDS.index("S"))).sum())
     stated = sum(len(row) for _, row in plan.messages)

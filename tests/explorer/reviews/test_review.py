@@ -8,15 +8,17 @@ import pytest
 
 from explorer.reviews.lines import Line, Verdict, worst
 from explorer.reviews.plan_hash import plan_hash
+from explorer.reviews.questions import waiting
 from explorer.reviews.review import Review, review, review_object, view_of
 from explorer.reviews.transfers import transfers
 from explorer.view.timeline.bars import MAX_BARS
 from solvers.evaluation.evaluate import cut_bytes
-from solvers.plan.plan import Plan, Stage
+from solvers.evaluation.simulation import simulate
+from solvers.plan.plan import Action, Plan, Stage
 from solvers.plan.result import Result, Status, StopReason
 from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Objective, Problem
-from tests.explorer.view.small import MIB, branches_problem, chain_problem, even_plan, pair_plans
+from tests.explorer.view.small import MIB, branches_problem, chain_problem, drafted, even_plan, pair_plans
 
 
 def line(told: Review, what: str) -> Line:
@@ -160,3 +162,34 @@ def test_the_view_of_a_long_schedule_has_its_spans_one_by_one() -> None:
     assert found["spans"] > MAX_BARS
     assert len(found["bars"]["kind"]) == found["spans"]
     assert set(found["bars"]["spans"]) == {1}
+
+
+def test_replicas_hold_their_bytes_each() -> None:
+    """Two replicas of a branch's first half: 2 operators of 8 MiB, 4 copies of each, once more."""
+    problem = branches_problem(8)
+    members = [[2 * i, 2 * i + 1] for i in range(6)] + [[12]]
+    alone, shared = drafted(problem, members), drafted(problem, members, replicas={0: 2})
+    for plan, held in ((alone, "416 MiB"), (shared, "480 MiB")):
+        found = line(review(problem, plan), "bytes held")
+        assert found.verdict is Verdict.PASS
+        assert f"{held} on the devices" in found.reason
+
+
+def test_an_action_that_never_ran_is_a_fail() -> None:
+    problem = chain_problem()
+    plan = even_plan(problem)
+    schedule = simulate(problem, plan)
+    assert waiting(problem, plan, schedule).verdict is Verdict.PASS
+    more = replace(plan, order=((*plan.order[0], Action(0, "F", 8)), *plan.order[1:]))
+    found = waiting(problem, more, schedule)
+    assert found == Line("no deadlock", Verdict.FAIL, "1 action never ran: 0F8 on device 0")
+
+
+def test_what_stays_on_its_device_is_not_sent() -> None:
+    """The join runs where the last branch ends, as a stage of its own."""
+    problem = branches_problem()
+    members = [[2 * i, 2 * i + 1] for i in range(6)] + [[12]]
+    apart, shared = drafted(problem, members), drafted(problem, members, hosts={6: 5})
+    for plan, count in ((apart, 12), (shared, 10)):
+        assert len(transfers(problem, plan)) == count
+        assert line(review(problem, plan), "bytes sent").verdict is Verdict.PASS
