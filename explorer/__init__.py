@@ -1,6 +1,6 @@
 """Placement Explorer: place the operators of a model on devices.
 
-``trace`` and ``plan`` are loaded on first use: importing this package is light.
+``trace``, ``plan`` and what is done with plans are loaded on first use: importing this package is light.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from explorer.api import plan, trace
+    from explorer.api import diff, export, plan, review, sweep, trace
 
-__all__ = ["plan", "trace"]
+__all__ = ["diff", "export", "plan", "review", "sweep", "trace"]
 
 
 def __getattr__(name: str) -> object:

@@ -28,6 +28,11 @@ from solvers.search.monitor import never
 if TYPE_CHECKING:
     import torch
 
+    from explorer.reviews.difference import Difference
+    from explorer.reviews.review import Review
+    from explorer.sweeps.sweep import Row
+    from explorer.view.graph.palette import Theme
+    from solvers.formats.plan_json import PlanFile
     from solvers.search.planner import Planner
 
 E = TypeVar("E", bound=Enum)
@@ -169,6 +174,111 @@ def plan(
         seed=seed,
         should_stop=should_stop,
     )
+
+
+def review(plan: Result | PlanFile | str) -> Review:
+    """What stands for and against a plan (what `plan` returned, or a plan.json by its path or as `read_plan` gives it):
+    `lines`, each with a verdict and its reason; `verdict`, the worst of them; `plan_sha256`.
+
+    Raises InvalidProblem for a result without a plan, or a file that is none. What is wrong with a plan is a line.
+    """
+    from explorer.reviews.review import review as look_over
+
+    file = _plan_file(plan)
+    return look_over(file.problem, file.plan, file.result)
+
+
+def export(
+    plan: Result | PlanFile | str, to: str, path: str | None = None, *, theme: Theme = "light"
+) -> bytes:  # fmt: skip
+    """A plan in another format, written to ``path`` if there is one. to: a name of `explorer.exports.formats.FORMATS`:
+    "plan", "placement-csv", "gantt-svg", ...; theme: of pictures.
+
+    Raises PlacementError, in one line.
+    """
+    from explorer.exports.formats import export_bytes
+    from explorer.files import write_file
+
+    content = export_bytes(_plan_file(plan), to, theme)
+    if path is not None:
+        write_file(path, content, f"saving the plan as {to}")
+    return content
+
+
+def diff(first: Result | PlanFile | str, second: Result | PlanFile | str) -> Difference:
+    """What differs between two plans of one graph, for other devices or micro-batches maybe: `moved`, by module, and
+    `metrics` of both. Raises InvalidProblem, with both hashes, for plans of different graphs."""
+    from explorer.reviews.difference import difference
+
+    a, b = _plan_file(first), _plan_file(second)
+    return difference((a.problem, a.plan), (b.problem, b.plan))
+
+
+def sweep(
+    model: Workload | OpGraph,
+    devices: Sequence[int] = (),
+    memory: Sequence[str | float] = (),
+    planner: str | Planner = "auto",
+    *,
+    micro_batches: Sequence[int] = (),
+    bandwidth: Sequence[str | float] = (),
+    one_at_a_time: bool = False,
+    fresh: bool = False,
+    settings: Settings | None = None,
+    effort: str = "normal",
+    time_limit_s: float = 60.0,
+    seed: int = 0,
+    should_stop: Callable[[], bool] = never,
+    on_row: Callable[[Row], None] = lambda _: None,
+) -> tuple[Row, ...]:
+    """A plan at every combination of devices, memory caps, micro-batches and bandwidths (or one of them varied at a
+    time): rows with `point`, `status`, `result` and `metrics`; that nothing fits is a row, too. settings: all that is
+    not swept. fresh: begin every search anew (see `explorer.sweeps.sweep`). on_row gets each row as it is found.
+
+    Raises InvalidProblem if there is nothing to sweep, or too much.
+    """
+    from explorer.sweeps.points import Axes, points
+    from explorer.sweeps.sweep import sweep_rows
+
+    workload = model if isinstance(model, Workload) else _workload_of(model)
+    axes = Axes(
+        tuple(devices),
+        tuple(micro_batches),
+        tuple(parse_bandwidth(rate) if isinstance(rate, str) else rate for rate in bandwidth),
+        tuple(parse_bytes(size) if isinstance(size, str) else size for size in memory),
+    )
+    rows: list[Row] = []
+    for row in sweep_rows(
+        workload,
+        settings or Settings(),
+        points(axes, one_at_a_time=one_at_a_time),
+        choose_planner(planner) if isinstance(planner, str) else planner,
+        effort=_choice(Effort, effort),
+        time_limit_s=time_limit_s,
+        seed=seed,
+        fresh=fresh,
+        should_stop=should_stop,
+    ):
+        rows.append(row)
+        on_row(row)
+    return tuple(rows)
+
+
+def _plan_file(plan: Result | PlanFile | str) -> PlanFile:
+    from explorer.question.loading import read_file
+    from solvers.formats.plan_json import PlanFile, read_plan
+
+    if isinstance(plan, str):
+        return read_plan(read_file(plan), plan)
+    if isinstance(plan, PlanFile):
+        return plan
+    if not isinstance(plan, Result):
+        raise InvalidProblem(
+            f"expected what explorer.plan returns, or the path of a plan.json; found {type(plan).__name__}"
+        )
+    if plan.plan is None:
+        raise InvalidProblem(f"the result has no plan: its status is {plan.status.value}")
+    return PlanFile(plan.problem, plan.plan, plan, plan.problem.graph.name)
 
 
 def _workload_of(graph: OpGraph) -> Workload:

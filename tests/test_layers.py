@@ -80,6 +80,10 @@ LADDER = (
     "explorer.view.graph",
     "explorer.view.timeline",
     "explorer.view",
+    "explorer.pictures",
+    "explorer.reviews",
+    "explorer.exports",
+    "explorer.sweeps",
     "explorer.measured",
     "explorer.jobs",
     # what people touch
@@ -118,6 +122,8 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "explorer.runner.targets.ray_driver": frozenset({"ray"}),
     "explorer.api": frozenset({"numpy", "torch"}),
     "explorer.view": frozenset({"numpy", "networkx"}),
+    "explorer.pictures": frozenset({"PIL"}),
+    "explorer.reviews": frozenset({"numpy", "networkx"}),
     "explorer.web": frozenset({"dash", "dash_cytoscape", "dash_mantine_components", "dash_ag_grid", "plotly",
                                "fastapi", "starlette", "uvicorn", "websockets", "pydantic"}),
 }  # fmt: skip

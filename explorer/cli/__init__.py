@@ -12,7 +12,21 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from explorer.cli import app, calibrate, compare, listing, plan, run, run_listing, schedule, trace
+from explorer.cli import (
+    app,
+    calibrate,
+    check,
+    compare,
+    diff,
+    export,
+    listing,
+    plan,
+    run,
+    run_listing,
+    schedule,
+    sweep,
+    trace,
+)
 from explorer.cli.terminal.command import printable
 from solvers.errors import PlacementError
 
@@ -26,7 +40,11 @@ COMMANDS = (
     trace.add,
     plan.add,
     compare.add,
-    *schedule.ADD,
+    sweep.add,
+    schedule.add,
+    check.add,
+    diff.add,
+    export.add,
     run.add,
     *run_listing.ADD,
     calibrate.add,

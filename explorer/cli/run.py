@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from explorer.cli.check import refuse_invalid, violations
 from explorer.cli.launching import ENDED, FAILED, add_target_flags, run_plan, saved, usual_request
-from explorer.cli.schedule import refuse_invalid, violations
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json, printable
 from explorer.runner.bundles.words import one_line
 from solvers.errors import InvalidPlan, InvalidProblem

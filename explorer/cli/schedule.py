@@ -1,15 +1,14 @@
-"""``simulate`` and ``check``: what a plan file says, and whether it holds."""
+"""``simulate``: the schedule of a plan file."""
 
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from typing import TYPE_CHECKING
 
+from explorer.cli.check import print_messages, read_plan_file, refuse_invalid, violations
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.files import write_file
-from solvers.errors import InvalidPlan
 from solvers.formats.json_text import dump_json, finite_or_none
 
 if TYPE_CHECKING:
@@ -18,16 +17,13 @@ if TYPE_CHECKING:
 
 SHOWN_SPANS = 200
 """Compute spans shown a device; --json has all."""
-CLAIM_TOLERANCE = 1e-6
-"""Relative difference up to which the objective in a file is the one evaluated."""
-INVALID = 2
 
 
-def add_simulate(commands: Commands) -> None:
+def add(commands: Commands) -> None:
     parser = add_command(
         commands,
         "simulate",
-        simulate_plan,
+        run,
         "show the schedule of a plan",
         "placement-explorer simulate plan.json --chrome-trace trace.json",
     )
@@ -36,22 +32,11 @@ def add_simulate(commands: Commands) -> None:
     add_json(parser)
 
 
-def add_check(commands: Commands) -> None:
-    parser = add_command(
-        commands, "check", check, "say which rules a plan breaks, if any", "placement-explorer check plan.json"
-    )
-    parser.add_argument("plan", metavar="PLAN", help="a plan.json")
-    add_json(parser)
-
-
-ADD = (add_simulate, add_check)
-
-
-def simulate_plan(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     from solvers.evaluation.simulation import simulate
     from solvers.formats.chrome_trace import chrome_trace
 
-    file = _read(args.plan)
+    file = read_plan_file(args.plan)
     refuse_invalid(args.plan, violations(file))
     schedule = simulate(file.problem, file.plan)
     if args.chrome_trace:
@@ -64,78 +49,6 @@ def simulate_plan(args: argparse.Namespace) -> int:
         if args.chrome_trace:
             print(f"written to {args.chrome_trace}; open it at ui.perfetto.dev", file=sys.stderr)
     return 0
-
-
-def check(args: argparse.Namespace) -> int:
-    from explorer.cli.reports.report import metrics_object
-    from explorer.words import text
-    from solvers.evaluation.evaluate import evaluate
-    from solvers.formats.plan_json import messages_json
-
-    file = _read(args.plan)
-    broken = violations(file)
-    metrics = None if broken else evaluate(file.problem, file.plan)
-    if args.json:
-        told = None if metrics is None else metrics_object(metrics)
-        print_json(
-            {
-                "plan": args.plan,
-                "valid": not broken,
-                "violations": list(broken),
-                "metrics": told,
-                "messages": messages_json(file.plan),
-            }
-        )
-    else:
-        for sentence in broken:
-            print(sentence)
-        if metrics is not None:
-            objective = file.problem.objective
-            print(
-                f"{args.plan}: valid; {text.plural(len(file.plan.stages), 'stage')} on"
-                f" {text.plural(len(file.plan.devices_used()), 'device')},"
-                f" {objective.value} {text.seconds(metrics.objective_s(objective))}"
-            )
-            _print_messages(file)
-    refuse_invalid(args.plan, broken)
-    return 0
-
-
-def violations(file: PlanFile) -> tuple[str, ...]:
-    """The rules the plan breaks, and the objective the file claims if it is another than evaluated."""
-    from solvers.evaluation.evaluate import judge
-    from solvers.planners.check import check
-
-    broken = check(file.problem, file.plan)
-    if broken or file.result is None:
-        return broken
-    found, claimed = judge(file.problem, file.plan).objective_s, file.result.objective_s
-    if math.isclose(found, claimed, rel_tol=CLAIM_TOLERANCE):
-        return ()
-    return (f"the file says its objective is {claimed} s, evaluated it is {found} s",)
-
-
-def _read(path: str) -> PlanFile:
-    from explorer.question.loading import read_file
-    from solvers.formats.plan_json import read_plan
-
-    return read_plan(read_file(path), path)
-
-
-def refuse_invalid(path: str, broken: tuple[str, ...]) -> None:
-    if broken:
-        more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
-        raise InvalidPlan(f"{path}: the plan breaks a rule: {broken[0]}{more}")
-
-
-def _print_messages(file: PlanFile) -> None:
-    """A line, if the plan states the order of messages."""
-    from explorer.words import text
-
-    links = file.plan.messages
-    if links:
-        count = sum(len(row) for _, row in links)
-        print(f"the plan states the order of {text.plural(count, 'message')} on {text.plural(len(links), 'link')}")
 
 
 def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
@@ -178,7 +91,7 @@ def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
             f" {text.plural(len(schedule.spans) - count, 'operator')} and {text.plural(count, 'transfer')}"
             " (--json lists them, --chrome-trace draws them)"
         )
-        _print_messages(file)
+        print_messages(file)
         print()
         print_pass(problem, file.plan, schedule)
         return
@@ -188,7 +101,7 @@ def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
         "1F0: stage 1, forward, micro-batch 0; B backward, or its parts I (gradients of"
         " inputs) and W (of parameters), U update"
     )
-    _print_messages(file)
+    print_messages(file)
     for index, device in enumerate(problem.cluster.devices):
         spans = [span for span in schedule.spans if span.device == index and not span.is_transfer]
         sent = [span for span in schedule.spans if span.device == index and span.is_transfer]

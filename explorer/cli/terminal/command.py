@@ -33,9 +33,9 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
-def add_output(parser: argparse.ArgumentParser, flag: str, *more: str, what: str) -> None:
+def add_output(parser: argparse.ArgumentParser, flag: str, *more: str, what: str, required: bool = False) -> None:
     """A file to write, in a folder that is there: found out before the work, not after."""
-    parser.add_argument(flag, *more, metavar="FILE", type=_writable, help=what)
+    parser.add_argument(flag, *more, metavar="FILE", type=_writable, required=required, help=what)
 
 
 def _writable(path: str) -> str:

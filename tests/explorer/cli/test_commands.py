@@ -16,7 +16,8 @@ from solvers.errors import InvalidPlan
 from solvers.planners.registry import PLANNERS
 from tests.explorer.cli.command import Command, workload, write
 
-COMMANDS = ("app", "models", "planners", "devices", "trace", "plan", "compare", "simulate", "check")
+COMMANDS = ("app", "models", "planners", "devices", "trace", "plan", "compare", "sweep", "simulate", "check",
+            "diff", "export")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,0 +1,123 @@
+"""``check``: whether a plan may be used, as a review of a screenful, as JSON, or as a file to hand on."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json, printable
+from explorer.files import write_file
+from solvers.errors import InvalidPlan
+
+if TYPE_CHECKING:
+    from explorer.reviews.review import Review
+    from solvers.formats.plan_json import PlanFile
+
+
+def add(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "check",
+        run,
+        "review a plan: rules, coverage, memory, deadlocks, balance, what is estimated",
+        "placement-explorer check plan.json --report review.html",
+    )
+    parser.add_argument("plan", metavar="PLAN", help="a plan.json")
+    add_output(parser, "--report", what="write the review with pictures as one self-contained HTML file")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from explorer.reviews.review import review
+
+    file = read_plan_file(args.plan)
+    told = review(file.problem, file.plan, file.result)
+    if args.report:
+        from explorer.reviews.report_page import report_page
+
+        notes = () if file.result is None else file.result.notes
+        page = report_page(told, file.problem, file.reference, notes)
+        write_file(args.report, page, "saving the review")
+    if args.json:
+        print_json(_object(args.plan, file, told))
+    else:
+        _print(args.plan, file, told)
+        if args.report:
+            print(f"written to {args.report}")
+    refuse_invalid(args.plan, told.broken)
+    _refuse_failed(args.plan, told)
+    return 0
+
+
+def violations(file: PlanFile) -> tuple[str, ...]:
+    """The rules the plan breaks, and the objective the file claims if it is another than evaluated."""
+    from explorer.reviews.review import rules_broken
+
+    return rules_broken(file.problem, file.plan, file.result)
+
+
+def read_plan_file(path: str) -> PlanFile:
+    """The plan.json at a path. Raises PlacementError, in one line."""
+    from explorer.question.loading import read_file
+    from solvers.formats.plan_json import read_plan
+
+    return read_plan(read_file(path), path)
+
+
+def refuse_invalid(path: str, broken: tuple[str, ...]) -> None:
+    """Raises InvalidPlan, in one line, if there is any rule that the plan breaks."""
+    if broken:
+        more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+        raise InvalidPlan(f"{path}: the plan breaks a rule: {broken[0]}{more}")
+
+
+def _refuse_failed(path: str, told: Review) -> None:
+    from explorer.reviews.lines import Verdict
+
+    failed = [line for line in told.lines if line.verdict is Verdict.FAIL]
+    if failed:
+        raise InvalidPlan(f"{path}: the review fails: {failed[0].what}: {failed[0].reason}")
+
+
+def _object(path: str, file: PlanFile, told: Review) -> dict[str, object]:
+    from explorer.cli.reports.report import metrics_object
+    from explorer.reviews.review import review_object
+    from solvers.formats.plan_json import messages_json
+
+    return {
+        "plan": path,
+        "valid": not told.broken,
+        "violations": list(told.broken),
+        "metrics": None if told.broken or told.metrics is None else metrics_object(told.metrics),
+        "messages": messages_json(file.plan),
+        "review": review_object(told, file.problem),
+    }
+
+
+def _print(path: str, file: PlanFile, told: Review) -> None:
+    from explorer.words import text
+
+    for sentence in told.broken:
+        print(printable(sentence))
+    if told.metrics is not None and not told.broken:
+        objective = file.problem.objective
+        print(
+            f"{path}: valid; {text.plural(len(file.plan.stages), 'stage')} on"
+            f" {text.plural(len(file.plan.devices_used()), 'device')},"
+            f" {objective.value} {text.seconds(told.metrics.objective_s(objective))}"
+        )
+        print_messages(file)
+    print()
+    wide = max(len(line.what) for line in told.lines)
+    for line in told.lines:
+        print(f"{line.verdict.value}  {line.what.ljust(wide)}  {printable(line.reason)}")
+
+
+def print_messages(file: PlanFile) -> None:
+    """A line, if the plan states the order of messages."""
+    from explorer.words import text
+
+    links = file.plan.messages
+    if links:
+        count = sum(len(row) for _, row in links)
+        print(f"the plan states the order of {text.plural(count, 'message')} on {text.plural(len(links), 'link')}")

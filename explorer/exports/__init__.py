@@ -1,0 +1,1 @@
+"""A plan in other formats: files that other programs, papers and colleagues read."""

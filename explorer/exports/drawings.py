@@ -1,0 +1,48 @@
+"""The pictures of a plan in a file."""
+
+from __future__ import annotations
+
+from explorer.pictures.gantt import gantt_picture
+from explorer.pictures.graph import graph_picture
+from explorer.pictures.picture import Picture
+from explorer.pictures.stages import stages_picture
+from explorer.reviews.review import view_of
+from explorer.view.graph.skeleton import skeleton
+from explorer.view.graph.stage_boxes import MAX_STAGES
+from explorer.words import text
+from solvers.errors import UnsupportedProblem
+from solvers.formats.plan_json import PlanFile
+from solvers.formats.workload import Workload
+
+
+def gantt_of(file: PlanFile) -> Picture:
+    """The schedule. Raises InvalidPlan if the plan cannot be simulated."""
+    view = view_of(file.problem, file.plan, file.result)
+    heading = f"{_name(file)}, {text.seconds(view['objective_s'])} {view['objective']}"
+    return gantt_picture(view, heading=heading, operators=[o.name for o in file.problem.graph.operators])
+
+
+def graph_of(file: PlanFile) -> Picture:
+    """The operators by device. Raises InvalidPlan if the plan cannot be simulated."""
+    workload = Workload(file.problem.graph, file.reference, training=file.problem.training)
+    view = view_of(file.problem, file.plan, file.result)
+    return graph_picture(skeleton(workload), view, heading=_name(file))
+
+
+def stages_of(file: PlanFile) -> Picture:
+    """The DAG of stages. Raises InvalidPlan if the plan cannot be simulated, UnsupportedProblem if it has too many."""
+    view = view_of(file.problem, file.plan, file.result)
+    found = stages_picture(view, heading=_name(file))
+    if found is None:
+        raise UnsupportedProblem(
+            f"{len(file.plan.stages):,} stages cannot be read in a drawing (at most {MAX_STAGES}); take the schedule"
+        )
+    return found
+
+
+def _name(file: PlanFile) -> str:
+    kinds: dict[str, int] = {}
+    for device in file.problem.cluster.devices:
+        kinds[device.kind] = kinds.get(device.kind, 0) + 1
+    cluster = " + ".join(f"{count} × {kind}" for kind, count in kinds.items())
+    return text.short(f"{file.reference or file.problem.graph.name} on {cluster}", 110)

@@ -1,0 +1,77 @@
+"""Placement and schedule as tables of text: CSV as in RFC 4180, a header first."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+from solvers.evaluation.simulation import simulate
+from solvers.formats.plan_json import PlanFile
+
+FORMULA = tuple("=+-@\t\r")
+"""What a spreadsheet takes for the begin of a formula: a name that begins so gets an apostrophe before it."""
+PLACEMENT = ("operator", "op_type", "phase", "module", "stages", "devices", "device_names", "seconds", "param_bytes")
+SCHEDULE = ("action", "resource", "device", "to_device", "operator", "start_s", "end_s", "bytes")
+
+
+def placement_csv(file: PlanFile) -> str:
+    """A row for every operator, in the graph's order. stages, devices and device_names: several with ";" between.
+    seconds: of one micro-batch of its (first) stage, on its first device, its share if it is replicated."""
+    problem, plan = file.problem, file.plan
+    homes: list[list[int]] = [[] for _ in problem.graph.operators]
+    for index, stage in enumerate(plan.stages):
+        for position in stage.operators:
+            homes[position].append(index)
+    rows: list[Sequence[object]] = []
+    for i, operator in enumerate(problem.graph.operators):
+        on = list(dict.fromkeys(device for stage in homes[i] for device in plan.stages[stage].devices))
+        names = [problem.cluster.devices[device].name for device in on]
+        rows.append(
+            (
+                operator.name, operator.op_type, operator.phase.value, operator.module_path, _several(homes[i]),
+                _several(on), _several(names), _seconds(file, i, homes[i]), operator.param_bytes,
+            )
+        )  # fmt: skip
+    return table_text(PLACEMENT, rows)
+
+
+def schedule_csv(file: PlanFile) -> str:
+    """A row for every span, in the order of their starts, as `simulate --json` tells them."""
+    operators = file.problem.graph.operators
+    rows = (
+        (
+            span.action, span.resource, span.device, span.to_device if span.is_transfer else "",
+            operators[span.operator].name if span.operator >= 0 else "", span.start_s, span.end_s, span.nbytes,
+        )
+        for span in simulate(file.problem, file.plan).spans
+    )  # fmt: skip
+    return table_text(SCHEDULE, rows)
+
+
+def table_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A CSV; None is empty, and text that a spreadsheet would take for a formula is made plain."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(head)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return out.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, str) and value.startswith(FORMULA):
+        return "'" + value
+    return "" if value is None else value
+
+
+def _several(values: Sequence[object]) -> str:
+    return ";".join(map(str, values))
+
+
+def _seconds(file: PlanFile, operator: int, stages: Sequence[int]) -> float | None:
+    if not stages:
+        return None
+    stage = file.plan.stages[stages[0]]
+    kind = file.problem.cluster.devices[stage.devices[0]].kind
+    seconds = file.problem.compute.at(kind, stage.micro_batch_size / len(stage.devices))
+    return float(seconds[operator])

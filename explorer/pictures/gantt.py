@@ -1,0 +1,242 @@
+"""The schedule of a plan's view as a picture: a row for each device, stage or link, with its phases and bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from explorer.pictures.palette import device, pattern_of
+from explorer.pictures.picture import Picture
+from explorer.pictures.shapes import Label, Rect, Shape, Stroke, text_width
+from explorer.pictures.time_scale import BREAK, TimeScale, time_scale
+from explorer.view.timeline.bars import words
+from explorer.view.timeline.gantt_paint import BAR, HATCHES
+from explorer.view.timeline.gantt_rows import HIDDEN, Row, Rows, rows_of
+from explorer.words import text
+from explorer.words.actions import KIND_WORDS, TRANSFER
+
+WIDTH = 1180.0
+HEIGHTS = ((12, 34.0), (24, 24.0), (10_000, 15.0))
+"""(rows up to which, pixels of a row)."""
+AXIS, FOOT, HEAD = 26.0, 30.0, 24.0
+RIGHT = 16.0
+TICKS = 9
+MARKS = 2
+"""Colours beside the name of a row; replicas show those of the first."""
+NUMBERED = 12.0
+"""Pixels from which a bar has room for the number of its micro-batch."""
+HATCHED = 3.0
+"""Pixels from which a bar is hatched: a narrower one would only look dirty."""
+MELTED = 1.5
+"""Bars narrower than this, and gaps narrower than half of it, melt with neighbours of the same kind."""
+SPARSE = 12.0
+"""Bars of a stage and kind that follow one another melt where they are narrower than this in the mean: nothing could be
+written on them, and a texture says nothing."""
+
+
+def gantt_picture(
+    plan: Mapping[str, Any],
+    *,
+    rows: str = "auto",
+    links: str = "auto",
+    width: float = WIDTH,
+    heading: str = "",
+    operators: Sequence[str] = (),
+) -> Picture:
+    """The schedule of a plan's view (`explorer.view.plan_view.plan_view`), at most about ``width`` pixels wide.
+
+    rows, links: as in `explorer.view.timeline.gantt_rows.rows_of`. heading: a line above, "" for none. operators: names
+    by position, for what a bar says. Of a long steady state the middle is left out, and said so (`TimeScale`).
+    """
+    lanes = rows_of(plan, rows, links)
+    height = next(pixels for most, pixels in HEIGHTS if len(lanes.rows) <= most)
+    marks = 10.0 * max((min(MARKS, len(row.devices)) for row in lanes.rows), default=0)
+    left = max(76.0, 24 + marks + max((text_width(row.label, 11) for row in lanes.rows), default=0.0))
+    top = AXIS + (HEAD if heading else 0.0)
+    scale = time_scale(plan, left, width - left - RIGHT)
+    bottom = top + lanes.total() * height
+    middles = [top + (middle + 0.5) * height for middle in lanes.middles()]
+    shapes: list[Shape] = []
+    if heading:
+        shapes.append(Label(8, HEAD / 2 + 3, heading, "text", 13, bold=True))
+    shapes += _backgrounds(lanes.rows, middles, height, scale)
+    shapes += _axis(scale, top, bottom)
+    shapes += _names(lanes.rows, middles)
+    shapes += _bars(plan, lanes, middles, height, scale, operators)
+    if scale.is_cut:
+        shapes += _break(scale, top, bottom)
+    shapes += _legend(plan, lanes, left, bottom + FOOT / 2 + 2, scale)
+    told = f"Schedule of {text.plural(len(plan['devices']), 'device')}, {text.seconds(plan['span_s'])}"
+    return Picture(tuple(shapes), width, bottom + FOOT, told, len(plan["devices"]))
+
+
+def _backgrounds(rows: Sequence[Row], middles: Sequence[float], height: float, scale: TimeScale) -> list[Shape]:
+    found: list[Shape] = []
+    for row, middle in zip(rows, middles, strict=True):
+        if row.phases is None:
+            half = BAR / 2 * row.height * height
+            bands = [("lane", 0.0, scale.end_s)]
+        else:
+            half = height * row.height / 2
+            warm, drain = row.phases[0], row.phases[1]
+            bands = [("warm-up", 0.0, warm), ("lane", warm, drain), ("drain", drain, scale.end_s)]
+        for name, start, end in bands:
+            found += [Rect(x, middle - half, wide, 2 * half, name) for x, wide in scale.parts(start, end)]
+    return found
+
+
+def _axis(scale: TimeScale, top: float, bottom: float) -> list[Shape]:
+    unit_s, unit = text.time_unit(scale.end_s)
+    shown = (scale.end_s - (scale.resume_s - scale.cut_s)) / unit_s
+    step = _round_step(shown / TICKS)
+    found: list[Shape] = []
+    last = -math.inf
+    for i in range(int(scale.end_s / unit_s / step + 1e-9) + 1):
+        time_s = i * step * unit_s
+        if scale.is_cut and scale.cut_s - 0.2 * step * unit_s < time_s < scale.resume_s + 0.2 * step * unit_s:
+            continue
+        x = scale.at(time_s)
+        found.append(Stroke(((x, top - 5), (x, bottom)), "grid"))
+        words_ = f"{text.digits(round(i * step, 9))} {unit}"
+        wide = text_width(words_, 10.5)
+        if x - wide / 2 > last + 6 and x + wide / 2 < scale.at(scale.end_s) + RIGHT:
+            found.append(Label(x, top - 13, words_, "quiet", 10.5, "start" if i == 0 else "middle"))
+            last = x + (wide if i == 0 else wide / 2)
+    return found
+
+
+def _round_step(least: float) -> float:
+    """1, 2 or 5 times a power of ten, no less than asked for."""
+    power = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
+    return next(power * times for times in (1, 2, 5, 10) if power * times >= least * (1 - 1e-9))
+
+
+def _names(rows: Sequence[Row], middles: Sequence[float]) -> list[Shape]:
+    found: list[Shape] = []
+    begin = 8 + 10 * max((min(MARKS, len(row.devices)) for row in rows), default=0) + 4.0
+    for row, middle in zip(rows, middles, strict=True):
+        size = 11.0 if row.height == 1.0 else 9.5
+        found.append(Label(begin, middle, row.label, "text" if row.height == 1.0 else "quiet", size))
+        side = 8.0 if row.height == 1.0 else 6.0
+        for place, index in enumerate(row.devices[:MARKS]):
+            found.append(Rect(8 + place * (side + 2), middle - side / 2, side, side, device(index), radius=1.5))
+    return found
+
+
+def _bars(
+    plan: Mapping[str, Any],
+    lanes: Rows,
+    middles: Sequence[float],
+    height: float,
+    scale: TimeScale,
+    operators: Sequence[str],
+) -> list[Shape]:
+    names = [told["name"] for told in plan["devices"]]
+    highest = str(max(plan["bars"]["micro_batch"], default=0))
+    found: list[Shape] = []
+    for bar in _melted(plan, lanes, scale):
+        first, count, row, x, wide, low, high = bar
+        bars = plan["bars"]
+        kind, who = bars["kind"][first], bars["device"][first]
+        whole = lanes.rows[row]
+        tall = BAR * height * whole.height
+        if kind == TRANSFER and not whole.links:
+            tall, y = max(2.0, 0.085 * height), middles[row] + 0.36 * height
+        else:
+            y = middles[row] - tall / 2
+        said = words(bars, first, names, operators) if count == 1 else f"{KIND_WORDS[kind]}, {count:,} bars"
+        begin = text.seconds(bars["start_s"][first])
+        title = f"{names[who]}: {said}, from {begin}"
+        if kind == TRANSFER:
+            paint = device(who) if whole.links and len(whole.devices) != 1 else "quiet"
+            found.append(Rect(x, y, max(wide, 0.6), tall, paint, title=title))
+            continue
+        edge = "background" if wide >= HATCHED else ""
+        if kind == "F":
+            hatch, ink, opacity = pattern_of(who), device(who, "text"), 0.35
+            fill, colour = device(who), device(who, "text")
+        else:
+            hatch, ink, opacity = HATCHES[kind], device(who), 0.5
+            fill, colour = device(who, "soft"), device(who, "soft-text")
+        found.append(Rect(x, y, max(wide, 0.6), tall, fill, edge, 0.8, 0.0, hatch if wide >= HATCHED else "", ink,
+                          opacity, title))  # fmt: skip
+        label = "" if low < 0 or kind in "RU" else str(low) if low == high else f"{low}–{high}"
+        longest = label if low != high else highest  # of a row all have their number, or none
+        if label and tall >= 9 and wide >= max(NUMBERED, text_width(longest, 9.5) + 3):
+            rim = "" if kind == "F" and not hatch else fill
+            found.append(Label(x + wide / 2, y + tall / 2, label, colour, 9.5, "middle", halo=rim))
+    return found
+
+
+Melted = tuple[int, int, int, float, float, int, int]
+"""Position of the first bar, how many there are, row, x, width, first and last micro-batch (-1: none)."""
+
+
+def _melted(plan: Mapping[str, Any], lanes: Rows, scale: TimeScale) -> list[Melted]:
+    """The bars that are to be seen, in the order of time; what is too narrow to be told apart is one."""
+    bars, sparse = plan["bars"], MELTED if plan["by_operator"] else SPARSE  # an operator is no repetition
+    widths: dict[tuple[int, int, str, int], list[float]] = {}
+    for i, row in enumerate(lanes.of_bar):
+        if row != HIDDEN:
+            key = (row, bars["device"][i], bars["kind"][i], bars["stage"][i])
+            widths.setdefault(key, []).append((bars["end_s"][i] - bars["start_s"][i]) * scale.per_s)
+    means = {key: sum(wide) / len(wide) for key, wide in widths.items()}
+    found: list[list[Any]] = []
+    latest: dict[tuple[int, bool], int] = {}
+    for i in sorted(range(len(lanes.of_bar)), key=lambda i: bars["start_s"][i]):
+        row, kind, number = lanes.of_bar[i], bars["kind"][i], bars["micro_batch"][i]
+        if row == HIDDEN:
+            continue
+        key = (row, bars["device"][i], kind, bars["stage"][i])
+        lane = (row, kind == TRANSFER)
+        for x, wide in scale.parts(bars["start_s"][i], bars["end_s"][i]):
+            before = found[latest[lane]] if lane in latest else None
+            narrow = MELTED if means[key] >= sparse else sparse
+            if before is not None and before[7] == key[1:3] and before[8] == key[3] and (
+                x - (before[3] + before[4]) < narrow / 2 and (wide < narrow or before[4] < narrow or narrow > MELTED)
+            ):  # fmt: skip
+                before[4] = max(before[4], x + wide - before[3])
+                before[1] += 1
+                before[6] = number if number >= 0 and before[6] >= 0 else -1
+                before[5] = before[5] if before[6] >= 0 else -1
+                continue
+            latest[lane] = len(found)
+            found.append([i, 1, row, x, wide, number, number, key[1:3], key[3]])
+    return [(a, b, c, d, e, f, g) for a, b, c, d, e, f, g, *_ in found]
+
+
+def _break(scale: TimeScale, top: float, bottom: float) -> list[Shape]:
+    """The gap where micro-batches are left out, between two jagged lines."""
+    x = scale.at(scale.cut_s)
+    found: list[Shape] = [Rect(x, top - 6, BREAK, bottom - top + 12, "background")]
+    for side in (x + 2, x + BREAK - 2):
+        teeth = [(side + (2.5 if i % 2 else -2.5), top + (bottom - top) * i / 16) for i in range(17)]
+        found.append(Stroke(tuple(teeth), "quiet", 1.0))
+    found.append(Label(x + BREAK / 2, (top + bottom) / 2, f"+{scale.left_out}", "text", 10, "middle", bold=True))
+    return found
+
+
+def _legend(plan: Mapping[str, Any], lanes: Rows, left: float, y: float, scale: TimeScale) -> list[Shape]:
+    kinds = set(plan["bars"]["kind"])
+    found: list[Shape] = []
+    x = left
+    for kind in (*"FRBIWU", TRANSFER):
+        if kind not in kinds:
+            continue
+        if kind == TRANSFER:
+            found.append(Rect(x, y - 1.5, 16, 3, "quiet"))
+        else:
+            fill = "quiet" if kind == "F" else "grid"
+            found.append(Rect(x, y - 5, 16, 10, fill, hatch=HATCHES.get(kind, ""), ink="quiet"))
+        found.append(Label(x + 21, y, KIND_WORDS[kind], "quiet", 10))
+        x += 21 + text_width(KIND_WORDS[kind], 10) + 16
+    if any(row.phases is not None for row in lanes.rows):
+        for name in ("warm-up", "drain"):
+            found.append(Rect(x, y - 5, 16, 10, name))
+            found.append(Label(x + 21, y, name, "quiet", 10))
+            x += 21 + text_width(name, 10) + 16
+    if scale.is_cut:
+        each = f", {text.seconds(scale.period_s)} each" if scale.alike else ""
+        found.append(Label(x, y, f"{scale.left_out} micro-batches of the steady state are left out{each}", "quiet", 10))
+    return found

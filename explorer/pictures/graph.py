@@ -1,0 +1,214 @@
+"""The operators of a plan as a picture: modules as boxes in the colour of their device, cut tensors told apart."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from explorer.pictures.palette import device, pattern_of
+from explorer.pictures.picture import Picture
+from explorer.pictures.shapes import Label, Point, Polygon, Rect, Shape, Stroke, text_width
+from explorer.view.graph.elements import GraphView, assignment, expanded_to, full_name, graph_view, readable_depth
+from explorer.view.graph.layered_layout import NODE_HEIGHT, NODE_WIDTH
+from explorer.view.graph.skeleton import Skeleton
+from explorer.words import text
+
+ASPECT = 1.5
+MARGIN = 16.0
+HEAD, FOOT = 26.0, 34.0
+ROUTE = 14.0
+"""Pixels above the first and below the last row that edges between columns need."""
+STRIP = 9.0
+"""Pixels of the colour of every further device of a box."""
+STRIPS = 5
+LABELLED = 24
+"""The largest cuts have their bytes written beside them."""
+STRETCH = 1.5
+"""Of the heights of a layout, so that bytes can be written between two rows."""
+STEPS = 10
+"""Points of a curve."""
+
+
+def graph_picture(
+    skeleton: Skeleton,
+    plan: Mapping[str, Any] | None = None,
+    *,
+    depth: int | None = None,
+    aspect: float = ASPECT,
+    heading: str = "",
+) -> Picture:
+    """The graph of a workload (`explorer.view.graph.skeleton.skeleton`) coloured by a plan's view; grey without one.
+
+    depth: levels of modules that are open (None: as many as can be read). aspect: width over height, about.
+    """
+    view = graph_view(skeleton, expanded_to(skeleton, depth or readable_depth(skeleton)), aspect * STRETCH)
+    laid: dict[str, Any] = {"nodes": {}, "cuts": {}}
+    names: list[str] = []
+    if plan is not None:
+        laid = assignment(view, skeleton, plan["placement"], plan["samples"])
+        names = [told["name"] for told in plan["devices"]]
+    around = ROUTE if view.layout.routes else 0.0
+    top = MARGIN + (HEAD if heading else 0.0) + around
+    width = max(view.layout.width + 2 * MARGIN, 420.0)
+    left = (width - view.layout.width) / 2
+    places = {
+        name: (x + left, _y(y) + top) for name, (x, y) in zip(view.boxes, view.layout.positions, strict=True)
+    }  # fmt: skip
+    shapes: list[Shape] = []
+    if heading:
+        shapes.append(Label(MARGIN, MARGIN + 4, heading, "text", 13, bold=True))
+    corners = {number: _corners(view, number, left, top) for number in view.layout.routes}
+    shapes += _edges(view, skeleton, laid["cuts"], places, corners)
+    shapes += _boxes(view, skeleton, laid["nodes"], places, names)
+    bottom = top + _y(view.layout.height - NODE_HEIGHT / 2) + NODE_HEIGHT / 2
+    used = sorted({index for devices in laid["nodes"].values() for index in devices})
+    bottom += around
+    height = bottom + MARGIN
+    if used:
+        lines = _legend(used, names, width, bottom + FOOT / 2 + 2)
+        shapes += lines
+        height = max(shape.y for shape in lines if isinstance(shape, Label)) + 18
+    told = f"Graph of {skeleton['name']}: {text.plural(skeleton['operators'], 'operator')}"
+    told += f" on {text.plural(len(used), 'device')}" if used else ""
+    return Picture(tuple(shapes), width, height, told, len(names))
+
+
+def _boxes(
+    view: GraphView,
+    skeleton: Skeleton,
+    nodes: Mapping[str, Sequence[int]],
+    places: Mapping[str, Point],
+    names: Sequence[str],
+) -> list[Shape]:
+    found: list[Shape] = []
+    for name, members in view.boxes.items():
+        x, y = places[name][0] - NODE_WIDTH / 2, places[name][1] - NODE_HEIGHT / 2
+        on = list(nodes.get(name, ()))
+        who = text.listing([names[index] for index in on], 6) if on else "nowhere"
+        title = f"{full_name(skeleton, name)}: {text.plural(len(members), 'operator')}" + (f" on {who}" if on else "")
+        fill, colour = (device(on[0]), device(on[0], "text")) if on else ("lane", "text")
+        hatch = pattern_of(on[0]) if on else ""
+        found.append(Rect(x, y, NODE_WIDTH, NODE_HEIGHT, fill, "" if on else "grid", 1.0, 5.0, hatch, colour, 0.35,
+                          title))  # fmt: skip
+        further = on[1 : 1 + STRIPS]
+        for place, index in enumerate(further):
+            right = x + NODE_WIDTH - STRIP * (len(further) - place) - 5
+            found.append(Rect(right, y + 3, STRIP - 1.5, NODE_HEIGHT - 6, device(index), "background", 0.8, 1.5))
+        number = str(on[0]) if on else ""
+        room = NODE_WIDTH - 20 - text_width(number, 10) - STRIP * len(further)
+        label = text.short(view.labels[name], max(3, int(room / text_width("m", 11))))
+        rim = fill if hatch else ""
+        found.append(Label(x + 7, y + NODE_HEIGHT / 2, label, colour, 11, halo=rim))
+        if number:
+            end = x + NODE_WIDTH - 7 - (STRIP * len(further) + 3 if further else 0)
+            found.append(Label(end, y + NODE_HEIGHT / 2, number, colour, 10, "end", halo=rim))
+    return found
+
+
+def _edges(
+    view: GraphView,
+    skeleton: Skeleton,
+    cuts: Mapping[str, Sequence[Any]],
+    places: Mapping[str, Point],
+    corners: Mapping[int, Sequence[Point]],
+) -> list[Shape]:
+    """Edges inside a device thin, those that are cut thick; the largest cuts say how large they are."""
+    largest = max((cut[1] for cut in cuts.values()), default=0.0)
+    thin: list[Shape] = []
+    thick: list[Shape] = []
+    words: list[Shape] = []
+    named = {key for key, _ in Counter({key: cut[1] for key, cut in cuts.items()}).most_common(LABELLED)}
+    for number, (source, target) in enumerate(view.edges):
+        key = f"e:{number}"
+        way = _way(places[source], places[target], corners.get(number))
+        cut = cuts.get(key)
+        colour = "quiet" if cut is None else "accent"
+        wide = 0.8 if cut is None else 1.6 + 2.4 * math.sqrt(cut[1] / largest if largest else 0.0)
+        where = thin if cut is None else thick
+        title = f"{full_name(skeleton, source)} to {full_name(skeleton, target)}" + (f": {cut[0]}" if cut else "")
+        where.append(Stroke(tuple(way), colour, wide, title=title))
+        where.append(_head(way, colour, 4 + wide))
+        if cut is not None and cut[0] and key in named:
+            x, y = _middle(way)
+            steep = abs(way[-1][0] - way[0][0]) < NODE_WIDTH / 4
+            words.append(Label(x + (7 if steep else 0), y, cut[0], "text", 9.5, "start" if steep else "middle",
+                               halo="background"))  # fmt: skip
+    return [*thin, *thick, *words]
+
+
+def _y(height: float) -> float:
+    """A height of the layout in the picture: the first row stays where it is."""
+    return NODE_HEIGHT / 2 + (height - NODE_HEIGHT / 2) * STRETCH
+
+
+def _corners(view: GraphView, edge: int, left: float, top: float) -> list[Point]:
+    """The corners of an edge that goes on in another column (see `Layout.routes`), in the picture."""
+    places = dict(zip(view.boxes, view.layout.positions, strict=True))
+    source, target = (places[name] for name in list(view.edges)[edge])
+    dx, dy = target[0] - source[0], target[1] - source[1]
+    length = math.hypot(dx, dy) or 1.0
+    return [
+        (source[0] + dx * along - dy / length * aside + left, _y(source[1] + dy * along + dx / length * aside) + top)
+        for along, aside in zip(*view.layout.routes[edge], strict=True)
+    ]
+
+
+def _way(source: Point, target: Point, corners: Sequence[Point] | None) -> list[Point]:
+    """From below the one box to above the other; along the corners where it goes on in another column."""
+    start, end = (source[0], source[1] + NODE_HEIGHT / 2), (target[0], target[1] - NODE_HEIGHT / 2 - 1)
+    if corners is not None:
+        return [start, *corners, end]
+    rows = (end[1] - start[1]) / NODE_HEIGHT / STRETCH
+    bend = 0.0 if rows < 2 else (NODE_WIDTH / 2 + 10) * 4 / 3  # round the boxes between them, at their side
+    reach = max(6.0, abs(end[1] - start[1]) * 0.45)
+    a, b = (start[0] + bend, start[1] + reach), (end[0] + bend, end[1] - reach)
+    points = []
+    for i in range(STEPS + 1):
+        t = i / STEPS
+        weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3)
+        x, y = (sum(w * p[axis] for w, p in zip(weights, (start, a, b, end), strict=True)) for axis in (0, 1))
+        points.append((x, y))
+    return points
+
+
+def _head(way: Sequence[Point], colour: str, size: float) -> Polygon:
+    (ax, ay), (bx, by) = way[-2], way[-1]
+    length = math.hypot(bx - ax, by - ay) or 1.0
+    ux, uy = (bx - ax) / length, (by - ay) / length
+    foot = (bx - ux * size, by - uy * size)
+    side = size * 0.45
+    left, right = ((foot[0] - uy * way_, foot[1] + ux * way_) for way_ in (side, -side))
+    return Polygon(((bx, by + 1), left, right), colour)
+
+
+def _middle(way: Sequence[Point]) -> Point:
+    """The point half way along."""
+    lengths = [math.dist(a, b) for a, b in pairwise(way)]
+    left = sum(lengths) / 2
+    for (a, b), length in zip(pairwise(way), lengths, strict=True):
+        if left <= length:
+            share = left / length if length else 0.0
+            return a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share
+        left -= length
+    return way[-1]
+
+
+def _legend(used: Sequence[int], names: Sequence[str], width: float, y: float) -> list[Shape]:
+    """The devices in use and what a thick line is, in as many lines as they need."""
+    found: list[Shape] = []
+    x = MARGIN
+    for index in used:
+        wide = 15 + text_width(names[index], 10) + 14
+        if x + wide > width - MARGIN and x > MARGIN:
+            x, y = MARGIN, y + 18
+        found.append(Rect(x, y - 5, 10, 10, device(index), radius=2, hatch=pattern_of(index),
+                          ink=device(index, "text"), hatch_opacity=0.35))  # fmt: skip
+        found.append(Label(x + 15, y, names[index], "quiet", 10))
+        x += wide
+    said = "tensors between devices, a micro-batch"
+    if x + 26 + text_width(said, 10) > width - MARGIN:
+        x, y = MARGIN, y + 18
+    return [*found, Stroke(((x, y), (x + 20, y)), "accent", 3), Label(x + 26, y, said, "quiet", 10)]

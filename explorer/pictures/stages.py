@@ -1,0 +1,111 @@
+"""The DAG of a plan's stages as a picture: columns by depth, so that branches are rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.pictures.palette import device, pattern_of
+from explorer.pictures.picture import Picture
+from explorer.pictures.shapes import Label, Point, Polygon, Rect, Shape, Stroke
+from explorer.view.graph.stage_boxes import stage_boxes
+from explorer.words import text
+
+BOX, TALL = 172.0, 62.0
+BETWEEN, APART = 84.0, 22.0
+MARGIN, HEAD, FOOT = 16.0, 26.0, 26.0
+ASIDE = 5.0
+"""Pixels by which edges that go down past a box and those that go up are off the middle of the gap they share."""
+STRIPE = 6.0
+STRIPES = 8
+"""Devices whose colours a box shows."""
+STEPS = 12
+
+
+def stages_picture(plan: Mapping[str, Any], *, heading: str = "") -> Picture | None:
+    """The stages of a plan's view with who runs them, forward and backward times, share of the work and peak memory,
+    and what they send for every micro-batch; None where there are more than can be read (`stage_boxes`)."""
+    told = stage_boxes(plan)
+    if told["too_many"] or not told["boxes"]:
+        return None
+    top = MARGIN + (HEAD if heading else 0.0) + APART / 2
+    lanes = max(box["lane"] for box in told["boxes"])
+    width = 2 * MARGIN + told["columns"] * (BOX + BETWEEN) - BETWEEN
+    bottom = top + lanes * (TALL + APART) + TALL
+    width = max(width, 420.0)
+    places = {
+        box["stage"]: (MARGIN + box["column"] * (BOX + BETWEEN), top + box["lane"] * (TALL + APART))
+        for box in told["boxes"]
+    }
+    shapes: list[Shape] = []
+    if heading:
+        shapes.append(Label(MARGIN, MARGIN + 4, heading, "text", 13, bold=True))
+    words: list[Shape] = []
+    for edge in told["edges"]:
+        drawn, said = _edge(edge, places)
+        shapes += drawn
+        words += said
+    for box in told["boxes"]:
+        shapes += _box(box, places[box["stage"]])
+    note = f"{told['note']}; bytes and times are of one micro-batch"
+    bottom += APART / 2
+    shapes += [*words, Label(MARGIN, bottom + FOOT / 2 + 3, note, "quiet", 10)]
+    return Picture(tuple(shapes), width, bottom + FOOT + 4, f"Stages: {told['note']}", len(plan["devices"]))
+
+
+def _box(box: Mapping[str, Any], place: Point) -> list[Shape]:
+    x, y = place
+    edge = "text" if box["bottleneck"] else "grid"
+    found: list[Shape] = [Rect(x, y, BOX, TALL, "lane", edge, 1.4 if box["bottleneck"] else 1.0, 6.0,
+                               title=box["label"])]  # fmt: skip
+    shown = box["devices"][:STRIPES]
+    for i, index in enumerate(shown):
+        tall = (TALL - 12) / len(shown)
+        found.append(Rect(x + 6, y + 6 + i * tall, STRIPE, tall - (1 if len(shown) > 1 else 0), device(index),
+                          radius=1.5, hatch=pattern_of(index), ink=device(index, "text"),
+                          hatch_opacity=0.35))  # fmt: skip
+    left, right = x + 6 + STRIPE + 8, x + BOX - 9
+    found.append(Label(left, y + 15, f"{box['stage']} · {text.short(box['who_short'], 13)}", "text", 11, bold=True))
+    found.append(Label(right, y + 15, box["share"], "text", 10.5, "end"))
+    found.append(Label(left, y + 32, box["times"], "text", 10))
+    found.append(Label(left, y + 48, f"{box['peak_short']} peak", "quiet", 9.5))
+    flight = f"{box['flight']} in flight" + (", again" if box["recompute"] else "")
+    found.append(Label(right, y + 48, flight, "quiet", 9.5, "end"))
+    return found
+
+
+def _edge(edge: Mapping[str, Any], places: Mapping[int, Point]) -> tuple[list[Shape], list[Shape]]:
+    """The line with its head, and the words on it."""
+    (ax, ay), (bx, by) = places[edge["source"]], places[edge["target"]]
+    a, b = (ax + BOX, ay + TALL / 2), (bx - 2, by + TALL / 2)
+    if bx - ax < 1.5 * (BOX + BETWEEN):
+        way = _curve(a, b)
+        x, y = way[STEPS // 2][0], way[STEPS // 2][1] - 8
+    else:  # past the boxes between, in the gap above or below their lane
+        down = by >= ay
+        y = ay + TALL + APART / 2 - ASIDE if down else ay - APART / 2 + ASIDE
+        first, last = (ax + BOX + BETWEEN, y), (bx - BETWEEN, y)
+        way = [*_curve(a, first), *_curve(last, b)]
+        x = first[0] + (last[0] - first[0]) * (0.35 if down else 0.65)
+    colour = "quiet" if edge["waits"] else "accent"
+    wide = 1.0 if edge["waits"] else 1.2 + 2.4 * edge["weight"]
+    drawn: list[Shape] = [
+        Stroke((*way[:-1], (b[0] - 3, b[1])), colour, wide, edge["waits"] or edge["between"]),
+        Polygon(((b[0] + 2, b[1]), (b[0] - 6, b[1] - 3.6), (b[0] - 6, b[1] + 3.6)), colour),
+    ]
+    if edge["waits"]:
+        return drawn, []
+    return drawn, [Label(x, y, edge["text"], "text", 9.5, "middle", halo="background")]
+
+
+def _curve(a: Point, b: Point) -> list[Point]:
+    """From a to b, level at both ends."""
+    reach = max(30.0, abs(b[0] - a[0]) * 0.5)
+    corners = (a, (a[0] + reach, a[1]), (b[0] - reach, b[1]), b)
+    way = []
+    for i in range(STEPS + 1):
+        t = i / STEPS
+        weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t**2 * (1 - t), t**3)
+        x, y = (sum(w * p[axis] for w, p in zip(weights, corners, strict=True)) for axis in (0, 1))
+        way.append((x, y))
+    return way

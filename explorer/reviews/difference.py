@@ -1,0 +1,239 @@
+"""What differs between two plans of one graph: who moved, and what that does to times, memory and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from explorer.reviews.matching import matched_devices, renamed
+from explorer.reviews.moves import Change, Moved, moved_modules
+from explorer.reviews.plan_hash import plan_hash
+from explorer.view.graph.stage_boxes import device_words
+from explorer.view.plan_view import devices, finite
+from explorer.words import text
+from solvers.errors import InvalidProblem
+from solvers.evaluation.evaluate import Metrics, evaluate
+from solvers.formats.op_graph_json import graph_hash
+from solvers.plan.plan import Plan
+from solvers.problem.cluster import Cluster
+from solvers.problem.problem import Problem
+
+SAME = 1e-9
+"""Relative difference below which two numbers are told to be equal."""
+SHOWN_HASH = 12
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of two plans, the first and the second.
+
+    questions: what was asked otherwise, a line each. match: device of the first -> of the second, where it has a
+    counterpart. moved: see `moved_modules`; places are told by the second plan's labels. metrics, micro_batches,
+    stages, names: of each plan; names: of its devices. hashes: of the plans.
+    """
+
+    operators: int
+    questions: tuple[str, ...]
+    match: Mapping[int, int]
+    moved: tuple[Moved, ...]
+    metrics: tuple[Metrics, Metrics]
+    micro_batches: tuple[tuple[int, ...], tuple[int, ...]]
+    stages: tuple[int, int]
+    names: tuple[tuple[str, ...], tuple[str, ...]]
+    hashes: tuple[str, str]
+
+    @property
+    def moved_operators(self) -> int:
+        return sum(moved.operators for moved in self.moved)
+
+    @property
+    def renamed(self) -> dict[int, int]:
+        """Devices whose label changed, first -> second."""
+        return renamed(self.match)
+
+
+def difference(first: tuple[Problem, Plan], second: tuple[Problem, Plan]) -> Difference:
+    """Compare two plans, of different devices and micro-batches maybe, but of one graph.
+
+    Raises InvalidProblem, in one line that tells both hashes, for plans of different graphs, and InvalidPlan for one
+    that cannot be simulated.
+    """
+    (asked, plan), (other_asked, other) = first, second
+    _check_graphs(asked, other_asked)
+    match = matched_devices((plan, other), (asked.cluster.devices, other_asked.cluster.devices))
+    told = tuple(tuple(device["name"] for device in devices(problem)) for problem in (asked, other_asked))
+    graph = asked.graph
+    changes = _changes(plan, other, match, (told[0], told[1]), len(graph))
+    return Difference(
+        len(graph),
+        tuple(_questions(asked, other_asked)),
+        match,
+        moved_modules([operator.module_path for operator in graph.operators], changes),
+        (evaluate(asked, plan), evaluate(other_asked, other)),
+        (_micro_batches(asked, plan), _micro_batches(other_asked, other)),
+        (len(plan.stages), len(other.stages)),
+        (told[0], told[1]),
+        (plan_hash(asked, plan), plan_hash(other_asked, other)),
+    )
+
+
+def difference_object(told: Difference) -> dict[str, Any]:
+    """A difference as JSON, numbers in seconds and bytes; "second" and "first" are the plans."""
+    return {
+        "plan_sha256": list(told.hashes),
+        "same_plan": told.hashes[0] == told.hashes[1],
+        "operators": told.operators,
+        "moved_operators": told.moved_operators,
+        "questions_differ": list(told.questions),
+        "devices_matched": {str(i): j for i, j in told.match.items()},
+        "devices_renamed": {str(i): j for i, j in told.renamed.items()},
+        "moved": [
+            {"module": one.module, "from": one.source, "to": one.target, "operators": one.operators, "of": one.of}
+            for one in told.moved
+        ],
+        "numbers": [
+            {"what": what, "unit": unit, "first": finite(a), "second": finite(b)}
+            for what, unit, a, b in numbers(told)
+        ],
+        "devices": device_numbers(told),
+        "micro_batches": [list(counts) for counts in told.micro_batches],
+        "stages": list(told.stages),
+    }  # fmt: skip
+
+
+def numbers(told: Difference) -> list[tuple[str, str, float, float]]:
+    """(what, unit, of the first plan, of the second); unit: "s", "bytes", "share" or "per s"."""
+    a, b = told.metrics
+    return [
+        ("iteration", "s", a.iteration_s, b.iteration_s),
+        ("throughput", "per s", a.throughput_per_s, b.throughput_per_s),
+        ("makespan", "s", a.makespan_s, b.makespan_s),
+        ("max-load", "s", a.max_load_s, b.max_load_s),
+        ("bubble", "share", a.bubble, b.bubble),
+        ("bytes between devices", "bytes", a.cut_bytes, b.cut_bytes),
+        ("bytes between nodes", "bytes", a.between_nodes_bytes, b.between_nodes_bytes),
+        ("peak memory, fullest device", "bytes", max(a.peak_memory_bytes), max(b.peak_memory_bytes)),
+    ]
+
+
+def device_numbers(told: Difference) -> list[dict[str, Any]]:
+    """A row for every device of either plan, matched ones together: names (None where there is none), peak memory
+    and compute of an iteration in each plan."""
+    back = {j: i for i, j in told.match.items()}
+    pairs: list[tuple[int | None, int | None]] = [(back.get(j), j) for j in range(len(told.names[1]))]
+    pairs += [(i, None) for i in range(len(told.names[0])) if i not in told.match]
+    return [
+        {
+            "first": None if i is None else told.names[0][i],
+            "second": None if j is None else told.names[1][j],
+            "peak_bytes": [
+                _at(told.metrics[0].peak_memory_bytes, i),
+                _at(told.metrics[1].peak_memory_bytes, j),
+            ],
+            "busy_s": [_at(told.metrics[0].busy_s, i), _at(told.metrics[1].busy_s, j)],
+        }
+        for i, j in pairs
+    ]
+
+
+def _at(values: Sequence[float], position: int | None) -> float | None:
+    return None if position is None else finite(values[position])
+
+
+def _check_graphs(first: Problem, second: Problem) -> None:
+    if first.graph is second.graph:
+        return
+    hashes = [graph_hash(problem.graph) for problem in (first, second)]
+    if hashes[0] != hashes[1]:
+        told = " and ".join(
+            f"{text.short(problem.graph.name, 40)} ({text.plural(len(problem.graph), 'operator')}, sha256"
+            f" {found[:SHOWN_HASH]}...)"
+            for problem, found in zip((first, second), hashes, strict=True)
+        )
+        raise InvalidProblem(f"the plans are of different graphs: {told}; compare plans of one model, traced alike")
+
+
+def _changes(
+    first: Plan, second: Plan, match: Mapping[int, int], names: tuple[Sequence[str], Sequence[str]], operators: int
+) -> list[Change | None]:
+    """How every operator moved. Devices of the first plan are told by their counterparts' labels."""
+    before, after = first.placement(), second.placement()
+    found: list[Change | None] = []
+    for operator in range(operators):
+        on, to = set(before.get(operator, ())), set(after.get(operator, ()))
+        kept = {match[device] for device in on if device in match}
+        gone = sorted(device for device in on if device not in match)
+        if not gone and kept == to:
+            found.append(None)
+            continue
+        parts = [device_words(sorted(kept), names[1])] if kept else []
+        parts += [f"{device_words(gone, names[0])} of the first plan"] if gone else []
+        found.append((" and ".join(parts) or "nowhere", device_words(sorted(to), names[1]) if to else "nowhere"))
+    return found
+
+
+def _micro_batches(problem: Problem, plan: Plan) -> tuple[int, ...]:
+    """How many, ascending; several where stages differ."""
+    return tuple(sorted({max(1, problem.mini_batch // stage.micro_batch_size) for stage in plan.stages}))
+
+
+def _questions(first: Problem, second: Problem) -> list[str]:
+    """What was asked otherwise."""
+    rows: list[tuple[str, object, object]] = [
+        ("devices", _kinds(first.cluster), _kinds(second.cluster)),
+        ("memory caps", _caps(first.cluster), _caps(second.cluster)),
+        ("links", _links(first.cluster), _links(second.cluster)),
+        ("nodes", _nodes(first.cluster), _nodes(second.cluster)),
+    ]
+    for what, key in (
+        ("objective", "objective"), ("pipeline", "pipeline"), ("mini-batch", "mini_batch"), ("transfers", "transfers"),
+        ("execution", "execution"), ("contiguity", "contiguity"), ("optimizer", "optimizer"),
+        ("replicas allowed", "max_replicas"), ("costs", "costs_from"),
+    ):  # fmt: skip
+        rows.append((what, getattr(first, key), getattr(second, key)))
+    found = [f"{what}: {a}, then {b}" for what, a, b in rows if a != b]
+    if first.costs_from == second.costs_from and not _same_times(first, second):
+        found.append("compute times of the same kind of device differ")
+    return found
+
+
+def _kinds(cluster: Cluster) -> str:
+    kinds: dict[str, int] = {}
+    for device in cluster.devices:
+        kinds[device.kind] = kinds.get(device.kind, 0) + 1
+    return " + ".join(f"{count} × {kind}" for kind, count in kinds.items())
+
+
+def _nodes(cluster: Cluster) -> int:
+    return len({device.node for device in cluster.devices})
+
+
+def _caps(cluster: Cluster) -> str:
+    """One for all, or the different ones."""
+    found = dict.fromkeys(text.nbytes(device.memory_bytes) for device in cluster.devices if not device.is_cpu)
+    return text.listing(list(found), 4)
+
+
+def _links(cluster: Cluster) -> str:
+    """The different speeds, the fastest first."""
+    speeds = sorted({(-link.bandwidth_bytes_per_s, link.latency_s) for link in cluster.links})
+    told = [
+        f"{text.nbytes(-rate)}/s and {text.seconds(wait)}"
+        if text.known(rate)
+        else f"unlimited and {text.seconds(wait)}"
+        for rate, wait in speeds
+    ]
+    return text.listing(told, 3) if told else "none"
+
+
+def _same_times(first: Problem, second: Problem) -> bool:
+    a, b = first.compute, second.compute
+    if a is b:
+        return True
+    shared = set(a.seconds) & set(b.seconds)
+    if a.samples != b.samples:
+        return not shared
+    return all(np.allclose(a.seconds[kind], b.seconds[kind], rtol=SAME, atol=0.0) for kind in shared)

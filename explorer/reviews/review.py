@@ -1,0 +1,150 @@
+"""A review of one plan: may it be used, and what should one know before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.reviews import questions
+from explorer.reviews.lines import Line, Verdict, worst
+from explorer.reviews.plan_hash import plan_hash
+from explorer.reviews.transfers import Transfer, transfers
+from explorer.view.graph.stage_graph import again_s
+from explorer.view.plan_view import PlanView, devices, plan_view
+from explorer.view.timeline.bars import MAX_BARS, bars
+from explorer.words import text
+from solvers.errors import PlacementError
+from solvers.evaluation.evaluate import Metrics, evaluate, judge
+from solvers.evaluation.simulation import simulate
+from solvers.formats.op_graph_json import graph_hash
+from solvers.plan.plan import Plan
+from solvers.plan.result import Result
+from solvers.planners.check import check
+from solvers.problem.problem import Problem
+
+CLAIM_TOLERANCE = 1e-6
+"""Relative difference up to which the objective that a result claims is the one evaluated."""
+SHOWN_RULES = 5
+FINE = 40_000
+"""Spans up to which a drawing is made of all of them."""
+MOST_TRANSFERS = 20
+"""Transfers that are listed one by one."""
+
+
+@dataclass(frozen=True)
+class Review:
+    """lines: in the order of the questions. view and metrics: of the plan, None where it cannot be simulated.
+    transfers: what crosses devices, the largest first. broken: the rules that it breaks, a sentence each."""
+
+    lines: tuple[Line, ...]
+    broken: tuple[str, ...]
+    plan_sha256: str
+    graph_sha256: str
+    transfers: tuple[Transfer, ...]
+    view: PlanView | None
+    metrics: Metrics | None
+
+    @property
+    def verdict(self) -> Verdict:
+        return worst(self.lines)
+
+
+def review(problem: Problem, plan: Plan, result: Result | None = None) -> Review:
+    """Look a plan over. result: what the search claimed of it, checked too. Never raises for what is wrong with the
+    plan: that is a line with the verdict FAIL."""
+    broken = rules_broken(problem, plan, result)
+    lines = [_rules(broken), questions.placed(problem, plan)]
+    view, metrics = None, None
+    sent: tuple[Transfer, ...] = ()
+    if lines[1].verdict is Verdict.PASS:
+        try:
+            view = view_of(problem, plan, result)
+            metrics = evaluate(problem, plan)
+            sent = transfers(problem, plan)
+            schedule = simulate(problem, plan)
+        except PlacementError as error:
+            what = "no deadlock" if "wait" in str(error) else "simulation"
+            lines.append(Line(what, Verdict.FAIL, str(error)))
+            view = metrics = None
+    if view is not None and metrics is not None:
+        names = [told["name"] for told in view["devices"]]
+        lines += questions.counted(problem, plan, metrics, sent)
+        lines += questions.memory(problem, metrics.peak_memory_bytes, names)
+        lines += [questions.waiting(problem, plan, schedule), questions.largest(sent, view)]
+        lines += questions.balance(view, metrics)
+    lines += [questions.proved(result), *questions.known(problem)]
+    digest = plan_hash(problem, plan)
+    lines.append(Line("plan hash", Verdict.PASS, digest))
+    return Review(tuple(lines), broken, digest, graph_hash(problem.graph), sent, view, metrics)
+
+
+def rules_broken(problem: Problem, plan: Plan, result: Result | None) -> tuple[str, ...]:
+    """The rules the plan breaks, and the objective that the result claims if it is another than evaluated."""
+    broken = check(problem, plan)
+    if broken or result is None:
+        return broken
+    found, claimed = judge(problem, plan).objective_s, result.objective_s
+    if math.isclose(found, claimed, rel_tol=CLAIM_TOLERANCE):
+        return ()
+    return (f"the file says its objective is {claimed} s, evaluated it is {found} s",)
+
+
+def view_of(problem: Problem, plan: Plan, result: Result | None = None) -> PlanView:
+    """The view of a plan in a file, with what its result says of bound, planner and notes, if there is one. Its bars
+    are the spans themselves, up to FINE of them: a drawing leaves out what repeats, where the page melts it.
+
+    Raises InvalidPlan if it cannot be simulated."""
+    if result is None:
+        objective = evaluate(problem, plan).objective_s(problem.objective)
+        view = plan_view(problem, plan, planner="", objective_s=objective, bound_s=0.0)
+    else:
+        view = plan_view(
+            problem,
+            plan,
+            planner=result.planner,
+            objective_s=result.objective_s,
+            bound_s=result.bound_s,
+            status=result.status,
+            stop_reason=str(result.stop_reason),
+            runtime_s=result.runtime_s,
+            notes=result.notes,
+        )
+    if view["by_operator"] or not MAX_BARS < view["spans"] <= FINE:
+        return view
+    schedule = simulate(problem, plan)
+    links = {use["resource"]: i for i, use in enumerate(view["links"])}
+    return {**view, "bars": bars(schedule, 2 * FINE, again_s(plan, schedule), links)}
+
+
+def review_object(told: Review, problem: Problem) -> dict[str, Any]:
+    """A review as JSON: verdict, hashes, lines [{what, verdict, reason}] and the largest transfers."""
+    return {
+        "verdict": told.verdict.value,
+        "plan_sha256": told.plan_sha256,
+        "graph_sha256": told.graph_sha256,
+        "lines": [{"what": line.what, "verdict": line.verdict.value, "reason": line.reason} for line in told.lines],
+        "largest_transfers": transfer_rows(told, devices(problem)),
+    }
+
+
+def transfer_rows(told: Review, devices: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The largest transfers of a review as plain data. devices: as in a plan's view."""
+    return [
+        {
+            "producer": one.producer,
+            "source": [devices[d]["name"] for d in one.source],
+            "target": [devices[d]["name"] for d in one.target],
+            "bytes": one.nbytes,
+            "times": one.times,
+        }
+        for one in told.transfers[:MOST_TRANSFERS]
+    ]
+
+
+def _rules(broken: tuple[str, ...]) -> Line:
+    if not broken:
+        return Line("rules", Verdict.PASS, "the plan and its schedule keep all of them, read by a verifier of its own")
+    more = f"; and {len(broken) - SHOWN_RULES} more" if len(broken) > SHOWN_RULES else ""
+    return Line("rules", Verdict.FAIL, "; ".join(text.short(rule, 300) for rule in broken[:SHOWN_RULES]) + more)

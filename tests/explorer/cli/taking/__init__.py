@@ -1,0 +1,1 @@
+"""What is done with plans that are there: reviewed, exported, compared, swept."""

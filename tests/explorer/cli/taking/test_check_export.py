@@ -1,0 +1,72 @@
+"""`check` with its review and `export`, as commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from explorer.exports.formats import FORMATS
+from tests.explorer.cli.command import Command
+
+
+def test_check_prints_a_line_for_every_question(command: Command, plan_file: Path) -> None:
+    ran = command("check", plan_file)
+    assert ran.status == 0
+    whats = {line[6:].split("  ")[0] for line in ran.out.splitlines() if line[:4] in ("pass", "warn", "fail")}
+    assert whats >= {"rules", "operators placed", "bytes held", "memory GPU 0", "no deadlock", "largest transfers",
+                     "balance", "distance to the best", "compute times", "plan hash"}  # fmt: skip
+
+
+def test_check_tells_the_review_as_json(command: Command, plan_file: Path) -> None:
+    told = command("check", plan_file, "--json").json
+    assert told["valid"]
+    assert told["review"]["verdict"] == "warn"
+    assert {line["what"] for line in told["review"]["lines"]} >= {"rules", "plan hash"}
+
+
+def test_a_report_is_written_of_a_good_plan_and_of_a_bad_one(command: Command, plan_file: Path, tmp_path: Path) -> None:
+    report = tmp_path / "review.html"
+    assert command("check", plan_file, "--report", report).status == 0
+    good = report.read_text()
+    assert good.count("<svg") == 3
+    value = json.loads(plan_file.read_text())
+    for device in value["problem"]["cluster"]["devices"]:
+        device["memory_bytes"] = 1.0
+    plan_file.write_text(json.dumps(value))
+    ran = command("check", plan_file, "--report", report)
+    assert ran.status == 2
+    assert ran.err.count("\n") == 1
+    assert "too much" in ran.out
+    assert "The plan cannot be used as it is" in report.read_text()
+
+
+def test_a_report_where_nothing_can_be_written_is_one_line(command: Command, plan_file: Path) -> None:
+    assert "there is no folder" in command.refused("check", plan_file, "--report", "/nowhere/at/all.html")
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if not name.endswith("png")])
+def test_export_writes_every_format(command: Command, plan_file: Path, tmp_path: Path, name: str) -> None:
+    out = tmp_path / f"out{FORMATS[name].ending}"
+    ran = command("export", plan_file, "--to", name, "-o", out)
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out == f"written    {out}\n"
+    assert out.stat().st_size > 100
+
+
+def test_export_of_what_breaks_a_rule_is_refused(command: Command, plan_file: Path, tmp_path: Path) -> None:
+    value = json.loads(plan_file.read_text())
+    for device in value["problem"]["cluster"]["devices"]:
+        device["memory_bytes"] = 1.0
+    plan_file.write_text(json.dumps(value))
+    out = tmp_path / "out.svg"
+    assert "breaks a rule" in command.refused("export", plan_file, "--to", "gantt-svg", "-o", out)
+    assert not out.exists()
+
+
+def test_bad_input_to_export_is_one_line(command: Command, plan_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert "invalid choice: 'pdf'" in command.refused("export", plan_file, "--to", "pdf", "-o", out)
+    assert "-o/--output" in command.refused("export", plan_file, "--to", "plan")
+    assert "no-such.json" in command.refused("export", tmp_path / "no-such.json", "--to", "plan", "-o", out)

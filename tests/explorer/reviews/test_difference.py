@@ -1,0 +1,123 @@
+"""Two plans of one graph, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from explorer.reviews.difference import difference, difference_object, numbers
+from explorer.reviews.matching import matched_devices
+from explorer.reviews.moves import Moved, moved_modules
+from solvers.errors import InvalidProblem
+from solvers.plan.plan import Plan
+from solvers.problem.cluster import CPU_KIND, Device
+from solvers.problem.problem import Problem
+from solvers.schedules.assemble import assemble
+from tests.explorer.view.small import chain_problem, even_plan
+
+GPUS = tuple(Device(f"gpu{i}", "toy") for i in range(4))
+
+
+def placed(problem: Problem, cuts: list[int], devices: list[int]) -> Plan:
+    """The chain cut before the blocks ``cuts``, its parts on ``devices``."""
+    graph = problem.graph
+    size = 12
+
+    def device(operator: int) -> int:
+        home = graph.operators[operator].forward_of
+        block = (operator if home is None else home) // size
+        return devices[sum(block >= cut for cut in cuts)]
+
+    return assemble(problem, [(device(i),) for i in range(len(graph))], problem.micro_batches or 1)
+
+
+def test_a_plan_does_not_differ_from_itself() -> None:
+    problem = chain_problem()
+    told = difference((problem, even_plan(problem)), (problem, even_plan(problem)))
+    assert (told.moved, told.questions, told.renamed) == ((), (), {})
+    assert told.hashes[0] == told.hashes[1]
+    assert all(a == b for _, _, a, b in numbers(told))
+
+
+def test_labels_that_are_merely_permuted_move_nothing() -> None:
+    problem = chain_problem()
+    a, b = placed(problem, [2, 4, 6], [0, 1, 2, 3]), placed(problem, [2, 4, 6], [2, 0, 3, 1])
+    told = difference((problem, a), (problem, b))
+    assert told.moved == ()
+    assert told.renamed == {0: 2, 1: 0, 2: 3, 3: 1}
+
+
+def test_a_block_that_moved_is_one_entry_with_its_places() -> None:
+    problem = chain_problem()
+    a, b = placed(problem, [2, 4, 6], [0, 1, 2, 3]), placed(problem, [3, 4, 6], [3, 1, 2, 0])
+    told = difference((problem, a), (problem, b))
+    # block 2, 12 forward and 12 backward operators, from device 1 to what was device 0 and is device 3
+    assert told.moved == (Moved("blocks.2", "GPU 1", "GPU 3", 24, 24),)
+    assert told.moved_operators == 24
+    assert told.renamed == {0: 3, 3: 0}
+
+
+def test_plans_of_other_devices_and_micro_batches_are_compared() -> None:
+    first, second = chain_problem(4, micro_batches=8), chain_problem(2, micro_batches=4)
+    second = replace(second, graph=first.graph)
+    told = difference((first, even_plan(first)), (second, even_plan(second)))
+    assert (told.micro_batches, told.stages) == (((8,), (4,)), (4, 2))
+    assert told.questions[0] == "devices: 4 × toy, then 2 × toy"
+    # one of each pair of devices has a counterpart; what is on the other one moves
+    assert told.moved_operators == 96
+    assert {one.source for one in told.moved} == {"GPU 1 of the first plan", "GPU 3 of the first plan"}
+    found = difference_object(told)
+    assert len(found["devices"]) == 4
+    assert sum(row["second"] is None for row in found["devices"]) == 2
+    assert found["moved_operators"] == sum(one["operators"] for one in found["moved"])
+
+
+def test_plans_of_different_graphs_are_refused_with_both_hashes() -> None:
+    first, second = chain_problem(), chain_problem(blocks=4)
+    with pytest.raises(
+        InvalidProblem, match=r"different graphs: chain \(192 .*sha256 \w{12}.* and chain \(96 "
+    ) as told:
+        difference((first, even_plan(first)), (second, even_plan(second)))
+    assert "\n" not in str(told.value)
+
+
+def test_most_operators_in_common_decide_and_ties_keep_labels() -> None:
+    problem = chain_problem()
+    a = placed(problem, [1, 4, 6], [0, 1, 2, 3])
+    # device 0 has blocks 0-3: three of its blocks were on device 1 before
+    b = placed(problem, [4, 5, 6], [0, 1, 2, 3])
+    assert matched_devices((a, b), (GPUS, GPUS)) == {0: 1, 1: 0, 2: 2, 3: 3}
+    one = placed(chain_problem(1), [], [0])
+    assert matched_devices((one, one), (GPUS, GPUS)) == {0: 0, 1: 1, 2: 2, 3: 3}
+
+
+def test_a_gpu_is_never_matched_with_a_cpu() -> None:
+    problem = chain_problem()
+    a, b = placed(problem, [4], [0, 1]), placed(problem, [4], [1, 0])
+    mixed = (Device("gpu", "toy"), Device("cpu", CPU_KIND))
+    assert matched_devices((a, b), (mixed, mixed)) == {0: 0, 1: 1}
+
+
+def test_other_caps_and_links_are_told() -> None:
+    first, second = chain_problem(), chain_problem(memory_bytes=2.0**31)
+    second = replace(second, graph=first.graph, mini_batch=32)
+    told = difference((first, even_plan(first)), (second, even_plan(second)))
+    assert told.questions == ("memory caps: 16 GiB, then 2 GiB", "mini-batch: 16, then 32")
+
+
+def test_modules_that_moved_as_a_whole_are_told_as_one() -> None:
+    modules = ["a.x", "a.x", "a.y", "b.z", "b.z", "b", ""]
+    go = ("0", "1")
+    assert moved_modules(modules, [go] * 7) == (Moved("", *go, 7, 7),)
+    assert moved_modules(modules, [go, go, go, None, None, None, None]) == (Moved("a", *go, 3, 3),)
+    assert moved_modules(modules, [go, None, go, None, go, go, go]) == (
+        Moved("", *go, 1, 1), Moved("a.x", *go, 1, 2), Moved("a.y", *go, 1, 1), Moved("b", *go, 1, 1),
+        Moved("b.z", *go, 1, 2),
+    )  # fmt: skip
+
+
+def test_a_small_module_is_told_once_for_every_way_it_moved() -> None:
+    modules = ["big.x"] * 98 + ["small.a", "small.b"]
+    changes = [None] * 98 + [("0", "1"), ("0", "2")]
+    assert moved_modules(modules, changes) == (Moved("small", "0", "1", 1, 2), Moved("small", "0", "2", 1, 2))

@@ -1,0 +1,69 @@
+"""What is done with plans, in Python: reviewed, exported, compared, swept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import explorer
+from explorer.exports.formats import FORMATS
+from explorer.question.settings import Settings
+from explorer.reviews.lines import Verdict
+from solvers.errors import InvalidProblem
+from solvers.plan.result import Result
+from tests.explorer.view.small import MIB, chain_workload
+
+
+def planned(devices: int, planner: str = "equal", memory: float | None = None) -> Result:
+    return explorer.plan(chain_workload(), devices, memory, planner, mini_batch=8)
+
+
+def test_a_result_is_reviewed_exported_and_compared(tmp_path: Path) -> None:
+    two, four = planned(2), planned(4)
+    assert explorer.review(two).verdict is Verdict.WARN
+    path = str(tmp_path / "plan.json")
+    content = explorer.export(two, "plan", path)
+    assert Path(path).read_bytes() == content
+    assert explorer.review(path).plan_sha256 == explorer.review(two).plan_sha256
+    told = explorer.diff(path, four)
+    assert 0 < told.moved_operators < told.operators
+    assert explorer.export(path, "gantt-svg", theme="dark").startswith(b"<svg")
+
+
+def test_a_sweep_gives_rows_as_they_are_found() -> None:
+    seen: list[object] = []
+    rows = explorer.sweep(
+        chain_workload(), [1, 2], ["1MiB", 80e9], "equal", settings=Settings(mini_batch=8), on_row=seen.append
+    )
+    assert tuple(seen) == rows
+    assert [(row.point.devices, row.status) for row in rows] == [
+        (1, "INFEASIBLE"), (1, "OPTIMAL"), (2, "INFEASIBLE"), (2, "FEASIBLE"),
+    ]  # fmt: skip
+    assert explorer.review(rows[3].result).verdict is Verdict.WARN  # type: ignore[arg-type]
+
+
+def test_what_is_no_plan_is_refused_in_one_line() -> None:
+    with pytest.raises(InvalidProblem, match="the result has no plan: its status is INFEASIBLE"):
+        explorer.review(planned(2, memory=MIB))
+    with pytest.raises(InvalidProblem, match=r"expected what explorer\.plan returns.*found int"):
+        explorer.review(7)  # type: ignore[arg-type]
+    with pytest.raises(InvalidProblem, match="nothing is swept"):
+        explorer.sweep(chain_workload())
+    with pytest.raises(InvalidProblem, match="there is no format"):
+        explorer.export(planned(2), "pdf")
+
+
+def test_names_are_functions_even_after_their_rooms_are_imported() -> None:
+    for module in ("explorer.exports.formats", "explorer.reviews.review", "explorer.sweeps.sweep"):
+        __import__(module)
+    assert all(callable(getattr(explorer, name)) for name in explorer.__all__)
+
+
+def test_the_menu_of_formats_needs_none_of_the_heavy_packages() -> None:
+    heavy = ("torch", "dash", "plotly", "numba", "networkx", "PIL")
+    code = f"import explorer, explorer.exports.formats, sys; print(*[m for m in {heavy!r} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""
+    assert FORMATS
