@@ -26,7 +26,7 @@ from solvers.search.planner import Planner
 
 CONVEX_NODES = 2000
 """Nodes of the integer program's tree at normal effort."""
-APART = (GraphPipeline, Annealing, LocalSearch)
+APART = (GraphPipeline, Joint, Latency, NonContiguous, Annealing, LocalSearch)
 """Members whose search goes on from what is known and from chance: each goes on as it would alone, so that it finds
 here what it would find there."""
 
@@ -73,20 +73,20 @@ class Auto:
     def _run(self, problem: Problem, monitor: Monitor) -> bool:
         covered = False
         if Latency().unsupported(problem) is None:
-            covered = _ask(Latency(), problem, monitor)
-            if covered or monitor.best is not None:
+            covered, found = _ask(Latency(), problem, monitor)
+            if covered or found:
                 return covered
         joint = Joint() if self.improve else Joint(evaluations=1)
         if joint.unsupported(problem) is None:
-            _ask(joint, problem, monitor)
-            if monitor.best is not None:
+            _, found = _ask(joint, problem, monitor)
+            if found:
                 return False
         members = self._members(problem, monitor.effort)
         for planner in members:
             if planner.unsupported(problem):
                 continue
             try:
-                covered = _ask(planner, problem, monitor) or covered
+                covered = _ask(planner, problem, monitor)[0] or covered
             except Stop as stop:
                 if stop.reason is not StopReason.STATE_LIMIT:
                     raise
@@ -113,18 +113,21 @@ class Auto:
             return [exact, *quick]
         if problem.objective is Objective.ITERATION:
             graph = GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
-            if graph.unsupported(problem) is None and not problem.cluster.cpus:
-                chain: list[Planner] = [LinearDP()] if problem.max_replicas == 1 else []
+            if graph.unsupported(problem) is None:
+                chain: list[Planner] = [LinearDP()] if problem.max_replicas == 1 or problem.cluster.cpus else []
                 quick = [EqualSplit(), SingleDevice(), *chain, graph]
         if problem.pipeline is Pipeline.INTERLEAVED:
             return [*quick, Interleaved()]
         return quick
 
 
-def _ask(planner: Planner, problem: Problem, monitor: Monitor) -> bool:
-    """Run a member, which the course of the search then names."""
+def _ask(planner: Planner, problem: Problem, monitor: Monitor) -> tuple[bool, bool]:
+    """Run a member, which the course of the search then names; whether it covered everything, and whether there is a
+    plan (of its own, if it is one of those apart)."""
     monitor.member = planner.name
-    return planner(problem, monitor.apart() if isinstance(planner, APART) else monitor)
+    inner = monitor.apart() if isinstance(planner, APART) else monitor
+    covered = planner(problem, inner)
+    return covered, inner.best is not None
 
 
 def _unequal_caps(problem: Problem) -> bool:

@@ -106,7 +106,7 @@ class GraphPipeline:
             for question in simpler(problem) if self.evaluations and not single else ():
                 key = len(question.cluster), question.max_replicas
                 if key not in known:
-                    replicas = "" if question.max_replicas > 1 else " without replicas"
+                    replicas = " without replicas" if question.max_replicas < problem.max_replicas else ""
                     monitor.begin(f"the same on {len(question.cluster)} devices{replicas}")
                     known[key] = self._search(question, monitor.asking(question), known, search.space)
                 search.go_on_from(known[key], effort.of(self.evaluations) // 4, effort.of(PATIENCE))
