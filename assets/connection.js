@@ -10,6 +10,7 @@
   let newest = null;
   let asked = false; /* somebody selected something: what is known of it shall be in sight */
   const INCUMBENT_HOLD_MS = 80;
+  ex.BUSY = ["waiting", "loading", "solving"];
 
   ex.setProps = function (props) {
     const back = "comparison" in props ? focusedRow() : null;
@@ -64,7 +65,7 @@
       announced = state + what;
       announcer.textContent = state + ": " + what + " " + more;
     }
-    const busy = state === "solving" || state === "loading";
+    const busy = ex.BUSY.includes(state);
     window.dash_clientside.set_props("cancel", { disabled: !busy });
     for (const veil of document.querySelectorAll(".veil")) veil.textContent = state === "loading" ? what : "";
   };
@@ -110,6 +111,7 @@
     model: function (message) { ex.model(message); },
     query: function (message) { ex.putQuery(message.query); },
     adopt: function (message) { ex.adopt(message); },
+    choose: function (message) { ex.choose(message); },
     graph: function (message) {
       release(); /* its incumbent belongs to the graph before */
       ex.graph.draw(message);
@@ -141,6 +143,7 @@
 
   function draw(message, received) {
     ex.setProps({ banner: { children: [], hidden: true } });
+    ex.pictured(message);
     ex.runs.lay(!!message.errors);
     ex.graph.overlay(message);
     ex.stages.draw(message.dag);

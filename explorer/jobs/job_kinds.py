@@ -73,6 +73,7 @@ def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]
         request.planner,
         time_limit_s=request.time_limit_s,
         seed=request.seed,
+        effort=request.effort,
         should_stop=stops,
         on_progress=telling.step,
     )
@@ -108,6 +109,8 @@ def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], b
     for compared in compare(
         family,
         time_limit_s=request.time_limit_s,
+        seed=request.seed,
+        effort=request.effort,
         should_stop=should_stop,
         on_begin=on_begin,
         on_progress=on_progress,

@@ -8,6 +8,7 @@ from typing import Any
 
 from explorer.question.settings import Settings
 from solvers.problem.problem import Contiguity
+from solvers.search.effort import Effort
 
 Emit = Callable[[dict[str, Any]], None]
 Work = Callable[[Any, Emit, Callable[[], bool]], None]
@@ -16,8 +17,8 @@ Work = Callable[[Any, Emit, Callable[[], bool]], None]
 
 @dataclass(frozen=True, slots=True)
 class SolveRequest:
-    """Plan ``model`` under ``settings``. known: hashes of skeletons that need not be sent again. seed: as for
-    `solvers.planners.solve.solve`."""
+    """Plan ``model`` under ``settings``. known: hashes of skeletons that need not be sent again. seed and
+    effort: as for `solvers.planners.solve.solve`."""
 
     model: str
     settings: Settings
@@ -25,12 +26,13 @@ class SolveRequest:
     time_limit_s: float = 10.0
     known: frozenset[str] = frozenset()
     seed: int = 0
+    effort: Effort = Effort.NORMAL
 
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
     """Run ``planners`` (none: every one that makes sense) on ``model`` under ``settings``, each for at
-    most time_limit_s and for each of ``contiguities`` (none: that of the settings). known: as in
+    most time_limit_s and for each of ``contiguities`` (none: that of the settings). known, seed and effort: as in
     SolveRequest."""
 
     model: str
@@ -39,6 +41,8 @@ class CompareRequest:
     contiguities: tuple[Contiguity, ...] = ()
     time_limit_s: float = 10.0
     known: frozenset[str] = frozenset()
+    seed: int = 0
+    effort: Effort = Effort.NORMAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +89,4 @@ class ReplanRequest:
     time_limit_s: float
     seed: int = 0
     allow_model: bool = False
+    effort: Effort = Effort.NORMAL

@@ -16,6 +16,7 @@ from explorer.view.graph.palette import THEMES, Theme
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Transfers
+from solvers.search.effort import Effort
 
 MAX_DEVICES = 32
 MAX_BATCH = 65536
@@ -67,7 +68,8 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What the page asks for. settings is what a problem is made of; look and theme are how it is drawn."""
+    """What the page asks for. settings is what a problem is made of; look and theme are how it is drawn. effort: how
+    much work a search counts before it ends; time_limit_s guards against more than anyone waits for."""
 
     model: str = ""
     settings: Settings = field(default_factory=Settings)
@@ -76,6 +78,7 @@ class Session:
     theme: Theme = "light"
     look: Look = field(default_factory=Look)
     seed: int = 0
+    effort: Effort = Effort.NORMAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,7 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         theme="dark" if theme == "dark" else "light",
         look=parse_look(raw, choices),
         seed=_integer(raw, "seed", 0, MAX_SEED) or 0,
+        effort=_enum(raw, "effort", Effort) or Effort.NORMAL,
     )
 
 
@@ -220,6 +224,7 @@ def to_dict(session: Session) -> dict[str, Any]:
         "planner": session.planner if session.planner != "auto" else None,
         "time_limit": session.time_limit_s if session.time_limit_s != TIME_LIMIT_S else None,
         "seed": session.seed or None,
+        "effort": session.effort.value if session.effort is not Effort.NORMAL else None,
         "theme": session.theme if session.theme != "light" else None,
         "graph": session.look.graph if session.look.graph != "operators" else None,
         "rows": session.look.rows if session.look.rows != "auto" else None,

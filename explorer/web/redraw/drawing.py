@@ -8,6 +8,7 @@ from typing import Any
 
 from dash import html
 
+from explorer.view.cards import Figures
 from explorer.view.graph import elements, search, stage_boxes
 from explorer.view.graph.elements import GraphView
 from explorer.view.graph.palette import Theme
@@ -65,7 +66,7 @@ def plan_message(
     skeleton: Skeleton,
     plan: Mapping[str, Any],
     theme: Theme,
-    before_s: float | None,
+    before: Figures | None,
     look: Look | None = None,
     beside: tuple[str, float] | None = None,
     ran: Mapping[str, Any] | None = None,
@@ -108,7 +109,7 @@ def plan_message(
         "dag": stages,
         "memory": charts.memory_cards(plan),
         "props": {
-            ids.KPIS: {"children": panels.kpis(plan, before_s, _took_s(plan, ran))},
+            ids.KPIS: {"children": panels.kpis(plan, before, _took_s(plan, ran))},
             ids.WHY: {"children": panels.why_panel(plan)},
             ids.MINI_BATCH: {"placeholder": f"auto: {plan['mini_batch']:,}"},
             ids.GANTT_COUNT: {"children": _count(plan, shown)},

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from explorer.view import versus
+from explorer.view.cards import Figures
 from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view
 from explorer.view.graph.inspect import box_facts, device_facts
 from explorer.view.graph.operator_facts import operator_facts
@@ -31,7 +32,7 @@ class Picture:
     """The part of a page's state that is drawn, and how it changes without a solver's help.
 
     session: what the page asks; drawn: what it asked when the plan on it was made. at_scale: whether it
-    was drawn at the time scale of a pair.
+    was drawn at the time scale of a pair. earlier: figures of the plan before, that the cards tell the changes from.
     """
 
     def __init__(self, send: Callable[[Message], None]) -> None:
@@ -46,7 +47,7 @@ class Picture:
         self.skeleton: Skeleton | None = None
         self.view: GraphView | None = None
         self.plan: Mapping[str, Any] | None = None
-        self.before_s: float | None = None
+        self.earlier: Figures | None = None
         self.selected: tuple[str, str] | None = None
         self.open: frozenset[str] = frozenset()
         self.comparing = Comparing()
@@ -110,7 +111,7 @@ class Picture:
         ends = (beside[1] if beside else 0.0, run_drawing.until_s(ran) if ran else 0.0)
         self.until_s = max(self.plan["span_s"], *ends)
         message = drawing.plan_message(
-            self.view, self.skeleton, self.plan, self.theme, self.before_s, self.look, beside, ran
+            self.view, self.skeleton, self.plan, self.theme, self.earlier, self.look, beside, ran
         )
         message["props"] |= self._tables() | self._inspector() | self._around()
         done = time.perf_counter()
@@ -139,7 +140,7 @@ class Picture:
         """The same plan under a better bound."""
         if self.plan is not None:
             self.plan = {**self.plan, "bound_s": bound_s}
-            props = {ids.KPIS: {"children": panels.kpis(self.plan, self.before_s)}}
+            props = {ids.KPIS: {"children": panels.kpis(self.plan, self.earlier)}}
             self.send({"type": "props", "props": props | {ids.WHY: {"children": panels.why_panel(self.plan)}}})
 
     def _tables(self) -> dict[str, Any]:

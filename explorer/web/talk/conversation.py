@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import replace
 from typing import Any
 
+from explorer.view.cards import figures
 from explorer.view.events import Event
 from explorer.view.graph import search
 from explorer.view.graph.elements import expanded_to, readable_depth
@@ -45,6 +46,7 @@ class Conversation(RunTalk):
     ) -> None:
         super().__init__(backend, choices, send, deliver, runs)
         self.skeletons = skeletons
+        self.cancelling = False
 
     # -- from the browser -----------------------------------------------------------------------
 
@@ -69,6 +71,8 @@ class Conversation(RunTalk):
             "show-pair": self._show_pair,
             "run": self._run,
             "run-target": self._run_target,
+            "run-anyway": self._run_anyway,
+            "plan-here": self._plan_here,
             "cancel-run": self._cancel_run,
             "show-run": self._show_run,
             "replan": self._replan,
@@ -100,11 +104,13 @@ class Conversation(RunTalk):
         self._drop_pairing()
         if self.comparing.rows:
             self._tell_comparison()
-        self.before_s = self.shown_s
+        self.earlier = self.shown
         turn = self.turn = next(self.turns)
+        self.cancelling = False
+        self._unanswered()
         self.steps = []
         self.send(drawing.search_message([], True, 0.0))
-        self._status("solving", session.planner, "…", query=to_query(session), elapsed_s=0.0)
+        self._status("waiting", "waiting", "for the solver", query=to_query(session), elapsed_s=0.0, asked=True)
         request = SolveRequest(
             session.model,
             session.settings,
@@ -112,6 +118,7 @@ class Conversation(RunTalk):
             session.time_limit_s,
             frozenset(self.skeletons),
             session.seed,
+            session.effort,
         )
         self.job = self.backend.start(request, lambda event: self.deliver(turn, event))
         if session.look.pair:
@@ -124,15 +131,18 @@ class Conversation(RunTalk):
         aspect = message.get("aspect")
         if isinstance(aspect, (int, float)) and 0.2 <= aspect <= 5:
             self.aspect = float(aspect)
-        if self.session is not None and self.session.model != session.model:
-            self.shown_s = None
+        before = self.session
+        if before is not None and before.model != session.model:
             self.selected = None
+        if before is not None and _subject(before) != _subject(session):
+            self.shown = None  # figures of another model, or of training where this is inference, tell nothing
         self.session, self.theme = session, session.theme
         self.asked_at = time.perf_counter()
         return session
 
     def _cancel(self, _: Mapping[str, Any]) -> None:
         if self.job is not None:
+            self.cancelling = True
             self.backend.cancel(self.job)
         self._stop_comparing({})
         self._stop_pairing()
@@ -181,18 +191,22 @@ class Conversation(RunTalk):
             return
         match event["kind"]:
             case "loading":
-                self._status("loading", event["text"], "")
+                self._status("loading", event["text"], "", elapsed_s=time.perf_counter() - self.asked_at)
             case "compiling":
                 self._compiling(event)
             case "model":
                 self._model(event)
+                self._status("solving", self.session.planner if self.session else "", "…", elapsed_s=0.0)
             case "progress":
                 self._progress(event)
             case "result":
                 self._result(event)
             case "failed":
                 self.job = None
-                self._failed(event["message"])
+                if self.cancelling:
+                    self._stand("cancelled", "cancelled", "before there was a plan")
+                else:
+                    self._failed(event["message"])
 
     def _model(self, event: Event) -> None:
         skeleton = event["skeleton"] or self.skeletons.get(event["hash"])
@@ -266,6 +280,7 @@ class Conversation(RunTalk):
 
     def _result(self, event: Event, query: str | None = None) -> None:
         self.job = None
+        self.current = event["plan"] is not None
         if event["plan"] is None:
             self.send({"type": "banner", "children": panels.no_plan(event)})
             state = {"INFEASIBLE": "infeasible"}.get(event["status"], "none")
@@ -277,7 +292,7 @@ class Conversation(RunTalk):
         self.steps = list(event["plan"]["trace"])
         self._draw("final")
         self.send(drawing.search_message(self.steps, False, event["runtime_s"]))
-        self.shown_s = self.plan["objective_s"]
+        self.shown = figures(self.plan)
         self._stand(*_outcome(event), query)
         self._new_plan()
         self._follow()
@@ -287,6 +302,11 @@ class Conversation(RunTalk):
     def _failed(self, message: str) -> None:
         self.send({"type": "banner", "children": panels.failure(message)})
         self._stand("failed", "failed", text.short(message, 60))
+
+
+def _subject(session: Session) -> tuple[str, bool]:
+    """What is planned: figures of one subject compare."""
+    return session.model, session.settings.training is not False
 
 
 def _outcome(event: Event) -> tuple[str, str, str]:
