@@ -53,6 +53,7 @@
   ex.status = function (state, what, more, elapsed) {
     const box = document.getElementById("status");
     if (!box) return;
+    if (!ex.BUSY.includes(state) && state !== "lost") stood = [state, what, more];
     begun = elapsed === undefined ? null : performance.now() - elapsed * 1000;
     words = more;
     box.dataset.state = document.body.dataset.state = state;
@@ -69,6 +70,10 @@
     window.dash_clientside.set_props("cancel", { disabled: !busy });
     for (const veil of document.querySelectorAll(".veil")) veil.textContent = state === "loading" ? what : "";
   };
+
+  /* What the page stood at before something that came to nothing. */
+  let stood = null;
+  ex.back = function () { if (stood) ex.status(...stood); };
 
   ex.send = function (message) {
     if (message.type === "select") asked = message.kind !== "none";
@@ -111,6 +116,10 @@
     model: function (message) { ex.model(message); },
     query: function (message) { ex.putQuery(message.query); },
     adopt: function (message) { ex.adopt(message); },
+    found: function (message) { ex.find.draw(message); },
+    hello: function (message) { ex.files.hello(message); },
+    opened: function (message) { ex.files.opened(message); },
+    refused: function () {},
     choose: function (message) { ex.choose(message); },
     graph: function (message) {
       release(); /* its incumbent belongs to the graph before */

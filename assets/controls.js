@@ -91,7 +91,7 @@
     return box && box.clientHeight > 50 ? box.clientWidth / box.clientHeight : 0.85;
   }
 
-  function ask() {
+  function ask(fresh) {
     if (!session || !ex.isOpen()) return;
     ex.askedAt = changedAt || performance.now();
     changedAt = 0;
@@ -100,7 +100,7 @@
     awaited = null;
     markStale();
     ex.status("waiting", "waiting", "");
-    ex.send({ type: "solve", session: session, aspect: aspect() });
+    ex.send({ type: "solve", session: session, aspect: aspect(), fresh: fresh === true });
   }
 
   function changed() {
@@ -135,6 +135,31 @@
     window.dash_clientside.set_props("planner", { value: message.planner });
   };
 
+  /* Files that take the place of settings, by the names that the server gave them; and what they are called. */
+  let files = { profile: null, cluster: null };
+  const called = {};
+
+  ex.putFiles = function (changed_files, names) {
+    Object.assign(files, changed_files);
+    Object.assign(called, names);
+    ex.files.chips(files, called);
+    if (!session) return;
+    session = { ...session, ...files };
+    if (live) changed();
+    markStale();
+  };
+
+  /* A file is a model to choose from now on. */
+  ex.addModel = function (file, name) {
+    const shown = name === "auto" ? "auto (file)" : name;
+    ex.modelData = [...ex.modelData.filter((each) => each.value !== file), { value: file, label: shown }];
+    window.dash_clientside.set_props("model", { data: ex.modelData, value: file });
+  };
+
+  /* For a moment, what changes in the controls follows the picture, and asks nothing. */
+  let quiet = 0;
+  ex.quietly = function () { quiet = performance.now() + 600; };
+
   ex.adopt = function (message) {
     const found = { planner: message.planner, contiguity: message.contiguity };
     solved = told = JSON.stringify({ ...JSON.parse(told), ...found, in_sequence: message.in_sequence });
@@ -155,6 +180,7 @@
     const given = new URLSearchParams(location.search);
     const put = (id, value) => window.dash_clientside.set_props(id, { value: value });
     if (![...given.keys()].some((key) => key !== "theme" && key !== "v" && !ex.looks.KEYS.includes(key))) return false;
+    if (!given.get("micro_batches")) put("micro-batches", "auto"); /* only a page without a question begins with fewer */
     older(given, catalogue.first, model, devices);
     let kind = given.get("device_kind");
     if (kind && !catalogue.kinds[kind]) kind = mix(kind, put);
@@ -178,6 +204,8 @@
     for (const [id, key] of [["recompute", "recompute"], ["in-sequence", "in_sequence"]]) {
       if (given.get(key) === "true") window.dash_clientside.set_props(id, { checked: true });
     }
+    for (const key of Object.keys(files)) if (given.get(key)) files[key] = given.get(key);
+    if (files.profile || files.cluster) setTimeout(() => ex.files.chips(files, called), 0);
     if (given.get("memory") && isFinite(+given.get("memory"))) ex.setCap(+given.get("memory"));
     return true;
   }
@@ -256,6 +284,7 @@
     controls: function (model, phase, dtype, devices, memory, kind, mini, micro, pipeline, objective, contiguity, planner, limit,
       perNode, replicas, recompute, inSequence, execution, links, bandwidth, transfers, memoryModel, kindTwo, ofTwo, cpus, seed,
       effort, onChange, catalogue, top) {
+      ex.modelData = ex.modelData || catalogue.models;
       ex.kinds = Object.keys(catalogue.kinds);
       ex.ownMemory = catalogue.kinds;
       if (!restored) {
@@ -281,7 +310,7 @@
       const next = {
         model: model, training: phase === "true", dtype: chosen(dtype), devices: devices, device_kind: kinds, memory: cap,
         cpus: number(cpus), links: chosen(links), bandwidth: number(bandwidth) ? bandwidth * 1e9 : null, transfers: chosen(transfers),
-        memory_model: memoryModel, mini_batch: number(mini), objective: objective, contiguity: contiguity,
+        memory_model: memoryModel, ...files, mini_batch: number(mini), objective: objective, contiguity: contiguity,
         planner: planner, time_limit: number(limit) || 30, seed: number(seed), effort: effort, devices_per_node: perNode === "auto" ? null : +perNode,
         theme: document.documentElement.dataset.mantineColorScheme || "light",
       };
@@ -293,6 +322,13 @@
         });
       }
       const text = JSON.stringify(next);
+      if (performance.now() < quiet) {
+        clearTimeout(timer);
+        timer = null;
+        session = next;
+        solved = told = text;
+        drawn = question(next);
+      }
       const fresh = text !== JSON.stringify(session);
       session = next;
       if (fresh && live) changed();
@@ -323,7 +359,7 @@
       return [own, value >= top - 0.031 ? own : Math.min(value, own)];
     },
 
-    solve: function () { ask(); return nothing(); },
+    solve: function () { ask(true); return nothing(); },
     cancel: function () { ex.send({ type: "cancel" }); return nothing(); },
 
     compare: function (clicks, every) {
@@ -406,6 +442,8 @@
     const rail = document.querySelector(".rail-scroll"); /* the thumb is made anew whenever the slider's range changes */
     new MutationObserver(() => nameThumb("")).observe(rail, { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-valuenow"] });
     nameThumb("");
+    ex.files.listen();
+    ex.find.listen();
     ex.split.listen();
     ex.looks.listen();
     ex.stages.listen();

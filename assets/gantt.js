@@ -206,6 +206,9 @@
         const micro = bars.micro[i];
         const unnumbered = micro < 0 || bars.kind[i] === "U" || bars.kind[i] === "R";
         if (unnumbered || bars.end[i] < range[0] || bars.start[i] > range[1]) return "";
+        const repeats = bars.kind[i] === "S";
+        const wide = (bars.end[i] - bars.start[i]) * scale - 8;
+        if (repeats) return wide > 6.2 * bars.label[i].length ? bars.label[i] : wide > 30 ? micro + "×" : "";
         const words = String(micro);
         const room = ((bars.end[i] - bars.start[i]) * scale - 1.5) / (0.58 * words.length);
         size = room >= size ? size : room >= SIZES[1] ? SIZES[1] : 0;

@@ -137,6 +137,13 @@
     if (id) hover(id); else clear();
   }
 
+  function centre(id) {
+    ex.whenReady(registry, function (cy) {
+      const node = cy.getElementById(id);
+      if (node.length) cy.animate({ center: { eles: node }, zoom: Math.max(cy.zoom(), 0.8) }, { duration: 160 });
+    });
+  }
+
   function hover(id) {
     const boxes = new Set([id]);
     highlight(boxes, id);
@@ -193,6 +200,6 @@
     });
   }
 
-  ex.graph = { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, clear, listen,
+  ex.graph = { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, centre, clear, listen,
     selection: () => selected, repaint: () => { if (view.overlay) overlay(view.overlay); } };
 })();

@@ -16,9 +16,18 @@ Work = Callable[[Any, Emit, Callable[[], bool]], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Files:
+    """Paths of files that take the place of settings, "" for none. profile: measured costs; cluster: devices and
+    links. Whoever solves reads them: they are data from outside."""
+
+    profile: str = ""
+    cluster: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SolveRequest:
     """Plan ``model`` under ``settings``. known: hashes of skeletons that need not be sent again. seed and
-    effort: as for `solvers.planners.solve.solve`."""
+    effort: as for `solvers.planners.solve.solve`. before: the name of the plan on the page, which is shown first."""
 
     model: str
     settings: Settings
@@ -27,6 +36,27 @@ class SolveRequest:
     known: frozenset[str] = frozenset()
     seed: int = 0
     effort: Effort = Effort.NORMAL
+    files: Files = Files()
+    before: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """Look at the file at ``path``, which people know as ``name``."""
+
+    path: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRequest:
+    """Judge the placement in the file at ``path``, known as ``name``, under ``settings`` of ``model``."""
+
+    model: str
+    settings: Settings
+    path: str
+    name: str
+    files: Files = Files()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +73,7 @@ class CompareRequest:
     known: frozenset[str] = frozenset()
     seed: int = 0
     effort: Effort = Effort.NORMAL
+    files: Files = Files()
 
 
 @dataclass(frozen=True, slots=True)

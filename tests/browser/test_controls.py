@@ -127,3 +127,19 @@ def test_the_header_is_whole_on_a_telephone(fake):
     with fake.sized(390, 844):
         assert fake.js(cut) == []
         assert fake.js("return document.documentElement.scrollWidth") <= 390
+
+
+def test_an_operator_is_found_by_name_from_the_keyboard(fake):
+    fake.at()
+    fake.find("body").send_keys("/")
+    field = fake.find(".find input")
+    field.send_keys("3 MLP")
+    fake.until(lambda: fake.browser.find_elements(By.CSS_SELECTOR, "#found li"))
+    assert fake.find("#found li").text.startswith("blocks.3.mlp")
+    field.send_keys(Keys.ENTER)
+    fake.until(lambda: "blocks.3.mlp" in fake.text("inspector"))
+    fake.find("body").send_keys("/")
+    fake.find(".find input").send_keys(Keys.CONTROL, "a", Keys.NULL, "nothing has this")
+    fake.until(lambda: "No operator" in fake.find(".find p").text)
+    fake.find(".find input").send_keys(Keys.ESCAPE)
+    fake.until(lambda: not fake.find(".find").is_displayed())

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from explorer.view import events
-from explorer.view.session import Choices
+from explorer.view.session import Choices, Session
 from explorer.web.serving.live import encode
+from explorer.web.talk.answers import MAX_ANSWERS, Answers
 from explorer.web.talk.conversation import REMEMBERED, Conversation
 from solvers.plan.result import Result, Status, StopReason
 from solvers.search.effort import Effort
@@ -84,7 +85,7 @@ def test_what_a_file_settles_cannot_be_set(talk, stated):
 
 def test_the_graph_is_sent_once_per_model(talk):
     for _ in range(2):
-        tell = solve(talk, devices=4)
+        tell = solve(talk, devices=4, seed=len(talk.backend.asked))
         tell(events.model(chain_workload(), talk.backend.asked[-1][0].known))
         tell(result())
     assert kinds(talk).count("graph") == 1
@@ -122,6 +123,11 @@ def test_what_does_not_parse_never_reaches_the_backend(talk, session):
         {"type": "collapse"},
         {"type": "select", "kind": "box", "id": "m:none"},
         {"type": "select", "kind": "device", "id": "²"},
+        {"type": "find", "text": ["a"]},
+        {"type": "find", "text": "x" * 9000},
+        {"type": "reopen", "element": "file-0"},
+        {"type": "run-anyway"},
+        {"type": "plan-here"},
         {"type": "open", "shown": [1, {"b": 2}]},
         {"type": "depth", "step": "up"},
         {"type": "theme", "theme": 7},
@@ -206,3 +212,42 @@ def test_what_is_cancelled_before_it_began_is_no_failure(talk):
 def test_the_effort_of_the_page_is_that_of_the_search(talk):
     solve(talk, effort="quick")
     assert talk.backend.asked[-1][0].effort is Effort.QUICK
+
+
+def test_a_question_that_was_answered_before_asks_nobody(talk):
+    tell = solve(talk, devices=4)
+    tell(events.model(chain_workload(), frozenset()))
+    tell(result())
+    solve(talk, devices=5)(result())
+    assert len(talk.backend.asked) == 2
+    talk.sent.clear()
+    solve(talk, devices=4, theme="dark")
+    assert len(talk.backend.asked) == 2
+    assert kinds(talk)[-2:] == ["plan", "optimal"]
+    assert "from before" in talk.sent[-1]["more"]
+    talk.receive({"type": "solve", "session": {"devices": 4}, "fresh": True})
+    assert len(talk.backend.asked) == 3
+
+
+def test_what_was_cut_short_is_asked_again(talk):
+    tell = solve(talk, devices=4)
+    tell(events.model(chain_workload(), frozenset()))
+    tell({**result(), "stop_reason": "CANCELLED"})
+    solve(talk, devices=4)
+    assert len(talk.backend.asked) == 2
+
+
+def test_only_so_many_answers_are_kept():
+    answers = Answers()
+    for seed in range(MAX_ANSWERS + 2):
+        answers.keep(Session("chain", seed=seed), {**result(), "plan": None}, "hash")
+    assert answers.get(Session("chain", seed=1)) is None
+    assert answers.get(Session("chain", seed=MAX_ANSWERS)) is not None
+
+
+def test_the_plan_on_the_page_is_handed_on_to_be_shown_first(talk):
+    tell = solve(talk, devices=4)
+    tell(events.model(chain_workload(), frozenset()))
+    tell({**result(), "plan": {**result()["plan"], "held": "plan-7"}})
+    solve(talk, devices=5)
+    assert talk.backend.asked[-1][0].before == "plan-7"

@@ -49,6 +49,7 @@ def _graph(session: Session) -> Component:
                     _tool("−", ids.SHALLOWER, "Show fewer levels of modules"),
                     html.Span(id=ids.GRAPH_DEPTH, className="quiet"),
                     _tool("+", ids.DEEPER, "Show one more level of modules"),
+                    _tool("/", ids.FIND, "Find an operator or module by name: press /"),
                     _tool("Fit", ids.GRAPH_FIT, "Fit the graph to its frame"),
                 ],
                 className="card-head",

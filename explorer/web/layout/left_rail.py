@@ -83,6 +83,11 @@ def left_rail(catalogue: Catalogue, session: Session) -> Component:
     )
 
 
+def model_choices(catalogue: Catalogue) -> list[dict[str, str]]:
+    """Names of models with what people call them."""
+    return [{"value": model.name, "label": model.name.rsplit("/", 1)[-1]} for model in catalogue.models]
+
+
 def _model(catalogue: Catalogue, session: Session) -> Component:
     training = session.settings.training
     return section(
@@ -90,7 +95,7 @@ def _model(catalogue: Catalogue, session: Session) -> Component:
         [
             dmc.Select(
                 id=ids.MODEL,
-                data=[{"value": m.name, "label": m.name.rsplit("/", 1)[-1]} for m in catalogue.models],
+                data=model_choices(catalogue),
                 value=session.model,
                 searchable=True,
                 allowDeselect=False,
@@ -99,6 +104,8 @@ def _model(catalogue: Catalogue, session: Session) -> Component:
                 checkIconPosition="right",
                 **{"aria-label": "Model"},
             ),
+            html.Button("Open a file …", id=ids.OPEN_FILE, className="tool open-file"),
+            html.Div(id=ids.OPENED_FILES),
             dmc.SegmentedControl(
                 id=ids.PHASE,
                 data=[{"value": "true", "label": "Training"}, {"value": "false", "label": "Inference"}],

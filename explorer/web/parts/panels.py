@@ -197,6 +197,11 @@ def failure(message: str) -> list[Component]:
     return [html.B("This could not be solved."), html.Span(message)]
 
 
+def refused(words: str) -> list[Component]:
+    """The banner when a file is not taken."""
+    return [html.B("This file was not opened; nothing was changed."), html.Span(words)]
+
+
 def log_lines(plan: Mapping[str, Any]) -> list[Component]:
     """The steps of the search, newest first."""
     steps = list(reversed(plan["trace"]))

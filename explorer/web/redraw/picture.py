@@ -11,6 +11,7 @@ from typing import Any
 from explorer.view import versus
 from explorer.view.cards import Figures
 from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view
+from explorer.view.graph.find import MAX_WORDS, find
 from explorer.view.graph.inspect import box_facts, device_facts
 from explorer.view.graph.operator_facts import operator_facts
 from explorer.view.graph.palette import Theme
@@ -87,6 +88,12 @@ class Picture:
         self.selected = (kind, which) if kind in ("box", "device", "stage", "operator") else None
         self._inspect()
 
+    def _find(self, message: Mapping[str, Any]) -> None:
+        wanted = message.get("text")
+        if self.view is not None and self.skeleton is not None and isinstance(wanted, str):
+            told = find(self.view, self.skeleton, self.plan, wanted)
+            self.send({"type": "found", "text": wanted[:MAX_WORDS], **told})
+
     def _open(self, message: Mapping[str, Any]) -> None:
         shown = message.get("shown")
         self.open = frozenset(str(s)[:40] for s in shown[:8]) if isinstance(shown, list) else frozenset()
@@ -129,7 +136,7 @@ class Picture:
     def _window(self, message: Mapping[str, Any]) -> None:
         """Another part of the schedule is in sight: its bars at that scale."""
         start, end = (message.get(key) for key in ("from", "to"))
-        if self.plan is None or self.skeleton is None or not self.plan["by_operator"]:
+        if self.plan is None or self.skeleton is None:
             return
         if not all(isinstance(value, (int, float)) and math.isfinite(value) for value in (start, end)) or start >= end:
             return

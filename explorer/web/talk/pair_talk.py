@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from explorer.jobs.requests import Files
 from explorer.view.cards import Figures
 from explorer.view.events import Event
 from explorer.view.session import PAIR, Choices, Session, member, parse_look, to_query
+from explorer.view.timeline.sentence import sentence
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Backend
 from explorer.web.redraw.pairing import asking, pair_question
@@ -129,6 +131,7 @@ class PairTalk(Picture):
             if wanted and self.skeleton is not None and self.pairing.missing(session):
                 turn = next(self.turns)
                 request = self.pairing.request(session, turn, frozenset((self.skeleton["hash"],)))
+                request = replace(request, model=self._model_of(session), files=self._files_of(session))
                 self.pairing.model = self.skeleton["hash"]
                 self.pairing.job = self.backend.compare(request, lambda event: self.deliver(turn, event))
                 self._status("solving", "comparing", "…")
@@ -195,7 +198,8 @@ class PairTalk(Picture):
         session = self.session
         if session is None or not session.look.pair:
             pipelines = self.plan is not None and self.plan["objective"] != "makespan"
-            return pair_panel.offer(self.choices.planners) if pipelines else []
+            seen = sentence(self.plan) if self.plan is not None else ""
+            return pair_panel.offer(self.choices.planners if pipelines else (), seen)
         answers = self.pairing.answers(session)
         return pair_panel.strip(session.look.pair, answers, self._of_pair(), self.pairing.job is not None)
 
@@ -225,6 +229,14 @@ class PairTalk(Picture):
         if asked:
             message["asked"] = True
         self.send(message if query is None else message | {"query": query})
+
+    @abstractmethod
+    def _model_of(self, session: Session) -> str:
+        """What a worker is asked for."""
+
+    @abstractmethod
+    def _files_of(self, session: Session) -> Files:
+        """What takes the place of settings."""
 
     @abstractmethod
     def _result(self, event: Event, query: str | None = None) -> None:

@@ -104,7 +104,7 @@ class RunTalk(RunPicture):
             held,
             packed,
             target,
-            session.model,
+            self._model_of(session),
             session.settings,
             session.planner,
             session.time_limit_s,
