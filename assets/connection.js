@@ -46,9 +46,15 @@
     if (!box || begun === null) return;
     const now = performance.now() - begun;
     box.querySelector(".more").textContent = clock(now) + (words && words !== "…" ? " · " + words : "");
+    if (box.dataset.state === "loading") veil(box.querySelector(".what").textContent + " · " + clock(now));
     ex.search.tick(now / 1000);
   }
   setInterval(tick, TICK_MS);
+
+  /* Over the views while there is nothing to show yet. */
+  function veil(told) {
+    for (const place of document.querySelectorAll(".veil")) place.textContent = told;
+  }
 
   ex.status = function (state, what, more, elapsed) {
     const box = document.getElementById("status");
@@ -68,7 +74,7 @@
     }
     const busy = ex.BUSY.includes(state);
     window.dash_clientside.set_props("cancel", { disabled: !busy });
-    for (const veil of document.querySelectorAll(".veil")) veil.textContent = state === "loading" ? what : "";
+    veil(state === "loading" ? what : "");
   };
 
   /* What the page stood at before something that came to nothing. */

@@ -88,7 +88,7 @@
     ex.whenReady(registry, function (cy) {
       cy.resize();
       cy.fit(undefined, 14);
-      if (cy.zoom() > 1.15) { cy.zoom(1.15); cy.center(); }
+      if (cy.zoom() > 0.95) { cy.zoom(0.95); cy.center(); }
     });
   }
 

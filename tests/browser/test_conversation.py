@@ -124,6 +124,8 @@ def test_what_does_not_parse_never_reaches_the_backend(talk, session):
         {"type": "select", "kind": "box", "id": "m:none"},
         {"type": "select", "kind": "device", "id": "²"},
         {"type": "find", "text": ["a"]},
+        {"type": "window", "from": 0, "to": 10**400},
+        {"type": "window", "from": "a", "to": 1},
         {"type": "find", "text": "x" * 9000},
         {"type": "reopen", "element": "file-0"},
         {"type": "run-anyway"},

@@ -11,7 +11,7 @@ from explorer.words import text
 
 TIGHT = 0.97
 """A device whose peak reaches this share of its cap has no room to take more work."""
-BUSY = 0.85
+BUSY = 0.75
 """A device that computes for less of the step is not what binds: what it idles for is."""
 SHOWN_PARTS = 6
 """Parts of a critical path in the panel; the rest is one more."""

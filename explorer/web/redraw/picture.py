@@ -135,12 +135,12 @@ class Picture:
 
     def _window(self, message: Mapping[str, Any]) -> None:
         """Another part of the schedule is in sight: its bars at that scale."""
-        start, end = (message.get(key) for key in ("from", "to"))
         if self.plan is None or self.skeleton is None:
             return
-        if not all(isinstance(value, (int, float)) and math.isfinite(value) for value in (start, end)) or start >= end:
+        start, end = (_finite(message.get(key)) for key in ("from", "to"))
+        if start is None or end is None or start >= end:
             return
-        window = (float(start), float(end))
+        window = (start, end)
         self.send(drawing.window_message(self.skeleton, self.plan, self.theme, self.look, window, self.until_s))
 
     def _rebound(self, bound_s: float) -> None:
@@ -209,3 +209,13 @@ class Picture:
 
     def _inspect(self) -> None:
         self.send({"type": "props", "props": self._inspector()})
+
+
+def _finite(value: object) -> float | None:
+    """A number that a page sent; an integer may be too large to be one."""
+    if not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None

@@ -76,6 +76,8 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices) -> None:
                 inbox.put_nowait(lambda message=message: talk.receive(message))
         except WebSocketDisconnect:
             pass
+        except KeyError:  # a binary frame has no text
+            await socket.close(1003, "a message must be text")
         finally:
             pages -= 1
             del doors[token]
