@@ -30,8 +30,8 @@
     html("span", "", told.name, head);
     const value = html("span", "v", null, head);
     html("b", "", told.peak, value);
-    if (told.share) html("em", "of-cap", " · " + told.share + " of", value);
-    html("em", "", (told.share ? " " : " · ") + told.limit, value);
+    if (told.share) html("em", "in-short", " · " + told.share, value);
+    html("em", "in-full", " · " + (told.share ? told.share + " of " : "") + told.limit, value);
     const svg = element("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", "aria-hidden": "true" }, box);
     const y = (share) => 40 - share * 37;
     const colour = "var(--d" + (told.device % 8) + ")";
