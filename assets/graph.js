@@ -88,7 +88,7 @@
     ex.whenReady(registry, function (cy) {
       cy.resize();
       cy.fit(undefined, 14);
-      if (cy.zoom() > 1.15) { cy.zoom(1.15); cy.center(); }
+      if (cy.zoom() > 0.95) { cy.zoom(0.95); cy.center(); }
     });
   }
 
@@ -135,6 +135,13 @@
     });
     ex.send({ type: "select", kind: id ? "box" : "none", id: id || "" });
     if (id) hover(id); else clear();
+  }
+
+  function centre(id) {
+    ex.whenReady(registry, function (cy) {
+      const node = cy.getElementById(id);
+      if (node.length) cy.animate({ center: { eles: node }, zoom: Math.max(cy.zoom(), 0.8) }, { duration: 160 });
+    });
   }
 
   function hover(id) {
@@ -193,6 +200,6 @@
     });
   }
 
-  ex.graph = { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, clear, listen,
+  ex.graph = { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, centre, clear, listen,
     selection: () => selected, repaint: () => { if (view.overlay) overlay(view.overlay); } };
 })();

@@ -8,6 +8,7 @@ from typing import Any
 
 from explorer.question.settings import Settings
 from solvers.problem.problem import Contiguity
+from solvers.search.effort import Effort
 
 Emit = Callable[[dict[str, Any]], None]
 Work = Callable[[Any, Emit, Callable[[], bool]], None]
@@ -15,9 +16,18 @@ Work = Callable[[Any, Emit, Callable[[], bool]], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Files:
+    """Paths of files that take the place of settings, "" for none. profile: measured costs; cluster: devices and
+    links. Whoever solves reads them: they are data from outside."""
+
+    profile: str = ""
+    cluster: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SolveRequest:
-    """Plan ``model`` under ``settings``. known: hashes of skeletons that need not be sent again. seed: as for
-    `solvers.planners.solve.solve`."""
+    """Plan ``model`` under ``settings``. known: hashes of skeletons that need not be sent again. seed and
+    effort: as for `solvers.planners.solve.solve`. before: the name of the plan on the page, which is shown first."""
 
     model: str
     settings: Settings
@@ -25,12 +35,34 @@ class SolveRequest:
     time_limit_s: float = 10.0
     known: frozenset[str] = frozenset()
     seed: int = 0
+    effort: Effort = Effort.NORMAL
+    files: Files = Files()
+    before: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """Look at the file at ``path``, which people know as ``name``."""
+
+    path: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRequest:
+    """Judge the placement in the file at ``path``, known as ``name``, under ``settings`` of ``model``."""
+
+    model: str
+    settings: Settings
+    path: str
+    name: str
+    files: Files = Files()
 
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
     """Run ``planners`` (none: every one that makes sense) on ``model`` under ``settings``, each for at
-    most time_limit_s and for each of ``contiguities`` (none: that of the settings). known: as in
+    most time_limit_s and for each of ``contiguities`` (none: that of the settings). known, seed and effort: as in
     SolveRequest."""
 
     model: str
@@ -39,6 +71,9 @@ class CompareRequest:
     contiguities: tuple[Contiguity, ...] = ()
     time_limit_s: float = 10.0
     known: frozenset[str] = frozenset()
+    seed: int = 0
+    effort: Effort = Effort.NORMAL
+    files: Files = Files()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +120,4 @@ class ReplanRequest:
     time_limit_s: float
     seed: int = 0
     allow_model: bool = False
+    effort: Effort = Effort.NORMAL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from explorer.view.comparison import Row, contradictions
@@ -21,7 +21,7 @@ Event = dict[str, Any]
 """Plain data with a ``kind``: compiling at any time; loading, model, progress, result or failed for a solve;
 loading, model, comparing, row, compared or failed for a comparison; of runs: see `explorer.view.run_events`."""
 
-LAST = ("result", "compared", "prepared", "ran", "replanned", "failed")
+LAST = ("result", "compared", "prepared", "ran", "replanned", "opened", "placed", "failed")
 """Kinds of which every job has exactly one, at its end."""
 
 BLAMED = 5
@@ -132,6 +132,17 @@ def unpacked(view: bytes) -> PlanView:
     """Only for what `packed` made in this program."""
     found: PlanView = json.loads(zlib.decompress(view))
     return found
+
+
+def opened(what: str, name: str, words: str, devices: int, told: Mapping[str, Any] | None) -> Event:
+    """A file was read. what: "model", "plan", "profile", "cluster" or "placement"; words: a few on what is in it;
+    devices: accelerators that it states, 0 for none. told: of a plan, what `explorer.jobs.read_kind` says."""
+    return {"kind": "opened", "what": what, "name": name, "words": words, "devices": devices, "told": told}
+
+
+def placed(told: Mapping[str, Any]) -> Event:
+    """A placement made by hand was judged. told: plan, the packed view; skeleton, fingerprint, words."""
+    return {"kind": "placed", "told": told}
 
 
 def failed(message: str) -> Event:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -16,6 +17,7 @@ from explorer.view.graph.palette import THEMES, Theme
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Transfers
+from solvers.search.effort import Effort
 
 MAX_DEVICES = 32
 MAX_BATCH = 65536
@@ -36,6 +38,8 @@ LINKS = ("auto", "on", "off")
 TIMES = ("both", "predicted", "measured")
 COLOURS = ("devices", "errors")
 MAX_RUN_STEPS = 1000
+FIRST_MICRO_BATCHES = 8
+"""Of a page that is opened without a question: bars that can be told apart."""
 VERSION = "2"
 """Of the query strings that are written, as ``v``. Those of the first version state none."""
 FIRST_SAMPLES_PER_DEVICE = 16
@@ -44,6 +48,8 @@ IN_SEQUENCE = "/in-sequence"
 """After the name of a planner in a pair: its plan under the setting ``in_sequence``."""
 PAIR = ("graph-pipeline", "pipedream-iter" + IN_SEQUENCE)
 """What is shown side by side unless others are named: a DAG of stages and a chain of them."""
+
+_FILE = re.compile("file-[0-9a-f]{24}")
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -67,7 +73,9 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What the page asks for. settings is what a problem is made of; look and theme are how it is drawn."""
+    """What the page asks for. settings is what a problem is made of; look and theme are how it is drawn. effort: how
+    much work a search counts before it ends; time_limit_s guards against more than anyone waits for. profile and
+    cluster: files that were handed in, of measured costs and of devices and links, or ""."""
 
     model: str = ""
     settings: Settings = field(default_factory=Settings)
@@ -76,6 +84,9 @@ class Session:
     theme: Theme = "light"
     look: Look = field(default_factory=Look)
     seed: int = 0
+    effort: Effort = Effort.NORMAL
+    profile: str = ""
+    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +97,8 @@ class Choices:
     planners: tuple[str, ...]
     device_kinds: tuple[str, ...]
     targets: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """Files that were handed in, by the names that the server gave them."""
 
 
 def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
@@ -121,13 +134,16 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         raise InvalidProblem("there is no model to plan for")
     theme = _one_of(raw, "theme", THEMES)
     return Session(
-        model=_one_of(raw, "model", choices.models) or choices.models[0],
+        model=_model(raw, choices),
         settings=settings,
         planner=_one_of(raw, "planner", choices.planners, default="auto") or "auto",
         time_limit_s=_number(raw, "time_limit", 0.1, MAX_TIME_LIMIT_S) or TIME_LIMIT_S,
         theme="dark" if theme == "dark" else "light",
         look=parse_look(raw, choices),
         seed=_integer(raw, "seed", 0, MAX_SEED) or 0,
+        effort=_enum(raw, "effort", Effort) or Effort.NORMAL,
+        profile=_file(raw, "profile", choices),
+        cluster=_file(raw, "cluster", choices),
     )
 
 
@@ -220,6 +236,9 @@ def to_dict(session: Session) -> dict[str, Any]:
         "planner": session.planner if session.planner != "auto" else None,
         "time_limit": session.time_limit_s if session.time_limit_s != TIME_LIMIT_S else None,
         "seed": session.seed or None,
+        "effort": session.effort.value if session.effort is not Effort.NORMAL else None,
+        "profile": session.profile or None,
+        "cluster": session.cluster or None,
         "theme": session.theme if session.theme != "light" else None,
         "graph": session.look.graph if session.look.graph != "operators" else None,
         "rows": session.look.rows if session.look.rows != "auto" else None,
@@ -341,6 +360,22 @@ def _one_of(raw: Mapping[str, Any], key: str, allowed: tuple[str, ...], default:
         return default
     if not isinstance(value, str) or len(value) > MAX_NAME or value not in allowed:
         raise InvalidProblem(f"{key}: expected one of {', '.join(allowed)}; found {_shown(value)}")
+    return value
+
+
+def _model(raw: Mapping[str, Any], choices: Choices) -> str:
+    value = _given(raw, "model")
+    if isinstance(value, str) and _FILE.fullmatch(value) and value not in choices.files:
+        raise InvalidProblem("model: this file is no longer on the server; open it again, or choose another model")
+    return _one_of(raw, "model", choices.models) or choices.models[0]
+
+
+def _file(raw: Mapping[str, Any], key: str, choices: Choices) -> str:
+    value = _given(raw, key)
+    if value is None:
+        return ""
+    if not isinstance(value, str) or value not in choices.files:
+        raise InvalidProblem(f"{key}: this file is no longer on the server; open it again, or leave it out")
     return value
 
 

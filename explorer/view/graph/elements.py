@@ -14,7 +14,7 @@ from explorer.words import text
 MAX_ELEMENTS = 1500
 READABLE = 60
 """Boxes that still read well at once: the first view shows the deepest level with at most these."""
-LABEL = 13
+LABEL = 12
 FORWARD = "forward"
 
 

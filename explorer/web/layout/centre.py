@@ -49,6 +49,7 @@ def _graph(session: Session) -> Component:
                     _tool("−", ids.SHALLOWER, "Show fewer levels of modules"),
                     html.Span(id=ids.GRAPH_DEPTH, className="quiet"),
                     _tool("+", ids.DEEPER, "Show one more level of modules"),
+                    _tool("/", ids.FIND, "Find an operator or module by name: press /"),
                     _tool("Fit", ids.GRAPH_FIT, "Fit the graph to its frame"),
                 ],
                 className="card-head",
@@ -186,7 +187,7 @@ def _tabs(catalogue: Catalogue) -> Component:
                     ]
                 ),
                 dmc.TabsPanel(html.Div(id=ids.MEMORY_CARDS, className="memory"), value="memory"),
-                dmc.TabsPanel(html.Div(id=ids.DEVICE_TABLE, className="table-wrap"), value="devices"),
+                dmc.TabsPanel(html.Div(id=ids.DEVICE_TABLE, className="table-wrap", tabIndex=0), value="devices"),
                 dmc.TabsPanel(_compare(), value="compare"),
                 dmc.TabsPanel(_search(), value="search"),
                 dmc.TabsPanel(run_tab(catalogue), value="run"),
@@ -229,7 +230,7 @@ def _compare() -> Component:
                 ],
                 className="compare-head",
             ),
-            html.Div(id=ids.COMPARISON, className="table-wrap"),
+            html.Div(id=ids.COMPARISON, className="table-wrap", tabIndex=0),
         ],
         className="compare",
     )
@@ -251,7 +252,9 @@ def _hidden(part: Component) -> Component:
 
 
 def _tool(label: str, id_: str, what: str) -> Component:
-    return html.Button(label, id=id_, className="tool", n_clicks=0, title=what, **{"aria-label": what})
+    """Its name is what it says, or, for a sign, what it does."""
+    named = {} if label[0].isalpha() else {"aria-label": what}
+    return html.Button(label, id=id_, className="tool", n_clicks=0, title=what, **named)
 
 
 def _toggle(label: str | list[Component], id_: str, what: str) -> Component:

@@ -12,7 +12,10 @@ from explorer.web.contract import ids
 def header() -> Component:
     return html.Header(
         [
-            html.Div([html.Span(className="mark", **{"aria-hidden": "true"}), "Placement Explorer"], className="logo"),
+            html.H1(
+                [html.Span(className="mark", **{"aria-hidden": "true"}), html.Span("Placement Explorer")],
+                className="logo",
+            ),
             html.Div(id=ids.CHIP, className="chip"),
             html.Div(className="spring"),
             html.Div(
