@@ -43,8 +43,8 @@ PROGRAM_SHARE, PACKING_SHARE = 0.5, 0.6
 """Shares of the time then left that the integer program and the constraint program may take."""
 PACKING_WORK = 3
 """Deterministic time of the constraint program at normal effort."""
-LEAST_PROOF_S = 2.0
-"""Seconds for a bound, after the plan is found, however soon it was."""
+PROOF_S = 10
+"""Seconds for a bound at normal effort, after the plan is found, however soon it was."""
 LIGHT = 0.2
 """Seconds of all messages, as a share of all work, up to which placing is nearly bin packing."""
 
@@ -103,7 +103,7 @@ class NonContiguous:
                 return True
         if search.anneal(patience):
             return True
-        search.prove(max(LEAST_PROOF_S, monitor.elapsed_s))
+        search.prove(max(effort.of(PROOF_S), monitor.elapsed_s))
         return monitor.is_proved()
 
     def _side_by_side(self, search: _Search, problem: Problem, monitor: Monitor) -> bool:
