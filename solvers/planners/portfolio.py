@@ -8,6 +8,7 @@ from typing import ClassVar
 from solvers.contiguous.planners.chain_dp import LinearDP
 from solvers.contiguous.planners.downset_dp import DownsetDP
 from solvers.joint.planners.joint import Joint
+from solvers.joint.planners.layer_split import LayerSplit
 from solvers.latency.planners.latency import Latency
 from solvers.noncontiguous.planners.annealing import Annealing
 from solvers.noncontiguous.planners.local_search import LocalSearch
@@ -24,6 +25,8 @@ from solvers.search.effort import Effort
 from solvers.search.monitor import Monitor, Stop
 from solvers.search.planner import Planner
 
+EXACT_WORK = 300
+"""Pieces of work, of a few hundredths of a second, of the exact programme at normal effort."""
 CONVEX_NODES = 2000
 """Nodes of the integer program's tree at normal effort."""
 APART = (GraphPipeline, Joint, Latency, NonContiguous, Annealing, LocalSearch)
@@ -103,19 +106,20 @@ class Auto:
         return False
 
     def _members(self, problem: Problem, effort: Effort) -> list[Planner]:
-        exact = DownsetDP(downset_budget=self.downset_budget)
+        exact = DownsetDP(downset_budget=self.downset_budget, work=effort.of(EXACT_WORK))
         quick: list[Planner] = [LinearDP(), SingleDevice(), EqualSplit()]
         if problem.objective is Objective.MAX_LOAD:
             if problem.contiguity is Contiguity.NONE:
                 return [NonContiguous(downset_budget=self.downset_budget, prove=self.improve), exact, *quick]
             if problem.contiguity is Contiguity.CONVEX and self.improve:
                 return [exact, *quick, Annealing(), MaxLoadIP(nodes=effort.of(CONVEX_NODES))]
-            return [exact, *quick]
+            lengthy = GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
+            return [exact, *quick, LayerSplit(), lengthy]
         if problem.objective is Objective.ITERATION:
             graph = GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
             if graph.unsupported(problem) is None:
                 chain: list[Planner] = [LinearDP()] if problem.max_replicas == 1 or problem.cluster.cpus else []
-                quick = [EqualSplit(), SingleDevice(), *chain, graph]
+                quick = [EqualSplit(), SingleDevice(), *chain, LayerSplit(), graph]
         if problem.pipeline is Pipeline.INTERLEAVED:
             return [*quick, Interleaved()]
         return quick

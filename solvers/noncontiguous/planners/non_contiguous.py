@@ -37,8 +37,8 @@ PLACEMENTS_A_CALL = 100_000
 """A few hundredths of a second."""
 FIRST_ROUNDS = 10
 """Rounds before a child process is started: many a gap is closed by then."""
-START_SHARE = 0.5
-"""Share of the time limit that the search for a contiguous start may take, where its downsets are not too many."""
+START_WORK = 300
+"""Pieces of work, of a few hundredths of a second, that the search for a contiguous start may take."""
 PROGRAM_SHARE, PACKING_SHARE = 0.5, 0.6
 """Shares of the time then left that the integer program and the constraint program may take."""
 PACKING_WORK = 3
@@ -134,7 +134,7 @@ class NonContiguous:
 
 def offer_contiguous(problem: Problem, monitor: Monitor, downset_budget: int) -> None:
     """Offer the best contiguous plan, which is a plan of any contiguity, if it can be found fast."""
-    planner = DownsetDP(downset_budget=downset_budget)
+    planner = DownsetDP(downset_budget=downset_budget, work=monitor.effort.of(START_WORK))
     narrower = acyclic(problem)
     if planner.unsupported(narrower):
         return
