@@ -114,12 +114,12 @@ class Auto:
             if problem.contiguity is Contiguity.CONVEX and self.improve:
                 return [exact, *quick, Annealing(), MaxLoadIP(nodes=effort.of(CONVEX_NODES))]
             lengthy = GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
-            return [exact, *quick, LayerSplit(), lengthy]
+            return [exact, *quick, lengthy, LayerSplit()]
         if problem.objective is Objective.ITERATION:
             graph = GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
             if graph.unsupported(problem) is None:
                 chain: list[Planner] = [LinearDP()] if problem.max_replicas == 1 or problem.cluster.cpus else []
-                quick = [EqualSplit(), SingleDevice(), *chain, LayerSplit(), graph]
+                quick = [EqualSplit(), SingleDevice(), *chain, graph, LayerSplit()]
         if problem.pipeline is Pipeline.INTERLEAVED:
             return [*quick, Interleaved()]
         return quick

@@ -41,6 +41,8 @@ START_WORK = 300
 """Pieces of work, of a few hundredths of a second, that the search for a contiguous start may take."""
 PROGRAM_SHARE, PACKING_SHARE = 0.5, 0.6
 """Shares of the time then left that the integer program and the constraint program may take."""
+SMALL, NODES = 60, 1000
+"""Super-operators up to which the integer program is asked, and nodes of its tree at normal effort."""
 PACKING_WORK = 3
 """Deterministic time of the constraint program at normal effort."""
 PROOF_S = 10
@@ -103,6 +105,12 @@ class NonContiguous:
                 return True
         if search.anneal(patience):
             return True
+        program = MaxLoadIP(nodes=effort.of(NODES))
+        if search.is_small() and program.unsupported(problem) is None:
+            monitor.begin("integer program")
+            if program(problem, monitor):
+                return True
+            search.adopt()
         search.prove(max(effort.of(PROOF_S), monitor.elapsed_s))
         return monitor.is_proved()
 
@@ -139,14 +147,7 @@ def offer_contiguous(problem: Problem, monitor: Monitor, downset_budget: int) ->
     if planner.unsupported(narrower):
         return
     monitor.begin("contiguous start")
-    inner = Monitor(
-        narrower,
-        START_SHARE * monitor.remaining_s,
-        seed=monitor.seed,
-        should_stop=monitor.should_stop,
-        clock=monitor.clock,
-        uncounted_s=monitor.uncounted_s,
-    )
+    inner = monitor.asking(narrower)
     with suppress(Stop):
         planner(narrower, inner)
     if inner.best is not None:
@@ -213,6 +214,10 @@ class _Search:
     def exact(self) -> bool:
         """Whether the loads searched with are those of `loads`: where links are equally fast."""
         return self.problem.transfers_alike
+
+    def is_small(self) -> bool:
+        """Whether the integer program may settle the question by a count of its nodes."""
+        return all(len(annealer.ground.contracted.shape) <= SMALL for annealer in self.annealers)
 
     def packs(self) -> bool:
         """Whether messages are so cheap that the constraint program finds more than annealing."""
