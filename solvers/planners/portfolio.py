@@ -114,7 +114,7 @@ class Auto:
             if problem.contiguity is Contiguity.CONVEX and self.improve:
                 return [exact, *quick, Annealing(), MaxLoadIP(nodes=effort.of(CONVEX_NODES))]
             lengthy = GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
-            return [exact, *quick, lengthy, LayerSplit()]
+            return [exact, *quick, lengthy, LayerSplit(), Annealing()]
         if problem.objective is Objective.ITERATION:
             graph = GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
             if graph.unsupported(problem) is None:
