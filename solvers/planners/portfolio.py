@@ -36,15 +36,17 @@ here what it would find there."""
 
 @dataclass(frozen=True)
 class Auto:
-    """Exact where it can be, otherwise the best of the quick planners and then boundary moves.
+    """Exact where it can be, otherwise the best of a family, of whose members it is never behind one, and then
+    boundary moves.
 
-    MAX_LOAD: the exact downset DP, unless its downsets exceed downset_budget; without contiguity the
-    portfolio `NonContiguous`; for convex sets annealing and the integer program too. The latency of
-    one sample (MAKESPAN with calls): the portfolio `Latency`. One pass of single operators placed anywhere
-    (MAKESPAN): `Joint`, without improve only its seeds. ITERATION: linearised DP if stages are not
-    replicated, one device, the equal split and `GraphPipeline`, if it supports the problem. Other
-    objectives, and all if nothing was found: linearised DP, judged by the objective asked for. Then moves of
-    operators across stage boundaries until none helps.
+    First everything on one device, if that fits. MAX_LOAD: the exact downset DP, unless its downsets exceed
+    downset_budget or its work EXACT_WORK, and where it proves nothing `GraphPipeline`, layer splits and annealing;
+    without contiguity the portfolio `NonContiguous`; for convex sets annealing and the integer program too. The
+    latency of one sample (MAKESPAN with calls): the portfolio `Latency`. One pass of single operators placed anywhere
+    (MAKESPAN): `Joint`, without improve only its seeds. ITERATION: the equal split, one device, linearised DP if stages
+    are not replicated, `GraphPipeline`, if it supports the problem, and layer splits. Other objectives, and all if
+    nothing was found: linearised DP, judged by the objective asked for. Then moves of operators across stage
+    boundaries until none helps.
     """
 
     name: ClassVar[str] = "auto"

@@ -52,7 +52,8 @@ class GraphPipeline:
     mode "iteration": for every micro-batch size and a grid of bottlenecks, the stages of least critical
     path over the graph's series-parallel tree, over the same with joins put to a branch, and over a chain
     (so no sequential plan of that kind is missed); all are estimated as the simulator would tell, and from
-    the best ``starts`` a local search goes on, for at most ``evaluations`` estimates at normal effort. mode
+    the best ``starts`` a local search goes on, for at most ``evaluations`` estimates at normal effort. Then
+    `simpler` questions are answered in the same way, and a plan of theirs that is better is gone on from. mode
     "paper": the published search, which meets the least bottleneck (time per sample) with the fewest
     micro-batches in flight, every stage on devices of its own, and keeps the micro-batch size that simulates
     best.
