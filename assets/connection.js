@@ -126,6 +126,8 @@
     hello: function (message) { ex.files.hello(message); },
     opened: function (message) { ex.files.opened(message); },
     refused: function () {},
+    taking: function (message) { ex.take.tell(message); },
+    take: function (message) { ex.take.fetch(message); },
     choose: function (message) { ex.choose(message); },
     graph: function (message) {
       release(); /* its incumbent belongs to the graph before */

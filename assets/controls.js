@@ -414,7 +414,7 @@
     setTimeout(function () {
       const tab = document.querySelector('[role="tab"][aria-selected="true"]');
       const name = tab ? tab.textContent.toLowerCase() : "";
-      if (name === "devices" || name === "compare" || name === "run") shown.push(name);
+      if (["devices", "compare", "run", "review"].includes(name)) shown.push(name);
       if (name === "search") shown.push("log");
       document.body.dataset.tab = name;
       ex.send({ type: "open", shown: shown });
@@ -443,6 +443,7 @@
     new MutationObserver(() => nameThumb("")).observe(rail, { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-valuenow"] });
     nameThumb("");
     ex.files.listen();
+    ex.take.listen();
     ex.find.listen();
     ex.split.listen();
     ex.looks.listen();

@@ -15,6 +15,7 @@ from explorer.jobs.carried_picture import carried_picture, told_beside
 from explorer.jobs.comparison import Entry, compare, entries
 from explorer.jobs.demo_graphs import traced_before
 from explorer.jobs.held_plans import hold
+from explorer.jobs.plan_kinds import export_job, lean_job, review_job
 from explorer.jobs.read_kind import load_opened, plainly
 from explorer.jobs.replan_kind import replan_job
 from explorer.jobs.requests import CompareRequest, Emit, Files, PlaceRequest, SolveRequest, Work
@@ -192,4 +193,7 @@ KINDS: dict[str, Work] = {
     "run": run_job,
     "show-run": show_run_job,
     "replan": replan_job,
+    "export": export_job,
+    "review": review_job,
+    "lean": lean_job,
 }

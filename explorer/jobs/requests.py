@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.question.settings import Settings
+from explorer.view.graph.palette import Theme
 from solvers.problem.problem import Contiguity
 from solvers.search.effort import Effort
 
@@ -121,3 +122,47 @@ class ReplanRequest:
     seed: int = 0
     allow_model: bool = False
     effort: Effort = Effort.NORMAL
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSource:
+    """Where a plan is: held by the solving worker under a name, in a file that was handed in (its path), or as the
+    packed text of a file. What is given first counts."""
+
+    text: bytes | None = None
+    path: str = ""
+    held: str = ""
+
+    @property
+    def known(self) -> bool:
+        return bool(self.text or self.path or self.held)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """Write a plan in a format (`explorer.exports.formats.FORMATS`), a picture in a theme."""
+
+    plan: PlanSource
+    to: str
+    theme: Theme = "light"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewRequest:
+    """Look a plan over."""
+
+    plan: PlanSource
+
+
+@dataclass(frozen=True, slots=True)
+class LeanRequest:
+    """The view of a plan that was found beside an answer: of its ``front``, the one at this position."""
+
+    plan: PlanSource
+    position: int
+
+
+About = ExportRequest | ReviewRequest | LeanRequest
+"""What is asked about plans that are there."""
+ABOUT: dict[type, str] = {ExportRequest: "export", ReviewRequest: "review", LeanRequest: "lean"}
+"""The kind of job for each."""

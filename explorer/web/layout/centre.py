@@ -183,6 +183,7 @@ def _tabs(catalogue: Catalogue) -> Component:
                         dmc.TabsTab("Devices", value="devices"),
                         dmc.TabsTab("Compare", value="compare"),
                         dmc.TabsTab("Search", value="search"),
+                        dmc.TabsTab("Review", value="review"),
                         dmc.TabsTab("Run", value="run", className="run-label"),
                     ]
                 ),
@@ -190,6 +191,7 @@ def _tabs(catalogue: Catalogue) -> Component:
                 dmc.TabsPanel(html.Div(id=ids.DEVICE_TABLE, className="table-wrap", tabIndex=0), value="devices"),
                 dmc.TabsPanel(_compare(), value="compare"),
                 dmc.TabsPanel(_search(), value="search"),
+                dmc.TabsPanel(html.Div(id=ids.REVIEW, className="review"), value="review"),
                 dmc.TabsPanel(run_tab(catalogue), value="run"),
             ],
             id=ids.TABS,
@@ -212,7 +214,12 @@ def _search() -> Component:
                 ],
                 className="search-left",
             ),
-            html.Ol(id=ids.LOG, className="log"),
+            html.Div(
+                [html.Div(id=ids.FOUND_BY), html.Ol(id=ids.LOG, className="log")],
+                className="search-right",
+                tabIndex=0,
+                **{"aria-label": "Which planner found what, and when"},
+            ),
         ],
         className="search",
     )

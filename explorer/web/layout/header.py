@@ -7,6 +7,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from explorer.web.contract import ids
+from explorer.web.layout.export_menu import export_menu
 
 
 def header() -> Component:
@@ -25,6 +26,7 @@ def header() -> Component:
                 **{"data-state": "connecting"},
             ),
             html.Div(id=ids.ANNOUNCER, className="sr", role="status", **{"aria-live": "polite"}),
+            export_menu(),
             dmc.Button("Copy link", id=ids.SHARE, variant="default", size="compact-sm", n_clicks=0),
             dmc.Button(
                 html.Span(className="moon", **{"aria-hidden": "true"}),

@@ -262,6 +262,7 @@ def tables(
         props[ids.DEVICE_TABLE] = {"children": panels.device_table(plan)}
     if "log" in shown:
         props[ids.LOG] = {"children": panels.log_lines(plan)}
+        props[ids.FOUND_BY] = {"children": panels.found_by(plan)}
     if ids.GANTT_TABLE in shown:
         names = [d["name"] for d in plan["devices"]]
         columns = [("device", "Device"), ("what", "What"), ("start", "Start"), ("end", "End"), ("took", "Took")]
