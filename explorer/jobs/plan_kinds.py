@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from explorer.exports.formats import export_bytes, format_named
 from explorer.jobs.held_plans import file_from, hold, result_of
-from explorer.jobs.requests import Emit, ExportRequest, LeanRequest, ReviewRequest
+from explorer.jobs.requests import DifferRequest, Emit, ExportRequest, HashRequest, LeanRequest, ReviewRequest
+from explorer.reviews.difference import difference, difference_object
+from explorer.reviews.plan_hash import plan_hash
 from explorer.reviews.review import review, review_object
 from explorer.view import events
 from solvers.errors import InvalidProblem
@@ -30,6 +32,19 @@ def review_job(request: ReviewRequest, emit: Emit, should_stop: Callable[[], boo
     """Tell what there is to say of a plan, see `explorer.reviews.review.review_object`."""
     file = file_from(request.plan)
     emit(events.told(review_object(review(file.problem, file.plan, file.result), file.problem)))
+
+
+def differ_job(request: DifferRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Tell how two plans of one graph differ, see `explorer.reviews.difference.difference_object`."""
+    first, second = file_from(request.first), file_from(request.second)
+    told = difference((first.problem, first.plan), (second.problem, second.plan))
+    emit(events.told(difference_object(told)))
+
+
+def hash_job(request: HashRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Tell the sha256 of a plan."""
+    file = file_from(request.plan)
+    emit(events.told({"sha256": plan_hash(file.problem, file.plan)}))
 
 
 def lean_job(request: LeanRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:

@@ -162,7 +162,48 @@ class LeanRequest:
     position: int
 
 
-About = ExportRequest | ReviewRequest | LeanRequest
+@dataclass(frozen=True, slots=True)
+class HelpRequest:
+    """Answer the question that a plan answers with one thing changed, each change in turn. most_devices: what a page
+    can ask for."""
+
+    ask: SolveRequest
+    plan: PlanSource
+    most_devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRequest:
+    """Answer a question at several values of one axis, see `explorer.sweeps.ranges`."""
+
+    ask: SolveRequest
+    axis: str
+
+
+@dataclass(frozen=True, slots=True)
+class DifferRequest:
+    """How the second plan differs from the first."""
+
+    first: PlanSource
+    second: PlanSource
+
+
+@dataclass(frozen=True, slots=True)
+class HashRequest:
+    """The name of a plan: equal questions with equal answers have equal ones."""
+
+    plan: PlanSource
+
+
+About = ExportRequest | ReviewRequest | LeanRequest | HelpRequest | SweepRequest | DifferRequest | HashRequest
 """What is asked about plans that are there."""
-ABOUT: dict[type, str] = {ExportRequest: "export", ReviewRequest: "review", LeanRequest: "lean"}
+ABOUT: dict[type, str] = {
+    ExportRequest: "export",
+    ReviewRequest: "review",
+    LeanRequest: "lean",
+    HelpRequest: "help",
+    SweepRequest: "sweep",
+    DifferRequest: "differ",
+    HashRequest: "hash",
+}
 """The kind of job for each."""

@@ -173,6 +173,11 @@ def told(what: Mapping[str, Any]) -> Event:
     return {"kind": "told", "told": what}
 
 
+def part(what: Mapping[str, Any]) -> Event:
+    """One of several answers of a job about plans."""
+    return {"kind": "part", "part": what}
+
+
 def failed(message: str) -> Event:
     """Bad input, an unsupported problem, or a defect; ``message`` is one line for people."""
     return {"kind": "failed", "message": message}

@@ -25,7 +25,11 @@ def header() -> Component:
                 className="status",
                 **{"data-state": "connecting"},
             ),
+            html.Span(id=ids.SAME_PLAN, className="tag", hidden=True),
             html.Div(id=ids.ANNOUNCER, className="sr", role="status", **{"aria-live": "polite"}),
+            html.Div(
+                [_step(ids.UNDO, "↶", "Undo the last change"), _step(ids.REDO, "↷", "Redo it")], className="steps"
+            ),
             export_menu(),
             dmc.Button("Copy link", id=ids.SHARE, variant="default", size="compact-sm", n_clicks=0),
             dmc.Button(
@@ -39,4 +43,17 @@ def header() -> Component:
             ),
         ],
         className="header",
+    )
+
+
+def _step(id_: str, sign: str, what: str) -> Component:
+    """A way through the history of changes."""
+    return dmc.Button(
+        sign,
+        id=id_,
+        variant="default",
+        size="compact-sm",
+        className="square",
+        disabled=True,
+        **{"aria-label": what},
     )

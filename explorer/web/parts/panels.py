@@ -158,6 +158,10 @@ def table(
         cells = [html.Td(row[key], className=side) for (key, _), side in zip(columns, sides, strict=True)]
         if isinstance(row.get("device"), int):
             cells[0].children = [html.I(className=f"swatch s{row['device'] % 32}"), row[columns[0][0]]]
+        if "pick" in row:
+            kind, which = row["pick"]
+            button = html.Button(row[columns[0][0]], className="row-link", **{"data-pick": kind, "data-arg": which})
+            cells[0].children = button
         body.append(html.Tr(cells))
     return html.Table([html.Caption(caption, className="sr"), html.Thead(html.Tr(head)), html.Tbody(body)])
 

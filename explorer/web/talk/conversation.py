@@ -24,8 +24,8 @@ from explorer.web.parts import panels
 from explorer.web.redraw import drawing
 from explorer.web.redraw.picture import Message
 from explorer.web.talk.answers import Answers
+from explorer.web.talk.keep_talk import KeepTalk
 from explorer.web.talk.outlet import Outlet
-from explorer.web.talk.plan_talk import PlanTalk
 from explorer.web.talk.runs import Runs
 from explorer.web.talk.shelf import Shelf
 from explorer.words import text
@@ -35,7 +35,7 @@ REMEMBERED = 12
 """Skeletons kept for all pages together, so that going back to a model is instant."""
 
 
-class Conversation(PlanTalk):
+class Conversation(KeepTalk):
     """State of one page. ``deliver`` brings a worker's event back to `on_event` on the right thread."""
 
     def __init__(
@@ -88,6 +88,20 @@ class Conversation(PlanTalk):
             "reopen": self._reopen,
             "export": self._export,
             "show-lean": self._show_lean,
+            "pin": self._pin,
+            "keep": self._keep,
+            "forget": self._forget,
+            "rename": self._rename,
+            "as-baseline": self._as_baseline,
+            "differ": self._differ,
+            "share": self._share,
+            "same": self._same,
+            "help": self._help,
+            "stop-help": self._stop_help,
+            "go-help": self._go_help,
+            "sweep": self._sweep,
+            "stop-sweep": self._stop_sweep,
+            "go-sweep": self._go_sweep,
         }
         act = acts.get(str(message.get("type")))
         if act is None:
@@ -118,6 +132,7 @@ class Conversation(PlanTalk):
         self._stop_comparing({})  # it would keep this question waiting
         self._drop_preparing()
         self._drop_pairing()
+        self._drop_what_if()
         if self.comparing.rows:
             self._tell_comparison()
         self.earlier = self.shown
