@@ -233,6 +233,10 @@ def _search() -> Component:
     )
 
 
+def _scenarios() -> Component:
+    return html.Div(scenarios([], None, ("", ""), ""), id=ids.SCENARIOS, className="compare")
+
+
 def _sweep() -> Component:
     """One thing changed in steps: the plan at each, and the bound, as curves."""
     return html.Div(

@@ -39,7 +39,7 @@ def scenarios(
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Component:
     figures = list(rows[0]["cells"])
-    titles = ["Plan", "", *figures, "Rate", ""]
+    titles = ["Plan", "", "Rate", *figures]
     head = html.Tr([html.Th(title, scope="col", className="n" if i > 1 else "") for i, title in enumerate(titles)])
     return html.Table(
         [
@@ -72,13 +72,13 @@ def _row(row: Mapping[str, Any], figures: Sequence[str]) -> Component:
             _button("Baseline", "as-baseline", number, row["name"]),
         ]
     buttons.append(_button("×", "forget", number, f"Leave out {row['name']}"))
+    tag = html.Span("shown", className="tag") if row["shown"] else None
     return html.Tr(
         [
-            html.Td([named, html.Span("shown", className="tag") if row["shown"] else None]),
+            html.Td([named, tag, html.Div(buttons, className="row-actions")]),
             html.Td(html.Img(src=row["picture"], alt="Its schedule", className="thumb")),
-            *(html.Td(row["cells"].get(name, text.NOTHING), className="n") for name in figures),
             html.Td(change, className=f"n {tone}".strip()),
-            html.Td(html.Div(buttons, className="row-actions"), className="n"),
+            *(html.Td(row["cells"].get(name, text.NOTHING), className="n") for name in figures),
         ],
         **({"aria-current": "true"} if row["baseline"] else {}),
     )

@@ -170,6 +170,11 @@ class KeepTalk(WhatIfTalk):
         children = scenario_panel.scenarios(rows, told, names, words)
         self.send({"type": "props", "props": {ids.SCENARIOS: {"children": children}}})
 
+    def _theme(self, message: Mapping[str, Any]) -> None:
+        super()._theme(message)
+        if "scenarios" in self.open:
+            self._tell_kept()
+
     def _is_compared(self, one: Kept) -> bool:
         return self.compared is not None and self.compared[0] == one.number
 

@@ -100,3 +100,23 @@ def test_a_plan_of_a_file_is_taken_away_and_reviewed_too(real, downloads, tmp_pa
     page.click("#export-menu [data-arg=plan]")
     assert json.loads(saved(page, downloads, "gpt-small.plan.json"))["plan"] == json.loads(given.read_bytes())["plan"]
     page.js("localStorage.clear()")
+
+
+def test_a_leaner_plan_stands_beside_the_answer_and_never_in_its_place(real):
+    page = real.open("model=gpt-small&devices=4&micro_batches=4&effort=quick&v=2")
+    rows = page.browser.find_elements(By.CSS_SELECTOR, "#beside li")
+    assert len(rows) >= 2
+    assert "The answer" in rows[0].text
+    assert "shown" in rows[0].text
+    assert "less on GPU" in rows[1].text
+    before = page.text("kpis")
+    page.click('#beside [data-arg="0"]')
+    page.until(lambda: page.text("kpis") != before)
+    page.until(lambda: "shown" in page.browser.find_elements(By.CSS_SELECTOR, "#beside li")[1].text)
+    page.settle()
+    page.click('#beside [data-arg="answer"]')
+    page.until(lambda: "shown" in page.browser.find_elements(By.CSS_SELECTOR, "#beside li")[0].text)
+    tab = next(t for t in page.browser.find_elements(By.CSS_SELECTOR, "[role=tab]") if t.text == "Search")
+    tab.click()
+    page.until(lambda: "graph-pipeline" in page.text("found-by"))
+    assert "bound" in page.text("log")
