@@ -45,7 +45,7 @@
     };
     const bound = line("bound_s", "bound");
     line("objective_s", "objective");
-    if (bound.length > 1) element("text", { x: bound[0][0] + 8, y: bound[0][1] + 14, class: "proved" }, svg, "bound");
+    if (bound.length > 1) element("text", { x: bound[bound.length - 1][0], y: bound[bound.length - 1][1] + 14, "text-anchor": "end", class: "proved" }, svg, "bound");
     told.points.forEach(function (point, i) {
       if (point.objective_s === null) {
         const none = element("text", { x: X(i), y: Y(0) - 6, "text-anchor": "middle", class: "none" }, svg, "✕");

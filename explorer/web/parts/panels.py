@@ -225,9 +225,9 @@ def found_by(plan: Mapping[str, Any]) -> list[Component]:
     shown = [{**row, "by": row["by"] or plan["planner"]} for row in rows]
     columns = [
         ("by", "Planner"),
-        ("plans", "Better plans"),
-        ("best", "Its best"),
-        ("at", "Found at"),
-        ("bounds", "Bound raised to"),
+        ("plans", "Plans"),
+        ("best", "Best"),
+        ("at", "After"),
+        ("bounds", "Bound"),
     ]
     return [table(columns, shown, "Who found what")]

@@ -138,7 +138,7 @@ class WhatIfTalk(PinTalk):
 
     def _tell_sweep(self, words: str) -> None:
         rows = self.swept["rows"] if self.swept is not None else []
-        times = text.seconds_alike([row["objective_s"] for row in rows])
+        times = [text.seconds(row["objective_s"]) for row in rows]
         shown = [
             {
                 "objective_s": row["objective_s"],

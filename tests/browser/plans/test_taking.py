@@ -16,6 +16,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 START = "model=gpt-small&devices=2&micro_batches=4&planner=equal&effort=quick&v=2"
 
+BESIDE = "return [...document.querySelectorAll('#beside li')].map((row) => row.innerText)"
+
 
 @pytest.fixture
 def downloads(window, tmp_path):
@@ -104,18 +106,18 @@ def test_a_plan_of_a_file_is_taken_away_and_reviewed_too(real, downloads, tmp_pa
 
 def test_a_leaner_plan_stands_beside_the_answer_and_never_in_its_place(real):
     page = real.open("model=gpt-small&devices=4&micro_batches=4&effort=quick&v=2")
-    rows = page.browser.find_elements(By.CSS_SELECTOR, "#beside li")
+    rows = page.js(BESIDE)
     assert len(rows) >= 2
-    assert "The answer" in rows[0].text
-    assert "shown" in rows[0].text
-    assert "less on GPU" in rows[1].text
+    assert "The answer" in rows[0]
+    assert "shown" in rows[0]
+    assert "less on GPU" in rows[1]
     before = page.text("kpis")
     page.click('#beside [data-arg="0"]')
     page.until(lambda: page.text("kpis") != before)
-    page.until(lambda: "shown" in page.browser.find_elements(By.CSS_SELECTOR, "#beside li")[1].text)
+    page.until(lambda: "shown" in page.js(BESIDE)[1])
     page.settle()
     page.click('#beside [data-arg="answer"]')
-    page.until(lambda: "shown" in page.browser.find_elements(By.CSS_SELECTOR, "#beside li")[0].text)
+    page.until(lambda: "shown" in page.js(BESIDE)[0])
     tab = next(t for t in page.browser.find_elements(By.CSS_SELECTOR, "[role=tab]") if t.text == "Search")
     tab.click()
     page.until(lambda: "graph-pipeline" in page.text("found-by"))
