@@ -116,7 +116,9 @@
   ex.on = {
     status: function (message) {
       ex.status(message.state, message.what, message.more, message.elapsed_s);
+      if (message.asked) ex.scenarios.asked();
       ex.settled(message);
+      ex.scenarios.answered(message);
     },
     props: function () {},
     model: function (message) { ex.model(message); },
@@ -126,6 +128,15 @@
     hello: function (message) { ex.files.hello(message); },
     opened: function (message) { ex.files.opened(message); },
     refused: function () {},
+    taking: function (message) { ex.take.tell(message); },
+    pins: function (message) { ex.pins.told(message); },
+    kept: function (message) { ex.scenarios.keep(message); },
+    moved: function (message) { ex.scenarios.moved(message); },
+    same: function (message) { ex.scenarios.same(message); },
+    shared: function (message) { ex.scenarios.shared(message); },
+    go: function (message) { ex.go(message.controls); },
+    sweep: function (message) { ex.sweep.draw(message); },
+    take: function (message) { ex.take.fetch(message); },
     choose: function (message) { ex.choose(message); },
     graph: function (message) {
       release(); /* its incumbent belongs to the graph before */

@@ -115,12 +115,23 @@
     timer = setTimeout(function () { timer = null; if (JSON.stringify(session) !== solved) ask(); else changedAt = 0; }, wait);
   }
 
+  /* All that the controls say, to be said again. */
+  let values = null;
+  ex.snapshot = () => values && { ...values, files: { ...files }, pins: ex.pins.all(), cap: ex.exactCap || null };
+  ex.askOnce = function () { settling = true; changed(); };
+  ex.restoreFiles = function (was, pins) {
+    Object.assign(files, { profile: null, cluster: null }, was);
+    ex.files.chips(files, called);
+    ex.pins.take(pins);
+    if (session) session = { ...session, ...files, pins: ex.pins.write() };
+  };
   ex.busy = () => timer !== null || inFlight > 0;
 
   ex.settled = function (message) {
     if (message.query !== undefined) {
       query = "?" + message.query;
-      history.replaceState(null, "", query);
+      if (message.asked) ex.steps.settle(query, ex.snapshot());
+      else setTimeout(() => ex.steps.settle(query, ex.snapshot()), 120); /* the controls follow */
     }
     if (message.asked) awaited = message.turn;
     if (ex.BUSY.includes(message.state)) return;
@@ -145,6 +156,34 @@
     ex.files.chips(files, called);
     if (!session) return;
     session = { ...session, ...files };
+    if (live) changed();
+    markStale();
+  };
+
+  /* What would have been set by hand: controls by the names that a link gives them. */
+  ex.go = function (wanted) {
+    const put = (id, value) => window.dash_clientside.set_props(id, { value: value });
+    if ("devices" in wanted) put("devices", wanted.devices);
+    if ("micro_batches" in wanted) {
+      const box = document.getElementById("micro-batches");
+      const shown = [...box.querySelectorAll("input")].map((each) => each.value);
+      const micro = String(wanted.micro_batches);
+      if (!shown.includes(micro)) window.dash_clientside.set_props("micro-batches", { data: [...shown, micro] });
+      put("micro-batches", micro);
+    }
+    if ("bandwidth" in wanted) {
+      put("bandwidth", wanted.bandwidth / 1e9);
+      document.querySelector("details.more").open = true;
+    }
+    if ("max_replicas" in wanted) put("replicas", String(wanted.max_replicas));
+    if ("recompute" in wanted) window.dash_clientside.set_props("recompute", { checked: wanted.recompute });
+    if ("memory" in wanted) ex.setCap(wanted.memory);
+  };
+
+  ex.putPins = function (next) {
+    ex.pins.take(next);
+    if (!session) return;
+    session = { ...session, pins: ex.pins.write() };
     if (live) changed();
     markStale();
   };
@@ -205,6 +244,7 @@
       if (given.get(key) === "true") window.dash_clientside.set_props(id, { checked: true });
     }
     for (const key of Object.keys(files)) if (given.get(key)) files[key] = given.get(key);
+    if (given.get("pins")) ex.pins.take(ex.pins.read(given.get("pins")));
     if (files.profile || files.cluster) setTimeout(() => ex.files.chips(files, called), 0);
     if (given.get("memory") && isFinite(+given.get("memory"))) ex.setCap(+given.get("memory"));
     return true;
@@ -239,7 +279,7 @@
   /* What a link's query and the page's agree on, without asking anybody. */
   ex.putQuery = function (text) {
     query = "?" + text;
-    history.replaceState(null, "", query);
+    ex.steps.replace(query);
   };
 
   ex.setCap = function (exact) {
@@ -271,7 +311,7 @@
     if (location.search) {
       const link = new URLSearchParams(location.search);
       if (next === "dark") link.set("theme", "dark"); else link.delete("theme");
-      history.replaceState(null, "", "?" + link);
+      ex.steps.replace("?" + link);
     }
     solved = session && solved ? JSON.stringify({ ...JSON.parse(solved), theme: next }) : solved;
     if (told) told = JSON.stringify({ ...JSON.parse(told), theme: next });
@@ -296,6 +336,7 @@
         setTimeout(ex.start, 0);
       }
       live = onChange;
+      if (session && session.model !== model && !ex.stepping()) ex.pins.take({}); /* they name nothing of another model */
       const own = catalogue.kinds[kind] || 16 * GIB;
       let cap = bytesOf(memory, Math.min(top, Math.log2(own / GIB)));
       if (ex.exactCap && Math.abs(ex.exactCap.position - memory) < 1e-6) cap = ex.exactCap.bytes;
@@ -310,7 +351,7 @@
       const next = {
         model: model, training: phase === "true", dtype: chosen(dtype), devices: devices, device_kind: kinds, memory: cap,
         cpus: number(cpus), links: chosen(links), bandwidth: number(bandwidth) ? bandwidth * 1e9 : null, transfers: chosen(transfers),
-        memory_model: memoryModel, ...files, mini_batch: number(mini), objective: objective, contiguity: contiguity,
+        memory_model: memoryModel, ...files, pins: ex.pins.write(), mini_batch: number(mini), objective: objective, contiguity: contiguity,
         planner: planner, time_limit: number(limit) || 30, seed: number(seed), effort: effort, devices_per_node: perNode === "auto" ? null : +perNode,
         theme: document.documentElement.dataset.mantineColorScheme || "light",
       };
@@ -321,6 +362,15 @@
           recompute: recompute === true, in_sequence: inSequence === true,
         });
       }
+      values = {
+        top: top,
+        controls: {
+          model: model, phase: phase, dtype: dtype, devices: devices, memory: memory, kind: kind, "mini-batch": mini, "micro-batches": micro,
+          pipeline: pipeline, objective: objective, contiguity: contiguity, planner: planner, "time-limit": limit, "per-node": perNode,
+          replicas: replicas, recompute: recompute, "in-sequence": inSequence, execution: execution, links: links, bandwidth: bandwidth,
+          transfers: transfers, "memory-model": memoryModel, "kind-two": kindTwo, "kind-two-count": ofTwo, cpus: cpus, seed: seed, effort: effort,
+        },
+      };
       const text = JSON.stringify(next);
       if (performance.now() < quiet) {
         clearTimeout(timer);
@@ -388,12 +438,8 @@
     },
 
     share: function () {
-      const done = () => {
-        setTimeout(() => window.dash_clientside.set_props("share", { children: "Copy link" }), 1600);
-        return "Copied";
-      };
-      if (!navigator.clipboard) return "In the address bar";
-      return navigator.clipboard.writeText(location.href).then(done, () => "In the address bar");
+      ex.send({ type: "share" });
+      return nothing();
     },
 
     tab: function () { ex.tellOpen(); return nothing(); },
@@ -414,7 +460,7 @@
     setTimeout(function () {
       const tab = document.querySelector('[role="tab"][aria-selected="true"]');
       const name = tab ? tab.textContent.toLowerCase() : "";
-      if (name === "devices" || name === "compare" || name === "run") shown.push(name);
+      if (["devices", "compare", "run", "review", "sweep", "scenarios"].includes(name)) shown.push(name);
       if (name === "search") shown.push("log");
       document.body.dataset.tab = name;
       ex.send({ type: "open", shown: shown });
@@ -443,6 +489,11 @@
     new MutationObserver(() => nameThumb("")).observe(rail, { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-valuenow"] });
     nameThumb("");
     ex.files.listen();
+    ex.take.listen();
+    ex.steps.listen();
+    ex.scenarios.listen();
+    ex.sweep.listen();
+    ex.pins.listen();
     ex.find.listen();
     ex.split.listen();
     ex.looks.listen();

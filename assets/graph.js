@@ -61,7 +61,8 @@
           const device = devices.length === 1 ? "d" + (devices[0] % 32) : devices.length ? "mixed" : "";
           const paint = off ? off.classes[node.id()] || "error-none" : device;
           const extra = node.hasClass("selected") ? " selected" : "";
-          node.classes(kind + " " + paint + extra);
+          const pinned = (message.pinned || []).includes(node.id()) ? " pinned" : "";
+          node.classes(kind + " " + paint + pinned + extra);
           const beside = off ? off.labels[node.id()] : devices.length ? spread(devices) : "";
           node.data("label", beside ? fitting(node.data("name"), beside) + " · " + beside : node.data("name"));
           if (devices.length > 1 && !off) node.style(stripes([...devices].sort((a, b) => a - b)));

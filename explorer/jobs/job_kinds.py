@@ -10,29 +10,47 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from explorer.costs.devices import DEVICES
 from explorer.costs.profile_json import load_profile
 from explorer.jobs.carried_picture import carried_picture, told_beside
 from explorer.jobs.comparison import Entry, compare, entries
 from explorer.jobs.demo_graphs import traced_before
-from explorer.jobs.held_plans import hold
+from explorer.jobs.held_plans import file_from, hold
+from explorer.jobs.plan_kinds import differ_job, export_job, hash_job, lean_job, review_job
 from explorer.jobs.read_kind import load_opened, plainly
 from explorer.jobs.replan_kind import replan_job
-from explorer.jobs.requests import CompareRequest, Emit, Files, PlaceRequest, SolveRequest, Work
+from explorer.jobs.requests import (
+    CompareRequest,
+    Emit,
+    Files,
+    HelpRequest,
+    PlaceRequest,
+    SolveRequest,
+    SweepRequest,
+    Work,
+)
 from explorer.jobs.run_kinds import prepare_job, run_job, show_run_job
 from explorer.jobs.telling import REDRAW_S, Telling
 from explorer.question.cluster_file import load_cluster
 from explorer.question.expert import load_expert
 from explorer.question.loading import load
+from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
+from explorer.sweeps.helps import changes, helped
+from explorer.sweeps.points import points
+from explorer.sweeps.ranges import worth_asking
+from explorer.sweeps.sweep import row_object, sweep_rows
 from explorer.view import events, run_events
 from explorer.view.graph.skeleton import skeleton
 from solvers.errors import InvalidProblem, PlacementError
+from solvers.evaluation.evaluate import evaluate
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Status
 from solvers.planners.infeasibility import explain_infeasible
 from solvers.planners.solve import solve
+from solvers.problem.problem import Problem
 
 NO_FILES = Files()
 KEPT = 8
@@ -184,6 +202,61 @@ def place_job(request: PlaceRequest, emit: Emit, should_stop: Callable[[], bool]
     )
 
 
+def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Tell first how many changes are tried, then the answer to each: words, controls, gain, objective_s, reason."""
+    ask = request.ask
+    workload = workload_of(ask.model, ask.settings.training is not False, ask.settings.dtype, emit)
+    settings = applicable(ask.settings, workload, ask.files)
+    problem = make_problem(workload, settings)
+    plan = file_from(request.plan).plan
+    before_s = evaluate(problem, plan).objective_s(problem.objective)
+    asked = changes(problem, settings, _own_memory(problem), request.most_devices)
+    emit(events.part({"of": len(asked)}))
+    for one in helped(
+        workload,
+        asked,
+        choose_planner(ask.planner),
+        (problem, before_s),
+        plan,
+        seed=ask.seed,
+        time_limit_s=ask.time_limit_s,
+        should_stop=should_stop,
+    ):
+        told = {"words": one.change.words, "controls": dict(one.change.controls), "reason": one.reason}
+        emit(events.part(told | {"gain": one.gain, "objective_s": one.objective_s}))
+    emit(events.told({"stopped": should_stop()}))
+
+
+def sweep_job(request: SweepRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Tell first the values of the axis, then a row for each, see `explorer.sweeps.sweep.row_object`."""
+    ask = request.ask
+    workload = workload_of(ask.model, ask.settings.training is not False, ask.settings.dtype, emit)
+    settings = applicable(ask.settings, workload, ask.files)
+    problem = make_problem(workload, settings)
+    asked = points(worth_asking(request.axis, problem, settings, _own_memory(problem)))
+    shown = [point.cell(request.axis) for point in asked]
+    emit(events.part({"values": [getattr(point, request.axis) for point in asked], "words": shown}))
+    for row in sweep_rows(
+        workload,
+        settings,
+        asked,
+        choose_planner(ask.planner),
+        effort=ask.effort,
+        seed=ask.seed,
+        time_limit_s=ask.time_limit_s,
+        should_stop=should_stop,
+    ):
+        emit(events.part({"row": row_object(row)}))
+    emit(events.told({"stopped": should_stop()}))
+
+
+def _own_memory(problem: Problem) -> float | None:
+    """Of the accelerators, if they are of one kind that is known."""
+    kinds = {problem.cluster.devices[i].kind for i in problem.cluster.accelerators}
+    kind = DEVICES.get(kinds.pop()) if len(kinds) == 1 else None
+    return None if kind is None else kind.memory_bytes
+
+
 KINDS: dict[str, Work] = {
     "place": place_job,
     "solve": solve_job,
@@ -192,4 +265,11 @@ KINDS: dict[str, Work] = {
     "run": run_job,
     "show-run": show_run_job,
     "replan": replan_job,
+    "export": export_job,
+    "review": review_job,
+    "lean": lean_job,
+    "differ": differ_job,
+    "hash": hash_job,
+    "help": help_job,
+    "sweep": sweep_job,
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.question.settings import Settings
+from explorer.view.graph.palette import Theme
 from solvers.problem.problem import Contiguity
 from solvers.search.effort import Effort
 
@@ -121,3 +122,88 @@ class ReplanRequest:
     seed: int = 0
     allow_model: bool = False
     effort: Effort = Effort.NORMAL
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSource:
+    """Where a plan is: held by the solving worker under a name, in a file that was handed in (its path), or as the
+    packed text of a file. What is given first counts."""
+
+    text: bytes | None = None
+    path: str = ""
+    held: str = ""
+
+    @property
+    def known(self) -> bool:
+        return bool(self.text or self.path or self.held)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """Write a plan in a format (`explorer.exports.formats.FORMATS`), a picture in a theme."""
+
+    plan: PlanSource
+    to: str
+    theme: Theme = "light"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewRequest:
+    """Look a plan over."""
+
+    plan: PlanSource
+
+
+@dataclass(frozen=True, slots=True)
+class LeanRequest:
+    """The view of a plan that was found beside an answer: of its ``front``, the one at this position."""
+
+    plan: PlanSource
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class HelpRequest:
+    """Answer the question that a plan answers with one thing changed, each change in turn. most_devices: what a page
+    can ask for."""
+
+    ask: SolveRequest
+    plan: PlanSource
+    most_devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRequest:
+    """Answer a question at several values of one axis, see `explorer.sweeps.ranges`."""
+
+    ask: SolveRequest
+    axis: str
+
+
+@dataclass(frozen=True, slots=True)
+class DifferRequest:
+    """How the second plan differs from the first."""
+
+    first: PlanSource
+    second: PlanSource
+
+
+@dataclass(frozen=True, slots=True)
+class HashRequest:
+    """The name of a plan: equal questions with equal answers have equal ones."""
+
+    plan: PlanSource
+
+
+About = ExportRequest | ReviewRequest | LeanRequest | HelpRequest | SweepRequest | DifferRequest | HashRequest
+"""What is asked about plans that are there."""
+ABOUT: dict[type, str] = {
+    ExportRequest: "export",
+    ReviewRequest: "review",
+    LeanRequest: "lean",
+    HelpRequest: "help",
+    SweepRequest: "sweep",
+    DifferRequest: "differ",
+    HashRequest: "hash",
+}
+"""The kind of job for each."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -29,6 +30,10 @@ TIME_LIMIT_S = 30.0
 """Guards a search that ends by itself, by counted work, long before for most models."""
 MAX_NAME = 200
 MAX_SEED = 2**31 - 1
+MAX_PINS = 64
+MAX_PIN_TEXT = 8000
+MAX_QUERY = 12_000
+"""Characters."""
 MAX_MIX = 30 * MAX_DEVICES
 """Characters of a kind for each accelerator."""
 DTYPES = ("fp32", "bf16", "fp16")
@@ -129,6 +134,7 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         max_replicas=_replicas(raw),
         recompute=_boolean(raw, "recompute") or False,
         in_sequence=_boolean(raw, "in_sequence") or False,
+        pins=_pins(raw),
     )
     if not choices.models:
         raise InvalidProblem("there is no model to plan for")
@@ -185,7 +191,7 @@ def parse_run(raw: Mapping[str, Any], choices: Choices) -> RunAsked:
 
 def parse_query(query: str, choices: Choices) -> Session:
     """A session from a query string, with or without its "?"; one of the first version means what it meant."""
-    raw = dict(parse_qsl(query.removeprefix("?")[:4000], max_num_fields=40))
+    raw = dict(parse_qsl(query.removeprefix("?")[:MAX_QUERY], max_num_fields=40))
     session = parse(raw, choices)
     settings = session.settings
     if not raw or "v" in raw or settings.mini_batch is not None or not is_traced(session.model):
@@ -233,6 +239,7 @@ def to_dict(session: Session) -> dict[str, Any]:
         else None,
         "recompute": settings.recompute or None,
         "in_sequence": settings.in_sequence or None,
+        "pins": json.dumps(dict(sorted(settings.pins.items())), separators=(",", ":")) if settings.pins else None,
         "planner": session.planner if session.planner != "auto" else None,
         "time_limit": session.time_limit_s if session.time_limit_s != TIME_LIMIT_S else None,
         "seed": session.seed or None,
@@ -336,6 +343,26 @@ def _replicas(raw: Mapping[str, Any]) -> int:
     if raw.get("max_replicas") == "all":
         return 0
     return _integer(raw, "max_replicas", 1, MAX_DEVICES) or 1
+
+
+def _pins(raw: Mapping[str, Any]) -> dict[str, int]:
+    """{"module or operator": device}, itself or as JSON."""
+    value = _given(raw, "pins")
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        try:
+            value = json.loads(value) if len(value) <= MAX_PIN_TEXT else None
+        except (ValueError, RecursionError):
+            value = None
+    if not isinstance(value, Mapping) or len(value) > MAX_PINS:
+        raise InvalidProblem(f"pins: expected at most {MAX_PINS} names with a device each, found {_shown(raw['pins'])}")
+    for name, device in value.items():
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
+            raise InvalidProblem(f"pins: expected the name of an operator or module, found {_shown(name)}")
+        if type(device) is not int or not 0 <= device < 2 * MAX_DEVICES:
+            raise InvalidProblem(f"pins: expected the number of a device for {_shown(name)}, found {_shown(device)}")
+    return dict(value)
 
 
 def _pair(raw: Mapping[str, Any], choices: Choices, before: tuple[str, ...]) -> tuple[str, ...]:

@@ -33,6 +33,9 @@ class Recorder:
     def compare(self, request, on_event):
         return self.start(request, on_event)
 
+    def about(self, request, on_event):
+        return self.start(request, on_event)
+
     def cancel(self, job):
         self.cancelled.append(job)
 
@@ -61,7 +64,9 @@ def result():
 
 def kinds(talk):
     return [
-        m["type"] if m["type"] != "status" else m["state"] for m in talk.sent if m["type"] not in ("search", "model")
+        m["type"] if m["type"] != "status" else m["state"]
+        for m in talk.sent
+        if m["type"] not in ("search", "model", "taking")
     ]
 
 

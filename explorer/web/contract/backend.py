@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from explorer.jobs.requests import (
+    About,
     CompareRequest,
     PlaceRequest,
     PrepareRequest,
@@ -102,6 +103,11 @@ class Backend(Protocol):
 
     def place(self, request: PlaceRequest, on_event: Callable[[Event], None]) -> str:
         """Begin to judge a placement made by hand; returns the job's id. It ends with ``placed`` or ``failed``."""
+        ...
+
+    def about(self, request: About, on_event: Callable[[Event], None]) -> str:
+        """Begin a job about plans that are there; returns its id. It waits as `compare` does, and ends with ``told``
+        or ``failed``."""
         ...
 
     def past_runs(self, model: str) -> list[PastRun]:

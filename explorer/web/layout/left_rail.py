@@ -44,6 +44,20 @@ def left_rail(catalogue: Catalogue, session: Session) -> Component:
                 [
                     _model(catalogue, session),
                     cluster(catalogue, session),
+                    html.Section(
+                        [
+                            html.Div(
+                                [
+                                    html.H2("Pinned"),
+                                    html.Button("Unpin all", id=ids.UNPIN_ALL, className="tool small", hidden=True),
+                                ],
+                                className="spread",
+                            ),
+                            html.Div(id=ids.PINNED),
+                        ],
+                        className="set",
+                        hidden=True,
+                    ),
                     _objective(session),
                     _planner(catalogue, session),
                 ],

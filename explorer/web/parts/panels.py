@@ -9,6 +9,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from explorer.view.cards import Card, Figures, cards
+from explorer.view.graph.course import course, members
 from explorer.view.graph.inspect import Facts
 from explorer.view.timeline import charts, why
 from explorer.words import text
@@ -157,6 +158,10 @@ def table(
         cells = [html.Td(row[key], className=side) for (key, _), side in zip(columns, sides, strict=True)]
         if isinstance(row.get("device"), int):
             cells[0].children = [html.I(className=f"swatch s{row['device'] % 32}"), row[columns[0][0]]]
+        if "pick" in row:
+            kind, which = row["pick"]
+            button = html.Button(row[columns[0][0]], className="row-link", **{"data-pick": kind, "data-arg": which})
+            cells[0].children = button
         body.append(html.Tr(cells))
     return html.Table([html.Caption(caption, className="sr"), html.Thead(html.Tr(head)), html.Tbody(body)])
 
@@ -203,12 +208,26 @@ def refused(words: str) -> list[Component]:
 
 
 def log_lines(plan: Mapping[str, Any]) -> list[Component]:
-    """The steps of the search, newest first."""
-    steps = list(reversed(plan["trace"]))
-    plans = text.seconds_alike([step[1] for step in steps], 4)
-    bounds = text.seconds_alike([step[2] or None for step in steps], 4)
+    """The steps of the search at which something changed, newest first: when, which planner was at work, what."""
     lines = []
-    for (elapsed, _, _, note), objective, bound in zip(steps, plans, bounds, strict=True):
-        words = note or f"plan {objective}, bound {bound}"
-        lines.append(html.Li([html.B(text.seconds(elapsed)), words]))
+    for step in reversed(course(plan["trace"])):
+        found = f"plan {step['objective']}, bound {step['bound']}"
+        by = html.Span(step["by"] or plan["planner"], className="by")
+        lines.append(html.Li([html.B(text.seconds(step["elapsed_s"])), by, html.Span(step["note"] or found)]))
     return lines
+
+
+def found_by(plan: Mapping[str, Any]) -> list[Component]:
+    """Which planner found what: those at work in the search, the one that found the answer first."""
+    rows = members(plan["trace"])
+    if not any(row["by"] for row in rows):
+        return []
+    shown = [{**row, "by": row["by"] or plan["planner"]} for row in rows]
+    columns = [
+        ("by", "Planner"),
+        ("plans", "Plans"),
+        ("best", "Best"),
+        ("at", "After"),
+        ("bounds", "Bound"),
+    ]
+    return [table(columns, shown, "Who found what")]

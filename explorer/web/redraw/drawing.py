@@ -9,7 +9,7 @@ from typing import Any
 from dash import html
 
 from explorer.view.cards import Figures
-from explorer.view.graph import elements, search, stage_boxes
+from explorer.view.graph import elements, pinning, search, stage_boxes
 from explorer.view.graph.elements import GraphView
 from explorer.view.graph.palette import Theme
 from explorer.view.graph.skeleton import Skeleton
@@ -262,6 +262,7 @@ def tables(
         props[ids.DEVICE_TABLE] = {"children": panels.device_table(plan)}
     if "log" in shown:
         props[ids.LOG] = {"children": panels.log_lines(plan)}
+        props[ids.FOUND_BY] = {"children": panels.found_by(plan)}
     if ids.GANTT_TABLE in shown:
         names = [d["name"] for d in plan["devices"]]
         columns = [("device", "Device"), ("what", "What"), ("start", "Start"), ("end", "End"), ("took", "Took")]
@@ -312,5 +313,6 @@ def _overlay(
         "keys": {name: sorted({skeleton["anchors"][i] for i in members}) for name, members in view.boxes.items()}
         if plan["by_operator"]
         else None,
+        "pinned": pinning.whole(plan["pinned"], view, skeleton),
         "errors": None if ran is None else run_drawing.over_graph(view, ran),
     }

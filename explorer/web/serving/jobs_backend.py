@@ -9,6 +9,8 @@ from explorer.jobs.jobs import Jobs
 from explorer.jobs.limits import READ_S
 from explorer.jobs.past_runs import past_runs
 from explorer.jobs.requests import (
+    ABOUT,
+    About,
     PlaceRequest,
     PrepareRequest,
     ReadRequest,
@@ -93,6 +95,9 @@ class JobsBackend:
 
     def place(self, request: PlaceRequest, on_event: Callable[[Event], None]) -> str:
         return self._jobs.start("place", request, on_event)
+
+    def about(self, request: About, on_event: Callable[[Event], None]) -> str:
+        return self._jobs.start(ABOUT[type(request)], request, on_event)
 
     def past_runs(self, model: str) -> list[PastRun]:
         return past_runs(model)

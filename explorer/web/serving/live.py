@@ -20,9 +20,11 @@ from explorer.view.events import Event
 from explorer.view.graph.skeleton import Skeleton
 from explorer.view.session import Choices
 from explorer.web.contract.backend import Backend
+from explorer.web.serving.downloads import add_download_route
 from explorer.web.serving.uploads import Door, add_upload_route
 from explorer.web.talk.answers import Answers
 from explorer.web.talk.conversation import Conversation
+from explorer.web.talk.outlet import Outlet
 from explorer.web.talk.runs import Runs
 from explorer.web.talk.shelf import Shelf
 
@@ -45,7 +47,9 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices) -> None:
     shelf = Shelf()
     answers = Answers()
     doors: dict[str, Door] = {}
+    outlet = Outlet()
     add_upload_route(server, doors, shelf)
+    add_download_route(server, outlet)
     pages = 0
 
     async def live(socket: WebSocket) -> None:
@@ -62,7 +66,7 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices) -> None:
         def deliver(turn: int, event: Event) -> None:
             loop.call_soon_threadsafe(inbox.put_nowait, lambda: talk.on_event(turn, event))
 
-        talk = Conversation(backend, choices, skeletons, outbox.put_nowait, deliver, runs, shelf, answers)
+        talk = Conversation(backend, choices, skeletons, outbox.put_nowait, deliver, runs, shelf, answers, outlet)
         token = secrets.token_urlsafe(24)
         doors[token] = Door(lambda kept: inbox.put_nowait(lambda: talk.take(kept)))
         outbox.put_nowait({"type": "hello", "token": token, "most_bytes": UPLOAD_BYTES})

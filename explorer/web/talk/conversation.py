@@ -24,7 +24,8 @@ from explorer.web.parts import panels
 from explorer.web.redraw import drawing
 from explorer.web.redraw.picture import Message
 from explorer.web.talk.answers import Answers
-from explorer.web.talk.open_talk import OpenTalk
+from explorer.web.talk.keep_talk import KeepTalk
+from explorer.web.talk.outlet import Outlet
 from explorer.web.talk.runs import Runs
 from explorer.web.talk.shelf import Shelf
 from explorer.words import text
@@ -34,7 +35,7 @@ REMEMBERED = 12
 """Skeletons kept for all pages together, so that going back to a model is instant."""
 
 
-class Conversation(OpenTalk):
+class Conversation(KeepTalk):
     """State of one page. ``deliver`` brings a worker's event back to `on_event` on the right thread."""
 
     def __init__(
@@ -47,8 +48,9 @@ class Conversation(OpenTalk):
         runs: Runs | None = None,
         shelf: Shelf | None = None,
         answers: Answers | None = None,
+        outlet: Outlet | None = None,
     ) -> None:
-        super().__init__(backend, choices, send, deliver, runs, shelf)
+        super().__init__(backend, choices, send, deliver, runs, shelf, outlet)
         self.answers = Answers() if answers is None else answers
         self.skeletons = skeletons
         self.cancelling = False
@@ -84,6 +86,22 @@ class Conversation(OpenTalk):
             "show-run": self._show_run,
             "replan": self._replan,
             "reopen": self._reopen,
+            "export": self._export,
+            "show-lean": self._show_lean,
+            "pin": self._pin,
+            "keep": self._keep,
+            "forget": self._forget,
+            "rename": self._rename,
+            "as-baseline": self._as_baseline,
+            "differ": self._differ,
+            "share": self._share,
+            "same": self._same,
+            "help": self._help,
+            "stop-help": self._stop_help,
+            "go-help": self._go_help,
+            "sweep": self._sweep,
+            "stop-sweep": self._stop_sweep,
+            "go-sweep": self._go_sweep,
         }
         act = acts.get(str(message.get("type")))
         if act is None:
@@ -100,6 +118,7 @@ class Conversation(OpenTalk):
             self.backend.cancel(self.reading[1])
             self.reading = None
         self._drop_preparing()
+        self.close_asides()
         self.turn = self.comparing.turn = self.pairing.turn = next(self.turns)
         for job in (self.job, self.comparing.job, self.pairing.job):
             if job is not None:
@@ -113,6 +132,7 @@ class Conversation(OpenTalk):
         self._stop_comparing({})  # it would keep this question waiting
         self._drop_preparing()
         self._drop_pairing()
+        self._drop_what_if()
         if self.comparing.rows:
             self._tell_comparison()
         self.earlier = self.shown
@@ -216,7 +236,7 @@ class Conversation(OpenTalk):
         if turn == self.pairing.turn:
             self._on_pair(event)
             return
-        if self._on_read(turn, event) or self._on_run(turn, event) or turn != self.turn:
+        if self._on_aside(turn, event) or self._on_read(turn, event) or self._on_run(turn, event) or turn != self.turn:
             return
         match event["kind"]:
             case "loading":

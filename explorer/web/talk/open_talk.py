@@ -117,7 +117,7 @@ class OpenTalk(RunTalk):
             controls["devices"] = event["devices"]
         self._told(kept, event["what"], event["words"], controls)
         if event["told"]:
-            self._put(event["told"])
+            self._put({**event["told"], "source": kept.path})
         elif self.job is None:
             self._status(*self.standing)
 

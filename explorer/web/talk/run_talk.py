@@ -232,7 +232,9 @@ class RunTalk(RunPicture):
             self.job = None
         self.turn = next(self.turns)
         self.earlier, self.asked_at = None, time.perf_counter()  # of other settings or costs: no better or worse
-        self.plan, self.drawn, self.answered = {**plan, "costs_from": told["skeleton"]["costs_from"]}, None, None
+        costs = told["skeleton"]["costs_from"]
+        self.plan = {**plan, "costs_from": costs, "source": told.get("source", "")}
+        self.drawn = self.answered = None
         self.laid = told if told.get("report") is not None else None
         self.steps = list(plan["trace"])
         self.current = True
