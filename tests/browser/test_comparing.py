@@ -13,7 +13,7 @@ from explorer.web.serving.live import encode
 from explorer.web.talk.conversation import Conversation
 from solvers.plan.result import Progress
 from solvers.problem.problem import Contiguity
-from tests.browser.test_conversation import CHOICES, Recorder, kinds, result, solve
+from tests.browser.test_conversation import CHOICES, Recorder, kinds, result, solve, status
 from tests.explorer.view.small import chain_problem, chain_workload
 
 PAIR = ("single", "linear-dp")
@@ -84,7 +84,7 @@ def test_a_solve_that_is_running_goes_on_and_keeps_the_status(talk, rows):
     tell(events.comparing(1, 2, "single", Progress(0.1, 2e-3, 1e-3)))
     assert talk.sent == []
     running(result())
-    assert kinds(talk) == ["plan", "optimal"]
+    assert kinds(talk) == ["plan", "optimal", "props"]
 
 
 def test_a_click_on_a_row_shows_its_plan_as_if_it_had_been_solved(talk, rows):
@@ -93,9 +93,9 @@ def test_a_click_on_a_row_shows_its_plan_as_if_it_had_been_solved(talk, rows):
         tell(event)
     talk.sent.clear()
     talk.receive({"type": "show-row", "element": "0"})
-    assert kinds(talk) == ["adopt", "plan", "feasible"]
+    assert kinds(talk) == ["adopt", "plan", "feasible", "props"]
     assert (talk.sent[0]["planner"], talk.sent[0]["contiguity"]) == ("single", "auto")
-    assert "planner=single" in talk.sent[-1]["query"]
+    assert "planner=single" in status(talk)["query"]
     assert talk.plan["placement"] == [[0]] * 192
     assert talk.session.planner == "single"
     assert '"aria-current": "true"' in shown(talk)

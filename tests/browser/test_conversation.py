@@ -70,11 +70,16 @@ def kinds(talk):
     ]
 
 
+def status(talk):
+    """The last status that was told."""
+    return next(message for message in reversed(talk.sent) if message["type"] == "status")
+
+
 def test_a_question_is_answered_by_graph_and_plan(talk):
     tell = solve(talk, devices=4)
     tell(events.model(chain_workload(), frozenset()))
     tell(result())
-    assert kinds(talk) == ["props", "waiting", "graph", "props", "solving", "plan", "optimal"]
+    assert kinds(talk) == ["props", "props", "waiting", "graph", "props", "solving", "plan", "optimal", "props"]
     for message in talk.sent:
         json.loads(encode(message))
 
@@ -230,8 +235,8 @@ def test_a_question_that_was_answered_before_asks_nobody(talk):
     talk.sent.clear()
     solve(talk, devices=4, theme="dark")
     assert len(talk.backend.asked) == 2
-    assert kinds(talk)[-2:] == ["plan", "optimal"]
-    assert "from before" in talk.sent[-1]["more"]
+    assert kinds(talk)[-3:] == ["plan", "optimal", "props"]
+    assert "from before" in status(talk)["more"]
     talk.receive({"type": "solve", "session": {"devices": 4}, "fresh": True})
     assert len(talk.backend.asked) == 3
 

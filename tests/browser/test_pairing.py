@@ -14,7 +14,7 @@ from explorer.web.talk.conversation import Conversation
 from solvers.evaluation.evaluate import evaluate
 from solvers.plan.result import Result, Status, StopReason
 from solvers.search.effort import Effort
-from tests.browser.test_conversation import Recorder, kinds
+from tests.browser.test_conversation import Recorder, kinds, status
 from tests.explorer.view.small import branches_problem, branches_workload, pair_plans
 
 PLANNERS = ("graph-pipeline", "pipedream-iter")
@@ -79,10 +79,10 @@ def test_both_are_asked_for_and_the_first_is_shown(talk):
     talk.receive({"type": "show-pair", "element": "1"})
     assert talk.plan["planner"] == "pipedream-iter"
     assert len(talk.backend.asked) == asked
-    assert "planner=pipedream-iter" in talk.sent[-1]["query"]
-    assert "in_sequence=true" in talk.sent[-1]["query"]
+    assert "planner=pipedream-iter" in status(talk)["query"]
+    assert "in_sequence=true" in status(talk)["query"]
     assert next(m for m in talk.sent if m["type"] == "adopt" and m["planner"] == "pipedream-iter")["in_sequence"]
-    assert "pair=" in talk.sent[-1]["query"]
+    assert "pair=" in status(talk)["query"]
 
 
 def test_the_plan_at_hand_is_not_asked_for_again(talk):

@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 import secrets
-from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
@@ -21,6 +20,7 @@ from explorer.view.graph.skeleton import Skeleton
 from explorer.view.session import Choices
 from explorer.web.contract.backend import Backend
 from explorer.web.serving.downloads import add_download_route
+from explorer.web.serving.inbox import Inbox
 from explorer.web.serving.uploads import Door, add_upload_route
 from explorer.web.talk.answers import Answers
 from explorer.web.talk.conversation import Conversation
@@ -60,15 +60,15 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices) -> None:
             return
         pages += 1
         loop = asyncio.get_running_loop()
-        inbox: asyncio.Queue[Callable[[], None]] = asyncio.Queue()
+        inbox = Inbox()
         outbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
         def deliver(turn: int, event: Event) -> None:
-            loop.call_soon_threadsafe(inbox.put_nowait, lambda: talk.on_event(turn, event))
+            loop.call_soon_threadsafe(inbox.tell, turn, event, talk.on_event)
 
         talk = Conversation(backend, choices, skeletons, outbox.put_nowait, deliver, runs, shelf, answers, outlet)
         token = secrets.token_urlsafe(24)
-        doors[token] = Door(lambda kept: inbox.put_nowait(lambda: talk.take(kept)))
+        doors[token] = Door(lambda kept: inbox.put(lambda: talk.take(kept)))
         outbox.put_nowait({"type": "hello", "token": token, "most_bytes": UPLOAD_BYTES})
         tasks = [asyncio.create_task(_act(inbox)), asyncio.create_task(_send(socket, outbox))]
         try:
@@ -77,7 +77,7 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices) -> None:
                 if message is None:
                     await socket.close(1009, "a message must be a small JSON object")
                     return
-                inbox.put_nowait(lambda message=message: talk.receive(message))
+                inbox.put(lambda message=message: talk.receive(message))
         except WebSocketDisconnect:
             pass
         except KeyError:  # a binary frame has no text
@@ -102,7 +102,7 @@ def _decoded(raw: str) -> dict[str, Any] | None:
     return message if isinstance(message, dict) else None
 
 
-async def _act(inbox: asyncio.Queue[Callable[[], None]]) -> None:
+async def _act(inbox: Inbox) -> None:
     while True:
         act = await inbox.get()
         try:

@@ -1,0 +1,43 @@
+"""What a page has yet to deal with, in the order in which it came; of a search's steps only the latest plan."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from explorer.view.events import Event
+
+
+class Inbox:
+    """Messages of the page and events of its jobs. A search that improves faster than its plans are drawn must not put
+    a cancel at the end of a queue: a progress that waits still is taken up by the one that follows it."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Callable[[], None]] = asyncio.Queue()
+        self._waiting: dict[int, Event] = {}
+        """The progress that waits, by turn."""
+
+    def put(self, act: Callable[[], None]) -> None:
+        """Something to be done after what is there already."""
+        self._queue.put_nowait(act)
+
+    def tell(self, turn: int, event: Event, on_event: Callable[[int, Event], None]) -> None:
+        """An event of the job of a turn."""
+        if event["kind"] != "progress":
+            self._waiting.pop(turn, None)  # what follows must not be taken up by what came before it
+            self.put(lambda: on_event(turn, event))
+        elif (waits := self._waiting.get(turn)) is not None:
+            plan = waits["plan"] if event["plan"] is None else event["plan"]
+            waits.update({**event, "plan": plan, "steps": [*waits["steps"], *event["steps"]]})
+        else:
+            self._waiting[turn] = waits = dict(event)
+            self.put(lambda: self._take(turn, waits, on_event))
+
+    def _take(self, turn: int, event: Event, on_event: Callable[[int, Event], None]) -> None:
+        if self._waiting.get(turn) is event:
+            del self._waiting[turn]
+        on_event(turn, event)
+
+    async def get(self) -> Callable[[], None]:
+        """The next thing to do, once there is one."""
+        return await self._queue.get()
