@@ -65,6 +65,7 @@ def _object(model: str, problem: Problem, compared: Compared, why: Infeasibility
         "runtime_s": None,
         "seed": None,
         "metrics": None,
+        "front": [],
         "nodes": [device.node for device in problem.cluster.devices],
         "placement": None,
         "stages": None,

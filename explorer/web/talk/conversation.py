@@ -283,10 +283,11 @@ class Conversation(KeepTalk):
 
     def _progress(self, event: Event) -> None:
         self.steps = search.evenly([*self.steps, *event["steps"]])
-        if event["plan"] is not None:
+        shows = self.plan is not None and self.answered is None and self.drawn is self.session
+        if event["plan"] is not None and not (shows and self.plan is not None and _is_drawn(self.plan, event["plan"])):
             self.plan, self.drawn, self.answered = event["plan"], self.session, None
             self._draw("incumbent")
-        elif self.plan is not None and self.answered is None and self.drawn is self.session:
+        elif shows:
             self._rebound(event["bound_s"])
         self.send(drawing.search_message(self.steps, True, event["elapsed_s"]))
         bits = []
@@ -355,6 +356,13 @@ class Conversation(KeepTalk):
     def _failed(self, message: str) -> None:
         self.send({"type": "banner", "children": panels.failure(message)})
         self._stand("failed", "failed", text.short(message, 60))
+
+
+def _is_drawn(drawn: Mapping[str, Any], plan: Mapping[str, Any]) -> bool:
+    """Whether a plan's picture is that of the plan that is drawn."""
+    return all(
+        drawn[key] == plan[key] for key in ("objective_s", "placement", "stage_of", "pipeline", "spans", "span_s")
+    )
 
 
 def _subject(session: Session) -> tuple[str, bool]:
