@@ -64,6 +64,7 @@ LADDER = (
     # from what a person names to a problem
     "explorer.files",
     "explorer.words",
+    "explorer.tracing.standins",
     "explorer.tracing",
     "explorer.tracing.files",
     "explorer.costs",

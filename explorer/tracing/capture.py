@@ -27,6 +27,7 @@ from torch.utils import checkpoint
 from explorer.tracing.captured import Captured
 from explorer.tracing.fake import Inputs, batch_of, first_line
 from explorer.tracing.recorder import Recorder, Tape
+from explorer.tracing.standins.calling import standing_in
 from solvers.errors import TraceError
 
 DATA_DEPENDENT = ("data-dependent", "data dependent", "DataDependent", "Could not guard", "unbacked")
@@ -35,27 +36,48 @@ DATA_DEPENDENT = ("data-dependent", "data dependent", "DataDependent", "Could no
 CHECKPOINTED = (
     "activation checkpointing is left out: saved activations are those of a run without it, and nothing is recomputed"
 )
-FIXED_SIZES = "give each result a fixed size (a mask, or a fixed number of samples for each expert)"
+FIXED_SIZES = (
+    "give each result a fixed size (a mask, or a fixed number of samples for each expert), or state how many rows such"
+    " a selection takes (--expert-rows, expert_rows=)"
+)
 """What to do about a shape that depends on values."""
 
 USER_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 TORCH = str(Path(torch.__file__).parent)
 
 
-def capture(module: nn.Module, inputs: Inputs, mode: FakeTensorMode, *, name: str, training: bool) -> Captured:
-    """``module`` and ``inputs`` are fake (see `fake`). Raises TraceError in one line."""
-    return capture_program(module, inputs, mode, name=name, training=training)[0]
+def capture(
+    module: nn.Module,
+    inputs: Inputs,
+    mode: FakeTensorMode,
+    *,
+    name: str,
+    training: bool,
+    rows: int | None = None,
+    batch_dim: int = 0,
+) -> Captured:
+    """``module`` and ``inputs`` are fake (see `fake`). rows: how many a selection by value is taken to select.
+    batch_dim: the dimension of the first input that counts samples. Raises TraceError in one line."""
+    made, _ = capture_program(module, inputs, mode, name=name, training=training, rows=rows, batch_dim=batch_dim)
+    return made
 
 
 def capture_program(
-    module: nn.Module, inputs: Inputs, mode: FakeTensorMode, *, name: str, training: bool
+    module: nn.Module,
+    inputs: Inputs,
+    mode: FakeTensorMode,
+    *,
+    name: str,
+    training: bool,
+    rows: int | None = None,
+    batch_dim: int = 0,
 ) -> tuple[Captured, ExportedProgram]:
     """The same with the exported program: its calls have the names of the captured nodes, those in a block
     the block's name and a dot before theirs."""
     with quiet():
-        program, notes = _export(module, inputs, name)
+        program, notes = _export(module, inputs, name, training, rows)
         try:
-            return _run(program, module, inputs, mode, name, training, notes), program
+            return _run(program, module, inputs, mode, name, training, notes, batch_dim), program
         except TraceError as error:
             # The interpreter adds its own lines to whatever passes through it.
             raise TraceError(f"{name}: {first_line(error)}") from error
@@ -69,12 +91,18 @@ def capture_program(
             raise TraceError(message) from error
 
 
-def _export(module: nn.Module, inputs: Inputs, name: str) -> tuple[ExportedProgram, tuple[str, ...]]:
-    """The program, and notes on what it leaves out."""
+def _export(
+    module: nn.Module, inputs: Inputs, name: str, training: bool, rows: int | None
+) -> tuple[ExportedProgram, tuple[str, ...]]:
+    """The program, and notes on what it leaves out or takes for granted."""
     args, kwargs = inputs
     try:
         # nn.Transformer looks whether a mask happens to be causal: the mask is taken as any other.
-        with _noticing_checkpoints() as seen, patch.object(transformer, "_detect_is_causal_mask", _stated_causal):
+        with (
+            _noticing_checkpoints() as seen,
+            standing_in(module, rows) as notes,
+            patch.object(transformer, "_detect_is_causal_mask", _stated_causal),
+        ):
             program = torch.export.export(module, args, kwargs, strict=False)
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
@@ -87,7 +115,7 @@ def _export(module: nn.Module, inputs: Inputs, name: str) -> tuple[ExportedProgr
         raise TraceError(
             f"{name}: torch.export could not trace it: {first_line(error)}{where or _frame_of(error)}"
         ) from error
-    return program, (CHECKPOINTED,) if seen else ()
+    return program, (*notes, *((CHECKPOINTED,) if seen and training else ()))
 
 
 @contextmanager
@@ -164,6 +192,7 @@ def _run(
     name: str,
     training: bool,
     notes: tuple[str, ...],
+    batch_dim: int,
 ) -> Captured:
     tape = Tape()
     parameters: dict[str, str] = {}
@@ -204,7 +233,7 @@ def _run(
     ]
     return Captured(
         name=name,
-        samples=batch_of(inputs),
+        samples=batch_of(inputs, batch_dim),
         values=tape.values,
         nodes=tuple(tape.nodes),
         parameters=parameters,
@@ -212,7 +241,7 @@ def _run(
         inputs=tuple(given),
         outputs=tuple(dict.fromkeys(returned)),
         saved=tuple(tape.saved),
-        notes=notes if training else (),
+        notes=notes,
     )
 
 
