@@ -72,7 +72,13 @@ def trace_module(
                 raise
             return None
 
-    small, large = at(given), at(2 * given)
+    try:
+        small = at(given)
+    except TraceError as error:
+        if training and _can_infer(module, example_inputs, example_kwargs, target, name):
+            raise TraceError(f"{error}; its inference can be traced (--inference, training=False)") from error
+        raise
+    large = at(2 * given)
     assert small is not None
     if given == 1 and large is not None and not same_nodes(small, large):
         larger = at(4)
@@ -98,6 +104,24 @@ def trace_demo(
                 raise TraceError(f"the batch must be at least 1 sample, found {batch}")
             inputs = tuple(torch.empty((batch, *x.shape[1:]), dtype=x.dtype) for x in inputs)
     return trace_module(module, inputs, name=name, training=training, dtype=dtype)
+
+
+def _can_infer(
+    module: nn.Module,
+    example_inputs: object,
+    example_kwargs: dict[str, Any] | None,
+    dtype: torch.dtype | None,
+    name: str,
+) -> bool:
+    """Whether what cannot be traced for training can be for inference."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    try:
+        twin = fake_module(module, mode, training=False, dtype=dtype)
+        inputs = fake_inputs(example_inputs, mode, dtype, example_kwargs)
+        capture(twin, inputs, mode, name=name, training=False)
+    except TraceError:
+        return False
+    return True
 
 
 def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
