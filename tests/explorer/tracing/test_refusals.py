@@ -26,7 +26,7 @@ def test_packed_sequences() -> None:
             return self.layer(packed)[0].data.sum()
 
     inputs = torch.randn(BATCH, 3, WIDTH), torch.tensor([3, 2])
-    with pytest.raises(TraceError, match=f"{HERE}.*leave out pack_padded_sequence"):
+    with pytest.raises(TraceError, match=rf"{HERE}.*leave out pack_padded_sequence"):
         trace_module(Packed(), inputs, name="tiny")
 
 
@@ -35,7 +35,7 @@ def test_flex_attention() -> None:
         parts = h.view(BATCH, 1, -1, WIDTH)
         return flex_attention(parts, parts, parts)
 
-    with pytest.raises(TraceError, match=f"{HERE}.*scaled_dot_product_attention"):
+    with pytest.raises(TraceError, match=rf"{HERE}.*scaled_dot_product_attention"):
         trace(Function(attend))
 
 
@@ -46,7 +46,7 @@ def test_numpy() -> None:
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_a_script() -> None:
-    with pytest.raises(TraceError, match="as it was before torch.jit"):
+    with pytest.raises(TraceError, match=r"as it was before torch\.jit"):
         trace(torch.jit.script(nn.Linear(WIDTH, WIDTH)))
 
 
