@@ -38,6 +38,8 @@ SMALL = [
     "rnnlm-small",
     "transformer-small",
     "nasnet-small",
+    "llama-small",
+    "moe-small",
 ]
 
 
