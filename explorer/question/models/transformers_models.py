@@ -41,6 +41,8 @@ def make(name: str, example: Example, training: bool) -> Made:
     library: Any = importlib.import_module("transformers")
     config = _config(library, name)
     config.use_cache = False
+    if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = getattr(config, "pad_token_id", None) or 0
     kind = _class_of(library, config)
     with torch.device("meta"):
         module = kind._from_config(config) if hasattr(kind, "_from_config") else kind.from_config(config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
+from inspect import signature
 from typing import Any
 
 import torch
@@ -46,14 +47,18 @@ def make_torchvision(name: str, example: Example, training: bool) -> Made:
         raise TraceError(
             f"torchvision has no model of that name{'; it has ' + ', '.join(close) + ', ...' if close else ''}"
         )
-    with torch.device("meta"):
-        extra = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
-        module = models.get_model(name, weights=None, **extra)
-    if type(module).__module__.startswith("torchvision.models.detection") and training:
+    build = models.get_model_builder(name)
+    if build.__module__.startswith("torchvision.models.detection") and training:
         raise TraceError(
             "a detection model chooses boxes by their values, so its training has no fixed operator graph; name its"
             " backbone instead (torchvision:resnet50), or trace that part of it"
         )
+    takes = signature(build).parameters
+    extra: dict[str, Any] = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
+    # Left out, the weights of a backbone would be fetched.
+    extra |= {key: None for key in ("weights", "weights_backbone") if key in takes}
+    with torch.device("meta"):
+        module = build(**extra)
     if type(module).__module__.startswith("torchvision.models.video"):
         side = example.image or 112
         inputs: dict[str, Any] = {"x": torch.empty(example.batch or BATCH, 3, 16, side, side, device="meta")}
@@ -82,8 +87,6 @@ def _classified(module: nn.Module, inputs: dict[str, Any], training: bool) -> Ma
 
 
 def _arguments(module: nn.Module) -> Iterator[str]:
-    from inspect import signature
-
     yield from signature(module.forward).parameters
 
 
