@@ -9,5 +9,8 @@ from setuptools import find_packages, setup
 setup(
     packages=[*find_packages(include=["explorer*", "solvers*", "demo_models*"]), "placement_explorer_assets"],
     package_dir={"placement_explorer_assets": "assets"},
-    package_data={"placement_explorer_assets": ["*.css", "*.js", "*.svg"]},
+    package_data={
+        "placement_explorer_assets": ["*.css", "*.js", "*.svg", "plans/*.js"],
+        "explorer.jobs": ["graphs/*.json.gz"],
+    },
 )

@@ -10,6 +10,7 @@
   let newest = null;
   let asked = false; /* somebody selected something: what is known of it shall be in sight */
   const INCUMBENT_HOLD_MS = 80;
+  ex.BUSY = ["waiting", "loading", "solving"];
 
   ex.setProps = function (props) {
     const back = "comparison" in props ? focusedRow() : null;
@@ -45,13 +46,20 @@
     if (!box || begun === null) return;
     const now = performance.now() - begun;
     box.querySelector(".more").textContent = clock(now) + (words && words !== "…" ? " · " + words : "");
+    if (box.dataset.state === "loading") veil(box.querySelector(".what").textContent + " · " + clock(now));
     ex.search.tick(now / 1000);
   }
   setInterval(tick, TICK_MS);
 
+  /* Over the views while there is nothing to show yet. */
+  function veil(told) {
+    for (const place of document.querySelectorAll(".veil")) place.textContent = told;
+  }
+
   ex.status = function (state, what, more, elapsed) {
     const box = document.getElementById("status");
     if (!box) return;
+    if (!ex.BUSY.includes(state) && state !== "lost") stood = [state, what, more];
     begun = elapsed === undefined ? null : performance.now() - elapsed * 1000;
     words = more;
     box.dataset.state = document.body.dataset.state = state;
@@ -64,10 +72,14 @@
       announced = state + what;
       announcer.textContent = state + ": " + what + " " + more;
     }
-    const busy = state === "solving" || state === "loading";
+    const busy = ex.BUSY.includes(state);
     window.dash_clientside.set_props("cancel", { disabled: !busy });
-    for (const veil of document.querySelectorAll(".veil")) veil.textContent = state === "loading" ? what : "";
+    veil(state === "loading" ? what : "");
   };
+
+  /* What the page stood at before something that came to nothing. */
+  let stood = null;
+  ex.back = function () { if (stood) ex.status(...stood); };
 
   ex.send = function (message) {
     if (message.type === "select") asked = message.kind !== "none";
@@ -104,12 +116,28 @@
   ex.on = {
     status: function (message) {
       ex.status(message.state, message.what, message.more, message.elapsed_s);
+      if (message.asked) ex.scenarios.asked();
       ex.settled(message);
+      ex.scenarios.answered(message);
     },
     props: function () {},
     model: function (message) { ex.model(message); },
     query: function (message) { ex.putQuery(message.query); },
     adopt: function (message) { ex.adopt(message); },
+    found: function (message) { ex.find.draw(message); },
+    hello: function (message) { ex.files.hello(message); },
+    opened: function (message) { ex.files.opened(message); },
+    refused: function () {},
+    taking: function (message) { ex.take.tell(message); },
+    pins: function (message) { ex.pins.told(message); },
+    kept: function (message) { ex.scenarios.keep(message); },
+    moved: function (message) { ex.scenarios.moved(message); },
+    same: function (message) { ex.scenarios.same(message); },
+    shared: function (message) { ex.scenarios.shared(message); },
+    go: function (message) { ex.go(message.controls); },
+    sweep: function (message) { ex.sweep.draw(message); },
+    take: function (message) { ex.take.fetch(message); },
+    choose: function (message) { ex.choose(message); },
     graph: function (message) {
       release(); /* its incumbent belongs to the graph before */
       ex.graph.draw(message);
@@ -141,6 +169,7 @@
 
   function draw(message, received) {
     ex.setProps({ banner: { children: [], hidden: true } });
+    ex.pictured(message);
     ex.runs.lay(!!message.errors);
     ex.graph.overlay(message);
     ex.stages.draw(message.dag);

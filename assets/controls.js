@@ -14,6 +14,8 @@
   let restored = false;
   let settling = true;
   let query = location.search;
+  let awaited = null; /* turn of the question asked last, once the server has told it */
+  let drawn = null; /* the question that the plan on the page answers */
 
   const RARE = ["links", "transfers", "memory_model", "cpus", "bandwidth"];
   let usual = "iteration"; /* the objective of the model, if none is chosen */
@@ -48,19 +50,57 @@
     return +(bytes / unit).toPrecision(3) + (unit === GIB ? " GiB" : " MiB");
   }
 
+  const UNITS = { B: 1, K: 1024, M: 1024 ** 2, G: GIB, T: GIB * 1024, KB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, KIB: 1024, MIB: 1024 ** 2, GIB: GIB, TIB: GIB * 1024 };
+
+  /* "16 GiB", "80 GB", "512m", "16" (GiB) -> bytes; null if it is no size. */
+  function parsedBytes(text) {
+    const found = /^\s*(\d{1,9}(?:\.\d{1,6})?)\s*([a-zA-Z]{0,3})\s*$/.exec(text);
+    const unit = found && (found[2] ? UNITS[found[2].toUpperCase()] : GIB);
+    return unit && found[1] * unit >= 2 ** 20 && found[1] * unit <= 2 ** 50 ? found[1] * unit : null;
+  }
+
+  /* What is heard of the slider's thumb: a size, not the logarithm that it stands at. */
+  let heard = "";
+
+  function nameThumb(shown) {
+    if (shown) heard = shown;
+    const thumb = document.querySelector("#memory [role=slider]");
+    if (thumb && thumb.getAttribute("aria-valuetext") !== heard) thumb.setAttribute("aria-valuetext", heard);
+  }
+
+  /* A question as text, however it is drawn. */
+  const question = (asked) => JSON.stringify({ ...asked, theme: "" });
+
+  /* The picture is of another question than the controls ask: it is dimmed until there is a plan of this one. */
+  function markStale() {
+    const stale = drawn !== null && session !== null && question(session) !== drawn;
+    document.body.classList.toggle("stale", stale);
+    document.getElementById("centre").setAttribute("aria-busy", String(stale && (inFlight > 0 || timer !== null)));
+  }
+
+  /* A plan was drawn: is it one of the question asked last? */
+  ex.pictured = function (message) {
+    const answers = message.reason === "incumbent" || message.reason === "final";
+    if (!answers || awaited === null || message.turn < awaited || solved === null) return;
+    drawn = question(JSON.parse(solved));
+    markStale();
+  };
+
   function aspect() {
     const box = document.querySelector(".graph-card .canvas");
     return box && box.clientHeight > 50 ? box.clientWidth / box.clientHeight : 0.85;
   }
 
-  function ask() {
+  function ask(fresh) {
     if (!session || !ex.isOpen()) return;
     ex.askedAt = changedAt || performance.now();
     changedAt = 0;
     solved = told = JSON.stringify(session);
     inFlight = performance.now();
-    document.body.classList.remove("stale");
-    ex.send({ type: "solve", session: session, aspect: aspect() });
+    awaited = null;
+    markStale();
+    ex.status("waiting", "waiting", "");
+    ex.send({ type: "solve", session: session, aspect: aspect(), fresh: fresh === true });
   }
 
   function changed() {
@@ -75,22 +115,94 @@
     timer = setTimeout(function () { timer = null; if (JSON.stringify(session) !== solved) ask(); else changedAt = 0; }, wait);
   }
 
+  /* All that the controls say, to be said again. */
+  let values = null;
+  ex.snapshot = () => values && { ...values, files: { ...files }, pins: ex.pins.all(), cap: ex.exactCap || null };
+  ex.askOnce = function () { settling = true; changed(); };
+  ex.restoreFiles = function (was, pins) {
+    Object.assign(files, { profile: null, cluster: null }, was);
+    ex.files.chips(files, called);
+    ex.pins.take(pins);
+    if (session) session = { ...session, ...files, pins: ex.pins.write() };
+  };
   ex.busy = () => timer !== null || inFlight > 0;
 
   ex.settled = function (message) {
     if (message.query !== undefined) {
       query = "?" + message.query;
-      history.replaceState(null, "", query);
+      if (message.asked) ex.steps.settle(query, ex.snapshot());
+      else setTimeout(() => ex.steps.settle(query, ex.snapshot()), 120); /* the controls follow */
     }
-    if (message.state === "solving" || message.state === "loading") return;
+    if (message.asked) awaited = message.turn;
+    if (ex.BUSY.includes(message.state)) return;
     inFlight = 0;
+    markStale();
     if (timer) { clearTimeout(timer); timer = null; changed(); }
   };
 
   /* A row's plan is on the page: the controls say what would have led to it, and nothing is asked. */
+  ex.choose = function (message) {
+    window.dash_clientside.set_props("in-sequence", { checked: message.in_sequence });
+    window.dash_clientside.set_props("planner", { value: message.planner });
+  };
+
+  /* Files that take the place of settings, by the names that the server gave them; and what they are called. */
+  let files = { profile: null, cluster: null };
+  const called = {};
+
+  ex.putFiles = function (changed_files, names) {
+    Object.assign(files, changed_files);
+    Object.assign(called, names);
+    ex.files.chips(files, called);
+    if (!session) return;
+    session = { ...session, ...files };
+    if (live) changed();
+    markStale();
+  };
+
+  /* What would have been set by hand: controls by the names that a link gives them. */
+  ex.go = function (wanted) {
+    const put = (id, value) => window.dash_clientside.set_props(id, { value: value });
+    if ("devices" in wanted) put("devices", wanted.devices);
+    if ("micro_batches" in wanted) {
+      const box = document.getElementById("micro-batches");
+      const shown = [...box.querySelectorAll("input")].map((each) => each.value);
+      const micro = String(wanted.micro_batches);
+      if (!shown.includes(micro)) window.dash_clientside.set_props("micro-batches", { data: [...shown, micro] });
+      put("micro-batches", micro);
+    }
+    if ("bandwidth" in wanted) {
+      put("bandwidth", wanted.bandwidth / 1e9);
+      document.querySelector("details.more").open = true;
+    }
+    if ("max_replicas" in wanted) put("replicas", String(wanted.max_replicas));
+    if ("recompute" in wanted) window.dash_clientside.set_props("recompute", { checked: wanted.recompute });
+    if ("memory" in wanted) ex.setCap(wanted.memory);
+  };
+
+  ex.putPins = function (next) {
+    ex.pins.take(next);
+    if (!session) return;
+    session = { ...session, pins: ex.pins.write() };
+    if (live) changed();
+    markStale();
+  };
+
+  /* A file is a model to choose from now on. */
+  ex.addModel = function (file, name) {
+    const shown = name === "auto" ? "auto (file)" : name;
+    ex.modelData = [...ex.modelData.filter((each) => each.value !== file), { value: file, label: shown }];
+    window.dash_clientside.set_props("model", { data: ex.modelData, value: file });
+  };
+
+  /* For a moment, what changes in the controls follows the picture, and asks nothing. */
+  let quiet = 0;
+  ex.quietly = function () { quiet = performance.now() + 600; };
+
   ex.adopt = function (message) {
     const found = { planner: message.planner, contiguity: message.contiguity };
     solved = told = JSON.stringify({ ...JSON.parse(told), ...found, in_sequence: message.in_sequence });
+    awaited = message.turn;
     window.dash_clientside.set_props("in-sequence", { checked: message.in_sequence });
     for (const id of Object.keys(found)) window.dash_clientside.set_props(id, { value: found[id] });
   };
@@ -107,6 +219,7 @@
     const given = new URLSearchParams(location.search);
     const put = (id, value) => window.dash_clientside.set_props(id, { value: value });
     if (![...given.keys()].some((key) => key !== "theme" && key !== "v" && !ex.looks.KEYS.includes(key))) return false;
+    if (!given.get("micro_batches")) put("micro-batches", "auto"); /* only a page without a question begins with fewer */
     older(given, catalogue.first, model, devices);
     let kind = given.get("device_kind");
     if (kind && !catalogue.kinds[kind]) kind = mix(kind, put);
@@ -118,7 +231,7 @@
     }
     for (const [id, key] of [["model", "model"], ["phase", "training"], ["dtype", "dtype"], ["micro-batches", "micro_batches"],
       ["pipeline", "pipeline"], ["objective", "objective"], ["contiguity", "contiguity"], ["planner", "planner"], ["per-node", "devices_per_node"], ["replicas", "max_replicas"],
-      ["execution", "execution"], ["links", "links"], ["transfers", "transfers"], ["memory-model", "memory_model"]]) {
+      ["execution", "execution"], ["effort", "effort"], ["links", "links"], ["transfers", "transfers"], ["memory-model", "memory_model"]]) {
       if (given.get(key)) put(id, given.get(key));
     }
     for (const [id, key] of [["devices", "devices"], ["mini-batch", "mini_batch"], ["time-limit", "time_limit"], ["cpus", "cpus"], ["seed", "seed"]]) {
@@ -130,6 +243,9 @@
     for (const [id, key] of [["recompute", "recompute"], ["in-sequence", "in_sequence"]]) {
       if (given.get(key) === "true") window.dash_clientside.set_props(id, { checked: true });
     }
+    for (const key of Object.keys(files)) if (given.get(key)) files[key] = given.get(key);
+    if (given.get("pins")) ex.pins.take(ex.pins.read(given.get("pins")));
+    if (files.profile || files.cluster) setTimeout(() => ex.files.chips(files, called), 0);
     if (given.get("memory") && isFinite(+given.get("memory"))) ex.setCap(+given.get("memory"));
     return true;
   }
@@ -163,7 +279,7 @@
   /* What a link's query and the page's agree on, without asking anybody. */
   ex.putQuery = function (text) {
     query = "?" + text;
-    history.replaceState(null, "", query);
+    ex.steps.replace(query);
   };
 
   ex.setCap = function (exact) {
@@ -175,12 +291,42 @@
     ex.exactCap = { position: position, bytes: bytes };
   };
 
+  /* While nobody has chosen a theme, that of the system counts, also when it changes. */
+  const chosenTheme = () => new URLSearchParams(location.search).get("theme") || localStorage.getItem("explorer-theme");
+  let following = false;
+
+  function followSystem() {
+    if (following) return;
+    following = true;
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function (event) {
+      if (localStorage.getItem("explorer-theme")) return;
+      window.dash_clientside.set_props("provider", { forceColorScheme: useTheme(event.matches ? "dark" : "light") });
+    });
+  }
+
+  /* From now on the page has this theme: link, session and server are told. */
+  function useTheme(next) {
+    document.documentElement.dataset.mantineColorScheme = next;
+    if (session) session.theme = next;
+    if (location.search) {
+      const link = new URLSearchParams(location.search);
+      if (next === "dark") link.set("theme", "dark"); else link.delete("theme");
+      ex.steps.replace("?" + link);
+    }
+    solved = session && solved ? JSON.stringify({ ...JSON.parse(solved), theme: next }) : solved;
+    if (told) told = JSON.stringify({ ...JSON.parse(told), theme: next });
+    ex.send({ type: "theme", theme: next });
+    return next;
+  }
+
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.explorer = {
     controls: function (model, phase, dtype, devices, memory, kind, mini, micro, pipeline, objective, contiguity, planner, limit,
       perNode, replicas, recompute, inSequence, execution, links, bandwidth, transfers, memoryModel, kindTwo, ofTwo, cpus, seed,
-      onChange, catalogue, top) {
+      effort, onChange, catalogue, top) {
+      ex.modelData = ex.modelData || catalogue.models;
       ex.kinds = Object.keys(catalogue.kinds);
+      ex.ownMemory = catalogue.kinds;
       if (!restored) {
         restored = true;
         if (restore(catalogue, model, devices)) {
@@ -190,6 +336,7 @@
         setTimeout(ex.start, 0);
       }
       live = onChange;
+      if (session && session.model !== model && !ex.stepping()) ex.pins.take({}); /* they name nothing of another model */
       const own = catalogue.kinds[kind] || 16 * GIB;
       let cap = bytesOf(memory, Math.min(top, Math.log2(own / GIB)));
       if (ex.exactCap && Math.abs(ex.exactCap.position - memory) < 1e-6) cap = ex.exactCap.bytes;
@@ -204,8 +351,8 @@
       const next = {
         model: model, training: phase === "true", dtype: chosen(dtype), devices: devices, device_kind: kinds, memory: cap,
         cpus: number(cpus), links: chosen(links), bandwidth: number(bandwidth) ? bandwidth * 1e9 : null, transfers: chosen(transfers),
-        memory_model: memoryModel, mini_batch: number(mini), objective: objective, contiguity: contiguity,
-        planner: planner, time_limit: number(limit) || 30, seed: number(seed), devices_per_node: perNode === "auto" ? null : +perNode,
+        memory_model: memoryModel, ...files, pins: ex.pins.write(), mini_batch: number(mini), objective: objective, contiguity: contiguity,
+        planner: planner, time_limit: number(limit) || 30, seed: number(seed), effort: effort, devices_per_node: perNode === "auto" ? null : +perNode,
         theme: document.documentElement.dataset.mantineColorScheme || "light",
       };
       if (single) Object.assign(next, { execution: chosen(execution) });
@@ -215,18 +362,46 @@
           recompute: recompute === true, in_sequence: inSequence === true,
         });
       }
+      values = {
+        top: top,
+        controls: {
+          model: model, phase: phase, dtype: dtype, devices: devices, memory: memory, kind: kind, "mini-batch": mini, "micro-batches": micro,
+          pipeline: pipeline, objective: objective, contiguity: contiguity, planner: planner, "time-limit": limit, "per-node": perNode,
+          replicas: replicas, recompute: recompute, "in-sequence": inSequence, execution: execution, links: links, bandwidth: bandwidth,
+          transfers: transfers, "memory-model": memoryModel, "kind-two": kindTwo, "kind-two-count": ofTwo, cpus: cpus, seed: seed, effort: effort,
+        },
+      };
       const text = JSON.stringify(next);
+      if (performance.now() < quiet) {
+        clearTimeout(timer);
+        timer = null;
+        session = next;
+        solved = told = text;
+        drawn = question(next);
+      }
       const fresh = text !== JSON.stringify(session);
       session = next;
       if (fresh && live) changed();
-      document.body.classList.toggle("stale", !live && text !== solved);
+      markStale();
       const [guarantee, source] = catalogue.planners[planner] || ["", ""];
       const promise = {
         namespace: "dash_html_components", type: "Span",
         props: { className: "tag", children: guarantee },
       };
       const words = source ? [promise, " " + source] : [promise];
-      return [next, String(devices), cap === null ? shownBytes(own) : shownBytes(cap), guarantee ? words : []];
+      const shown = shownBytes(cap === null ? own : cap);
+      nameThumb(shown);
+      return [next, String(devices), shown, guarantee ? words : []];
+    },
+
+    /* A size typed into the field moves the slider; what is no size is said there. */
+    memoryField: function (text) {
+      const bytes = parsedBytes(text || "");
+      if (bytes === null) return text ? "a size: 16 GiB" : "";
+      const cap = session && session.memory;
+      const kind = session && ex.ownMemory[session.device_kind];
+      if (text !== shownBytes(cap || kind || 0)) ex.setCap(Math.min(bytes, kind || bytes));
+      return "";
     },
 
     kind: function (kind, value, top, catalogue) {
@@ -234,7 +409,7 @@
       return [own, value >= top - 0.031 ? own : Math.min(value, own)];
     },
 
-    solve: function () { ask(); return nothing(); },
+    solve: function () { ask(true); return nothing(); },
     cancel: function () { ex.send({ type: "cancel" }); return nothing(); },
 
     compare: function (clicks, every) {
@@ -247,36 +422,24 @@
     stopComparing: function () { ex.send({ type: "stop-comparing" }); return nothing(); },
 
     theme: function (clicks, scheme) {
-      const given = new URLSearchParams(location.search).get("theme");
-      let next = scheme;
+      followSystem();
       if (clicks) {
-        next = scheme === "dark" ? "light" : "dark";
+        const next = scheme === "dark" ? "light" : "dark";
         localStorage.setItem("explorer-theme", next);
-      } else {
-        const kept = localStorage.getItem("explorer-theme");
-        const dark = window.matchMedia("(prefers-color-scheme: dark)").matches;
-        next = given || kept || (dark ? "dark" : "light");
+        return useTheme(next);
       }
+      const dark = window.matchMedia("(prefers-color-scheme: dark)").matches;
+      const next = chosenTheme() || (dark ? "dark" : "light");
       document.documentElement.dataset.mantineColorScheme = next;
       if (session) session.theme = next;
-      if (clicks && location.search) {
-        const link = new URLSearchParams(location.search);
-        if (next === "dark") link.set("theme", "dark"); else link.delete("theme");
-        history.replaceState(null, "", "?" + link);
-      }
-      solved = session ? JSON.stringify(session) : solved;
-      if (told) told = JSON.stringify({ ...JSON.parse(told), theme: next });
+      solved = session && solved ? JSON.stringify({ ...JSON.parse(solved), theme: next }) : solved;
       ex.send({ type: "theme", theme: next });
       return next;
     },
 
     share: function () {
-      const done = () => {
-        setTimeout(() => window.dash_clientside.set_props("share", { children: "Copy link" }), 1600);
-        return "Copied";
-      };
-      if (!navigator.clipboard) return "In the address bar";
-      return navigator.clipboard.writeText(location.href).then(done, () => "In the address bar");
+      ex.send({ type: "share" });
+      return nothing();
     },
 
     tab: function () { ex.tellOpen(); return nothing(); },
@@ -297,7 +460,7 @@
     setTimeout(function () {
       const tab = document.querySelector('[role="tab"][aria-selected="true"]');
       const name = tab ? tab.textContent.toLowerCase() : "";
-      if (name === "devices" || name === "compare" || name === "run") shown.push(name);
+      if (["devices", "compare", "run", "review", "sweep", "scenarios"].includes(name)) shown.push(name);
       if (name === "search") shown.push("log");
       document.body.dataset.tab = name;
       ex.send({ type: "open", shown: shown });
@@ -322,6 +485,16 @@
     onClick("deeper", () => ex.send({ type: "depth", step: 1 }));
     onClick("graph-fit", () => ex.graph.fit());
     onClick("gantt-fit", () => ex.gantt.fit());
+    const rail = document.querySelector(".rail-scroll"); /* the thumb is made anew whenever the slider's range changes */
+    new MutationObserver(() => nameThumb("")).observe(rail, { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-valuenow"] });
+    nameThumb("");
+    ex.files.listen();
+    ex.take.listen();
+    ex.steps.listen();
+    ex.scenarios.listen();
+    ex.sweep.listen();
+    ex.pins.listen();
+    ex.find.listen();
     ex.split.listen();
     ex.looks.listen();
     ex.stages.listen();

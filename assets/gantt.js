@@ -44,12 +44,7 @@
     lanesBelow = message.figure.layout.shapes;
     ex.whenReady(place, function (plot) {
       const margin = message.figure.layout.margin;
-      const texts = numbers(message.figure.data, range, plot.clientWidth - margin.l - margin.r);
-      message.figure.data.forEach(function (trace, i) {
-        if (!texts[i]) return;
-        Object.assign(trace, { text: texts[i].text, constraintext: "none" });
-        trace.textfont.size = texts[i].size || SIZES[0];
-      });
+      write(message.figure.data, range, plot.clientWidth - margin.l - margin.r);
       delete message.figure.layout.uniformtext;
       const grown = tall(plot);
       message.figure.layout.shapes = lanesBelow.concat(overlays());
@@ -60,6 +55,16 @@
         if (ex.graph.selection()) ex.graph.clear();
         requestAnimationFrame(done);
       });
+    });
+  }
+
+  /* The numbers of bars, as large as they fit. */
+  function write(traces, range, width) {
+    const texts = numbers(traces, range, width);
+    traces.forEach(function (trace, i) {
+      if (!texts[i]) return;
+      Object.assign(trace, { text: texts[i].text, constraintext: "none" });
+      trace.textfont.size = texts[i].size || SIZES[0];
     });
   }
 
@@ -85,6 +90,7 @@
     if (!plot) return;
     bars = message.bars;
     detail = message.detail;
+    write(message.data, plot._fullLayout.xaxis.range, plot._fullLayout.xaxis._length);
     window.Plotly.react(plot, message.data, plot.layout, config).then(() => lanes(plot));
   }
 
@@ -95,7 +101,8 @@
     const [from, to] = plot._fullLayout.xaxis.range;
     const width = detail.to - detail.from;
     const inside = from >= detail.from - width && to <= detail.to + width;
-    if (!inside || (detail.merged && to - from < 0.6 * width)) ex.send({ type: "window", from: from, to: to });
+    const farther = !operators && to - from > 1.5 * width; /* what repeats is one bar again */
+    if (!inside || farther || (detail.merged && to - from < 0.6 * width)) ex.send({ type: "window", from: from, to: to });
   }
 
   /* Everything above the bars: the veil over what is not bright, and the critical path. */
@@ -206,6 +213,9 @@
         const micro = bars.micro[i];
         const unnumbered = micro < 0 || bars.kind[i] === "U" || bars.kind[i] === "R";
         if (unnumbered || bars.end[i] < range[0] || bars.start[i] > range[1]) return "";
+        const repeats = bars.kind[i] === "S";
+        const wide = (bars.end[i] - bars.start[i]) * scale - 8;
+        if (repeats) return wide > 6.2 * bars.label[i].length ? bars.label[i] : wide > 30 ? micro + "×" : "";
         const words = String(micro);
         const room = ((bars.end[i] - bars.start[i]) * scale - 1.5) / (0.58 * words.length);
         size = room >= size ? size : room >= SIZES[1] ? SIZES[1] : 0;

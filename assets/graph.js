@@ -61,7 +61,8 @@
           const device = devices.length === 1 ? "d" + (devices[0] % 32) : devices.length ? "mixed" : "";
           const paint = off ? off.classes[node.id()] || "error-none" : device;
           const extra = node.hasClass("selected") ? " selected" : "";
-          node.classes(kind + " " + paint + extra);
+          const pinned = (message.pinned || []).includes(node.id()) ? " pinned" : "";
+          node.classes(kind + " " + paint + pinned + extra);
           const beside = off ? off.labels[node.id()] : devices.length ? spread(devices) : "";
           node.data("label", beside ? fitting(node.data("name"), beside) + " · " + beside : node.data("name"));
           if (devices.length > 1 && !off) node.style(stripes([...devices].sort((a, b) => a - b)));
@@ -88,7 +89,7 @@
     ex.whenReady(registry, function (cy) {
       cy.resize();
       cy.fit(undefined, 14);
-      if (cy.zoom() > 1.15) { cy.zoom(1.15); cy.center(); }
+      if (cy.zoom() > 0.95) { cy.zoom(0.95); cy.center(); }
     });
   }
 
@@ -135,6 +136,13 @@
     });
     ex.send({ type: "select", kind: id ? "box" : "none", id: id || "" });
     if (id) hover(id); else clear();
+  }
+
+  function centre(id) {
+    ex.whenReady(registry, function (cy) {
+      const node = cy.getElementById(id);
+      if (node.length) cy.animate({ center: { eles: node }, zoom: Math.max(cy.zoom(), 0.8) }, { duration: 160 });
+    });
   }
 
   function hover(id) {
@@ -193,6 +201,6 @@
     });
   }
 
-  ex.graph = { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, clear, listen,
+  ex.graph = { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, centre, clear, listen,
     selection: () => selected, repaint: () => { if (view.overlay) overlay(view.overlay); } };
 })();

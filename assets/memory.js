@@ -23,13 +23,15 @@
     const box = document.createElement("button");
     box.className = "mem" + (told.over ? " over" : "");
     box.dataset.device = told.device;
-    box.title = told.name + ": peak " + told.peak + ", " + told.limit + ". Click to show only this device.";
+    box.title = told.name + ": peak " + told.peak + (told.share ? ", " + told.share + " of " + told.limit : ", " + told.limit)
+      + (told.broken ? ". The scale is broken below the cap" : "") + ". Click to show only this device.";
     const head = html("span", "memh", null, box);
     html("i", "swatch s" + (told.device % 32), null, head);
     html("span", "", told.name, head);
     const value = html("span", "v", null, head);
     html("b", "", told.peak, value);
-    html("em", "", " / " + told.limit, value);
+    if (told.share) html("em", "in-short", " · " + told.share, value);
+    html("em", "in-full", " · " + (told.share ? told.share + " of " : "") + told.limit, value);
     const svg = element("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", "aria-hidden": "true" }, box);
     const y = (share) => 40 - share * 37;
     const colour = "var(--d" + (told.device % 8) + ")";
@@ -45,6 +47,12 @@
     element("rect", { x: 0, y: y(told.floor), width: 100, height: 40 - y(told.floor), fill: colour, opacity: 0.75 }, svg);
     if (told.cap !== null) {
       element("line", { x1: 0, x2: 100, y1: y(told.cap), y2: y(told.cap), class: "cap" }, svg);
+      if (told.broken) for (const up of [0, 1.6]) { /* two strokes across the gap: the scale is broken here */
+        const at = y(0.76) + up;
+        let zigzag = "M0," + at;
+        for (let x = 0; x < 100; x += 4) zigzag += "L" + (x + 2) + "," + (at - 1.2) + "L" + (x + 4) + "," + at;
+        element("path", { d: zigzag, class: "break" }, svg);
+      }
     }
     box.addEventListener("click", () => ex.gantt.holdDevice(told.device));
     return box;

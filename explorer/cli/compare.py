@@ -11,6 +11,7 @@ from explorer.cli.terminal.command import Commands, add_command, add_json, print
 from solvers.errors import InvalidProblem, UnsupportedProblem
 from solvers.plan.result import Status
 from solvers.problem.problem import Contiguity
+from solvers.search.effort import Effort
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,15 @@ def add(commands: Commands) -> None:
         metavar="NAME[:OPTION=VALUE,...],...",
         help="which; `placement-explorer planners` lists them (every one that makes sense)",
     )
-    search.add_argument("--time-limit", type=float, default=10.0, metavar="S", help="seconds for each planner (10)")
+    search.add_argument(
+        "--effort",
+        choices=[effort.value for effort in Effort],
+        default=Effort.NORMAL.value,
+        help="how much work each planner does, counted (normal)",
+    )
+    search.add_argument(
+        "--time-limit", type=float, default=10.0, metavar="S", help="seconds after which each planner ends early (10)"
+    )
     search.add_argument("--seed", type=int, default=0, metavar="N")
     add_expert(search)
     add_problem(parser, contiguity=False)
@@ -118,6 +127,7 @@ def _compare(family: Sequence[Entry], args: argparse.Namespace) -> list[Compared
                     family,
                     time_limit_s=args.time_limit,
                     seed=args.seed,
+                    effort=Effort(args.effort),
                     should_stop=stop.is_set,
                     on_begin=on_begin,
                     on_progress=line,

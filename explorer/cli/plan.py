@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from explorer.cli.flags import add_expert, add_model, add_phase, add_problem, settings_of, wants_training
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.files import write_file
+from explorer.words import text
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.plan_json import write_plan
 from solvers.plan.result import Status
@@ -59,6 +61,13 @@ def add(commands: Commands) -> None:
     add_expert(search)
     add_problem(parser)
     add_phase(parser)
+    parser.add_argument(
+        "--front",
+        type=int,
+        default=0,
+        metavar="N",
+        help="take the Nth plan that is offered beside the answer: at most 0.5 %% slower, and leaner (0, the answer)",
+    )
     parser.add_argument("--explain", action="store_true", help="say which planner found what, and when")
     add_output(parser, "-o", "--output", what="where to write plan.json")
     add_json(parser)
@@ -67,6 +76,8 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     if not args.time_limit > 0:
         raise InvalidProblem(f"--time-limit must be more than 0 seconds, found {args.time_limit:g}")
+    if args.front < 0:
+        raise InvalidProblem(f"--front must be 0 (the answer) or the number of a leaner plan, found {args.front}")
     if not (0 <= args.gap < 1 and math.isfinite(args.gap)):
         raise InvalidProblem(f"--gap must be at least 0 and less than 1, found {args.gap:g}")
     from explorer.cli.reports.course import print_course
@@ -92,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
         result = _solve(problem, planner, start, args)
     except InvalidPlan as error:
         return _defect(error)
+    result = _chosen(result, args.front)
     why = explain_infeasible(problem) if result.status is Status.INFEASIBLE else None
     try:
         if args.json:
@@ -103,11 +115,31 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.flush()
     finally:  # a reader that left early (| head) must not cost the file, nor a full disk the report
         if args.output and result.plan is not None:
-            text = write_plan(problem, result.plan, result, workload.reference)
-            write_file(args.output, text, "saving the plan")
+            written = write_plan(problem, result.plan, result, workload.reference)
+            write_file(args.output, written, "saving the plan")
     if args.output and result.plan is not None and not args.json:
         print(f"written    {args.output}")
     return STATUS_OF[result.status]
+
+
+def _chosen(result: Result, number: int) -> Result:
+    """The result with another plan of its front as the answer. Raises InvalidProblem if there is no such plan."""
+    if not number:
+        return result
+    if number > len(result.front):
+        there = text.plural(len(result.front), "leaner plan")
+        raise InvalidProblem(f"--front {number}: there is no such plan; {there} beside the answer")
+    one = result.front[number - 1]
+    slower = text.percent(one.objective_s / result.objective_s - 1)
+    note = f"the leaner plan {number} of {len(result.front)}, {slower} slower than the best found"
+    return replace(
+        result,
+        plan=one.plan,
+        objective_s=one.objective_s,
+        status=Status.FEASIBLE,
+        notes=(*result.notes, note),
+        front=(),
+    )
 
 
 def _start(path: str, problem: Problem) -> Plan:

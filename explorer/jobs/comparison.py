@@ -15,6 +15,7 @@ from solvers.plan.result import Progress, Result
 from solvers.planners.registry import PLANNERS
 from solvers.planners.solve import solve
 from solvers.problem.problem import Contiguity, Problem
+from solvers.search.effort import Effort
 from solvers.search.monitor import ignore, never
 from solvers.search.planner import Planner
 
@@ -99,6 +100,7 @@ def compare(
     *,
     time_limit_s: float = TIME_LIMIT_S,
     seed: int = 0,
+    effort: Effort = Effort.NORMAL,
     should_stop: Callable[[], bool] = never,
     on_begin: Callable[[int, Entry], None] = lambda _, __: None,
     on_progress: Callable[[Progress, Plan | None], None] = ignore,
@@ -112,7 +114,9 @@ def compare(
         if should_stop():
             return
         on_begin(position, entry)
-        yield run(entry, time_limit_s=time_limit_s, seed=seed, should_stop=should_stop, on_progress=on_progress)
+        yield run(
+            entry, time_limit_s=time_limit_s, seed=seed, effort=effort, should_stop=should_stop, on_progress=on_progress
+        )
 
 
 def run(
@@ -120,6 +124,7 @@ def run(
     *,
     time_limit_s: float = TIME_LIMIT_S,
     seed: int = 0,
+    effort: Effort = Effort.NORMAL,
     should_stop: Callable[[], bool] = never,
     on_progress: Callable[[Progress, Plan | None], None] = ignore,
 ) -> Compared:
@@ -133,6 +138,7 @@ def run(
             entry.solver,
             time_limit_s=time_limit_s,
             seed=seed,
+            effort=effort,
             should_stop=should_stop,
             on_progress=on_progress,
         )

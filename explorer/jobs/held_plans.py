@@ -7,8 +7,10 @@ import zlib
 from collections import OrderedDict
 from itertools import count
 
+from explorer.jobs.requests import PlanSource
+from explorer.question.loading import read_file
 from solvers.errors import InvalidProblem
-from solvers.formats.plan_json import PlanFile, write_plan
+from solvers.formats.plan_json import PlanFile, read_plan, write_plan
 from solvers.plan.result import Result
 
 KEPT = 256
@@ -37,6 +39,23 @@ def file_of(name: str) -> PlanFile:
         raise InvalidProblem("this plan is no longer held by the solver: solve again, then run it")
     result, reference = found
     return PlanFile(result.problem, found[0].plan, result, reference)
+
+
+def result_of(name: str) -> tuple[Result, str]:
+    """A result that is held, and the reference of its model. Raises InvalidProblem if it no longer is."""
+    found = _held.get(name)
+    if found is None:
+        raise InvalidProblem("this plan is no longer held by the solver: solve again")
+    return found
+
+
+def file_from(source: PlanSource) -> PlanFile:
+    """A plan from wherever it is. Raises InvalidProblem in one line."""
+    if source.text is not None:
+        return read_plan(unpacked_text(source.text))
+    if source.path:
+        return read_plan(read_file(source.path), source.path)
+    return file_of(source.held)
 
 
 def text_of(file: PlanFile) -> bytes:

@@ -3,27 +3,56 @@
 from __future__ import annotations
 
 import gc
+import math
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from explorer.costs.devices import DEVICES
+from explorer.costs.profile_json import load_profile
+from explorer.jobs.carried_picture import carried_picture, told_beside
 from explorer.jobs.comparison import Entry, compare, entries
-from explorer.jobs.held_plans import hold
+from explorer.jobs.demo_graphs import traced_before
+from explorer.jobs.held_plans import file_from, hold
+from explorer.jobs.plan_kinds import differ_job, export_job, hash_job, lean_job, review_job
+from explorer.jobs.read_kind import load_opened, plainly
 from explorer.jobs.replan_kind import replan_job
-from explorer.jobs.requests import CompareRequest, Emit, SolveRequest, Work
+from explorer.jobs.requests import (
+    CompareRequest,
+    Emit,
+    Files,
+    HelpRequest,
+    PlaceRequest,
+    SolveRequest,
+    SweepRequest,
+    Work,
+)
 from explorer.jobs.run_kinds import prepare_job, run_job, show_run_job
 from explorer.jobs.telling import REDRAW_S, Telling
+from explorer.question.cluster_file import load_cluster
+from explorer.question.expert import load_expert
 from explorer.question.loading import load
+from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
-from explorer.view import events
+from explorer.sweeps.helps import changes, helped
+from explorer.sweeps.points import points
+from explorer.sweeps.ranges import worth_asking
+from explorer.sweeps.sweep import row_object, sweep_rows
+from explorer.view import events, run_events
+from explorer.view.graph.skeleton import skeleton
+from solvers.errors import InvalidProblem, PlacementError
+from solvers.evaluation.evaluate import evaluate
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Status
 from solvers.planners.infeasibility import explain_infeasible
 from solvers.planners.solve import solve
+from solvers.problem.problem import Problem
 
+NO_FILES = Files()
 KEPT = 8
 """Traced models a worker keeps."""
 
@@ -36,31 +65,53 @@ def workload_of(model: str, training: bool, dtype: str | None, emit: Emit) -> Wo
     if key in _workloads:
         _workloads.move_to_end(key)
         return _workloads[key]
-    emit(events.loading(f"tracing {model}"))
-    _workloads[key] = load(model, training=training, dtype=dtype)
+    if (before := traced_before(model, training, dtype)) is not None:
+        return _keep(key, before)
+    opened = os.path.isabs(model) and os.path.isfile(model)
+    emit(events.loading(f"{'reading' if opened else 'tracing'} {os.path.basename(model)}"))
+    return _keep(key, load_opened(model, training) if opened else load(model, training=training, dtype=dtype))
+
+
+def _keep(key: tuple[str, bool, str | None], workload: Workload) -> Workload:
+    _workloads[key] = workload
     gc.freeze()  # torch and the graph: hundreds of thousands of objects that stay
     while len(_workloads) > KEPT:
         _workloads.popitem(last=False)
-    return _workloads[key]
+    return workload
 
 
-def applicable(settings: Settings, workload: Workload) -> Settings:
-    """The settings that mean something for this workload: the page always sends all of them.
+def applicable(settings: Settings, workload: Workload, files: Files = NO_FILES) -> Settings:
+    """The settings that mean something for this workload: the page always sends all of them. files: what takes the
+    place of some of them. Raises InvalidProblem.
 
     A file is for training or not, and one that states its own times knows no device kinds of ours.
     """
     kind = None if workload.compute is not None else settings.device_kind
-    return replace(settings, training=None, device_kind=kind)
+    found = replace(settings, training=None, device_kind=kind)
+    if files.profile:
+        found = replace(found, profile=load_profile(files.profile), device_kind=None)
+    if files.cluster:
+        cluster = load_cluster(files.cluster)
+        found = replace(found, cluster=cluster, devices=None, device_kind=None, bandwidth_bytes_per_s=None)
+        found = replace(found, latency_s=None, devices_per_node=None, links=None, cpus=None)
+    return found
 
 
 def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Trace or fetch the model, solve, and emit model, progress and result events."""
     workload = workload_of(request.model, request.settings.training is not False, request.settings.dtype, emit)
-    problem = make_problem(workload, applicable(request.settings, workload))
+    problem = make_problem(workload, applicable(request.settings, workload, request.files))
     emit(events.model(workload, request.known))
 
+    carried_s = math.inf
+    if request.before and (taken := carried_picture(problem, request.before)) is not None:
+        carried_s = taken[1]
+        first = Progress(0.0, carried_s, 0.0, "the plan from before")
+        emit(events.progress(problem, request.planner, first, taken[0]))
+
     def tell(step: Progress, plan: Plan | None, since: Sequence[Progress]) -> None:
-        emit(events.progress(problem, request.planner, step, plan, since))
+        shown = plan if step.objective_s <= carried_s else None  # what is drawn gets better only
+        emit(events.progress(problem, request.planner, step, shown, since))
 
     telling = Telling(tell)
 
@@ -73,6 +124,7 @@ def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]
         request.planner,
         time_limit_s=request.time_limit_s,
         seed=request.seed,
+        effort=request.effort,
         should_stop=stops,
         on_progress=telling.step,
     )
@@ -81,6 +133,7 @@ def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]
         emit(events.loading("looking for the smallest memory cap that fits"))
         found = explain_infeasible(problem, should_stop=should_stop)
         fits, bound = found.smallest_cap_bytes, found.cap_lower_bound_bytes
+    outcome = told_beside(outcome, carried_s)
     emit(events.result(outcome, fits, bound, hold(outcome, workload.reference)))
 
 
@@ -88,7 +141,7 @@ def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], b
     """Trace or fetch the model, run one planner after the other, and emit model, comparing, row and
     compared events. A stop keeps the rows that are there, and the plan of the run at hand."""
     workload = workload_of(request.model, request.settings.training is not False, request.settings.dtype, emit)
-    problem = make_problem(workload, applicable(request.settings, workload))
+    problem = make_problem(workload, applicable(request.settings, workload, request.files))
     emit(events.model(workload, request.known))
     family = entries(problem, request.planners, request.contiguities)
     position, planner, told = 0, "", 0.0
@@ -108,6 +161,8 @@ def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], b
     for compared in compare(
         family,
         time_limit_s=request.time_limit_s,
+        seed=request.seed,
+        effort=request.effort,
         should_stop=should_stop,
         on_begin=on_begin,
         on_progress=on_progress,
@@ -118,11 +173,103 @@ def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], b
     emit(events.compared(done, len(family)))
 
 
+def place_job(request: PlaceRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Judge a placement made by hand, and emit it as a plan. Raises InvalidProblem in one line."""
+    training = request.settings.training is not False
+    workload = workload_of(request.model, training, request.settings.dtype, emit)
+    problem = make_problem(workload, applicable(request.settings, workload, request.files))
+    try:
+        expert = load_expert(request.path, workload, problem.cluster)
+        outcome = solve(problem, expert, should_stop=should_stop)
+    except PlacementError as error:
+        raise InvalidProblem(plainly(str(error), request.path, request.name)) from None
+    if outcome.plan is None:
+        why = outcome.notes[0] if outcome.notes else "it does not fit these devices"
+        raise InvalidProblem(f"{request.name}: this placement makes no plan here: {why}")
+    held = hold(outcome, workload.reference)
+    view = events.held_view(outcome, held)
+    assert view is not None
+    told = skeleton(workload)
+    emit(
+        events.placed(
+            {
+                "plan": events.packed(view),
+                "skeleton": told,
+                "fingerprint": run_events.fingerprint(told["names"]),
+                "words": f"placement of {request.name}",
+            }
+        )
+    )
+
+
+def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Tell first how many changes are tried, then the answer to each: words, controls, gain, objective_s, reason."""
+    ask = request.ask
+    workload = workload_of(ask.model, ask.settings.training is not False, ask.settings.dtype, emit)
+    settings = applicable(ask.settings, workload, ask.files)
+    problem = make_problem(workload, settings)
+    plan = file_from(request.plan).plan
+    before_s = evaluate(problem, plan).objective_s(problem.objective)
+    asked = changes(problem, settings, _own_memory(problem), request.most_devices)
+    emit(events.part({"of": len(asked)}))
+    for one in helped(
+        workload,
+        asked,
+        choose_planner(ask.planner),
+        (problem, before_s),
+        plan,
+        seed=ask.seed,
+        time_limit_s=ask.time_limit_s,
+        should_stop=should_stop,
+    ):
+        told = {"words": one.change.words, "controls": dict(one.change.controls), "reason": one.reason}
+        emit(events.part(told | {"gain": one.gain, "objective_s": one.objective_s}))
+    emit(events.told({"stopped": should_stop()}))
+
+
+def sweep_job(request: SweepRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Tell first the values of the axis, then a row for each, see `explorer.sweeps.sweep.row_object`."""
+    ask = request.ask
+    workload = workload_of(ask.model, ask.settings.training is not False, ask.settings.dtype, emit)
+    settings = applicable(ask.settings, workload, ask.files)
+    problem = make_problem(workload, settings)
+    asked = points(worth_asking(request.axis, problem, settings, _own_memory(problem)))
+    shown = [point.cell(request.axis) for point in asked]
+    emit(events.part({"values": [getattr(point, request.axis) for point in asked], "words": shown}))
+    for row in sweep_rows(
+        workload,
+        settings,
+        asked,
+        choose_planner(ask.planner),
+        effort=ask.effort,
+        seed=ask.seed,
+        time_limit_s=ask.time_limit_s,
+        should_stop=should_stop,
+    ):
+        emit(events.part({"row": row_object(row)}))
+    emit(events.told({"stopped": should_stop()}))
+
+
+def _own_memory(problem: Problem) -> float | None:
+    """Of the accelerators, if they are of one kind that is known."""
+    kinds = {problem.cluster.devices[i].kind for i in problem.cluster.accelerators}
+    kind = DEVICES.get(kinds.pop()) if len(kinds) == 1 else None
+    return None if kind is None else kind.memory_bytes
+
+
 KINDS: dict[str, Work] = {
+    "place": place_job,
     "solve": solve_job,
     "compare": compare_job,
     "prepare": prepare_job,
     "run": run_job,
     "show-run": show_run_job,
     "replan": replan_job,
+    "export": export_job,
+    "review": review_job,
+    "lean": lean_job,
+    "differ": differ_job,
+    "hash": hash_job,
+    "help": help_job,
+    "sweep": sweep_job,
 }

@@ -29,7 +29,7 @@ HEED_S = 2.0
 ORDERLY_S = 20.0
 """How long a worker that has processes of its own may take to end them."""
 
-BRIEF = frozenset({"prepare", "show-run"})
+BRIEF = frozenset({"prepare", "show-run", "export", "review", "lean", "differ", "hash"})
 """Kinds of job that end by themselves soon: nothing is killed for them."""
 
 
@@ -55,10 +55,12 @@ class Jobs:
 
     on_event is called from a thread of this object's. Every job ends with exactly one event of
     `events.LAST`. orderly: for jobs that start processes of their own: the worker warms no solvers, and is
-    given time to end those processes, after a cancel as well as at the end.
+    given time to end those processes, after a cancel as well as at the end. reads: for jobs that only read files
+    of other people, in limited memory.
     """
 
     orderly: bool = False
+    reads: bool = False
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _jobs: dict[str, _Job] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -128,7 +130,7 @@ class Jobs:
             return
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        arguments = (theirs, ORDERLY_S if self.orderly else 0.0)
+        arguments = (theirs, ORDERLY_S if self.orderly else 0.0, self.reads)
         self._process = context.Process(target=worker.main, args=arguments, name="placement-worker", daemon=True)
         self._process.start()
         theirs.close()
@@ -179,7 +181,7 @@ class Jobs:
                     failed.append(self._jobs.pop(identifier))
                 else:
                     self._dispatch(identifier)
-        which = "running" if self.orderly else "solving"
+        which = "running" if self.orderly else "reading" if self.reads else "solving"
         for job in failed:
             self._fail(job, f"the {which} process ended unexpectedly (exit code {code})")
 

@@ -55,6 +55,7 @@ def replan_job(
         start=before,
         time_limit_s=request.time_limit_s,
         seed=request.seed,
+        effort=request.effort,
         should_stop=should_stop,
         on_progress=tell,
     )

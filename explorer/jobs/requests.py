@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.question.settings import Settings
+from explorer.view.graph.palette import Theme
 from solvers.problem.problem import Contiguity
+from solvers.search.effort import Effort
 
 Emit = Callable[[dict[str, Any]], None]
 Work = Callable[[Any, Emit, Callable[[], bool]], None]
@@ -15,9 +17,18 @@ Work = Callable[[Any, Emit, Callable[[], bool]], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Files:
+    """Paths of files that take the place of settings, "" for none. profile: measured costs; cluster: devices and
+    links. Whoever solves reads them: they are data from outside."""
+
+    profile: str = ""
+    cluster: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SolveRequest:
-    """Plan ``model`` under ``settings``. known: hashes of skeletons that need not be sent again. seed: as for
-    `solvers.planners.solve.solve`."""
+    """Plan ``model`` under ``settings``. known: hashes of skeletons that need not be sent again. seed and
+    effort: as for `solvers.planners.solve.solve`. before: the name of the plan on the page, which is shown first."""
 
     model: str
     settings: Settings
@@ -25,12 +36,34 @@ class SolveRequest:
     time_limit_s: float = 10.0
     known: frozenset[str] = frozenset()
     seed: int = 0
+    effort: Effort = Effort.NORMAL
+    files: Files = Files()
+    before: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """Look at the file at ``path``, which people know as ``name``."""
+
+    path: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRequest:
+    """Judge the placement in the file at ``path``, known as ``name``, under ``settings`` of ``model``."""
+
+    model: str
+    settings: Settings
+    path: str
+    name: str
+    files: Files = Files()
 
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
     """Run ``planners`` (none: every one that makes sense) on ``model`` under ``settings``, each for at
-    most time_limit_s and for each of ``contiguities`` (none: that of the settings). known: as in
+    most time_limit_s and for each of ``contiguities`` (none: that of the settings). known, seed and effort: as in
     SolveRequest."""
 
     model: str
@@ -39,6 +72,9 @@ class CompareRequest:
     contiguities: tuple[Contiguity, ...] = ()
     time_limit_s: float = 10.0
     known: frozenset[str] = frozenset()
+    seed: int = 0
+    effort: Effort = Effort.NORMAL
+    files: Files = Files()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +121,89 @@ class ReplanRequest:
     time_limit_s: float
     seed: int = 0
     allow_model: bool = False
+    effort: Effort = Effort.NORMAL
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSource:
+    """Where a plan is: held by the solving worker under a name, in a file that was handed in (its path), or as the
+    packed text of a file. What is given first counts."""
+
+    text: bytes | None = None
+    path: str = ""
+    held: str = ""
+
+    @property
+    def known(self) -> bool:
+        return bool(self.text or self.path or self.held)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """Write a plan in a format (`explorer.exports.formats.FORMATS`), a picture in a theme."""
+
+    plan: PlanSource
+    to: str
+    theme: Theme = "light"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewRequest:
+    """Look a plan over."""
+
+    plan: PlanSource
+
+
+@dataclass(frozen=True, slots=True)
+class LeanRequest:
+    """The view of a plan that was found beside an answer: of its ``front``, the one at this position."""
+
+    plan: PlanSource
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class HelpRequest:
+    """Answer the question that a plan answers with one thing changed, each change in turn. most_devices: what a page
+    can ask for."""
+
+    ask: SolveRequest
+    plan: PlanSource
+    most_devices: int
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRequest:
+    """Answer a question at several values of one axis, see `explorer.sweeps.ranges`."""
+
+    ask: SolveRequest
+    axis: str
+
+
+@dataclass(frozen=True, slots=True)
+class DifferRequest:
+    """How the second plan differs from the first."""
+
+    first: PlanSource
+    second: PlanSource
+
+
+@dataclass(frozen=True, slots=True)
+class HashRequest:
+    """The name of a plan: equal questions with equal answers have equal ones."""
+
+    plan: PlanSource
+
+
+About = ExportRequest | ReviewRequest | LeanRequest | HelpRequest | SweepRequest | DifferRequest | HashRequest
+"""What is asked about plans that are there."""
+ABOUT: dict[type, str] = {
+    ExportRequest: "export",
+    ReviewRequest: "review",
+    LeanRequest: "lean",
+    HelpRequest: "help",
+    SweepRequest: "sweep",
+    DifferRequest: "differ",
+    HashRequest: "hash",
+}
+"""The kind of job for each."""

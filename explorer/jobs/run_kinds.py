@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from explorer.jobs.hardware import elsewhere
 from explorer.jobs.held_plans import file_of, packed_text, text_of, unpacked_text
 from explorer.jobs.requests import Emit, PrepareRequest, RunPlanRequest, ShowRunRequest
 from explorer.runner.bundles.bundle import (
@@ -69,15 +70,16 @@ def prepare_job(
 ) -> None:
     """Fetch a plan's file, and check it as a launch would."""
     targets = targets or load_targets()
-    most = targets.setup(request.target).max_ranks
+    setup = targets.setup(request.target)
     file = file_of(request.held) if request.text is None else read_plan(unpacked_text(request.text))
     if should_stop():
         return
-    ranks, refused, warnings = checked(file, most)
+    ranks, refused, warnings = checked(file, setup.max_ranks)
     if should_stop():
         return
     packed = request.text if request.text is not None else text_of(file)
-    emit(run_events.prepared(request.held, request.target, file.reference, packed, ranks, refused, warnings))
+    there = elsewhere(file.problem, file.plan, setup)
+    emit(run_events.prepared(request.held, request.target, file.reference, packed, ranks, refused, warnings, there))
 
 
 def run_job(

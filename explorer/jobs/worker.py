@@ -9,17 +9,19 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
+from explorer.jobs.limits import READ_BYTES
 from explorer.jobs.requests import Emit, Work
 
 
-def main(connection: Connection, orderly_s: float = 0.0) -> None:
+def main(connection: Connection, orderly_s: float = 0.0, reads: bool = False) -> None:
     """Serve jobs from ``connection`` until it closes. orderly_s: how long what is running then may take to
-    stop; such a worker runs plans rather than solving, and warms no solvers.
+    stop; such a worker runs plans rather than solving, and warms no solvers. reads: whether it only reads files of
+    other people, in limited memory.
 
     In: ("start", id, kind, request), ("cancel", id) and ("close",). Out: (id, event) for every event, and
     (id, None) when the job is over. One job runs at a time, in the order of arrival; a job that is
@@ -30,7 +32,15 @@ def main(connection: Connection, orderly_s: float = 0.0) -> None:
     cancelled: set[str] = set()
     closed = threading.Event()
     threading.Thread(target=_listen, args=(connection, waiting, cancelled, closed, orderly_s), daemon=True).start()
-    from explorer.jobs.job_kinds import KINDS
+    if reads:
+        _limit_memory()
+        from explorer.jobs.read_kind import read_job
+
+        kinds: Mapping[str, Work] = {"read": read_job}
+    else:
+        from explorer.jobs.job_kinds import KINDS
+
+        kinds = KINDS
     from explorer.view import events
     from solvers.kernels.compiling import Compiling
     from solvers.planners.warm import FAMILIES, PAGE
@@ -47,14 +57,22 @@ def main(connection: Connection, orderly_s: float = 0.0) -> None:
     with Compiling(tell=tell), suppress(BrokenPipeError, OSError):
         if orderly_s:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to act on
-        else:
+        elif not reads:
             FAMILIES[PAGE]()
         gc.freeze()  # what lives as long as the process need not be looked through at every collection
         while (job := waiting.get()) is not None:
             current, kind, request = job
-            _serve(connection, KINDS[kind], current, request, cancelled, closed, bool(orderly_s))
+            _serve(connection, kinds[kind], current, request, cancelled, closed, bool(orderly_s))
             cancelled.discard(current)
             current = ""
+
+
+def _limit_memory() -> None:
+    """What a file makes of a few bytes must not take the machine down. Not every system can be asked to see to that."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (READ_BYTES, READ_BYTES))
 
 
 def _serve(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from explorer.view.comparison import Row, contradictions
@@ -12,6 +12,7 @@ from explorer.view.graph.search import thinned
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_view import PlanView, devices, finite, plan_view, result_view
 from explorer.words import text
+from solvers.evaluation.evaluate import evaluate, judge
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status
@@ -21,7 +22,7 @@ Event = dict[str, Any]
 """Plain data with a ``kind``: compiling at any time; loading, model, progress, result or failed for a solve;
 loading, model, comparing, row, compared or failed for a comparison; of runs: see `explorer.view.run_events`."""
 
-LAST = ("result", "compared", "prepared", "ran", "replanned", "failed")
+LAST = ("result", "compared", "prepared", "ran", "replanned", "opened", "placed", "told", "failed")
 """Kinds of which every job has exactly one, at its end."""
 
 BLAMED = 5
@@ -96,7 +97,29 @@ def result(
 def held_view(outcome: Result, held: str) -> PlanView | None:
     """The view of a result's plan with the name under which it is held, or None if there is no plan."""
     view = result_view(outcome)
-    return None if view is None else {**view, "held": held}
+    return None if view is None else {**view, "held": held, "front": front(outcome)}
+
+
+def front(outcome: Result) -> list[dict[str, Any]]:
+    """The plans beside an answer, the fastest first: slower, the share of the answer's objective; less_bytes on
+    ``device``, the one that holds most in the answer; peak_bytes, of the device that holds most in this plan."""
+    if outcome.plan is None or not outcome.front:
+        return []
+    problem = outcome.problem
+    own = judge(problem, outcome.plan)
+    names = [device["name"] for device in devices(problem)]
+    peaks = evaluate(problem, outcome.plan).peak_memory_bytes
+    fullest = max(range(len(peaks)), key=lambda device: peaks[device])
+    return [
+        {
+            "slower": one.objective_s / outcome.objective_s - 1 if outcome.objective_s > 0 else 0.0,
+            "objective_s": one.objective_s,
+            "less_bytes": own.peak_bytes - one.peak_bytes,
+            "peak_bytes": one.peak_bytes,
+            "device": names[fullest],
+        }
+        for one in outcome.front
+    ]
 
 
 def comparing(position: int, runs: int, planner: str, step: Progress) -> Event:
@@ -132,6 +155,27 @@ def unpacked(view: bytes) -> PlanView:
     """Only for what `packed` made in this program."""
     found: PlanView = json.loads(zlib.decompress(view))
     return found
+
+
+def opened(what: str, name: str, words: str, devices: int, told: Mapping[str, Any] | None) -> Event:
+    """A file was read. what: "model", "plan", "profile", "cluster" or "placement"; words: a few on what is in it;
+    devices: accelerators that it states, 0 for none. told: of a plan, what `explorer.jobs.read_kind` says."""
+    return {"kind": "opened", "what": what, "name": name, "words": words, "devices": devices, "told": told}
+
+
+def placed(told: Mapping[str, Any]) -> Event:
+    """A placement made by hand was judged. told: plan, the packed view; skeleton, fingerprint, words."""
+    return {"kind": "placed", "told": told}
+
+
+def told(what: Mapping[str, Any]) -> Event:
+    """The end of a job about plans that are there."""
+    return {"kind": "told", "told": what}
+
+
+def part(what: Mapping[str, Any]) -> Event:
+    """One of several answers of a job about plans."""
+    return {"kind": "part", "part": what}
 
 
 def failed(message: str) -> Event:

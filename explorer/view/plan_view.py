@@ -44,7 +44,8 @@ def plan_view(
     stage_edges: see `stage_facts` and `stage_edges`; phases: see `plan_phases`; bars: see `bars`; by_operator:
     whether the schedule is one of single operators, with all_spans of it as bars (see `operator_bars`);
     links: see `link_uses`; path: see `path_view`; span_s: the end of the schedule drawn; seconds: per
-    operator its compute time for one micro-batch; bottleneck: the device that decides the objective.
+    operator its compute time for one micro-batch; pinned: the operators that are;
+    bottleneck: the device that decides the objective.
     """
     metrics, schedule = examine(problem, plan)
     span_s = schedule.makespan_s
@@ -84,6 +85,7 @@ def plan_view(
         "pipeline": plan.pipeline,
         "samples": samples,
         "mini_batch": problem.mini_batch,
+        "pinned": sorted(problem.pins),
         "modules": [o.module_path for o in problem.graph.operators],
         "seconds": _seconds(problem, placement, samples),
         "bars": found,

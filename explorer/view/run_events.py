@@ -28,10 +28,17 @@ class PastRun:
 
 
 def prepared(
-    held: str, target: str, model: str, text: bytes, ranks: int, refused: Sequence[str], warnings: Sequence[str]
+    held: str,
+    target: str,
+    model: str,
+    text: bytes,
+    ranks: int,
+    refused: Sequence[str],
+    warnings: Sequence[str],
+    elsewhere: str = "",
 ) -> Event:
     """A plan was looked at before it runs. model: its reference; refused: why it cannot be run; warnings: what to
-    know before it is."""
+    know before it is; elsewhere: that its costs are of other hardware than the target's, or ""."""
     return {
         "kind": "prepared",
         "held": held,
@@ -41,6 +48,7 @@ def prepared(
         "ranks": ranks,
         "refused": list(refused),
         "warnings": list(warnings),
+        "elsewhere": elsewhere,
     }
 
 

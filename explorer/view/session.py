@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -16,6 +18,7 @@ from explorer.view.graph.palette import THEMES, Theme
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Transfers
+from solvers.search.effort import Effort
 
 MAX_DEVICES = 32
 MAX_BATCH = 65536
@@ -27,6 +30,10 @@ TIME_LIMIT_S = 30.0
 """Guards a search that ends by itself, by counted work, long before for most models."""
 MAX_NAME = 200
 MAX_SEED = 2**31 - 1
+MAX_PINS = 64
+MAX_PIN_TEXT = 8000
+MAX_QUERY = 12_000
+"""Characters."""
 MAX_MIX = 30 * MAX_DEVICES
 """Characters of a kind for each accelerator."""
 DTYPES = ("fp32", "bf16", "fp16")
@@ -36,6 +43,8 @@ LINKS = ("auto", "on", "off")
 TIMES = ("both", "predicted", "measured")
 COLOURS = ("devices", "errors")
 MAX_RUN_STEPS = 1000
+FIRST_MICRO_BATCHES = 8
+"""Of a page that is opened without a question: bars that can be told apart."""
 VERSION = "2"
 """Of the query strings that are written, as ``v``. Those of the first version state none."""
 FIRST_SAMPLES_PER_DEVICE = 16
@@ -44,6 +53,8 @@ IN_SEQUENCE = "/in-sequence"
 """After the name of a planner in a pair: its plan under the setting ``in_sequence``."""
 PAIR = ("graph-pipeline", "pipedream-iter" + IN_SEQUENCE)
 """What is shown side by side unless others are named: a DAG of stages and a chain of them."""
+
+_FILE = re.compile("file-[0-9a-f]{24}")
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -67,7 +78,9 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What the page asks for. settings is what a problem is made of; look and theme are how it is drawn."""
+    """What the page asks for. settings is what a problem is made of; look and theme are how it is drawn. effort: how
+    much work a search counts before it ends; time_limit_s guards against more than anyone waits for. profile and
+    cluster: files that were handed in, of measured costs and of devices and links, or ""."""
 
     model: str = ""
     settings: Settings = field(default_factory=Settings)
@@ -76,6 +89,9 @@ class Session:
     theme: Theme = "light"
     look: Look = field(default_factory=Look)
     seed: int = 0
+    effort: Effort = Effort.NORMAL
+    profile: str = ""
+    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +102,8 @@ class Choices:
     planners: tuple[str, ...]
     device_kinds: tuple[str, ...]
     targets: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """Files that were handed in, by the names that the server gave them."""
 
 
 def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
@@ -116,18 +134,22 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         max_replicas=_replicas(raw),
         recompute=_boolean(raw, "recompute") or False,
         in_sequence=_boolean(raw, "in_sequence") or False,
+        pins=_pins(raw),
     )
     if not choices.models:
         raise InvalidProblem("there is no model to plan for")
     theme = _one_of(raw, "theme", THEMES)
     return Session(
-        model=_one_of(raw, "model", choices.models) or choices.models[0],
+        model=_model(raw, choices),
         settings=settings,
         planner=_one_of(raw, "planner", choices.planners, default="auto") or "auto",
         time_limit_s=_number(raw, "time_limit", 0.1, MAX_TIME_LIMIT_S) or TIME_LIMIT_S,
         theme="dark" if theme == "dark" else "light",
         look=parse_look(raw, choices),
         seed=_integer(raw, "seed", 0, MAX_SEED) or 0,
+        effort=_enum(raw, "effort", Effort) or Effort.NORMAL,
+        profile=_file(raw, "profile", choices),
+        cluster=_file(raw, "cluster", choices),
     )
 
 
@@ -169,7 +191,7 @@ def parse_run(raw: Mapping[str, Any], choices: Choices) -> RunAsked:
 
 def parse_query(query: str, choices: Choices) -> Session:
     """A session from a query string, with or without its "?"; one of the first version means what it meant."""
-    raw = dict(parse_qsl(query.removeprefix("?")[:4000], max_num_fields=40))
+    raw = dict(parse_qsl(query.removeprefix("?")[:MAX_QUERY], max_num_fields=40))
     session = parse(raw, choices)
     settings = session.settings
     if not raw or "v" in raw or settings.mini_batch is not None or not is_traced(session.model):
@@ -217,9 +239,13 @@ def to_dict(session: Session) -> dict[str, Any]:
         else None,
         "recompute": settings.recompute or None,
         "in_sequence": settings.in_sequence or None,
+        "pins": json.dumps(dict(sorted(settings.pins.items())), separators=(",", ":")) if settings.pins else None,
         "planner": session.planner if session.planner != "auto" else None,
         "time_limit": session.time_limit_s if session.time_limit_s != TIME_LIMIT_S else None,
         "seed": session.seed or None,
+        "effort": session.effort.value if session.effort is not Effort.NORMAL else None,
+        "profile": session.profile or None,
+        "cluster": session.cluster or None,
         "theme": session.theme if session.theme != "light" else None,
         "graph": session.look.graph if session.look.graph != "operators" else None,
         "rows": session.look.rows if session.look.rows != "auto" else None,
@@ -319,6 +345,26 @@ def _replicas(raw: Mapping[str, Any]) -> int:
     return _integer(raw, "max_replicas", 1, MAX_DEVICES) or 1
 
 
+def _pins(raw: Mapping[str, Any]) -> dict[str, int]:
+    """{"module or operator": device}, itself or as JSON."""
+    value = _given(raw, "pins")
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        try:
+            value = json.loads(value) if len(value) <= MAX_PIN_TEXT else None
+        except (ValueError, RecursionError):
+            value = None
+    if not isinstance(value, Mapping) or len(value) > MAX_PINS:
+        raise InvalidProblem(f"pins: expected at most {MAX_PINS} names with a device each, found {_shown(raw['pins'])}")
+    for name, device in value.items():
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
+            raise InvalidProblem(f"pins: expected the name of an operator or module, found {_shown(name)}")
+        if type(device) is not int or not 0 <= device < 2 * MAX_DEVICES:
+            raise InvalidProblem(f"pins: expected the number of a device for {_shown(name)}, found {_shown(device)}")
+    return dict(value)
+
+
 def _pair(raw: Mapping[str, Any], choices: Choices, before: tuple[str, ...]) -> tuple[str, ...]:
     value = _given(raw, "pair")
     if value is None:
@@ -341,6 +387,22 @@ def _one_of(raw: Mapping[str, Any], key: str, allowed: tuple[str, ...], default:
         return default
     if not isinstance(value, str) or len(value) > MAX_NAME or value not in allowed:
         raise InvalidProblem(f"{key}: expected one of {', '.join(allowed)}; found {_shown(value)}")
+    return value
+
+
+def _model(raw: Mapping[str, Any], choices: Choices) -> str:
+    value = _given(raw, "model")
+    if isinstance(value, str) and _FILE.fullmatch(value) and value not in choices.files:
+        raise InvalidProblem("model: this file is no longer on the server; open it again, or choose another model")
+    return _one_of(raw, "model", choices.models) or choices.models[0]
+
+
+def _file(raw: Mapping[str, Any], key: str, choices: Choices) -> str:
+    value = _given(raw, key)
+    if value is None:
+        return ""
+    if not isinstance(value, str) or value not in choices.files:
+        raise InvalidProblem(f"{key}: this file is no longer on the server; open it again, or leave it out")
     return value
 
 

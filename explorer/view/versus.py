@@ -68,6 +68,13 @@ def story(told: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(words)
 
 
+def moved(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]], match: Mapping[int, int]) -> frozenset[int]:
+    """The operators that are elsewhere in the second of two plans of one graph. before, after: the devices of each
+    operator. match: device of the first plan -> its counterpart in the second."""
+    pairs = enumerate(zip(before, after, strict=True))
+    return frozenset(i for i, (on, to) in pairs if {match.get(device, -1) for device in on} != set(to))
+
+
 def verdict(told: Sequence[Mapping[str, Any]]) -> str:
     """ "1.23x faster", or why there is no difference."""
     first, second = told

@@ -6,7 +6,7 @@ import importlib.util
 import logging
 import threading
 import webbrowser
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import dash
@@ -15,7 +15,8 @@ import uvicorn
 from dash.fingerprint import build_fingerprint
 from fastapi import FastAPI
 
-from explorer.view.session import Choices, Session, parse_query
+from explorer.question.loading import is_traced
+from explorer.view.session import FIRST_MICRO_BATCHES, Choices, Session, parse_query
 from explorer.web.contract.backend import Backend
 from explorer.web.layout import page
 from explorer.web.serving.callbacks import register
@@ -71,7 +72,7 @@ def create_app(config: Config) -> dash.Dash:
         enable_mcp=False,
     )
     app.backend.websocket_capability = False  # its callbacks' socket is not used: see live.py
-    app.layout = page(catalogue, _session(config.query, choices))
+    app.layout = page(catalogue, _first(config.query, choices))
     register(app)
     app.enable_dev_tools(
         debug=False,
@@ -157,6 +158,14 @@ def _plotly_path() -> str:
     file = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
     name = build_fingerprint("package_data/plotly.min.js", plotly.__version__, int(file.stat().st_mtime))
     return f"/_dash-component-suites/plotly/{name}"
+
+
+def _first(query: str, choices: Choices) -> Session:
+    """What is asked where nobody asked anything: of a model that is traced, few enough micro-batches to be seen."""
+    session = _session(query, choices)
+    if query or not is_traced(session.model):
+        return session
+    return replace(session, settings=replace(session.settings, micro_batches=FIRST_MICRO_BATCHES))
 
 
 def _session(query: str, choices: Choices) -> Session:

@@ -8,6 +8,8 @@ from functools import lru_cache
 from solvers.plan.schedule import Span
 
 TRANSFER = "T"
+REPEATED = "S"
+"""Of a bar, never of a span: what a device does again and again in its steady state."""
 BACKWARD = "BIW"
 KIND_WORDS = {
     "F": "forward",
@@ -17,6 +19,7 @@ KIND_WORDS = {
     "U": "update",
     "R": "forward again",
     TRANSFER: "transfer",
+    REPEATED: "forward and backward in turn",
 }
 _ACTION = re.compile(r"^(\d+)([FBIWU])(\d*)")
 

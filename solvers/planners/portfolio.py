@@ -8,6 +8,7 @@ from typing import ClassVar
 from solvers.contiguous.planners.chain_dp import LinearDP
 from solvers.contiguous.planners.downset_dp import DownsetDP
 from solvers.joint.planners.joint import Joint
+from solvers.joint.planners.layer_split import LayerSplit
 from solvers.latency.planners.latency import Latency
 from solvers.noncontiguous.planners.annealing import Annealing
 from solvers.noncontiguous.planners.local_search import LocalSearch
@@ -24,24 +25,28 @@ from solvers.search.effort import Effort
 from solvers.search.monitor import Monitor, Stop
 from solvers.search.planner import Planner
 
+EXACT_WORK = 300
+"""Pieces of work, of a few hundredths of a second, of the exact programme at normal effort."""
 CONVEX_NODES = 2000
 """Nodes of the integer program's tree at normal effort."""
-APART = (GraphPipeline, Annealing, LocalSearch)
+APART = (GraphPipeline, Joint, Latency, NonContiguous, Annealing, LocalSearch)
 """Members whose search goes on from what is known and from chance: each goes on as it would alone, so that it finds
 here what it would find there."""
 
 
 @dataclass(frozen=True)
 class Auto:
-    """Exact where it can be, otherwise the best of the quick planners and then boundary moves.
+    """Exact where it can be, otherwise the best of a family, of whose members it is never behind one, and then
+    boundary moves.
 
-    MAX_LOAD: the exact downset DP, unless its downsets exceed downset_budget; without contiguity the
-    portfolio `NonContiguous`; for convex sets annealing and the integer program too. The latency of
-    one sample (MAKESPAN with calls): the portfolio `Latency`. One pass of single operators placed anywhere
-    (MAKESPAN): `Joint`, without improve only its seeds. ITERATION: linearised DP if stages are not
-    replicated, one device, the equal split and `GraphPipeline`, if it supports the problem. Other
-    objectives, and all if nothing was found: linearised DP, judged by the objective asked for. Then moves of
-    operators across stage boundaries until none helps.
+    First everything on one device, if that fits. MAX_LOAD: the exact downset DP, unless its downsets exceed
+    downset_budget or its work EXACT_WORK, and where it proves nothing `GraphPipeline`, layer splits and annealing;
+    without contiguity the portfolio `NonContiguous`; for convex sets annealing and the integer program too. The
+    latency of one sample (MAKESPAN with calls): the portfolio `Latency`. One pass of single operators placed anywhere
+    (MAKESPAN): `Joint`, without improve only its seeds. ITERATION: the equal split, one device, linearised DP if stages
+    are not replicated, `GraphPipeline`, if it supports the problem, and layer splits. Other objectives, and all if
+    nothing was found: linearised DP, judged by the objective asked for. Then moves of operators across stage
+    boundaries until none helps.
     """
 
     name: ClassVar[str] = "auto"
@@ -73,20 +78,20 @@ class Auto:
     def _run(self, problem: Problem, monitor: Monitor) -> bool:
         covered = False
         if Latency().unsupported(problem) is None:
-            covered = _ask(Latency(), problem, monitor)
-            if covered or monitor.best is not None:
+            covered, found = _ask(Latency(), problem, monitor)
+            if covered or found:
                 return covered
         joint = Joint() if self.improve else Joint(evaluations=1)
         if joint.unsupported(problem) is None:
-            _ask(joint, problem, monitor)
-            if monitor.best is not None:
+            _, found = _ask(joint, problem, monitor)
+            if found:
                 return False
         members = self._members(problem, monitor.effort)
         for planner in members:
             if planner.unsupported(problem):
                 continue
             try:
-                covered = _ask(planner, problem, monitor) or covered
+                covered = _ask(planner, problem, monitor)[0] or covered
             except Stop as stop:
                 if stop.reason is not StopReason.STATE_LIMIT:
                     raise
@@ -103,28 +108,32 @@ class Auto:
         return False
 
     def _members(self, problem: Problem, effort: Effort) -> list[Planner]:
-        exact = DownsetDP(downset_budget=self.downset_budget)
+        exact = DownsetDP(downset_budget=self.downset_budget, work=effort.of(EXACT_WORK))
         quick: list[Planner] = [LinearDP(), SingleDevice(), EqualSplit()]
         if problem.objective is Objective.MAX_LOAD:
             if problem.contiguity is Contiguity.NONE:
                 return [NonContiguous(downset_budget=self.downset_budget, prove=self.improve), exact, *quick]
             if problem.contiguity is Contiguity.CONVEX and self.improve:
                 return [exact, *quick, Annealing(), MaxLoadIP(nodes=effort.of(CONVEX_NODES))]
-            return [exact, *quick]
+            lengthy = GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
+            return [exact, *quick, lengthy, LayerSplit(), Annealing()]
         if problem.objective is Objective.ITERATION:
             graph = GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
-            if graph.unsupported(problem) is None and not problem.cluster.cpus:
-                chain: list[Planner] = [LinearDP()] if problem.max_replicas == 1 else []
-                quick = [EqualSplit(), SingleDevice(), *chain, graph]
+            if graph.unsupported(problem) is None:
+                chain: list[Planner] = [LinearDP()] if problem.max_replicas == 1 or problem.cluster.cpus else []
+                quick = [EqualSplit(), SingleDevice(), *chain, graph, LayerSplit()]
         if problem.pipeline is Pipeline.INTERLEAVED:
             return [*quick, Interleaved()]
         return quick
 
 
-def _ask(planner: Planner, problem: Problem, monitor: Monitor) -> bool:
-    """Run a member, which the course of the search then names."""
+def _ask(planner: Planner, problem: Problem, monitor: Monitor) -> tuple[bool, bool]:
+    """Run a member, which the course of the search then names; whether it covered everything, and whether there is a
+    plan (of its own, if it is one of those apart)."""
     monitor.member = planner.name
-    return planner(problem, monitor.apart() if isinstance(planner, APART) else monitor)
+    inner = monitor.apart() if isinstance(planner, APART) else monitor
+    covered = planner(problem, inner)
+    return covered, inner.best is not None
 
 
 def _unequal_caps(problem: Problem) -> bool:

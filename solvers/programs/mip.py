@@ -29,8 +29,8 @@ WRITTEN = 1e-5
 def run(payload: Message, send: Callable[[Message], None], receive: Callable[[], list[Message]]) -> None:
     """Solve ``payload["model"]`` (see `Model.to_message`) and tell what is found.
 
-    payload: also solver ("highs" or "cbc"), seed, nodes (of HiGHS's tree at most, None for all), and ends_at, the
-    clock time (`time.time`) at which CBC is to end. Messages sent: {"note"} for people;
+    payload: also solver ("highs" or "cbc"), seed, nodes (of HiGHS's tree at most; None, or left out, for all), and
+    ends_at, the clock time (`time.time`) at which CBC is to end. Messages sent: {"note"} for people;
     {"values"}, a feasible solution; {"bound"}, a lower bound on the objective; last {"status"}:
     "optimal", "infeasible" or "stopped". Messages received: {"solution"}, values of all variables
     that are feasible and perhaps better than what the solver has.
@@ -44,7 +44,7 @@ def run(payload: Message, send: Callable[[Message], None], receive: Callable[[],
         solver = "cbc"
     problem, variables = _pulp_problem(model)
     if solver == "highs":
-        backend = _live_highs(model, payload["seed"], payload["nodes"], send, receive)
+        backend = _live_highs(model, payload["seed"], payload.get("nodes"), send, receive)
         problem.solve(backend)
     else:
         _solve_with_cbc(model, problem, variables, payload, send)

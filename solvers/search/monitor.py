@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from solvers.evaluation.evaluate import Judged, cut_bytes, judge
@@ -202,3 +203,23 @@ class Monitor:
         step = Progress(self.elapsed_s, self.objective_s, self.bound_s, text, self.member)
         self.trace.append(step)
         self.on_progress(step, self.best)
+
+
+@contextmanager
+def at_most(monitor: Monitor, checks: int) -> Iterator[None]:
+    """While this lasts, `check` raises Stop (STATE_LIMIT) after so many calls: a limit of work, for a search that calls
+    it after equal pieces of work."""
+    asked, left = monitor.should_stop, checks
+
+    def should_stop() -> bool:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Stop(StopReason.STATE_LIMIT)
+        return asked()
+
+    monitor.should_stop = should_stop
+    try:
+        yield
+    finally:
+        monitor.should_stop = asked

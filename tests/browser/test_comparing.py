@@ -76,7 +76,8 @@ def test_rows_come_one_by_one_and_the_status_before_comes_back(talk, rows):
 
 
 def test_a_solve_that_is_running_goes_on_and_keeps_the_status(talk, rows):
-    running = solve(talk, devices=4)
+    talk.receive({"type": "solve", "session": {"devices": 4}, "fresh": True})
+    running = talk.backend.asked[-1][1]
     tell = ask(talk)
     assert talk.backend.cancelled == []
     talk.sent.clear()

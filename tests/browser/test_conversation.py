@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
 
 from explorer.view import events
-from explorer.view.session import Choices
+from explorer.view.session import Choices, Session
 from explorer.web.serving.live import encode
+from explorer.web.talk.answers import MAX_ANSWERS, Answers
 from explorer.web.talk.conversation import REMEMBERED, Conversation
 from solvers.plan.result import Result, Status, StopReason
+from solvers.search.effort import Effort
 from tests.explorer.view.small import chain_problem, chain_workload, even_plan
 
 CHOICES = Choices(("chain", "other"), ("auto", "single", "linear-dp"), ("toy",))
@@ -28,6 +31,9 @@ class Recorder:
         return f"job{len(self.asked)}"
 
     def compare(self, request, on_event):
+        return self.start(request, on_event)
+
+    def about(self, request, on_event):
         return self.start(request, on_event)
 
     def cancel(self, job):
@@ -58,7 +64,9 @@ def result():
 
 def kinds(talk):
     return [
-        m["type"] if m["type"] != "status" else m["state"] for m in talk.sent if m["type"] not in ("search", "model")
+        m["type"] if m["type"] != "status" else m["state"]
+        for m in talk.sent
+        if m["type"] not in ("search", "model", "taking")
     ]
 
 
@@ -66,7 +74,7 @@ def test_a_question_is_answered_by_graph_and_plan(talk):
     tell = solve(talk, devices=4)
     tell(events.model(chain_workload(), frozenset()))
     tell(result())
-    assert kinds(talk) == ["solving", "graph", "props", "plan", "optimal"]
+    assert kinds(talk) == ["props", "waiting", "graph", "props", "solving", "plan", "optimal"]
     for message in talk.sent:
         json.loads(encode(message))
 
@@ -76,13 +84,13 @@ def test_what_a_file_settles_cannot_be_set(talk, stated):
     tell = solve(talk, devices=4)
     given = chain_workload()
     tell(events.model(replace(given, compute=chain_problem().compute if stated else None), frozenset()))
-    props = next(m["props"] for m in talk.sent if m["type"] == "props")
+    props = next(m["props"] for m in talk.sent if m["type"] == "props" and "phase" in m["props"])
     assert [props[i]["disabled"] for i in ("phase", "dtype", "kind")] == [stated] * 3
 
 
 def test_the_graph_is_sent_once_per_model(talk):
     for _ in range(2):
-        tell = solve(talk, devices=4)
+        tell = solve(talk, devices=4, seed=len(talk.backend.asked))
         tell(events.model(chain_workload(), talk.backend.asked[-1][0].known))
         tell(result())
     assert kinds(talk).count("graph") == 1
@@ -120,6 +128,13 @@ def test_what_does_not_parse_never_reaches_the_backend(talk, session):
         {"type": "collapse"},
         {"type": "select", "kind": "box", "id": "m:none"},
         {"type": "select", "kind": "device", "id": "²"},
+        {"type": "find", "text": ["a"]},
+        {"type": "window", "from": 0, "to": 10**400},
+        {"type": "window", "from": "a", "to": 1},
+        {"type": "find", "text": "x" * 9000},
+        {"type": "reopen", "element": "file-0"},
+        {"type": "run-anyway"},
+        {"type": "plan-here"},
         {"type": "open", "shown": [1, {"b": 2}]},
         {"type": "depth", "step": "up"},
         {"type": "theme", "theme": 7},
@@ -141,7 +156,7 @@ def test_the_change_against_the_plan_before_is_told(talk):
     tell = solve(talk, devices=4)
     tell(events.model(chain_workload(), frozenset()))
     tell(result())
-    talk.shown_s *= 2
+    talk.shown = replace(talk.shown, objective_s=talk.shown.objective_s * 2)
     tell = solve(talk, devices=5)
     tell(result())
     assert "−50 %" in encode([m for m in talk.sent if m["type"] == "plan"][-1]).encode().decode("unicode_escape")
@@ -163,3 +178,83 @@ def test_compiling_is_told_in_the_header_and_its_end_is_not(talk):
     assert [(m["state"], m["what"], m["more"]) for m in talk.sent[before:]] == [
         ("loading", "compiling, once", "pipeline draft · 12 s so far")
     ]
+
+
+def runnable(talk):
+    return not [m["props"]["run-open"]["disabled"] for m in talk.sent if "run-open" in m.get("props", {})][-1]
+
+
+def test_the_header_waits_then_traces_then_solves(talk):
+    tell = solve(talk, devices=4)
+    tell(events.loading("tracing chain"))
+    tell(events.model(chain_workload(), frozenset()))
+    told = [(m["state"], m["what"]) for m in talk.sent if m["type"] == "status"]
+    assert told == [("waiting", "waiting"), ("loading", "tracing chain"), ("solving", "auto")]
+
+
+def test_only_a_plan_of_the_question_that_stands_can_be_run():
+    sent = []
+    choices = replace(CHOICES, targets=("local",))
+    talk = Conversation(Recorder(), choices, {}, sent.append, lambda turn, event: talk.on_event(turn, event))
+    talk.sent = sent
+    tell = solve(talk)
+    tell(events.model(chain_workload(), frozenset()))
+    tell({**result(), "plan": {**result()["plan"], "held": "plan-1"}})
+    assert runnable(talk)
+    tell = solve(talk, memory=2**30)
+    assert not runnable(talk)
+    problem = chain_problem()
+    tell(events.result(Result(problem, None, Status.INFEASIBLE, StopReason.FINISHED, math.inf, 0.0, 0.1, "auto")))
+    assert not runnable(talk)
+
+
+def test_what_is_cancelled_before_it_began_is_no_failure(talk):
+    tell = solve(talk)
+    talk.receive({"type": "cancel"})
+    tell(events.failed("the job was cancelled before it began"))
+    assert kinds(talk)[-1] == "cancelled"
+    assert "banner" not in kinds(talk)
+
+
+def test_the_effort_of_the_page_is_that_of_the_search(talk):
+    solve(talk, effort="quick")
+    assert talk.backend.asked[-1][0].effort is Effort.QUICK
+
+
+def test_a_question_that_was_answered_before_asks_nobody(talk):
+    tell = solve(talk, devices=4)
+    tell(events.model(chain_workload(), frozenset()))
+    tell(result())
+    solve(talk, devices=5)(result())
+    assert len(talk.backend.asked) == 2
+    talk.sent.clear()
+    solve(talk, devices=4, theme="dark")
+    assert len(talk.backend.asked) == 2
+    assert kinds(talk)[-2:] == ["plan", "optimal"]
+    assert "from before" in talk.sent[-1]["more"]
+    talk.receive({"type": "solve", "session": {"devices": 4}, "fresh": True})
+    assert len(talk.backend.asked) == 3
+
+
+def test_what_was_cut_short_is_asked_again(talk):
+    tell = solve(talk, devices=4)
+    tell(events.model(chain_workload(), frozenset()))
+    tell({**result(), "stop_reason": "CANCELLED"})
+    solve(talk, devices=4)
+    assert len(talk.backend.asked) == 2
+
+
+def test_only_so_many_answers_are_kept():
+    answers = Answers()
+    for seed in range(MAX_ANSWERS + 2):
+        answers.keep(Session("chain", seed=seed), {**result(), "plan": None}, "hash")
+    assert answers.get(Session("chain", seed=1)) is None
+    assert answers.get(Session("chain", seed=MAX_ANSWERS)) is not None
+
+
+def test_the_plan_on_the_page_is_handed_on_to_be_shown_first(talk):
+    tell = solve(talk, devices=4)
+    tell(events.model(chain_workload(), frozenset()))
+    tell({**result(), "plan": {**result()["plan"], "held": "plan-7"}})
+    solve(talk, devices=5)
+    assert talk.backend.asked[-1][0].before == "plan-7"

@@ -13,6 +13,7 @@ from explorer.web.serving.live import encode
 from explorer.web.talk.conversation import Conversation
 from solvers.evaluation.evaluate import evaluate
 from solvers.plan.result import Result, Status, StopReason
+from solvers.search.effort import Effort
 from tests.browser.test_conversation import Recorder, kinds
 from tests.explorer.view.small import branches_problem, branches_workload, pair_plans
 
@@ -95,7 +96,7 @@ def test_the_plan_at_hand_is_not_asked_for_again(talk):
     assert [m for m in talk.sent if m["type"] == "plan"][-1]["figure"]["layout"]["xaxis"]["range"][1] == ends[-1]
 
 
-def test_other_settings_are_another_question_and_coming_back_costs_one_solve(talk):
+def test_other_settings_are_another_question_and_coming_back_asks_nobody(talk):
     talk.receive({"type": "view", "pair": ",".join(PAIR)})
     solved(talk, "graph-pipeline")
     finish(talk, "pipedream-iter")
@@ -104,7 +105,7 @@ def test_other_settings_are_another_question_and_coming_back_costs_one_solve(tal
     finish(talk, "pipedream-iter")
     asked = len(talk.backend.asked)
     solved(talk, "graph-pipeline", theme="dark")
-    assert len(talk.backend.asked) == asked + 1
+    assert len(talk.backend.asked) == asked
 
 
 def test_a_new_question_stops_the_search_for_the_other_plan(talk):
@@ -141,6 +142,37 @@ def test_a_cancelled_answer_is_not_kept(talk):
     talk.backend.asked[-1][1](events.failed("the job was cancelled before it began"))
     assert "failed" not in kinds(talk)
     assert "Not planned yet: Sequential" in encode({"s": talk._strip()})
+
+
+def test_the_end_of_a_comparison_gives_the_planner_from_before_back(talk):
+    solved(talk)
+    talk.receive({"type": "pair"})
+    finish(talk, "graph-pipeline")
+    finish(talk, "pipedream-iter")
+    assert talk.session.planner == "graph-pipeline"
+    asked = len(talk.backend.asked)
+    talk.receive({"type": "unpair"})
+    assert (talk.session.planner, talk.plan["planner"], talk.look.pair) == ("auto", "auto", ())
+    assert [m for m in talk.sent if m["type"] == "adopt"][-1]["planner"] == "auto"
+    assert len(talk.backend.asked) == asked
+
+
+def test_after_other_settings_the_planner_from_before_is_asked(talk):
+    solved(talk)
+    talk.receive({"type": "pair"})
+    finish(talk, "graph-pipeline")
+    finish(talk, "pipedream-iter")
+    solved(talk, "graph-pipeline", micro_batches=4)
+    finish(talk, "pipedream-iter")
+    talk.receive({"type": "unpair"})
+    assert talk.sent[-1] == {"type": "choose", "planner": "auto", "in_sequence": False}
+
+
+def test_both_of_a_pair_are_given_what_one_alone_is(talk):
+    solved(talk, effort="quick", time_limit=12)
+    talk.receive({"type": "pair"})
+    asked = talk.backend.asked[-1][0]
+    assert (asked.time_limit_s, asked.effort) == (12, Effort.QUICK)
 
 
 @pytest.mark.parametrize(

@@ -72,9 +72,9 @@ def solved(talk, held="plan-1"):
     return talk
 
 
-def prepared(talk, held="plan-1", refused=(), warnings=()):
+def prepared(talk, held="plan-1", refused=(), warnings=(), elsewhere=""):
     talk.backend.asked[-1][1](
-        run_events.prepared(held, "local", "chain", b"the plan's file", 4, list(refused), list(warnings))
+        run_events.prepared(held, "local", "chain", b"the plan's file", 4, list(refused), list(warnings), elsewhere)
     )
 
 
@@ -107,6 +107,26 @@ def test_the_plan_that_the_server_holds_is_run_once_it_was_looked_at(talk):
     ]
     assert props(talk, "run-start")["disabled"]
     assert not props(talk, "run-stop")["disabled"]
+
+
+def test_a_plan_for_other_hardware_runs_only_after_somebody_agreed(talk):
+    opened(solved(talk))
+    prepared(talk, elsewhere="This plan is for 4 H100-80GB; local has no GPU.")
+    assert "This plan is for 4 H100-80GB" in shown(talk)
+    assert "Run it all the same" not in shown(talk)
+    talk.receive({"type": "run", "target": "local", "steps": 3})
+    assert talk.backend.of(RunPlanRequest) == []
+    assert "Run it all the same" in shown(talk)
+    talk.receive({"type": "run-anyway"})
+    assert [request.steps for request in talk.backend.of(RunPlanRequest)] == [3]
+
+
+def test_beside_that_stands_a_plan_for_the_hardware_that_is_here(talk):
+    opened(solved(talk))
+    prepared(talk, elsewhere="This plan is for 4 H100-80GB; local has no GPU.")
+    talk.receive({"type": "plan-here"})
+    assert [request.held for request in talk.backend.of(ReplanRequest)] == ["plan-1"]
+    assert talk.backend.of(RunPlanRequest) == []
 
 
 @pytest.mark.parametrize(

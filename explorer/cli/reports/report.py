@@ -10,7 +10,7 @@ from explorer.cli.reports.pass_report import idle_share, is_pass_of_operators, p
 from explorer.cli.terminal.command import print_table, printable
 from explorer.costs.roofline import stated_dtype
 from explorer.words import text
-from solvers.evaluation.evaluate import Metrics, evaluate, examine
+from solvers.evaluation.evaluate import Metrics, evaluate, examine, judge
 from solvers.evaluation.load import loads
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.result_json import options_json
@@ -47,6 +47,7 @@ def result_object(
         "runtime_s": result.runtime_s,
         "seed": result.seed,
         "metrics": None if metrics is None else metrics_object(metrics),
+        "front": front_object(result),
         "nodes": [device.node for device in problem.cluster.devices],
         "placement": None if plan is None else placement_object(problem, plan),
         "stages": None if plan is None else stages_object(problem, plan),
@@ -64,6 +65,20 @@ def result_object(
             "smallest_cap_bytes": why.smallest_cap_bytes,
         }
     return told
+
+
+def front_object(result: Result) -> list[dict[str, object]]:
+    """The plans beside the answer, fastest first: seconds, peak bytes of the fullest device, where operators are."""
+    return [
+        {
+            "objective_s": finite_or_none(one.objective_s),
+            "slower": one.objective_s / result.objective_s - 1 if result.objective_s > 0 else 0.0,
+            "peak_memory_bytes": one.peak_bytes,
+            "placement": placement_object(result.problem, one.plan),
+            "stages": stages_object(result.problem, one.plan),
+        }
+        for one in result.front
+    ]
 
 
 def metrics_object(metrics: Metrics) -> dict[str, object]:
@@ -114,6 +129,7 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None, n
     if plan is not None:
         print(f"bound      {text.seconds(result.bound_s)}  gap {text.percent(result.gap)}")
         _print_plan(problem, plan)
+        _print_front(problem, plan, result)
     if why is not None:
         print_infeasibility(problem, why)
     if result.status is Status.NO_PLAN:
@@ -125,6 +141,17 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None, n
     print(f"costs      {printable(problem.costs_from)}")
     for note in (*result.notes, *notes):
         print(f"note       {printable(note)}")
+
+
+def _print_front(problem: Problem, plan: Plan, result: Result) -> None:
+    """A line for every plan that is nearly as fast and needs less memory."""
+    own_bytes = judge(problem, plan).peak_bytes
+    for number, one in enumerate(result.front, 1):
+        slower = text.percent(one.objective_s / result.objective_s - 1)
+        print(
+            f"leaner     --front {number}: {slower} slower ({text.seconds(one.objective_s)}),"
+            f" {text.nbytes(own_bytes - one.peak_bytes)} less on the fullest device ({text.nbytes(one.peak_bytes)})"
+        )
 
 
 def _print_plan(problem: Problem, plan: Plan) -> None:

@@ -14,7 +14,7 @@ from explorer.words import text
 MAX_ELEMENTS = 1500
 READABLE = 60
 """Boxes that still read well at once: the first view shows the deepest level with at most these."""
-LABEL = 13
+LABEL = 12
 FORWARD = "forward"
 
 
@@ -133,14 +133,15 @@ def assignment(
     return {"nodes": nodes, "cuts": cuts}
 
 
-def table(view: GraphView, skeleton: Skeleton, nodes: Mapping[str, Sequence[int]]) -> list[dict[str, str]]:
-    """The graph's table twin: one row a box."""
+def table(view: GraphView, skeleton: Skeleton, nodes: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
+    """The graph's table twin: one row a box; pick: what its name selects."""
     after: dict[str, list[str]] = {}
     for source, target in view.edges:
         after.setdefault(source, []).append(full_name(skeleton, target))
     return [
         {
             "name": full_name(skeleton, name),
+            "pick": ("box", name),
             "operators": text.count(len(members)),
             "devices": ", ".join(map(str, nodes.get(name, ()))) or text.NOTHING,
             "parameters": text.nbytes(sum(skeleton["params"][i] for i in members)),

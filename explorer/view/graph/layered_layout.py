@@ -10,8 +10,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NODE_WIDTH, NODE_HEIGHT = 124.0, 26.0
-GAP_X, GAP_Y, COLUMN_GAP = 10.0, 13.0, 26.0
+NODE_WIDTH, NODE_HEIGHT = 128.0, 17.0
+GAP_X, GAP_Y, COLUMN_GAP = 10.0, 6.0, 40.0
+"""Flat boxes close together: thirty of them have names of 10 px in a quarter of a small screen."""
 SWEEPS = 4
 EXTENT_TIMES_ZOOM = 30_000.0
 """cytoscape.js 3.28 draws nothing when the drawing's extent times the zoom exceeds about this."""

@@ -16,11 +16,13 @@ FAR = 0.5
 """A bound below this share of the best plan is told in words, not drawn to scale."""
 
 Step = list[Any]
-"""JSON: elapsed_s, objective_s (None before there is a plan), bound_s, note."""
+"""JSON: elapsed_s, objective_s (None before there is a plan), bound_s, note, and the planner at work ("" where one
+works alone)."""
 
 
 def step(progress: Progress) -> Step:
-    return [progress.elapsed_s, finite_or_none(progress.objective_s), finite_or_none(progress.bound_s), progress.note]
+    objective_s, bound_s = finite_or_none(progress.objective_s), finite_or_none(progress.bound_s)
+    return [progress.elapsed_s, objective_s, bound_s, progress.note, progress.member]
 
 
 def thinned(trace: Sequence[Progress], most: int = MOST) -> list[Step]:

@@ -121,8 +121,8 @@ def stage_facts(stage: int, plan: Plan) -> Facts | None:
     return Facts(f"Stage {stage}", tags, tuple(rows))
 
 
-def table(plan: Plan) -> list[dict[str, str]]:
-    """The stage view's table twin: one row a stage."""
+def table(plan: Plan) -> list[dict[str, Any]]:
+    """The stage view's table twin: one row a stage; pick: what its name selects."""
     after: dict[int, list[str]] = {}
     for source, target, nbytes, between in plan["stage_edges"]:
         words = f"{target} ({text.nbytes(nbytes) if nbytes else 'waits only'}{', between nodes' if between else ''})"
@@ -133,6 +133,7 @@ def table(plan: Plan) -> list[dict[str, str]]:
         rows.append(
             {
                 "stage": str(i),
+                "pick": ("stage", str(i)),
                 "devices": box["who"],
                 "times": box["times"],
                 "share": box["share"],

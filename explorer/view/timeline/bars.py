@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from explorer.words import text
-from explorer.words.actions import BACKWARD, KIND_WORDS, TRANSFER, told
+from explorer.words.actions import BACKWARD, KIND_WORDS, REPEATED, TRANSFER, told
 from solvers.plan.schedule import Schedule, Span
 
 MAX_BARS = 5000
@@ -67,6 +67,8 @@ def words(found: Mapping[str, Sequence[Any]], i: int, devices: Sequence[str], op
     where = f", stage {stage}" if stage >= 0 else ""
     if operators and operator >= 0:
         return f"{kind}{' of' if found['kind'][i] == TRANSFER else ','} {operators[operator]}"
+    if found["kind"][i] == REPEATED:
+        return f"{kind}{where}, {micro_batch:,} micro-batches ({found['spans'][i]} spans)"
     which = f", micro-batch {micro_batch}" if micro_batch >= 0 and found["kind"][i] != "U" else ""
     merged = f" ({found['spans'][i]} spans)" if found["spans"][i] > 1 else ""
     return f"{kind}{where}{which}{merged}"

@@ -12,7 +12,9 @@ from explorer.words import text
 POINTS = 160
 """Steps a curve keeps: about one a pixel pair of a small multiple."""
 READABLE = 0.3
-"""Below this share of the cap, curves are drawn larger and the cap is told in words only."""
+"""Below this share of the cap, curves are drawn larger, below a break in the scale."""
+BROKEN = 0.55
+"""Height of the highest curve where the scale is broken between it and the cap."""
 
 
 def memory_curve(
@@ -38,13 +40,14 @@ def memory_curve(
 def memory_cards(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One card a device, all on one scale, so that they compare.
 
-    cap: share of the card's height at which the cap's line is; None without a cap, or when it lies
-    so far above every curve that the curves could not be read beside it.
+    cap: share of the card's height at which the cap's line is; None without a cap. broken: whether the scale is broken
+    between the curves and that line, which lies so far above them that they could not be read beside it. share: the
+    peak's of the cap.
     """
     highest = max([c["peak_bytes"] for c in plan["memory"]] + [1.0])
     caps = [d["memory_bytes"] for d in plan["devices"] if d["memory_bytes"]]
-    far = not caps or highest < READABLE * max(caps)
-    top = highest / 0.8 if far else max(highest, *caps)
+    far = bool(caps) and highest < READABLE * max(caps)
+    top = highest / BROKEN if far else max(highest / 0.8 if not caps else highest, *caps, 1.0)
     cards = []
     for device, curve in zip(plan["devices"], plan["memory"], strict=True):
         cap = device["memory_bytes"]
@@ -55,7 +58,9 @@ def memory_cards(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "peak": text.nbytes(curve["peak_bytes"]),
                 "limit": text.nbytes(cap) if cap else "no cap",
                 "over": bool(cap) and curve["peak_bytes"] > cap * (1 + 1e-9),
-                "cap": round(cap / top, 4) if cap and not far else None,
+                "share": text.percent(curve["peak_bytes"] / cap) if cap else "",
+                "cap": (1.0 if far else round(cap / top, 4)) if cap else None,
+                "broken": far and bool(cap),
                 "floor": round(curve["static_bytes"] / top, 4),
                 "points": [[round(x, 4), round(b / top, 4)] for x, b in curve["points"]],
             }

@@ -10,13 +10,16 @@ from explorer.view.graph.palette import SURFACES, Theme, swatch
 from explorer.view.timeline.bars import Bars, words
 from explorer.view.timeline.gantt_paint import BAR, LINK_BAR, LINK_OFFSET, backgrounds, marker, text_colour
 from explorer.view.timeline.gantt_rows import HIDDEN, Row, Rows
+from explorer.view.timeline.repeated import label
 from explorer.words import text
-from explorer.words.actions import KIND_WORDS, TRANSFER
+from explorer.words.actions import KIND_WORDS, REPEATED, TRANSFER
 
 LABELLED = 72
 """With more bars than this in a lane, none has its micro-batch number: it could not be read."""
 EDGED = 40
 """With more bars than this in a lane, they have no edge: it would be all that is seen."""
+MOST_APART = 48
+"""Stages up to which each has bars of its own: whether they are numbered does not depend on the narrow ones beside."""
 MARKS = 3
 """Colours beside a row's name; a stage on more devices shows those of the first."""
 EDGE = 0.6
@@ -37,7 +40,7 @@ def figure(
     hover: Callable[[Bars, int], str] | None = None,
     edged_s: float | None = None,
 ) -> dict[str, Any]:
-    """A plotly figure: one trace per row, device and kind, transfers thin below the row, or in the rows of
+    """A plotly figure: one trace per row, device, kind and stage, transfers thin below the row, or in the rows of
     links.
 
     customdata of a bar is its position in ``found``. rows: by default the devices, of which shown keeps
@@ -51,19 +54,21 @@ def figure(
         told = tuple(Row(text.short(devices[d], 12), (d,)) for d in lanes)
         rows = Rows("devices", told, tuple(place.get(device, HIDDEN) for device in found["device"]))
     scale, unit = text.time_unit(until_s or span_s or 1.0)
-    groups: dict[tuple[int, int, str], list[int]] = {}
+    groups: dict[tuple[int, int, str, int], list[int]] = {}
+    apart = len(set(found["stage"])) <= MOST_APART
     for i, (row, device, kind) in enumerate(zip(rows.of_bar, found["device"], found["kind"], strict=True)):
         if row != HIDDEN:
-            groups.setdefault((row, device, kind), []).append(i)
+            stage = found["stage"][i] if apart and kind != TRANSFER else -1
+            groups.setdefault((row, device, kind, stage), []).append(i)
     crowd = Counter[int]()
-    for (row, _, kind), members in groups.items():
+    for (row, _, kind, _), members in groups.items():
         crowd[row] += len(members) if kind != TRANSFER else 0
     most = max(crowd.values(), default=0)
     middles = rows.middles()
     say = hover or (lambda bars, i: _hover(bars, i, devices))
     data = [
         _trace(found, members, rows.rows[row], middles[row], device, kind, scale, devices, theme, most, say, edged_s)
-        for (row, device, kind), members in sorted(groups.items())
+        for (row, device, kind, _), members in sorted(groups.items())
     ]
     layout = _layout(rows, span_s / scale, (until_s or span_s) / scale, scale, unit, theme)
     if mark is not None:
@@ -104,9 +109,12 @@ def _trace(
         "marker": marker(device, kind, theme, edges, transfer and len(row.devices) != 1),
     }
     if not transfer:
-        numbers = [found["micro_batch"][i] for i in members] if most <= LABELLED and kind not in "RU" else []
+        repeats = kind == REPEATED
+        numbers = (
+            [found["micro_batch"][i] for i in members] if not repeats and most <= LABELLED and kind not in "RU" else []
+        )
         trace |= {
-            "text": [str(n) if n >= 0 else "" for n in numbers],
+            "text": [label(found, i) for i in members] if repeats else [str(n) if n >= 0 else "" for n in numbers],
             "textposition": "inside",
             "insidetextanchor": "middle",
             "textangle": 0,

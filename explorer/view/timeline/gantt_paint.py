@@ -7,6 +7,7 @@ from typing import Any
 
 from explorer.view.graph.palette import SURFACES, Theme, mix, swatch
 from explorer.view.timeline.gantt_rows import Row
+from explorer.words.actions import REPEATED
 
 BAR, LINK_BAR, LINK_OFFSET = 0.6, 0.085, 0.40
 HATCHES = {"B": "/", "I": "-", "W": "\\", "R": "x", "U": "."}
@@ -27,6 +28,8 @@ def marker(
         if paint.pattern:
             found["pattern"] = _pattern(paint.pattern, paint.fill, paint.text, 0.35)
         return found
+    if kind == REPEATED:
+        return {"color": paint.soft, "line": {"width": 1, "color": paint.fill}}
     return {"color": paint.soft, "line": edge, "pattern": _pattern(HATCHES[kind], paint.soft, paint.fill, 0.9)}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -12,6 +11,8 @@ from explorer.words import text
 
 TIGHT = 0.97
 """A device whose peak reaches this share of its cap has no room to take more work."""
+BUSY = 0.75
+"""A device that computes for less of the step is not what binds: what it idles for is."""
 SHOWN_PARTS = 6
 """Parts of a critical path in the panel; the rest is one more."""
 OBJECTIVE_WORDS = {"iteration": "iteration time", "makespan": "makespan", "max-load": "max-load"}
@@ -166,25 +167,43 @@ def _memory(plan: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _binding(plan: Mapping[str, Any]) -> str:
-    parts = plan["breakdown"]
-    name = plan["devices"][plan["bottleneck"]]["name"]
+    """What would have to change for the plan to be faster: memory, work on a device or, where that idles for a good
+    part of the step, what it idles for."""
     tight, room = _memory(plan)
     if tight:
         return tight
-    ramp_words = (
-        f"The one pass binds: {name} idles before its first operator and after its last."
+    if plan["objective"] == "max-load":
+        return _binding_load(plan) + room
+    parts, span = plan["breakdown"], plan["span_s"]
+    name = plan["devices"][plan["bottleneck"]]["name"]
+    share = {key: _ratio(value, span) for key, value in parts.items()}
+    if share["compute"] >= BUSY:
+        return f"Work on {name} binds: it computes {text.percent(share['compute'])} of the step." + room
+    idle = {"ramp": share["warm_up"] + share["drain"], "transfers": share["transfers"], "waiting": share["waiting"]}
+    key, most = max(idle.items(), key=lambda item: item[1])
+    told = text.percent(most)
+    ramp = (
+        f"The one pass binds: {name} idles {told} of it, before its first operator and after its last."
         if plan["objective"] == "makespan"
-        else f"Warm-up and drain bind: {name} waits for the pipeline to fill and empty."
+        else f"Warm-up and drain bind: {name} idles {told} of the step while the pipeline fills and empties; more"
+        " micro-batches make that less."
     )
-    slack = {
-        "compute": f"Work on {name} binds.",
-        "transfers": f"Transfers bind: {name} idles while data moves.",
-        "ramp": ramp_words,
-        "waiting": f"Dependencies bind: {name} waits for other devices.",
+    words = {
+        "ramp": ramp,
+        "transfers": f"Transfers bind: {name} idles {told} of the step while data moves.",
+        "waiting": f"Dependencies bind: {name} waits {told} of the step for other devices.",
     }
-    ramp = parts["warm_up"] + parts["drain"]
-    shares = Counter(compute=parts["compute"], transfers=parts["transfers"], ramp=ramp, waiting=parts["waiting"])
-    return slack[shares.most_common(1)[0][0]] + room
+    return words[key] + room
+
+
+def _binding_load(plan: Mapping[str, Any]) -> str:
+    """In steady state nothing fills or empties: a device computes, or moves data."""
+    device = plan["bottleneck"]
+    name, load = plan["devices"][device]["name"], plan["metrics"]["load_s"][device]
+    share = min(1.0, _ratio(plan["busy_s"][device] / plan["mini_batch"], load))
+    if share >= 0.5:
+        return f"Work on {name} binds: {text.percent(share)} of its load is compute."
+    return f"Transfers bind: {text.percent(1 - share)} of the load of {name} is data that moves."
 
 
 def _proof(plan: Mapping[str, Any]) -> str:

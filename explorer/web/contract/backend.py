@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from explorer.jobs.requests import (
+    About,
     CompareRequest,
+    PlaceRequest,
     PrepareRequest,
+    ReadRequest,
     ReplanRequest,
     RunPlanRequest,
     ShowRunRequest,
@@ -92,6 +95,19 @@ class Backend(Protocol):
 
     def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
         """Begin to read a past run; returns the job's id. It ends with ``ran`` or ``failed``."""
+        ...
+
+    def read(self, request: ReadRequest, on_event: Callable[[Event], None]) -> str:
+        """Begin to look at a file that was handed in; returns the job's id. It ends with ``opened`` or ``failed``."""
+        ...
+
+    def place(self, request: PlaceRequest, on_event: Callable[[Event], None]) -> str:
+        """Begin to judge a placement made by hand; returns the job's id. It ends with ``placed`` or ``failed``."""
+        ...
+
+    def about(self, request: About, on_event: Callable[[Event], None]) -> str:
+        """Begin a job about plans that are there; returns its id. It waits as `compare` does, and ends with ``told``
+        or ``failed``."""
         ...
 
     def past_runs(self, model: str) -> list[PastRun]:

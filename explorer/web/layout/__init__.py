@@ -12,13 +12,15 @@ from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.centre import centre
 from explorer.web.layout.header import header
-from explorer.web.layout.left_rail import left_rail
+from explorer.web.layout.left_rail import left_rail, model_choices
+from explorer.web.layout.open_dialog import open_dialog
 from explorer.web.layout.right_rail import right_rail
 
 
 def page(catalogue: Catalogue, session: Session) -> Component:
     """The whole page in the state of ``session``, without any model yet."""
     plain = {
+        "models": model_choices(catalogue),
         "kinds": {kind.name: kind.memory_bytes for kind in catalogue.kinds},
         "planners": {planner.name: [planner.guarantee, planner.source] for planner in catalogue.planners},
         "first": {  # what links of the first version mean, see `parse_query`
@@ -32,6 +34,12 @@ def page(catalogue: Catalogue, session: Session) -> Component:
             dcc.Store(id=ids.CATALOGUE, data=plain),
             html.A("Skip to the plan", href="#centre", className="skip"),
             header(),
+            open_dialog(catalogue),
+            html.Div(
+                "Drop it to open it: a model, a plan, a placement, costs or a cluster",
+                className="drop-veil",
+                **{"aria-hidden": "true"},
+            ),
             html.Div(
                 [left_rail(catalogue, session), centre(catalogue, session), right_rail()],
                 className="frame",

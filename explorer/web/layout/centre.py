@@ -12,6 +12,7 @@ from explorer.view.session import Session
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.run_tab import run_tab
+from explorer.web.parts.scenario_panel import scenarios
 from explorer.web.parts.stylesheet import stylesheet
 
 
@@ -49,6 +50,7 @@ def _graph(session: Session) -> Component:
                     _tool("−", ids.SHALLOWER, "Show fewer levels of modules"),
                     html.Span(id=ids.GRAPH_DEPTH, className="quiet"),
                     _tool("+", ids.DEEPER, "Show one more level of modules"),
+                    _tool("/", ids.FIND, "Find an operator or module by name: press /"),
                     _tool("Fit", ids.GRAPH_FIT, "Fit the graph to its frame"),
                 ],
                 className="card-head",
@@ -182,13 +184,22 @@ def _tabs(catalogue: Catalogue) -> Component:
                         dmc.TabsTab("Devices", value="devices"),
                         dmc.TabsTab("Compare", value="compare"),
                         dmc.TabsTab("Search", value="search"),
+                        dmc.TabsTab("Scenarios", value="scenarios"),
+                        dmc.TabsTab("Sweep", value="sweep"),
+                        dmc.TabsTab("Review", value="review"),
                         dmc.TabsTab("Run", value="run", className="run-label"),
                     ]
                 ),
                 dmc.TabsPanel(html.Div(id=ids.MEMORY_CARDS, className="memory"), value="memory"),
-                dmc.TabsPanel(html.Div(id=ids.DEVICE_TABLE, className="table-wrap"), value="devices"),
+                dmc.TabsPanel(html.Div(id=ids.DEVICE_TABLE, className="table-wrap", tabIndex=0), value="devices"),
                 dmc.TabsPanel(_compare(), value="compare"),
                 dmc.TabsPanel(_search(), value="search"),
+                dmc.TabsPanel(
+                    html.Div(scenarios([], None, ("", ""), ""), id=ids.SCENARIOS, className="compare"),
+                    value="scenarios",
+                ),
+                dmc.TabsPanel(_sweep(), value="sweep"),
+                dmc.TabsPanel(html.Div(id=ids.REVIEW, className="review"), value="review"),
                 dmc.TabsPanel(run_tab(catalogue), value="run"),
             ],
             id=ids.TABS,
@@ -211,9 +222,52 @@ def _search() -> Component:
                 ],
                 className="search-left",
             ),
-            html.Ol(id=ids.LOG, className="log"),
+            html.Div(
+                [html.Div(id=ids.FOUND_BY), html.Ol(id=ids.LOG, className="log")],
+                className="search-right",
+                tabIndex=0,
+                **{"aria-label": "Which planner found what, and when"},
+            ),
         ],
         className="search",
+    )
+
+
+def _scenarios() -> Component:
+    return html.Div(scenarios([], None, ("", ""), ""), id=ids.SCENARIOS, className="compare")
+
+
+def _sweep() -> Component:
+    """One thing changed in steps: the plan at each, and the bound, as curves."""
+    return html.Div(
+        [
+            html.Div(
+                [
+                    _choice(
+                        ids.SWEEP_AXIS,
+                        "What is changed",
+                        "devices",
+                        (
+                            ("devices", "GPUs"),
+                            ("memory_bytes", "Memory"),
+                            ("micro_batches", "Micro-batches"),
+                            ("bandwidth_bytes_per_s", "Bandwidth"),
+                        ),
+                    ),
+                    html.Button("Sweep", id=ids.SWEEP_START, className="tool strong"),
+                    html.Button("Stop", id=ids.SWEEP_STOP, className="tool", disabled=True),
+                    html.Span(
+                        "Solves the question at each value, quickly; a click on a point goes there.",
+                        id=ids.SWEEP_NOTE,
+                        className="quiet",
+                        role="status",
+                    ),
+                ],
+                className="compare-head",
+            ),
+            html.Div(id=ids.SWEEP_PLOT, className="plot sweep-plot"),
+        ],
+        className="compare",
     )
 
 
@@ -229,7 +283,7 @@ def _compare() -> Component:
                 ],
                 className="compare-head",
             ),
-            html.Div(id=ids.COMPARISON, className="table-wrap"),
+            html.Div(id=ids.COMPARISON, className="table-wrap", tabIndex=0),
         ],
         className="compare",
     )
@@ -251,7 +305,9 @@ def _hidden(part: Component) -> Component:
 
 
 def _tool(label: str, id_: str, what: str) -> Component:
-    return html.Button(label, id=id_, className="tool", n_clicks=0, title=what, **{"aria-label": what})
+    """Its name is what it says, or, for a sign, what it does."""
+    named = {} if label[0].isalpha() else {"aria-label": what}
+    return html.Button(label, id=id_, className="tool", n_clicks=0, title=what, **named)
 
 
 def _toggle(label: str | list[Component], id_: str, what: str) -> Component:

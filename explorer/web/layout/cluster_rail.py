@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import groupby
 
+import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
@@ -20,6 +21,7 @@ NONE = "none"
 SLIDER_DEVICES = 16
 DEFAULT_DEVICES = 4
 WIDTH = 118
+NARROW = 84
 """Pixels of the rarer controls."""
 PER_NODE = {"auto": "1 node", "2": "2/node", "4": "4/node", "8": "8/node"}
 WIRES = {AUTO: "auto", "dedicated": "one a pair", "shared": "shared wire"}
@@ -47,8 +49,7 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
         [
             slider(
                 "GPUs",
-                ids.DEVICES_VALUE,
-                str(devices),
+                html.B(str(devices), id=ids.DEVICES_VALUE),
                 id=ids.DEVICES,
                 min=1,
                 max=max(SLIDER_DEVICES, devices),
@@ -57,12 +58,18 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
             ),
             slider(
                 "Memory per GPU",
-                ids.MEMORY_VALUE,
-                "",
+                dmc.TextInput(
+                    id=ids.MEMORY_FIELD,
+                    value="",
+                    size="xs",
+                    w=88,
+                    debounce=500,
+                    **{"aria-label": "Memory cap per GPU, with its unit: 16 GiB, 512 MiB or 80 GB"},
+                ),
                 id=ids.MEMORY,
                 min=min(0.0, math.floor(cap)),
                 max=top,
-                step=0.0625,
+                step=0.125,
                 value=cap,
             ),
             html.Div(
@@ -98,7 +105,7 @@ def _more_cluster(settings: Settings, kinds: list[str], second: tuple[str, int])
     per_s = None if bandwidth is None else bandwidth / 1e9
     rows = [
         row("Links", select(ids.LINKS, links, WIRES, "Links", WIDTH)),
-        row("Bandwidth", number(ids.BANDWIDTH, "Bandwidth, GB/s", per_s, WIDTH, suffix=" GB/s", least=0.001)),
+        row("Bandwidth, GB/s", number(ids.BANDWIDTH, "Bandwidth, GB/s", per_s, NARROW, least=0.001)),
         row("Transfers", select(ids.TRANSFERS, transfers, TRANSFERS, "Transfers", WIDTH)),
         row(
             "Cap applies",

@@ -7,12 +7,16 @@ from dash import html
 from dash.development.base_component import Component
 
 from explorer.web.contract import ids
+from explorer.web.layout.export_menu import export_menu
 
 
 def header() -> Component:
     return html.Header(
         [
-            html.Div([html.Span(className="mark", **{"aria-hidden": "true"}), "Placement Explorer"], className="logo"),
+            html.H1(
+                [html.Span(className="mark", **{"aria-hidden": "true"}), html.Span("Placement Explorer")],
+                className="logo",
+            ),
             html.Div(id=ids.CHIP, className="chip"),
             html.Div(className="spring"),
             html.Div(
@@ -21,7 +25,12 @@ def header() -> Component:
                 className="status",
                 **{"data-state": "connecting"},
             ),
+            html.Span(id=ids.SAME_PLAN, className="tag", hidden=True),
             html.Div(id=ids.ANNOUNCER, className="sr", role="status", **{"aria-live": "polite"}),
+            html.Div(
+                [_step(ids.UNDO, "↶", "Undo the last change"), _step(ids.REDO, "↷", "Redo it")], className="steps"
+            ),
+            export_menu(),
             dmc.Button("Copy link", id=ids.SHARE, variant="default", size="compact-sm", n_clicks=0),
             dmc.Button(
                 html.Span(className="moon", **{"aria-hidden": "true"}),
@@ -34,4 +43,17 @@ def header() -> Component:
             ),
         ],
         className="header",
+    )
+
+
+def _step(id_: str, sign: str, what: str) -> Component:
+    """A way through the history of changes."""
+    return dmc.Button(
+        sign,
+        id=id_,
+        variant="default",
+        size="compact-sm",
+        className="square",
+        disabled=True,
+        **{"aria-label": what},
     )

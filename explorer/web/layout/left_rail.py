@@ -10,8 +10,9 @@ from explorer.view.session import DTYPES, Session
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.cluster_rail import cluster
-from explorer.web.layout.rail import AUTO, number, row, section, select, short_select, switch
+from explorer.web.layout.rail import AUTO, hinted, number, row, section, select, short_select, switch
 from solvers.problem.problem import Pipeline
+from solvers.search.effort import Effort
 
 MICRO_BATCHES = ("auto", "1", "2", "4", "8", "16", "32")
 PIPELINES = {
@@ -28,6 +29,11 @@ OBJECTIVES = {
     "makespan": "Makespan (one pass)",
 }
 EXECUTIONS = {AUTO: "auto", "operator": "operator", "call": "stage"}
+EFFORT_HINT = (
+    "How much work the search counts before it ends: quick about a seventh of normal, thorough eight times as much. The"
+    " same question and effort give the same plan on every machine."
+)
+GUARD_HINT = "A guard only: most searches end by themselves, by counted work. One that it stops depends on the machine."
 REPLICAS = {"1": "off", "2": "2", "4": "4", "8": "8", "all": "all"}
 
 
@@ -38,6 +44,20 @@ def left_rail(catalogue: Catalogue, session: Session) -> Component:
                 [
                     _model(catalogue, session),
                     cluster(catalogue, session),
+                    html.Section(
+                        [
+                            html.Div(
+                                [
+                                    html.H2("Pinned"),
+                                    html.Button("Unpin all", id=ids.UNPIN_ALL, className="tool small", hidden=True),
+                                ],
+                                className="spread",
+                            ),
+                            html.Div(id=ids.PINNED),
+                        ],
+                        className="set",
+                        hidden=True,
+                    ),
                     _objective(session),
                     _planner(catalogue, session),
                 ],
@@ -77,6 +97,11 @@ def left_rail(catalogue: Catalogue, session: Session) -> Component:
     )
 
 
+def model_choices(catalogue: Catalogue) -> list[dict[str, str]]:
+    """Names of models with what people call them."""
+    return [{"value": model.name, "label": model.name.rsplit("/", 1)[-1]} for model in catalogue.models]
+
+
 def _model(catalogue: Catalogue, session: Session) -> Component:
     training = session.settings.training
     return section(
@@ -84,7 +109,7 @@ def _model(catalogue: Catalogue, session: Session) -> Component:
         [
             dmc.Select(
                 id=ids.MODEL,
-                data=[{"value": m.name, "label": m.name.rsplit("/", 1)[-1]} for m in catalogue.models],
+                data=model_choices(catalogue),
                 value=session.model,
                 searchable=True,
                 allowDeselect=False,
@@ -93,6 +118,8 @@ def _model(catalogue: Catalogue, session: Session) -> Component:
                 checkIconPosition="right",
                 **{"aria-label": "Model"},
             ),
+            html.Button("Open a file …", id=ids.OPEN_FILE, className="tool open-file"),
+            html.Div(id=ids.OPENED_FILES),
             dmc.SegmentedControl(
                 id=ids.PHASE,
                 data=[{"value": "true", "label": "Training"}, {"value": "false", "label": "Inference"}],
@@ -199,8 +226,22 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
                 fullWidth=True,
                 className="dense",
             ),
+            html.Div(
+                [
+                    hinted(html.Div("Effort", className="label"), EFFORT_HINT),
+                    dmc.SegmentedControl(
+                        id=ids.EFFORT,
+                        data=[effort.value for effort in Effort],
+                        value=session.effort.value,
+                        size="xs",
+                        fullWidth=True,
+                        className="dense",
+                        **{"aria-label": "Effort of the search"},
+                    ),
+                ]
+            ),
             row(
-                "Time limit",
+                "Stop after",
                 dmc.NumberInput(
                     id=ids.TIME_LIMIT,
                     value=session.time_limit_s,
@@ -211,8 +252,9 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
                     w=84,
                     hideControls=True,
                     debounce=350,
-                    **{"aria-label": "Time limit, seconds"},
+                    **{"aria-label": "Time limit, seconds: only a guard"},
                 ),
+                GUARD_HINT,
             ),
             row("Seed", number(ids.SEED, "Seed", session.seed or None, 84, whole=True, placeholder="0", least=0)),
         ],

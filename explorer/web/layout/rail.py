@@ -16,8 +16,27 @@ def section(title: str, children: list[Component]) -> Component:
     return html.Section([html.H2(title), *children], className="set")
 
 
-def row(label: str, control: Component) -> Component:
-    return html.Div([html.Span(label, className="label"), control], className="spread")
+def row(label: str, control: Component, hint: str = "") -> Component:
+    """hint: what it means, where the label alone does not say so; shown to pointer and keyboard."""
+    named = html.Span(label, className="label")
+    return html.Div([hinted(named, hint) if hint else named, control], className="spread")
+
+
+def hinted(label: Component, hint: str) -> Component:
+    """A label that tells more when it is pointed at or reached by keyboard."""
+    label.className = f"{label.className or ''} told".strip()
+    label.tabIndex = 0
+    return dmc.Tooltip(
+        label,
+        label=hint,
+        multiline=True,
+        w=236,
+        withArrow=True,
+        position="right",
+        events={"hover": True, "focus": True, "touch": True},
+        openDelay=120,
+        zIndex=400,
+    )
 
 
 def switch(id_: str, label: str, checked: bool) -> Component:
@@ -78,10 +97,11 @@ def short_select(id_: str, value: str, labels: Mapping[str, str], what: str) -> 
     )
 
 
-def slider(label: str, value_id: str, shown: str, **props: Any) -> Component:
+def slider(label: str, shown: Component, **props: Any) -> Component:
+    """shown: its value, as text or as a field."""
     return html.Div(
         [
-            html.Div([html.Span(label, className="label"), html.B(shown, id=value_id)], className="spread"),
+            html.Div([html.Span(label, className="label"), shown], className="spread"),
             dmc.Slider(
                 label=None, size=4, thumbSize=14, updatemode="drag", thumbLabel=label, className="slider", **props
             ),

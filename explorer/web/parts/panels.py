@@ -8,90 +8,30 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.view.cards import Card, Figures, cards
+from explorer.view.graph.course import course, members
 from explorer.view.graph.inspect import Facts
 from explorer.view.timeline import charts, why
 from explorer.words import text
 
-MAIN_KPI = {"iteration": "Iteration time", "makespan": "Makespan", "max-load": "Max-load"}
+
+def kpis(plan: Mapping[str, Any], before: Figures | None, measured_s: float | None = None) -> list[Component]:
+    """See `explorer.view.cards.cards`."""
+    return [_kpi(card) for card in cards(plan, before, measured_s)]
 
 
-def kpis(plan: Mapping[str, Any], before_s: float | None, measured_s: float | None = None) -> list[Component]:
-    """before_s: the objective of the plan shown before, to tell the change; measured_s: what a run of this one
-    took, where that is told instead."""
-    metrics = plan["metrics"]
-    objective = plan["objective_s"]
-    peak = max((c["peak_bytes"] for c in plan["memory"]), default=0.0)
-    caps = [
-        c["peak_bytes"] / d["memory_bytes"]
-        for c, d in zip(plan["memory"], plan["devices"], strict=True)
-        if d["memory_bytes"]
-    ]
-    optimal = plan["status"] == "OPTIMAL"
-    gap = 1 - plan["bound_s"] / objective if objective else 0.0
-    middle = (
-        _one_pass(plan)
-        if plan["objective"] == "makespan"
-        else [
-            _kpi("Throughput", text.rate(metrics["throughput_per_s"]), f"mini-batch {plan['mini_batch']:,}"),
-            _kpi("Bubble", text.percent(metrics["bubble"]), f"micro-batches {_micro_batches(plan)}"),
-        ]
+def _kpi(card: Card) -> Component:
+    change = html.I(card.change, className=f"change {card.tone}".strip()) if card.change else None
+    against = f"; {card.change} against the plan before" if card.change else ""
+    return html.Div(
+        [
+            html.Span(card.name),
+            html.Div([html.B(card.value), change], className="value"),
+            html.Em(card.note or "\u00a0", className=card.note_tone),
+        ],
+        className="kpi",
+        title=f"{card.name}: {card.value}, {card.note}{against}",
     )
-    words, tone = _change(objective, before_s) if measured_s is None else ("", "")
-    change = [" ", html.Em(words, className=tone)] if words else []
-    return [
-        _kpi(
-            [MAIN_KPI[plan["objective"]], *change],
-            text.seconds(objective),
-            _each(plan) if measured_s is None else f"run: {text.seconds(measured_s)}",
-        ),
-        *middle,
-        _kpi("Peak memory", text.nbytes(peak), f"{text.percent(max(caps))} of cap" if caps else "no cap"),
-        _kpi(
-            "Lower bound",
-            text.seconds(plan["bound_s"]) if plan["bound_s"] else text.NOTHING,
-            "proved optimal" if optimal else f"gap {text.percent(gap)}" if plan["bound_s"] else "none proved",
-            "good" if optimal else "",
-        ),
-    ]
-
-
-def _one_pass(plan: Mapping[str, Any]) -> list[Component]:
-    """Throughput and idle time where there is one pass, and nothing is overlapped with the next one."""
-    span = plan["span_s"]
-    used = [busy for busy in plan["busy_s"] if busy > 0]
-    idle = 1 - sum(used) / (span * len(used)) if span and used else 0.0
-    on = text.plural(len(used), "device")
-    return [
-        _kpi(
-            "Throughput", text.rate(plan["mini_batch"] / span if span else None), f"{plan['mini_batch']:,} in one pass"
-        ),
-        _kpi("Idle", text.percent(max(0.0, idle)), f"of {on}"),
-    ]
-
-
-def _micro_batches(plan: Mapping[str, Any]) -> str:
-    sizes = {s["micro_batch_size"] for s in plan["stages"]}
-    counts = sorted(plan["mini_batch"] // size for size in sizes)
-    return str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
-
-
-def _each(plan: Mapping[str, Any]) -> str:
-    """The time of one sample, where the objective is of a mini-batch of several."""
-    if not plan["objective_s"] or plan["objective"] == "max-load" or plan["mini_batch"] == 1:
-        return ""
-    return f"{text.seconds(plan['objective_s'] / plan['mini_batch'])} a sample"
-
-
-def _change(now: float, before: float | None) -> tuple[str, str]:
-    if not before or not now or abs(now / before - 1) < 0.0005:
-        return "", ""
-    change = now / before - 1
-    sign = "−" if change < 0 else "+"
-    return f"{sign}{text.percent(abs(change))}", "good" if change < 0 else "bad"
-
-
-def _kpi(name: str | list[Any], value: str, note: str = "", tone: str = "") -> Component:
-    return html.Div([html.Span(name), html.B(value), html.Em(note or "\u00a0", className=tone)], className="kpi")
 
 
 def chip(skeleton: Mapping[str, Any], costs_from: str | None = None) -> list[Any]:
@@ -218,6 +158,10 @@ def table(
         cells = [html.Td(row[key], className=side) for (key, _), side in zip(columns, sides, strict=True)]
         if isinstance(row.get("device"), int):
             cells[0].children = [html.I(className=f"swatch s{row['device'] % 32}"), row[columns[0][0]]]
+        if "pick" in row:
+            kind, which = row["pick"]
+            button = html.Button(row[columns[0][0]], className="row-link", **{"data-pick": kind, "data-arg": which})
+            cells[0].children = button
         body.append(html.Tr(cells))
     return html.Table([html.Caption(caption, className="sr"), html.Thead(html.Tr(head)), html.Tbody(body)])
 
@@ -258,13 +202,32 @@ def failure(message: str) -> list[Component]:
     return [html.B("This could not be solved."), html.Span(message)]
 
 
+def refused(words: str) -> list[Component]:
+    """The banner when a file is not taken."""
+    return [html.B("This file was not opened; nothing was changed."), html.Span(words)]
+
+
 def log_lines(plan: Mapping[str, Any]) -> list[Component]:
-    """The steps of the search, newest first."""
-    steps = list(reversed(plan["trace"]))
-    plans = text.seconds_alike([step[1] for step in steps], 4)
-    bounds = text.seconds_alike([step[2] or None for step in steps], 4)
+    """The steps of the search at which something changed, newest first: when, which planner was at work, what."""
     lines = []
-    for (elapsed, _, _, note), objective, bound in zip(steps, plans, bounds, strict=True):
-        words = note or f"plan {objective}, bound {bound}"
-        lines.append(html.Li([html.B(text.seconds(elapsed)), words]))
+    for step in reversed(course(plan["trace"])):
+        found = f"plan {step['objective']}, bound {step['bound']}"
+        by = html.Span(step["by"] or plan["planner"], className="by")
+        lines.append(html.Li([html.B(text.seconds(step["elapsed_s"])), by, html.Span(step["note"] or found)]))
     return lines
+
+
+def found_by(plan: Mapping[str, Any]) -> list[Component]:
+    """Which planner found what: those at work in the search, the one that found the answer first."""
+    rows = members(plan["trace"])
+    if not any(row["by"] for row in rows):
+        return []
+    shown = [{**row, "by": row["by"] or plan["planner"]} for row in rows]
+    columns = [
+        ("by", "Planner"),
+        ("plans", "Plans"),
+        ("best", "Best"),
+        ("at", "After"),
+        ("bounds", "Bound"),
+    ]
+    return [table(columns, shown, "Who found what")]

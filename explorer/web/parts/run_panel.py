@@ -13,6 +13,8 @@ from explorer.web.parts import panels
 from explorer.words import text
 
 MEMORY = (("device", "Peak memory"), ("predicted", "Predicted"), ("measured", "Measured"), ("off", "Off"))
+LOCAL = "local"
+"""The target that is this machine."""
 SAME = 0.005
 """Relative difference below which two plans are as fast as each other to people."""
 TAIL = 8
@@ -29,17 +31,42 @@ def idle() -> list[Component]:
     ]
 
 
-def checked(ranks: int, refused: Sequence[str], warnings: Sequence[str]) -> list[Component]:
-    """What the checks before a run found."""
+def checked(prepared: Mapping[str, Any], asked: bool) -> list[Component]:
+    """What the checks before a run found (`explorer.view.run_events.prepared`). asked: whether a run waits for
+    somebody to agree that the costs are of other hardware."""
+    ranks, refused, warnings = prepared["ranks"], prepared["refused"], prepared["warnings"]
     found: list[Component] = []
     if refused:
-        found.append(_points("This plan cannot be run.", refused, "run-told bad"))
+        return [_points("This plan cannot be run.", refused, "run-told bad")]
+    if prepared["elsewhere"]:
+        found.append(_other_hardware(prepared["elsewhere"], prepared["target"], asked))
     if warnings:
         found.append(_points("Before you run it:", warnings, "run-told warn"))
-    if not refused and not warnings:
+    if not found:
         processes = "1 process" if ranks == 1 else f"{ranks} processes"
         found.append(html.P(f"Ready to run on {processes}. The checks before a run found nothing to warn of."))
     return found
+
+
+def _other_hardware(words: str, target: str, asked: bool) -> Component:
+    again = html.Button("Run it all the same", className="tool", **{"data-act": "run-anyway"})
+    here = html.Button(
+        "Plan for this machine" if target == LOCAL else f"Plan for {target}",
+        className="tool strong",
+        title="Measures every operator and link there, then plans with what was measured",
+        **{"data-act": "plan-here"},
+    )
+    return html.Div(
+        [
+            html.B(words),
+            html.Span(
+                "A run there cannot say how well this plan would do on the hardware it is for: the times would differ"
+                " for reasons that have nothing to do with the plan. With costs measured there, they compare."
+            ),
+            html.Div([here, *([again] if asked else [])], className="actions"),
+        ],
+        className="run-told warn",
+    )
 
 
 def going(
@@ -129,14 +156,14 @@ def replanned(told: Mapping[str, Any]) -> list[Component]:
     before, after = told["before"], told["after"]
     estimated, measured = text.seconds(before["estimated_s"]), text.seconds(before["measured_s"])
     rows = [
-        ("The plan that ran", before["planner"], estimated, measured),
+        ("The plan before", before["planner"], estimated, measured),
         ("Planned again", after["planner"], text.NOTHING, text.seconds(after["measured_s"])),
     ]
     gain = 1 - after["measured_s"] / before["measured_s"] if before["measured_s"] else 0.0
     words = (
         f"With measured costs, planning again is {text.percent(gain)} faster."
         if gain > SAME
-        else "With measured costs, the plan that ran is still as good as any that was found."
+        else "With measured costs, the plan before is still as good as any that was found."
     )
     head = ("", "Planner", "With estimated costs", "With measured costs")
     return [

@@ -45,7 +45,10 @@ class Comparing:
         self.stopping, self.model, self.runs, self.wrong = False, "", 0, ()
         self.rows, self.plans = [], []
         contiguities = tuple(Contiguity) if every else ()
-        return CompareRequest(session.model, session.settings, (), contiguities, compare_limit_s(session), known)
+        limit_s = compare_limit_s(session)
+        return CompareRequest(
+            session.model, session.settings, (), contiguities, limit_s, known, session.seed, session.effort
+        )
 
     def add(self, event: Event) -> None:
         """Keep the row of a ``row`` event, and its plan if there is room."""

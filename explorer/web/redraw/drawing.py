@@ -8,12 +8,13 @@ from typing import Any
 
 from dash import html
 
-from explorer.view.graph import elements, search, stage_boxes
+from explorer.view.cards import Figures
+from explorer.view.graph import elements, pinning, search, stage_boxes
 from explorer.view.graph.elements import GraphView
 from explorer.view.graph.palette import Theme
 from explorer.view.graph.skeleton import Skeleton
 from explorer.view.session import Look
-from explorer.view.timeline import charts, gantt, gantt_rows, operator_bars
+from explorer.view.timeline import charts, gantt, gantt_rows, operator_bars, repeated
 from explorer.view.timeline.bars import Bars
 from explorer.view.timeline.bars import table as bars_table
 from explorer.view.timeline.gantt_rows import Rows
@@ -22,11 +23,12 @@ from explorer.web.contract import ids
 from explorer.web.parts import panels, stage_panel
 from explorer.web.redraw import run_drawing
 from explorer.words import text
+from explorer.words.actions import REPEATED
 
 Message = dict[str, Any]
 SPAN_COLUMNS = ("row", "device", "stage", "key", "operator", "to", "start", "end")
 EDGED_SHARE = 0.006
-"""Of the part of a schedule in sight: what an operator must take for its bar to have an edge."""
+"""Of the part of a schedule in sight: what a bar must take to have an edge."""
 SAME_END = 0.002
 """Two schedules whose ends differ by less, relatively, end together to people."""
 
@@ -65,7 +67,7 @@ def plan_message(
     skeleton: Skeleton,
     plan: Mapping[str, Any],
     theme: Theme,
-    before_s: float | None,
+    before: Figures | None,
     look: Look | None = None,
     beside: tuple[str, float] | None = None,
     ran: Mapping[str, Any] | None = None,
@@ -108,7 +110,7 @@ def plan_message(
         "dag": stages,
         "memory": charts.memory_cards(plan),
         "props": {
-            ids.KPIS: {"children": panels.kpis(plan, before_s, _took_s(plan, ran))},
+            ids.KPIS: {"children": panels.kpis(plan, before, _took_s(plan, ran))},
             ids.WHY: {"children": panels.why_panel(plan)},
             ids.MINI_BATCH: {"placeholder": f"auto: {plan['mini_batch']:,}"},
             ids.GANTT_COUNT: {"children": _count(plan, shown)},
@@ -178,7 +180,7 @@ def search_message(steps: list[search.Step], running: bool, elapsed_s: float | N
 def _drawn(plan: Mapping[str, Any], window: tuple[float, float]) -> tuple[Bars, bool]:
     """The bars to draw for a window in seconds, and whether there are runs among them that come apart."""
     if not plan["by_operator"]:
-        return plan["bars"], False
+        return repeated.drawn(plan, window)
     return operator_bars.drawn(plan["bars"], window)
 
 
@@ -194,9 +196,8 @@ def _figure(
 ) -> dict[str, Any]:
     """width_s: of the part of the schedule that is in sight."""
     names = [d["name"] for d in plan["devices"]]
-    hover = edged_s = None
+    hover, edged_s = None, EDGED_SHARE * width_s
     if plan["by_operator"]:
-        edged_s = EDGED_SHARE * width_s
         hover = OperatorWords(plan["bars"], skeleton["names"], names, plan["links"]).hover
     return gantt.figure(shown, names, plan["span_s"], theme, None, lanes, until_s, mark, hover, edged_s)
 
@@ -214,6 +215,7 @@ def _columns(
         "key": [anchors[o] if o >= 0 else -1 for o in found["operator"]] if plan["by_operator"] else found["stage"],
         "operator": found["operator"],
         "micro": found["micro_batch"],
+        "label": [repeated.label(found, i) for i in range(len(found["kind"]))] if REPEATED in found["kind"] else None,
         "kind": found["kind"],
         "to": found["to_device"],
         "start": [round(s / scale, 6) for s in found["start_s"]],
@@ -260,6 +262,7 @@ def tables(
         props[ids.DEVICE_TABLE] = {"children": panels.device_table(plan)}
     if "log" in shown:
         props[ids.LOG] = {"children": panels.log_lines(plan)}
+        props[ids.FOUND_BY] = {"children": panels.found_by(plan)}
     if ids.GANTT_TABLE in shown:
         names = [d["name"] for d in plan["devices"]]
         columns = [("device", "Device"), ("what", "What"), ("start", "Start"), ("end", "End"), ("took", "Took")]
@@ -310,5 +313,6 @@ def _overlay(
         "keys": {name: sorted({skeleton["anchors"][i] for i in members}) for name, members in view.boxes.items()}
         if plan["by_operator"]
         else None,
+        "pinned": pinning.whole(plan["pinned"], view, skeleton),
         "errors": None if ran is None else run_drawing.over_graph(view, ran),
     }

@@ -9,7 +9,7 @@ from typing import Any
 
 from explorer.view import versus
 from explorer.view.events import Event, packed, unpacked
-from explorer.view.session import IN_SEQUENCE, Session, compare_limit_s, member
+from explorer.view.session import IN_SEQUENCE, Session, member
 from explorer.web.contract.backend import CompareRequest
 from explorer.web.redraw.comparing import question
 
@@ -84,7 +84,8 @@ class Pairing:
         one = asking(session, names[0])
         self.suffix = IN_SEQUENCE if one.settings.in_sequence else ""
         planners = tuple(name.removesuffix(IN_SEQUENCE) for name in names)
-        return CompareRequest(session.model, one.settings, planners, (), compare_limit_s(session), known)
+        limit_s = session.time_limit_s  # of one alone: both plans are given the same
+        return CompareRequest(session.model, one.settings, planners, (), limit_s, known, session.seed, session.effort)
 
     def add_row(self, event: Event) -> None:
         """An answer to what was asked for last, as a ``row`` event."""

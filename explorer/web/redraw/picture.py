@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from explorer.view import versus
+from explorer.view.cards import Figures
 from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view
+from explorer.view.graph.find import MAX_WORDS, find
 from explorer.view.graph.inspect import box_facts, device_facts
 from explorer.view.graph.operator_facts import operator_facts
 from explorer.view.graph.palette import Theme
@@ -31,7 +33,7 @@ class Picture:
     """The part of a page's state that is drawn, and how it changes without a solver's help.
 
     session: what the page asks; drawn: what it asked when the plan on it was made. at_scale: whether it
-    was drawn at the time scale of a pair.
+    was drawn at the time scale of a pair. earlier: figures of the plan before, that the cards tell the changes from.
     """
 
     def __init__(self, send: Callable[[Message], None]) -> None:
@@ -46,7 +48,7 @@ class Picture:
         self.skeleton: Skeleton | None = None
         self.view: GraphView | None = None
         self.plan: Mapping[str, Any] | None = None
-        self.before_s: float | None = None
+        self.earlier: Figures | None = None
         self.selected: tuple[str, str] | None = None
         self.open: frozenset[str] = frozenset()
         self.comparing = Comparing()
@@ -86,6 +88,12 @@ class Picture:
         self.selected = (kind, which) if kind in ("box", "device", "stage", "operator") else None
         self._inspect()
 
+    def _find(self, message: Mapping[str, Any]) -> None:
+        wanted = message.get("text")
+        if self.view is not None and self.skeleton is not None and isinstance(wanted, str):
+            told = find(self.view, self.skeleton, self.plan, wanted)
+            self.send({"type": "found", "text": wanted[:MAX_WORDS], **told})
+
     def _open(self, message: Mapping[str, Any]) -> None:
         shown = message.get("shown")
         self.open = frozenset(str(s)[:40] for s in shown[:8]) if isinstance(shown, list) else frozenset()
@@ -110,7 +118,7 @@ class Picture:
         ends = (beside[1] if beside else 0.0, run_drawing.until_s(ran) if ran else 0.0)
         self.until_s = max(self.plan["span_s"], *ends)
         message = drawing.plan_message(
-            self.view, self.skeleton, self.plan, self.theme, self.before_s, self.look, beside, ran
+            self.view, self.skeleton, self.plan, self.theme, self.earlier, self.look, beside, ran
         )
         message["props"] |= self._tables() | self._inspector() | self._around()
         done = time.perf_counter()
@@ -127,19 +135,19 @@ class Picture:
 
     def _window(self, message: Mapping[str, Any]) -> None:
         """Another part of the schedule is in sight: its bars at that scale."""
-        start, end = (message.get(key) for key in ("from", "to"))
-        if self.plan is None or self.skeleton is None or not self.plan["by_operator"]:
+        if self.plan is None or self.skeleton is None:
             return
-        if not all(isinstance(value, (int, float)) and math.isfinite(value) for value in (start, end)) or start >= end:
+        start, end = (_finite(message.get(key)) for key in ("from", "to"))
+        if start is None or end is None or start >= end:
             return
-        window = (float(start), float(end))
+        window = (start, end)
         self.send(drawing.window_message(self.skeleton, self.plan, self.theme, self.look, window, self.until_s))
 
     def _rebound(self, bound_s: float) -> None:
         """The same plan under a better bound."""
         if self.plan is not None:
             self.plan = {**self.plan, "bound_s": bound_s}
-            props = {ids.KPIS: {"children": panels.kpis(self.plan, self.before_s)}}
+            props = {ids.KPIS: {"children": panels.kpis(self.plan, self.earlier)}}
             self.send({"type": "props", "props": props | {ids.WHY: {"children": panels.why_panel(self.plan)}}})
 
     def _tables(self) -> dict[str, Any]:
@@ -201,3 +209,13 @@ class Picture:
 
     def _inspect(self) -> None:
         self.send({"type": "props", "props": self._inspector()})
+
+
+def _finite(value: object) -> float | None:
+    """A number that a page sent; an integer may be too large to be one."""
+    if not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None

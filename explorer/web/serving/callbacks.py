@@ -14,7 +14,7 @@ def register(app: Dash) -> None:
         ClientsideFunction("explorer", "controls"),
         Output(ids.SESSION, "data"),
         Output(ids.DEVICES_VALUE, "children"),
-        Output(ids.MEMORY_VALUE, "children"),
+        Output(ids.MEMORY_FIELD, "value"),
         Output(ids.GUARANTEE, "children"),
         Input(ids.MODEL, "value"),
         Input(ids.PHASE, "value"),
@@ -42,6 +42,7 @@ def register(app: Dash) -> None:
         Input(ids.KIND_TWO_COUNT, "value"),
         Input(ids.CPUS, "value"),
         Input(ids.SEED, "value"),
+        Input(ids.EFFORT, "value"),
         Input(ids.LIVE, "checked"),
         State(ids.CATALOGUE, "data"),
         State(ids.MEMORY, "max"),
@@ -54,6 +55,12 @@ def register(app: Dash) -> None:
         State(ids.MEMORY, "value"),
         State(ids.MEMORY, "max"),
         State(ids.CATALOGUE, "data"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("explorer", "memoryField"),
+        Output(ids.MEMORY_FIELD, "error"),
+        Input(ids.MEMORY_FIELD, "value"),
         prevent_initial_call=True,
     )
     app.clientside_callback(

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from explorer.jobs.jobs import Jobs
+from explorer.jobs.limits import READ_S
 from explorer.jobs.past_runs import past_runs
-from explorer.jobs.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.jobs.requests import (
+    ABOUT,
+    About,
+    PlaceRequest,
+    PrepareRequest,
+    ReadRequest,
+    ReplanRequest,
+    RunPlanRequest,
+    ShowRunRequest,
+)
 from explorer.question.accelerators import DEFAULT_KIND
 from explorer.question.loading import is_callable
 from explorer.runner.targets.registry import load_targets
@@ -25,6 +36,8 @@ from solvers.problem.cluster import CPU_KIND
 
 RUN = "run-"
 """Before the id of a job of the worker that runs plans."""
+READ = "read-"
+"""Before the id of a job of the worker that reads files."""
 KIND_WORDS = {"local": "this machine", "ray": "Ray cluster"}
 FIRST_MODEL, FIRST_PLANNER = "gpt", "auto"
 
@@ -38,6 +51,7 @@ class JobsBackend:
         self._jobs = Jobs()
         self._jobs.warm()
         self._runs = Jobs(orderly=True)
+        self._reads = Jobs(reads=True)
 
     def catalogue(self) -> Catalogue:
         from demo_models import MODELS
@@ -72,6 +86,19 @@ class JobsBackend:
     def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
         return self._jobs.start("show-run", request, on_event)
 
+    def read(self, request: ReadRequest, on_event: Callable[[Event], None]) -> str:
+        job = self._reads.start("read", request, on_event)
+        killer = threading.Timer(READ_S, self._reads.cancel, (job,))  # what does not heed it is killed
+        killer.daemon = True
+        killer.start()
+        return READ + job
+
+    def place(self, request: PlaceRequest, on_event: Callable[[Event], None]) -> str:
+        return self._jobs.start("place", request, on_event)
+
+    def about(self, request: About, on_event: Callable[[Event], None]) -> str:
+        return self._jobs.start(ABOUT[type(request)], request, on_event)
+
     def past_runs(self, model: str) -> list[PastRun]:
         return past_runs(model)
 
@@ -83,9 +110,12 @@ class JobsBackend:
     def cancel(self, job: str) -> None:
         if job.startswith(RUN):
             self._runs.cancel(job.removeprefix(RUN))
+        elif job.startswith(READ):
+            self._reads.cancel(job.removeprefix(READ))
         else:
             self._jobs.cancel(job)
 
     def close(self) -> None:
+        self._reads.close()
         self._runs.close()
         self._jobs.close()

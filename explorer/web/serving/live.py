@@ -9,17 +9,24 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import secrets
 from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 
+from explorer.jobs.limits import UPLOAD_BYTES
 from explorer.view.events import Event
 from explorer.view.graph.skeleton import Skeleton
 from explorer.view.session import Choices
 from explorer.web.contract.backend import Backend
+from explorer.web.serving.downloads import add_download_route
+from explorer.web.serving.uploads import Door, add_upload_route
+from explorer.web.talk.answers import Answers
 from explorer.web.talk.conversation import Conversation
+from explorer.web.talk.outlet import Outlet
 from explorer.web.talk.runs import Runs
+from explorer.web.talk.shelf import Shelf
 
 PATH = "/live"
 MAX_MESSAGE = 16_384
@@ -37,6 +44,12 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices) -> None:
     """Serve conversations at PATH. Host and origin were checked by `security.Guard`."""
     skeletons: dict[str, Skeleton] = {}
     runs = Runs(backend)
+    shelf = Shelf()
+    answers = Answers()
+    doors: dict[str, Door] = {}
+    outlet = Outlet()
+    add_upload_route(server, doors, shelf)
+    add_download_route(server, outlet)
     pages = 0
 
     async def live(socket: WebSocket) -> None:
@@ -53,7 +66,10 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices) -> None:
         def deliver(turn: int, event: Event) -> None:
             loop.call_soon_threadsafe(inbox.put_nowait, lambda: talk.on_event(turn, event))
 
-        talk = Conversation(backend, choices, skeletons, outbox.put_nowait, deliver, runs)
+        talk = Conversation(backend, choices, skeletons, outbox.put_nowait, deliver, runs, shelf, answers, outlet)
+        token = secrets.token_urlsafe(24)
+        doors[token] = Door(lambda kept: inbox.put_nowait(lambda: talk.take(kept)))
+        outbox.put_nowait({"type": "hello", "token": token, "most_bytes": UPLOAD_BYTES})
         tasks = [asyncio.create_task(_act(inbox)), asyncio.create_task(_send(socket, outbox))]
         try:
             while True:
@@ -64,8 +80,11 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices) -> None:
                 inbox.put_nowait(lambda message=message: talk.receive(message))
         except WebSocketDisconnect:
             pass
+        except KeyError:  # a binary frame has no text
+            await socket.close(1003, "a message must be text")
         finally:
             pages -= 1
+            del doors[token]
             talk.close()
             for task in tasks:
                 task.cancel()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import replace
 from typing import Any
 
+from explorer.view.cards import figures
 from explorer.view.events import Event
 from explorer.view.graph import search
 from explorer.view.graph.elements import expanded_to, readable_depth
@@ -22,8 +23,11 @@ from explorer.web.contract.backend import Backend, SolveRequest
 from explorer.web.parts import panels
 from explorer.web.redraw import drawing
 from explorer.web.redraw.picture import Message
-from explorer.web.talk.run_talk import RunTalk
+from explorer.web.talk.answers import Answers
+from explorer.web.talk.keep_talk import KeepTalk
+from explorer.web.talk.outlet import Outlet
 from explorer.web.talk.runs import Runs
+from explorer.web.talk.shelf import Shelf
 from explorer.words import text
 from solvers.errors import InvalidProblem
 
@@ -31,7 +35,7 @@ REMEMBERED = 12
 """Skeletons kept for all pages together, so that going back to a model is instant."""
 
 
-class Conversation(RunTalk):
+class Conversation(KeepTalk):
     """State of one page. ``deliver`` brings a worker's event back to `on_event` on the right thread."""
 
     def __init__(
@@ -42,9 +46,15 @@ class Conversation(RunTalk):
         send: Callable[[Message], None],
         deliver: Callable[[int, Event], None],
         runs: Runs | None = None,
+        shelf: Shelf | None = None,
+        answers: Answers | None = None,
+        outlet: Outlet | None = None,
     ) -> None:
-        super().__init__(backend, choices, send, deliver, runs)
+        super().__init__(backend, choices, send, deliver, runs, shelf, outlet)
+        self.answers = Answers() if answers is None else answers
         self.skeletons = skeletons
+        self.cancelling = False
+        self.asking: Session | None = None
 
     # -- from the browser -----------------------------------------------------------------------
 
@@ -58,6 +68,7 @@ class Conversation(RunTalk):
             "expand": self._expand,
             "collapse": self._collapse,
             "select": self._select,
+            "find": self._find,
             "open": self._open,
             "compare": self._compare,
             "stop-comparing": self._stop_comparing,
@@ -69,9 +80,28 @@ class Conversation(RunTalk):
             "show-pair": self._show_pair,
             "run": self._run,
             "run-target": self._run_target,
+            "run-anyway": self._run_anyway,
+            "plan-here": self._plan_here,
             "cancel-run": self._cancel_run,
             "show-run": self._show_run,
             "replan": self._replan,
+            "reopen": self._reopen,
+            "export": self._export,
+            "show-lean": self._show_lean,
+            "pin": self._pin,
+            "keep": self._keep,
+            "forget": self._forget,
+            "rename": self._rename,
+            "as-baseline": self._as_baseline,
+            "differ": self._differ,
+            "share": self._share,
+            "same": self._same,
+            "help": self._help,
+            "stop-help": self._stop_help,
+            "go-help": self._go_help,
+            "sweep": self._sweep,
+            "stop-sweep": self._stop_sweep,
+            "go-sweep": self._go_sweep,
         }
         act = acts.get(str(message.get("type")))
         if act is None:
@@ -84,7 +114,11 @@ class Conversation(RunTalk):
     def close(self) -> None:
         """The page is gone: its job is not needed any more. A run goes on: it belongs to all pages."""
         self.unlisten()
+        if self.reading is not None:
+            self.backend.cancel(self.reading[1])
+            self.reading = None
         self._drop_preparing()
+        self.close_asides()
         self.turn = self.comparing.turn = self.pairing.turn = next(self.turns)
         for job in (self.job, self.comparing.job, self.pairing.job):
             if job is not None:
@@ -98,41 +132,65 @@ class Conversation(RunTalk):
         self._stop_comparing({})  # it would keep this question waiting
         self._drop_preparing()
         self._drop_pairing()
+        self._drop_what_if()
         if self.comparing.rows:
             self._tell_comparison()
-        self.before_s = self.shown_s
+        self.earlier = self.shown
         turn = self.turn = next(self.turns)
+        self.cancelling = False
+        self._unanswered()
         self.steps = []
         self.send(drawing.search_message([], True, 0.0))
-        self._status("solving", session.planner, "…", query=to_query(session), elapsed_s=0.0)
+        self._status("waiting", "waiting", "for the solver", query=to_query(session), elapsed_s=0.0, asked=True)
+        self.asking = session
+        if message.get("fresh") is not True and self._answer_again(session):
+            return
+        held = self._held()
         request = SolveRequest(
-            session.model,
+            self._model_of(session),
             session.settings,
             session.planner,
             session.time_limit_s,
             frozenset(self.skeletons),
             session.seed,
+            session.effort,
+            self._files_of(session),
+            held if held.startswith("plan-") else "",
         )
         self.job = self.backend.start(request, lambda event: self.deliver(turn, event))
         if session.look.pair:
             self._tell_pair()
 
+    def _answer_again(self, session: Session) -> bool:
+        """Whether the question was answered before, on whichever page: then nobody is asked."""
+        found = self.answers.get(session)
+        if found is None or found[1] not in self.skeletons:
+            return False
+        event, model = found
+        self.job = None
+        self._model({"skeleton": None, "hash": model})
+        self._result(event, again=True)
+        return True
+
     def _asked(self, message: Mapping[str, Any]) -> Session:
         """The session that a message brings, which is the page's from now on."""
         raw = message.get("session")
-        session = replace(parse(raw if isinstance(raw, Mapping) else {}, self.choices), look=self.look)
+        session = replace(parse(raw if isinstance(raw, Mapping) else {}, self._known()), look=self.look)
         aspect = message.get("aspect")
         if isinstance(aspect, (int, float)) and 0.2 <= aspect <= 5:
             self.aspect = float(aspect)
-        if self.session is not None and self.session.model != session.model:
-            self.shown_s = None
+        before = self.session
+        if before is not None and before.model != session.model:
             self.selected = None
+        if before is not None and _subject(before) != _subject(session):
+            self.shown = None  # figures of another model, or of training where this is inference, tell nothing
         self.session, self.theme = session, session.theme
         self.asked_at = time.perf_counter()
         return session
 
     def _cancel(self, _: Mapping[str, Any]) -> None:
         if self.job is not None:
+            self.cancelling = True
             self.backend.cancel(self.job)
         self._stop_comparing({})
         self._stop_pairing()
@@ -143,6 +201,7 @@ class Conversation(RunTalk):
         self._stop_comparing({})
         turn = next(self.turns)
         request = self.comparing.begin(session, message.get("every") is True, turn, frozenset(self.skeletons))
+        request = replace(request, model=self._model_of(session), files=self._files_of(session))
         self.comparing.job = self.backend.compare(request, lambda event: self.deliver(turn, event))
         if self.job is None:
             self._status("solving", "comparing", "…", query=to_query(session))
@@ -177,22 +236,28 @@ class Conversation(RunTalk):
         if turn == self.pairing.turn:
             self._on_pair(event)
             return
-        if self._on_run(turn, event) or turn != self.turn:
+        if self._on_aside(turn, event) or self._on_read(turn, event) or self._on_run(turn, event) or turn != self.turn:
             return
         match event["kind"]:
             case "loading":
-                self._status("loading", event["text"], "")
+                self._status("loading", event["text"], "", elapsed_s=time.perf_counter() - self.asked_at)
             case "compiling":
                 self._compiling(event)
             case "model":
                 self._model(event)
+                self._status("solving", self.session.planner if self.session else "", "…", elapsed_s=0.0)
             case "progress":
                 self._progress(event)
             case "result":
+                if self.asking is not None and self.skeleton is not None:
+                    self.answers.keep(self.asking, event, self.skeleton["hash"])
                 self._result(event)
             case "failed":
                 self.job = None
-                self._failed(event["message"])
+                if self.cancelling:
+                    self._stand("cancelled", "cancelled", "before there was a plan")
+                else:
+                    self._failed(event["message"])
 
     def _model(self, event: Event) -> None:
         skeleton = event["skeleton"] or self.skeletons.get(event["hash"])
@@ -264,8 +329,10 @@ class Conversation(RunTalk):
                 if self.job is None and (event["kind"] == "compared" or comparing.stopping):
                     self._status(*self.standing)
 
-    def _result(self, event: Event, query: str | None = None) -> None:
+    def _result(self, event: Event, query: str | None = None, again: bool = False) -> None:
+        """again: whether it was known from before."""
         self.job = None
+        self.current = event["plan"] is not None
         if event["plan"] is None:
             self.send({"type": "banner", "children": panels.no_plan(event)})
             state = {"INFEASIBLE": "infeasible"}.get(event["status"], "none")
@@ -277,8 +344,9 @@ class Conversation(RunTalk):
         self.steps = list(event["plan"]["trace"])
         self._draw("final")
         self.send(drawing.search_message(self.steps, False, event["runtime_s"]))
-        self.shown_s = self.plan["objective_s"]
-        self._stand(*_outcome(event), query)
+        self.shown = figures(self.plan)
+        state, planner, words = _outcome(event)
+        self._stand(state, planner, words + (" · from before" if again else ""), query)
         self._new_plan()
         self._follow()
 
@@ -287,6 +355,11 @@ class Conversation(RunTalk):
     def _failed(self, message: str) -> None:
         self.send({"type": "banner", "children": panels.failure(message)})
         self._stand("failed", "failed", text.short(message, 60))
+
+
+def _subject(session: Session) -> tuple[str, bool]:
+    """What is planned: figures of one subject compare."""
+    return session.model, session.settings.training is not False
 
 
 def _outcome(event: Event) -> tuple[str, str, str]:

@@ -14,13 +14,19 @@ from explorer.web.redraw.pairing import Answer
 from explorer.words import text
 
 
-def offer(known: Sequence[str]) -> list[Component]:
-    """What stands there before anybody asked. known: the planners there are."""
+def offer(known: Sequence[str], seen: str = "") -> list[Component]:
+    """What stands there before anybody asked. known: the planners there are; seen: what the picture shows, in words."""
+    told = html.Span(seen, className="story", title=seen)
     if any(name.removesuffix(IN_SEQUENCE) not in known for name in PAIR):
-        return []
+        return [told] if seen else []
     return [
-        html.Button("Compare with a sequential pipeline", className="tool", **{"data-act": "pair"}),
-        html.Span("The same model and settings, planned as a DAG of stages and as a chain of them.", className="quiet"),
+        html.Button(
+            "Compare with a sequential pipeline",
+            className="tool",
+            title="The same model and settings, planned as a DAG of stages and as a chain of them",
+            **{"data-act": "pair"},
+        ),
+        told,
     ]
 
 

@@ -10,11 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from explorer.jobs.requests import Files
+from explorer.view.cards import Figures
 from explorer.view.events import Event
-from explorer.view.session import PAIR, Choices, Session, parse_look, to_query
+from explorer.view.session import PAIR, Choices, Session, member, parse_look, to_query
+from explorer.view.timeline.sentence import sentence
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Backend
-from explorer.web.redraw.pairing import asking
+from explorer.web.redraw.pairing import asking, pair_question
 from explorer.web.redraw.picture import Message, Picture
 from explorer.web.talk import pair_panel
 from explorer.words import text
@@ -24,7 +27,7 @@ class PairTalk(Picture):
     """A picture with a backend: it asks for the plans of a pair that are missing, and shows one of them.
 
     standing: state, word and more of the status that stays until there is another plan. answered: the
-    ``result`` event of the plan on the page.
+    ``result`` event of the plan on the page. alone: session and answer from before there was a pair, to go back to.
     """
 
     def __init__(
@@ -38,10 +41,11 @@ class PairTalk(Picture):
         self.backend, self.choices, self.deliver = backend, choices, deliver
         self.job: str | None = None
         self.turns = itertools.count(1)
-        self.shown_s: float | None = None
+        self.shown: Figures | None = None
         self.standing = ("none", "no plan", "")
         self.wants_pair = False
         self.answered: Event | None = None
+        self.alone: tuple[Session, Event] | None = None
 
     # -- from the browser -----------------------------------------------------------------------
 
@@ -66,12 +70,30 @@ class PairTalk(Picture):
 
     def _pair(self, _: Mapping[str, Any]) -> None:
         """Show the usual pair."""
+        if self.answered is not None and self.drawn is not None and not self.look.pair:
+            self.alone = self.drawn, self.answered
         self._view({"pair": ",".join(PAIR)})
 
     def _unpair(self, _: Mapping[str, Any]) -> None:
         self._stop_pairing()
         self._view({"pair": "none"})
-        self._draw("pair")
+        alone, self.alone = self.alone, None
+        session = self.session
+        if alone is None or session is None or member(session.planner, session.settings) == member(
+            alone[0].planner, alone[0].settings
+        ):  # fmt: skip
+            self._draw("pair")
+            return
+        before, answer = alone
+        if pair_question(before) == pair_question(session):
+            if self.job is not None:
+                self.backend.cancel(self.job)
+                self.job = None
+            self.turn = next(self.turns)
+            self._show(replace(before, look=session.look, theme=session.theme), answer)
+        else:  # of other settings by now: the planner that was chosen before is asked
+            in_sequence = before.settings.in_sequence
+            self.send({"type": "choose", "planner": before.planner, "in_sequence": in_sequence})
 
     def _show_pair(self, message: Mapping[str, Any]) -> None:
         """Put the plan of one of the pair on the page, as if its planner had been asked for it."""
@@ -90,11 +112,11 @@ class PairTalk(Picture):
     def _show(self, session: Session, event: Event) -> None:
         """A plan that is known already, with the session that would have led to it."""
         self.session = session
-        self.before_s, self.asked_at = self.shown_s, time.perf_counter()
+        self.earlier, self.asked_at = self.shown, time.perf_counter()
         settings = session.settings
         contiguity = settings.contiguity.value if settings.contiguity else "auto"
         adopted = {"contiguity": contiguity, "in_sequence": settings.in_sequence}
-        self.send({"type": "adopt", "planner": session.planner, **adopted})
+        self.send({"type": "adopt", "planner": session.planner, "turn": self.turn, **adopted})
         self._result(event, to_query(session))
 
     # -- asking for what is missing ---------------------------------------------------------------
@@ -109,6 +131,7 @@ class PairTalk(Picture):
             if wanted and self.skeleton is not None and self.pairing.missing(session):
                 turn = next(self.turns)
                 request = self.pairing.request(session, turn, frozenset((self.skeleton["hash"],)))
+                request = replace(request, model=self._model_of(session), files=self._files_of(session))
                 self.pairing.model = self.skeleton["hash"]
                 self.pairing.job = self.backend.compare(request, lambda event: self.deliver(turn, event))
                 self._status("solving", "comparing", "…")
@@ -175,7 +198,8 @@ class PairTalk(Picture):
         session = self.session
         if session is None or not session.look.pair:
             pipelines = self.plan is not None and self.plan["objective"] != "makespan"
-            return pair_panel.offer(self.choices.planners) if pipelines else []
+            seen = sentence(self.plan) if self.plan is not None else ""
+            return pair_panel.offer(self.choices.planners if pipelines else (), seen)
         answers = self.pairing.answers(session)
         return pair_panel.strip(session.look.pair, answers, self._of_pair(), self.pairing.job is not None)
 
@@ -189,13 +213,30 @@ class PairTalk(Picture):
         self._status(state, what, more, query)
 
     def _status(
-        self, state: str, what: str, more: str, query: str | None = None, elapsed_s: float | None = None
+        self,
+        state: str,
+        what: str,
+        more: str,
+        query: str | None = None,
+        elapsed_s: float | None = None,
+        asked: bool = False,
     ) -> None:
-        """elapsed_s: of a search that goes on, so that the page can count."""
+        """elapsed_s: of a search that goes on, so that the page can count. asked: whether its turn is that of a new
+        question: plans of earlier turns answer another one."""
         message: Message = {"type": "status", "state": state, "what": what, "more": more, "turn": self.turn}
         if elapsed_s is not None:
             message["elapsed_s"] = elapsed_s
+        if asked:
+            message["asked"] = True
         self.send(message if query is None else message | {"query": query})
+
+    @abstractmethod
+    def _model_of(self, session: Session) -> str:
+        """What a worker is asked for."""
+
+    @abstractmethod
+    def _files_of(self, session: Session) -> Files:
+        """What takes the place of settings."""
 
     @abstractmethod
     def _result(self, event: Event, query: str | None = None) -> None:

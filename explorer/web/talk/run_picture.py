@@ -30,7 +30,10 @@ class RunPicture(PairTalk):
     run: the one in the panel; laid: the last one that was measured, which is laid over the schedule while its
     own plan is on the page. prepared: what was found of the plan on the page before it runs. wanted: what to
     run as soon as that is known. complaint: what did not happen, why, and the log until then. before: what a plan with
-    measured costs was made to replace. stage and told_at: of the progress told last, and when.
+    measured costs was made to replace.
+    current: whether the plan on the page answers what the page asks.
+    postponed: a run that waits until somebody agrees, since the costs are of other hardware; agreed: plan and target of
+    which somebody did. stage and told_at: of the progress told last, and when.
     """
 
     def __init__(
@@ -54,11 +57,23 @@ class RunPicture(PairTalk):
         self.before: Event | None = None
         self.stage: tuple[float, str, bool] | None = None
         self.told_at = 0.0
+        self.current = False
+        self.postponed: RunAsked | None = None
+        self.agreed: tuple[str, str] | None = None
         self.unlisten = self.runs.listen(lambda event: self.deliver(RUNS, event))
 
     def _held(self) -> str:
         """The name of the plan on the page, if it can be run: a finished one."""
         return str(self.plan.get("held") or "") if self.plan is not None else ""
+
+    def _runnable(self) -> bool:
+        """Whether there is a plan to run: a finished one, of the question that stands on the page."""
+        return bool(self._held()) and self.current
+
+    def _unanswered(self) -> None:
+        """Another question is asked: the plan on the page is no answer to it."""
+        self.current = False
+        self.send({"type": "props", "props": {ids.RUN_OPEN: {"disabled": True}, ids.RUN_START: {"disabled": True}}})
 
     def _around(self) -> dict[str, Any]:
         """A plan may have been made with other costs than the model's."""
@@ -84,11 +99,11 @@ class RunPicture(PairTalk):
         return self.backend.past_runs(self.skeleton["reference"]) if self.skeleton is not None else []
 
     def _tell_run(self) -> None:
-        going, held = self.runs.going, self._held()
+        going, can = self.runs.going, self._runnable()
         refused = bool(self.prepared and self.prepared["refused"])
         props: dict[str, Any] = {
-            ids.RUN_OPEN: {"disabled": not held},
-            ids.RUN_START: {"disabled": going is not None or not held or refused or self.wanted is not None},
+            ids.RUN_OPEN: {"disabled": not can},
+            ids.RUN_START: {"disabled": going is not None or not can or refused or self.wanted is not None},
             ids.RUN_STOP: {"disabled": (going is None and self.wanted is None) or bool(going and going.stopping)},
             ids.RUN_NOTE: {"children": self._run_note()},
         }
@@ -122,7 +137,9 @@ class RunPicture(PairTalk):
             return "Cancelling …" if going.stopping else f"{'Measuring' if going.what == 'replan' else 'Running'} …"
         if self.wanted is not None:
             return "Looking at the plan …"
-        if not self._held():
+        if self.postponed is not None:
+            return "Not started: see below."
+        if not self._runnable():
             return "Solve first: there is no finished plan to run."
         return ""
 
@@ -141,7 +158,7 @@ class RunPicture(PairTalk):
         if run is not None:
             return run_panel.report(run, run["held"] == self._held())
         if self.prepared is not None:
-            return run_panel.checked(self.prepared["ranks"], self.prepared["refused"], self.prepared["warnings"])
+            return run_panel.checked(self.prepared, self.postponed is not None)
         return run_panel.idle()
 
     def _say(self, words: str) -> None:

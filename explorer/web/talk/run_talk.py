@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from explorer.jobs.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
+from explorer.view.cards import figures
 from explorer.view.events import Event, unpacked
 from explorer.view.run_events import fingerprint
 from explorer.view.session import parse_run
@@ -41,12 +42,28 @@ class RunTalk(RunPicture):
             self._complain(str(error))
             return
         self.complaint, self.target = None, self.wanted.target
-        if not self._held():
+        if not self._runnable():
             self._complain("there is no finished plan to run; solve first")
             return
         self._prepare()
         self._begin()
         self._tell_run()
+
+    def _run_anyway(self, _: Mapping[str, Any]) -> None:
+        """The person knows that the costs are of other hardware."""
+        found, asked = self.prepared, self.postponed
+        if found is None or asked is None or not self._runnable():
+            return
+        self.agreed = found["held"], found["target"]
+        self.wanted, self.postponed = asked, None
+        self._begin()
+        self._tell_run()
+
+    def _plan_here(self, _: Mapping[str, Any]) -> None:
+        """Measure costs on the target, and plan for it instead."""
+        found = self.prepared
+        if found is not None and self._runnable() and not found["refused"]:
+            self._measure(found["held"], found["text"], found["target"], found["model"])
 
     def _run_target(self, message: Mapping[str, Any]) -> None:
         """Another target is chosen: what is to be known of the plan may differ there."""
@@ -71,20 +88,29 @@ class RunTalk(RunPicture):
 
     def _replan(self, message: Mapping[str, Any]) -> None:
         """Measure costs where the run was, and plan again with them."""
-        session, run = self.session, self._ran()
+        run = self._ran()
         text_ = self.runs.text(run["held"]) if run is not None else None
-        if session is None or run is None or text_ is None:
+        if run is None or text_ is None:
             return
+        self._measure(run["held"], text_, run["target"], run["model"])
+
+    def _measure(self, held: str, packed: bytes, target: str, model: str) -> None:
+        """Plan again what the page asks, with costs measured on a target."""
+        session = self.session
+        if session is None:
+            return
+        self.postponed = None
         request = ReplanRequest(
-            run["held"],
-            text_,
-            run["target"],
-            session.model,
+            held,
+            packed,
+            target,
+            self._model_of(session),
             session.settings,
             session.planner,
             session.time_limit_s,
             session.seed,
-            self.backend.may_run(run["model"]),
+            self.backend.may_run(model),
+            session.effort,
         )
         self._start(request)
         self._tell_run()
@@ -103,7 +129,7 @@ class RunTalk(RunPicture):
         self.preparing = turn, self.backend.prepare(request, lambda event: self.deliver(turn, event))
 
     def _drop_preparing(self) -> None:
-        self.prepared = None
+        self.prepared = self.postponed = None
         if self.preparing is not None:
             self.backend.cancel(self.preparing[1])
             self.preparing = None
@@ -115,6 +141,11 @@ class RunTalk(RunPicture):
             return
         self.wanted = None
         if found["refused"] or found["held"] != self._held():
+            return
+        if found["elsewhere"] and self.agreed != (found["held"], found["target"]):
+            self.postponed = asked
+            self.run = self.before = None  # what is to be known of this plan is told in their place
+            self._say(found["elsewhere"])
             return
         allowed = self.backend.may_run(found["model"])
         self._start(RunPlanRequest(found["held"], found["text"], asked.target, asked.steps, asked.verify, allowed))
@@ -200,13 +231,16 @@ class RunTalk(RunPicture):
             self.backend.cancel(self.job)
             self.job = None
         self.turn = next(self.turns)
-        self.before_s, self.asked_at = None, time.perf_counter()  # of other settings or costs: no better or worse
-        self.plan, self.drawn, self.answered = {**plan, "costs_from": told["skeleton"]["costs_from"]}, None, None
+        self.earlier, self.asked_at = None, time.perf_counter()  # of other settings or costs: no better or worse
+        costs = told["skeleton"]["costs_from"]
+        self.plan = {**plan, "costs_from": costs, "source": told.get("source", "")}
+        self.drawn = self.answered = None
         self.laid = told if told.get("report") is not None else None
         self.steps = list(plan["trace"])
+        self.current = True
         self._draw("final")
         self.send(drawing.search_message(self.steps, False, plan["runtime_s"]))
-        self.shown_s = plan["objective_s"]
+        self.shown = figures(plan)
         self._stand("feasible", plan["planner"], told["words"])
         self._new_plan()
 

@@ -19,7 +19,7 @@ from solvers.contiguous.planners.chain_dp import (
 )
 from solvers.plan.result import StopReason
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
-from solvers.search.monitor import PROVED, Monitor, Stop
+from solvers.search.monitor import PROVED, Monitor, Stop, at_most
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class DownsetDP:
     counted from the schedule, a plan that memory has shaped is proved only if its load equals the
     optimum without caps. For other objectives, other contiguity, devices of several stages (INTERLEAVED), or
     micro-batches of several sizes its plans are offered and nothing is claimed. With more than
-    ``downset_budget`` downsets the linearised programme's plan stands.
+    ``downset_budget`` downsets the linearised programme's plan stands. work: pieces of work of a few hundredths of a
+    second after which the search ends, 0 for any number.
     """
 
     name: ClassVar[str] = "downset-dp"
@@ -41,6 +42,7 @@ class DownsetDP:
     guarantee: ClassVar[str] = "exact"
 
     downset_budget: int = 3_000_000
+    work: int = 0
 
     def unsupported(self, problem: Problem) -> str | None:
         if not problem.transfers_alike:
@@ -48,6 +50,17 @@ class DownsetDP:
         return unsupported(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        if not self.work:
+            return self._run(problem, monitor)
+        try:
+            with at_most(monitor, self.work):
+                return self._run(problem, monitor)
+        except Stop as stop:
+            if stop.reason is StopReason.STATE_LIMIT:
+                monitor.note("the exact search over downsets ended at its limit of work, without a proof")
+            raise
+
+    def _run(self, problem: Problem, monitor: Monitor) -> bool:
         search = _Search(problem, monitor, self.downset_budget)
         choices = micro_batch_choices(problem)
         # Every number of micro-batches has a bound from the start, so that a search that is

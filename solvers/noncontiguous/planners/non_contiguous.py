@@ -37,14 +37,16 @@ PLACEMENTS_A_CALL = 100_000
 """A few hundredths of a second."""
 FIRST_ROUNDS = 10
 """Rounds before a child process is started: many a gap is closed by then."""
-START_SHARE = 0.5
-"""Share of the time limit that the search for a contiguous start may take, where its downsets are not too many."""
+START_WORK = 300
+"""Pieces of work, of a few hundredths of a second, that the search for a contiguous start may take."""
 PROGRAM_SHARE, PACKING_SHARE = 0.5, 0.6
 """Shares of the time then left that the integer program and the constraint program may take."""
+SMALL, NODES = 60, 1000
+"""Super-operators up to which the integer program is asked, and nodes of its tree at normal effort."""
 PACKING_WORK = 3
 """Deterministic time of the constraint program at normal effort."""
-LEAST_PROOF_S = 2.0
-"""Seconds for a bound, after the plan is found, however soon it was."""
+PROOF_S = 10
+"""Seconds for a bound at normal effort, after the plan is found, however soon it was."""
 LIGHT = 0.2
 """Seconds of all messages, as a share of all work, up to which placing is nearly bin packing."""
 
@@ -103,7 +105,13 @@ class NonContiguous:
                 return True
         if search.anneal(patience):
             return True
-        search.prove(max(LEAST_PROOF_S, monitor.elapsed_s))
+        program = MaxLoadIP(nodes=effort.of(NODES))
+        if search.is_small() and program.unsupported(problem) is None:
+            monitor.begin("integer program")
+            if program(problem, monitor):
+                return True
+            search.adopt()
+        search.prove(max(effort.of(PROOF_S), monitor.elapsed_s))
         return monitor.is_proved()
 
     def _side_by_side(self, search: _Search, problem: Problem, monitor: Monitor) -> bool:
@@ -134,19 +142,12 @@ class NonContiguous:
 
 def offer_contiguous(problem: Problem, monitor: Monitor, downset_budget: int) -> None:
     """Offer the best contiguous plan, which is a plan of any contiguity, if it can be found fast."""
-    planner = DownsetDP(downset_budget=downset_budget)
+    planner = DownsetDP(downset_budget=downset_budget, work=monitor.effort.of(START_WORK))
     narrower = acyclic(problem)
     if planner.unsupported(narrower):
         return
     monitor.begin("contiguous start")
-    inner = Monitor(
-        narrower,
-        START_SHARE * monitor.remaining_s,
-        seed=monitor.seed,
-        should_stop=monitor.should_stop,
-        clock=monitor.clock,
-        uncounted_s=monitor.uncounted_s,
-    )
+    inner = monitor.asking(narrower)
     with suppress(Stop):
         planner(narrower, inner)
     if inner.best is not None:
@@ -213,6 +214,10 @@ class _Search:
     def exact(self) -> bool:
         """Whether the loads searched with are those of `loads`: where links are equally fast."""
         return self.problem.transfers_alike
+
+    def is_small(self) -> bool:
+        """Whether the integer program may settle the question by a count of its nodes."""
+        return all(len(annealer.ground.contracted.shape) <= SMALL for annealer in self.annealers)
 
     def packs(self) -> bool:
         """Whether messages are so cheap that the constraint program finds more than annealing."""

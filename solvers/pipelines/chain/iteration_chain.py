@@ -25,6 +25,9 @@ STEPS_UP = 1.05
 CLOSE = 2e-3
 ABOVE = (1.01, 1.02, 1.05, 1.1, 1.16, 1.25, 1.4, 1.6, 2.0, 3.0)
 """Ceilings beyond the least, as multiples: slower stages, and fewer of them."""
+SIMULATED = 6_000_000
+"""Stages times micro-batches that descents from the cuts of one order may simulate, a few tenths of a microsecond each:
+beyond some thousand simulations of long pipelines people wait for more than they gain."""
 SHIFTS = (1, 2, 4, 8)
 """By how many atoms a boundary moves at a time."""
 
@@ -47,6 +50,8 @@ class CutSearch:
     def __init__(self, order: LinearOrder, rules: Rules, check: Check, slack: int = 0) -> None:
         self.order, self.rules, self.check, self.slack = order, rules, check, slack
         self.effort = Work()
+        self.left = SIMULATED
+        """Of what descents may simulate."""
         self._known: dict[tuple[tuple[tuple[int, int, int], ...], int], float] = {}
 
     def candidates(self, below_s: float) -> list[Cut]:
@@ -151,17 +156,20 @@ class CutSearch:
             again, kept = np.zeros(len(stages), np.bool_), np.zeros(len(stages), np.int64)
             seconds = iteration_s(self.order.line, self.rules, cuts, which, again, slack, kept)
             self._known[stages, slack] = float(seconds)
+            self.left -= len(stages) * self.rules.micro_batches
         return Cut(stages, slack, self._known[stages, slack])
 
     def descend(self, cut: Cut, slacks: int) -> Cut:
         """Move boundaries, devices between neighbours, merge and split stages, and raise the slack up to
-        ``slacks``, as long as the simulated iteration falls."""
+        ``slacks``, as long as the simulated iteration falls and there are simulations left."""
         best = min((self.judged(cut.stages, slack) for slack in range(slacks + 1)), key=lambda c: c.iteration_s)
         improved = True
         while improved:
             improved = False
             for stages in self._neighbours(best.stages):
                 self.check()
+                if self.left <= 0:
+                    return best
                 found = self.judged(stages, best.slack)
                 if found.iteration_s < best.iteration_s * (1 - 1e-6):
                     best, improved = found, True
@@ -177,6 +185,8 @@ class CutSearch:
         """Iterated descent: a few random moves at once, then `descend`; so often, from the best cut known."""
         best = cut
         for _ in range(rounds):
+            if self.left <= 0:
+                break
             stages = best.stages
             for _ in range(rng.randint(2, 4)):
                 stages = rng.choice(list(self._neighbours(stages)) or [stages])

@@ -23,14 +23,13 @@ class Space:
 
     def __init__(self, condensed: Condensed, wider: Space | None = None) -> None:
         """wider: of a question about the same graph whose drafts hold all those of this one; what is known there of
-        stages holds here too."""
+        stages holds here too, if super-operators are the same."""
         self.problem = condensed.problem
-        if wider is None:
-            sample = self.problem.mini_batch // self.problem.micro_batch_choices()[-1]
-            self.graph = StageGraph(condensed.at(sample, merge_trivial=False).shape)
-            self.rough = Rough(condensed, self.graph)
-        else:
-            self.graph, self.rough = wider.graph, wider.rough
+        sample = self.problem.mini_batch // self.problem.micro_batch_choices()[-1]
+        self.shape = condensed.at(sample, merge_trivial=False).shape
+        alike = wider is not None and wider.shape.members == self.shape.members
+        self.graph: StageGraph = wider.graph if wider is not None and alike else StageGraph(self.shape)
+        self.rough: Rough = wider.rough if wider is not None and alike else Rough(condensed, self.graph)
         self.shares = Shares(self.problem, self.rough)
         self.glue_share = GLUE_SHARE
         self._by_stage = self.problem.pipeline is Pipeline.INTERLEAVED

@@ -52,7 +52,8 @@ class GraphPipeline:
     mode "iteration": for every micro-batch size and a grid of bottlenecks, the stages of least critical
     path over the graph's series-parallel tree, over the same with joins put to a branch, and over a chain
     (so no sequential plan of that kind is missed); all are estimated as the simulator would tell, and from
-    the best ``starts`` a local search goes on, for at most ``evaluations`` estimates at normal effort. mode
+    the best ``starts`` a local search goes on, for at most ``evaluations`` estimates at normal effort. Then
+    `simpler` questions are answered in the same way, and a plan of theirs that is better is gone on from. mode
     "paper": the published search, which meets the least bottleneck (time per sample) with the fewest
     micro-batches in flight, every stage on devices of its own, and keeps the micro-batch size that simulates
     best.
@@ -106,7 +107,7 @@ class GraphPipeline:
             for question in simpler(problem) if self.evaluations and not single else ():
                 key = len(question.cluster), question.max_replicas
                 if key not in known:
-                    replicas = "" if question.max_replicas > 1 else " without replicas"
+                    replicas = " without replicas" if question.max_replicas < problem.max_replicas else ""
                     monitor.begin(f"the same on {len(question.cluster)} devices{replicas}")
                     known[key] = self._search(question, monitor.asking(question), known, search.space)
                 search.go_on_from(known[key], effort.of(self.evaluations) // 4, effort.of(PATIENCE))

@@ -16,7 +16,7 @@ from solvers.contiguous.chains import topological_orders
 from solvers.contiguous.planners.chain_dp import memory_shares, micro_batch_choices, unsupported
 from solvers.errors import InvalidPlan
 from solvers.pipelines.boundary_moves import improve
-from solvers.pipelines.chain.iteration_chain import Cut, CutSearch
+from solvers.pipelines.chain.iteration_chain import SIMULATED, Cut, CutSearch
 from solvers.pipelines.chain.lines import cost_order, rules_of
 from solvers.pipelines.costs import degrees_of
 from solvers.pipelines.planners.pipedream import PipeDream, in_blocks
@@ -136,6 +136,9 @@ class _Search:
                 found.append((cut, row, search))
                 best_s = min(best_s, cut.iteration_s)
             self.effort += search.effort
+        if found:  # people see it while it is improved
+            first, _, search = min(found, key=lambda each: each[0].iteration_s)
+            self._offer(search, first)
         refined = []
         for cut, row, search in _most_promising(found, best_s * WORTH):
             refined.append((search.descend(cut, self.planner.slack), row, search))
@@ -149,6 +152,7 @@ class _Search:
         if finalists:
             cut, search = finalists[0]
             more = MORE_FOR_THE_BEST * self.planner.shakes
+            search.left = SIMULATED
             finalists[0] = search.shake(cut, self.planner.slack, more, self.monitor.rng), search
         for cut, search in finalists:
             if cut.iteration_s > self.monitor.objective_s * DOUBTFUL:

@@ -18,9 +18,19 @@ from functools import partial
 
 from explorer.jobs import run_kinds, worker
 from explorer.jobs.held_plans import hold
+from explorer.jobs.job_kinds import KINDS
 from explorer.jobs.past_runs import past_runs
 from explorer.jobs.replan_kind import replan_job
-from explorer.jobs.requests import CompareRequest, PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest, Work
+from explorer.jobs.requests import (
+    ABOUT,
+    About,
+    CompareRequest,
+    PrepareRequest,
+    ReplanRequest,
+    RunPlanRequest,
+    ShowRunRequest,
+    Work,
+)
 from explorer.view import events
 from explorer.view.comparison import UNSUPPORTED, Row, result_row
 from explorer.view.events import Event
@@ -104,6 +114,9 @@ class FakeBackend:
     def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
         job = partial(run_kinds.show_run_job, targets=fake_runs.FakeTargets())
         return self._begin(worked(job), request, on_event)
+
+    def about(self, request: About, on_event: Callable[[Event], None]) -> str:
+        return self._begin(worked(KINDS[ABOUT[type(request)]]), request, on_event)
 
     def past_runs(self, model: str) -> list[PastRun]:
         return past_runs(model)

@@ -36,7 +36,7 @@ def test_a_start_that_is_no_plan_is_one_line(command: Command, tmp_path: Path) -
 def test_explain_names_who_found_what(command: Command) -> None:
     ran = command("plan", "gpt-small", "--devices", 2, "--effort", "quick", "--explain")
     course = ran.out.partition("\nafter ")[2].splitlines()
-    assert {"linear-dp", "graph-pipeline"} <= {line.split()[2] for line in course[1:] if len(line.split()) > 2}
+    assert {"single", "graph-pipeline"} <= {line.split()[2] for line in course[1:] if len(line.split()) > 2}
 
 
 def test_an_effort_that_there_is_not_is_refused(command: Command) -> None:

@@ -81,14 +81,32 @@ def test_why_names_memory_when_it_binds():
     assert "Memory does not" in why.explain(view())["binding"]
 
 
+@pytest.mark.parametrize(
+    ("micro_batches", "words"), [(1, "Warm-up and drain bind: GPU "), (8, "Dependencies bind: GPU ")]
+)
+def test_a_device_that_idles_much_of_the_step_is_not_bound_by_its_work(micro_batches, words):
+    told = why.explain(view(chain_problem(4, mini_batch=16, micro_batches=micro_batches)))
+    assert told["binding"].startswith(words)
+
+
+def test_work_binds_where_nothing_else_takes_time():
+    told = why.explain(view(chain_problem(1)))
+    assert told["binding"].startswith("Work on GPU 0 binds: it computes 100 % of the step.")
+
+
 def test_memory_cards_share_one_scale_and_show_the_cap_when_it_is_near():
     peak = max(METRICS.peak_memory_bytes)
     near = charts.memory_cards(view(chain_problem(memory_bytes=peak * 1.5)))
     assert near[0]["cap"] == 1.0
     assert max(share for _, share in near[0]["points"]) == pytest.approx(1 / 1.5, rel=1e-3)
+    assert not near[0]["broken"]
+
+
+def test_a_cap_far_above_the_curves_is_a_line_above_a_break_and_a_share_in_words():
     far = charts.memory_cards(view())
-    assert far[0]["cap"] is None
-    assert far[0]["limit"] == "16 GiB"
+    assert (far[0]["cap"], far[0]["broken"], far[0]["limit"]) == (1.0, True, "16 GiB")
+    assert max(share for card in far for _, share in card["points"]) == pytest.approx(charts.BROKEN, rel=1e-3)
+    assert far[0]["share"].endswith(" %")
 
 
 def test_a_thinned_memory_curve_keeps_its_peak():

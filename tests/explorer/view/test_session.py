@@ -9,6 +9,7 @@ from explorer.view.session import Choices, Look, Session, parse, parse_look, par
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Transfers
+from solvers.search.effort import Effort
 
 CHOICES = Choices(("gpt", "bert-small"), ("auto", "pipedream"), ("V100-16GB", "H100-80GB"))
 FULL = Session(
@@ -40,6 +41,7 @@ FULL = Session(
     2.5,
     "dark",
     Look("stages", "devices", ("auto", "pipedream/in-sequence")),
+    effort=Effort.THOROUGH,
 )
 
 

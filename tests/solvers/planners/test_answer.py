@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from itertools import count
 
 import pytest
 
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
+from explorer.tracing import trace_demo
 from solvers.plan.result import Status, StopReason
+from solvers.planners.registry import PLANNERS
 from solvers.planners.solve import solve
-from solvers.problem.problem import Objective
+from solvers.problem.cluster import uniform_cluster
+from solvers.problem.problem import Contiguity, Execution, Objective, Transfers
 from solvers.schedules.assemble import assemble
 from solvers.search.effort import Effort
 from tests.instances import problem, training_graph
@@ -70,6 +76,47 @@ def test_a_quick_search_finds_the_same_plan_on_a_clock_that_is_ten_times_as_fast
     assert plans[0] == plans[1]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_runs_in_processes_finds_the_same_plan_on_a_clock_that_is_twenty_times_as_fast(seed: int) -> None:
+    """Beyond the placements that are looked at one by one: annealing, and the constraint program by its own count."""
+    options: dict[str, object] = {"objective": Objective.MAX_LOAD, "contiguity": Contiguity.NONE}
+    if seed % 2:
+        options = {"objective": Objective.MAKESPAN, "execution": Execution.CALL, "transfers": Transfers.BLOCKING}
+        options["subgraphs_per_device"] = 1
+    p = random_problem(seed, 14, training=False, **options)
+    p = replace(p, cluster=uniform_cluster([replace(p.cluster.devices[0], memory_bytes=1e9)] * 6, 1.0), pins={})
+    plans = []
+    for times in (1, 20):
+        result = solve(p, seed=3, effort=Effort.QUICK, time_limit_s=1e9, clock=lambda k=times: k * time.perf_counter())
+        plans.append((result.plan, result.objective_s, result.stop_reason))
+    assert plans[0] == plans[1]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_auto_is_never_behind_a_member_of_its_family(seed: int) -> None:
+    options: dict[str, object] = {"micro_batches": None, "recompute": seed % 3 == 0}
+    p = random_problem(seed, 9, objective=Objective.ITERATION, mini_batch=8, **options)
+    p = replace(p, max_replicas=1 + seed % 2)
+    found = solve(p, effort=Effort.QUICK).objective_s
+    for member in ("graph-pipeline", "linear-dp", "equal", "single", "pipedream-iter"):
+        if PLANNERS[member]().unsupported(p) is None:
+            assert found <= solve(p, member, effort=Effort.QUICK).objective_s * (1 + 2e-6), member
+
+
+@pytest.mark.parametrize(("name", "most"), [("gpt-small", 4), ("resnet50-small", 3)])
+def test_another_device_or_replicas_never_make_the_answer_worse(name: str, most: int) -> None:
+    """Each question asked by itself, at quick effort; replicas allowed or not."""
+    workload = trace_demo(name)
+
+    def answer_s(devices: int, replicas: int) -> float:
+        settings = Settings(devices=devices, objective=Objective.ITERATION, max_replicas=replicas)
+        return solve(make_problem(workload, settings), effort=Effort.QUICK).objective_s
+
+    plain = [answer_s(devices, 1) for devices in range(1, most + 1)]
+    assert plain == sorted(plain, reverse=True)
+    assert answer_s(most, most) <= plain[most - 1] * (1 + 2e-6)
+
+
 def test_more_effort_is_never_worse() -> None:
     p = replace(chain(objective=Objective.ITERATION), micro_batches=None)
     found = [solve(p, effort=effort).objective_s for effort in Effort]
@@ -85,7 +132,7 @@ def test_effort_is_a_share_of_the_counts_of_a_planner() -> None:
 def test_the_course_of_auto_says_which_planner_was_at_work() -> None:
     p = replace(chain(objective=Objective.ITERATION), micro_batches=None)
     members = {step.member for step in solve(p).trace}
-    assert {"linear-dp", "boundary moves"} <= members
+    assert {"single", "graph-pipeline"} <= members
     assert {step.member for step in solve(p, "equal").trace} == {""}
 
 

@@ -1,0 +1,151 @@
+/* Opening a file: drop it or choose it, send it in one POST, and use what the server says it holds. */
+(function () {
+  "use strict";
+  const ex = (window.explorer = window.explorer || {});
+  const RECENT = "explorer-recent";
+  const KEPT = 6;
+  let token = null;
+  let most = 0;
+  let sending = null;
+  let depth = 0; /* of elements that a dragged file is over */
+  const dialog = () => document.getElementById("open-dialog");
+
+  function hello(message) {
+    token = message.token;
+    most = message.most_bytes;
+  }
+
+  function banner(words) {
+    const span = (children) => ({ namespace: "dash_html_components", type: "Span", props: { children: children } });
+    const bold = { namespace: "dash_html_components", type: "B", props: { children: "This file was not opened; nothing was changed." } };
+    ex.setProps({ banner: { children: [bold, span(words)], hidden: false } });
+  }
+
+  function refuse(words) {
+    sending = null;
+    banner(words);
+    ex.back();
+  }
+
+  function send(file) {
+    if (dialog().open) dialog().close();
+    if (!token || !ex.isOpen()) return refuse(file.name + ": there is no connection to the server");
+    if (sending) return banner(file.name + ": another file is still on its way");
+    if (file.size > most) return refuse(file.name + ": " + Math.round(file.size / 2 ** 20).toLocaleString("en") + " MiB; at most " + most / 2 ** 20 + " MiB are taken");
+    const request = (sending = new XMLHttpRequest());
+    request.open("POST", "/open");
+    request.setRequestHeader("x-page-token", token);
+    request.setRequestHeader("x-file-name", encodeURIComponent(file.name).slice(0, 900));
+    request.upload.onprogress = (event) => ex.status("loading", "sending " + file.name, Math.round((100 * event.loaded) / (event.total || 1)) + " %");
+    request.onload = function () {
+      sending = null;
+      if (request.status === 200) return;
+      let words = "the server refused it";
+      try { words = JSON.parse(request.responseText).refused || words; } catch { /* not ours */ }
+      refuse(file.name + ": " + words);
+    };
+    request.onerror = () => refuse(file.name + ": it did not arrive");
+    ex.status("loading", "sending " + file.name, "");
+    request.send(file);
+  }
+
+  function recent() {
+    try {
+      const found = JSON.parse(localStorage.getItem(RECENT) || "[]");
+      return found.filter((each) => typeof each.file === "string" && typeof each.name === "string").slice(0, KEPT);
+    } catch { return []; }
+  }
+
+  function remember(message) {
+    const others = recent().filter((each) => each.file !== message.file);
+    localStorage.setItem(RECENT, JSON.stringify([{ file: message.file, name: message.name, what: message.what }, ...others].slice(0, KEPT)));
+  }
+
+  function make(name, className, text, parent) {
+    const made = document.createElement(name);
+    made.className = className;
+    made.textContent = text;
+    parent.appendChild(made);
+    return made;
+  }
+
+  function listRecent() {
+    const place = document.getElementById("open-recent");
+    const found = recent();
+    place.hidden = !found.length;
+    place.replaceChildren();
+    if (!found.length) return;
+    make("h3", "", "Recent", place);
+    const row = make("div", "actions", "", place);
+    for (const each of found) {
+      const button = make("button", "tool", each.name, row);
+      button.title = each.what || "";
+      button.addEventListener("click", function () { dialog().close(); ex.send({ type: "reopen", element: each.file }); });
+    }
+  }
+
+  /* What was opened: a model and a plan are chosen as models are, costs and clusters stand beside the settings. */
+  function opened(message) {
+    remember(message);
+    ex.setProps({ banner: { children: [], hidden: true } });
+    document.getElementById("announcer").textContent = "opened " + message.name + ": " + message.words;
+    if (message.what === "model" || message.what === "plan") {
+      if (message.what === "plan") ex.quietly();
+      else if (message.controls.devices) window.dash_clientside.set_props("devices", { value: message.controls.devices, max: Math.max(16, message.controls.devices) });
+      window.dash_clientside.set_props("micro-batches", { value: "auto" });
+      ex.addModel(message.file, message.name);
+      if (message.what === "plan") for (const id of Object.keys(message.controls)) window.dash_clientside.set_props(id, { value: message.controls[id] });
+    } else if (message.what === "profile" || message.what === "cluster") {
+      if (message.controls.devices) window.dash_clientside.set_props("devices", { value: message.controls.devices });
+      ex.putFiles({ [message.what]: message.file }, { [message.file]: message.name });
+    }
+  }
+
+  /* Chips of what stands in place of settings, each with a way to take it out. */
+  function chips(files, names) {
+    const place = document.getElementById("opened-files");
+    place.replaceChildren();
+    for (const [what, words] of [["profile", "Costs"], ["cluster", "Cluster"]]) {
+      if (!files[what]) continue;
+      const chip = make("div", "opened", "", place);
+      make("span", "", words + ": " + (names[files[what]] || "a file"), chip).title = names[files[what]] || "";
+      const out = make("button", "tool", "×", chip);
+      out.setAttribute("aria-label", "Leave out " + words.toLowerCase() + " from a file");
+      out.addEventListener("click", () => ex.putFiles({ [what]: null }, {}));
+    }
+    document.body.classList.toggle("own-cluster", !!files.cluster);
+  }
+
+  function listen() {
+    const input = document.createElement("input");
+    input.type = "file";
+    input.id = "open-input";
+    input.hidden = true;
+    input.addEventListener("change", function () {
+      if (input.files.length) send(input.files[0]);
+      input.value = "";
+    });
+    document.body.appendChild(input);
+    document.getElementById("open-file").addEventListener("click", function () { listRecent(); dialog().showModal(); });
+    document.getElementById("open-choose").addEventListener("click", () => input.click());
+    dialog().addEventListener("click", function (event) {
+      const example = event.target.closest("[data-example]");
+      if (example) window.dash_clientside.set_props("model", { value: example.dataset.example });
+      if (example || event.target === dialog() || event.target.closest("[data-close]")) dialog().close();
+    });
+    const withFile = (event) => event.dataTransfer && [...event.dataTransfer.types].includes("Files");
+    const over = (by) => { depth = Math.max(0, depth + by); document.body.classList.toggle("dropping", depth > 0); };
+    window.addEventListener("dragenter", (event) => { if (withFile(event)) over(1); });
+    window.addEventListener("dragleave", (event) => { if (withFile(event)) over(-1); });
+    window.addEventListener("dragover", (event) => { if (withFile(event)) event.preventDefault(); });
+    window.addEventListener("drop", function (event) {
+      if (!withFile(event)) return;
+      event.preventDefault();
+      depth = 0;
+      over(0);
+      if (event.dataTransfer.files.length) send(event.dataTransfer.files[0]);
+    });
+  }
+
+  ex.files = { hello, send, opened, chips, listen };
+})();

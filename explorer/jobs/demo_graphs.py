@@ -1,0 +1,49 @@
+"""Graphs of the demo models, traced before: the page answers at once, without PyTorch.
+
+``python -m explorer.jobs.demo_graphs`` traces them anew; a test says when that is due.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+
+from solvers.formats.graph_json import read_graph, write_graph
+from solvers.formats.workload import Workload
+
+FOLDER = Path(__file__).parent / "graphs"
+MAX_BYTES = 64 * 2**20
+
+
+def traced_before(model: str, training: bool, dtype: str | None) -> Workload | None:
+    """The demo as it was traced for training in its own dtype; None for anything else."""
+    place = FOLDER / f"{model}.json.gz"
+    if not training or dtype is not None or not model.replace("-", "_").isidentifier() or not place.is_file():
+        return None
+    with gzip.open(place, "rb") as file:
+        return read_graph(file.read(MAX_BYTES), place.name)
+
+
+def packed_graph(workload: Workload) -> bytes:
+    """The same bytes for the same workload, whenever they are made."""
+    made = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=made, compresslevel=9, mtime=0) as file:
+        file.write(write_graph(workload).encode())
+    return made.getvalue()
+
+
+def main() -> None:
+    """Write the graph of every demo."""
+    from demo_models import MODELS
+    from explorer.question.loading import load
+
+    FOLDER.mkdir(exist_ok=True)
+    for model in MODELS:
+        data = packed_graph(load(model))
+        (FOLDER / f"{model}.json.gz").write_bytes(data)
+        print(f"{model:20} {len(data):>9,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""What is asked about plans that are there: take one away, look it over, show one that was found beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from explorer.exports.formats import export_bytes, format_named
+from explorer.jobs.held_plans import file_from, hold, result_of
+from explorer.jobs.requests import DifferRequest, Emit, ExportRequest, HashRequest, LeanRequest, ReviewRequest
+from explorer.reviews.difference import difference, difference_object
+from explorer.reviews.plan_hash import plan_hash
+from explorer.reviews.review import review, review_object
+from explorer.view import events
+from solvers.errors import InvalidProblem
+from solvers.plan.result import Status
+
+
+def export_job(request: ExportRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Tell the content of a plan in a format: data, media_type, ending, and the reference of its model."""
+    one = format_named(request.to)
+    file = file_from(request.plan)
+    data = export_bytes(file, one.name, request.theme)
+    emit(
+        events.told(
+            {"data": data, "media_type": one.media_type, "ending": one.ending, "to": one.name, "of": file.reference}
+        )
+    )
+
+
+def review_job(request: ReviewRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Tell what there is to say of a plan, see `explorer.reviews.review.review_object`."""
+    file = file_from(request.plan)
+    emit(events.told(review_object(review(file.problem, file.plan, file.result), file.problem)))
+
+
+def differ_job(request: DifferRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Tell how two plans of one graph differ, see `explorer.reviews.difference.difference_object`."""
+    first, second = file_from(request.first), file_from(request.second)
+    told = difference((first.problem, first.plan), (second.problem, second.plan))
+    emit(events.told(difference_object(told)))
+
+
+def hash_job(request: HashRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Tell the sha256 of a plan."""
+    file = file_from(request.plan)
+    emit(events.told({"sha256": plan_hash(file.problem, file.plan)}))
+
+
+def lean_job(request: LeanRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Tell the view of a plan beside an answer. It is held like one, and its bound is the answer's: of the question."""
+    answer, reference = result_of(request.plan.held)
+    if not 0 <= request.position < len(answer.front):
+        raise InvalidProblem("there is no such plan beside this answer")
+    one = answer.front[request.position]
+    outcome = replace(answer, plan=one.plan, objective_s=one.objective_s, status=Status.FEASIBLE, front=())
+    emit(events.told({"plan": events.held_view(outcome, hold(outcome, reference))}))

@@ -1,0 +1,167 @@
+"""Look at a file that somebody handed in: what it is, and whether it can be used. It is data, and never run.
+
+The process that does this does nothing else: its memory and its time are limited, and it is replaced when it dies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from explorer.costs import profile_json
+from explorer.jobs.limits import MAX_OPERATORS
+from explorer.jobs.requests import Emit, ReadRequest
+from explorer.question.cluster_file import parse_cluster
+from explorer.question.expert import MAX_NAMES
+from explorer.question.loading import load_file, read_file, read_workload
+from explorer.view import events, run_events
+from explorer.view.graph.skeleton import skeleton
+from explorer.view.plan_view import plan_view
+from explorer.words import text
+from solvers.errors import InvalidProblem
+from solvers.evaluation.evaluate import evaluate
+from solvers.formats import plan_json
+from solvers.formats.json_text import parse_json
+from solvers.formats.plan_json import PlanFile, read_plan
+from solvers.formats.workload import Workload
+from solvers.plan.result import Status
+from solvers.planners.check import check
+from solvers.problem.problem import Objective
+
+HEAD_BYTES = 64
+KINDS = "a .pt2, graph.json, plan.json, MSR 2020, PipeDream, Piper, profile, cluster or placement file"
+
+
+def read_job(request: ReadRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Read, and emit one ``opened`` event. Raises InvalidProblem in one line that calls the file by its name."""
+    emit(events.loading(f"reading {request.name}"))
+    try:
+        emit(opened(request.path, request.name))
+    except InvalidProblem as error:
+        raise InvalidProblem(plainly(str(error), request.path, request.name)) from None
+
+
+def plainly(message: str, path: str, name: str) -> str:
+    """A message about the file at ``path`` as one about ``name``, on one line that is not too long."""
+    return text.short(" ".join(message.replace(path, name).split()), 400)
+
+
+def opened(path: str, name: str) -> dict[str, Any]:
+    """The event. what: "model", "plan", "profile", "cluster" or "placement"."""
+    with open(path, "rb") as file:
+        head = file.read(HEAD_BYTES)
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):
+        return _model(load_file(path), name)
+    data = read_file(path)
+    value = parse_json(data, path)
+    kind = value.get("format") if isinstance(value, dict) else None
+    if kind == plan_json.FORMAT:
+        return _plan(read_plan(value, path), name)
+    if kind == profile_json.FORMAT:
+        profile = profile_json.read_profile(value, path)
+        words = f"{text.plural(len(profile.operators), 'operator')} measured on {text.short(profile.hardware[0], 40)}"
+        return _event("profile", name, words)
+    if isinstance(value, dict) and "devices" in value and "nodes" not in value and kind is None:
+        cluster = parse_cluster(data, path)
+        return _event("cluster", name, text.plural(len(cluster), "device"), devices=len(cluster.accelerators))
+    if is_placement(value):
+        return _event("placement", name, text.plural(len(value), "name"))  # type: ignore[arg-type]
+    return _model(read_workload(data, path), name)
+
+
+def is_placement(value: object) -> bool:
+    """{"operator or module": device index}, or the lists of MSR 2020."""
+    if not isinstance(value, dict) or not value or len(value) > MAX_NAMES:
+        return False
+    if {"cpus", "fpgas"} <= value.keys() and "nodes" not in value:
+        return True
+    return all(isinstance(device, int) and not isinstance(device, bool) for device in value.values())
+
+
+def load_opened(path: str, training: bool) -> Workload:
+    """The workload of a file that was looked at; that of a plan is what it was made for. Raises InvalidProblem."""
+    with open(path, "rb") as file:
+        head = file.read(HEAD_BYTES)
+    if re.match(rb"\s*\{", head.removeprefix(b"\xef\xbb\xbf")):
+        value = parse_json(read_file(path), path)
+        if isinstance(value, dict) and value.get("format") == plan_json.FORMAT:
+            return workload_of_plan(read_plan(value, path), path)
+    return load_file(path, training=training)
+
+
+def workload_of_plan(file: PlanFile, path: str) -> Workload:
+    """What a plan was made for, costs and cluster included, as a workload to plan anew."""
+    problem = file.problem
+    return Workload(
+        problem.graph,
+        path,
+        compute=problem.compute,
+        transfer_s=problem.transfer_s,
+        stated_bytes=problem.stated_bytes,
+        cluster=problem.cluster,
+        training=problem.training,
+        objective=problem.objective,
+        transfers=problem.transfers,
+        execution=problem.execution,
+        costs_from=problem.costs_from,
+    )
+
+
+def _model(workload: Workload, name: str) -> dict[str, Any]:
+    count = len(workload.graph)
+    if count > MAX_OPERATORS:
+        raise InvalidProblem(f"{name}: {count:,} operators, the page takes at most {MAX_OPERATORS:,}")
+    cluster = workload.cluster
+    return _event("model", name, text.plural(count, "operator"), devices=len(cluster.accelerators) if cluster else 0)
+
+
+def _plan(file: PlanFile, name: str) -> dict[str, Any]:
+    """A plan is checked by what checks our own before it is shown."""
+    problem, plan = file.problem, file.plan
+    if len(problem.graph) > MAX_OPERATORS:
+        raise InvalidProblem(f"{name}: {len(problem.graph):,} operators, the page takes at most {MAX_OPERATORS:,}")
+    broken = check(problem, plan)
+    if broken:
+        raise InvalidProblem(f"{name}: no valid plan: {broken[0]}")
+    metrics, result = evaluate(problem, plan), file.result
+    seconds = {
+        Objective.MAX_LOAD: metrics.max_load_s,
+        Objective.MAKESPAN: metrics.makespan_s,
+        Objective.ITERATION: metrics.iteration_s,
+    }[problem.objective]
+    view = plan_view(
+        problem,
+        plan,
+        planner=result.planner if result is not None else "given",
+        objective_s=seconds,
+        bound_s=min(result.bound_s, seconds) if result is not None else 0.0,
+        status=Status.FEASIBLE,
+        notes=("it comes from a file: its bound is the file's word",) if result is not None else (),
+    )
+    names = [operator.name for operator in problem.graph.operators]
+    told = {
+        "plan": events.packed({**view, "held": ""}),
+        "skeleton": skeleton(workload_of_plan(file, name)),
+        "fingerprint": run_events.fingerprint(names),
+        "words": f"plan of {text.short(name, 40)}",
+        "controls": _controls(file),
+    }
+    return _event("plan", name, text.plural(len(plan.stages), "stage"), len(problem.cluster.accelerators), told)
+
+
+def _controls(file: PlanFile) -> dict[str, Any]:
+    """What the page's controls say of the question that the plan answers."""
+    problem = file.problem
+    return {
+        "mini-batch": problem.mini_batch,
+        "pipeline": problem.pipeline.value,
+        "objective": problem.objective.value,
+        "contiguity": problem.contiguity.value,
+    }
+
+
+def _event(
+    what: str, name: str, words: str, devices: int = 0, told: Mapping[str, Any] | None = None
+) -> dict[str, Any]:  # fmt: skip
+    return events.opened(what, name, words, devices, told)

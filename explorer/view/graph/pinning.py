@@ -1,0 +1,87 @@
+"""What a person pins when they point at something: names of modules and operators, as few as say it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from explorer.view.graph.elements import GraphView
+from explorer.view.graph.skeleton import Skeleton
+from explorer.words import text
+from solvers.errors import InvalidProblem
+
+MOST = 64
+"""Names that one thing may stand for: a link holds them all."""
+RUN = "operators "
+"""Begin of the names that a graph without modules gives its parts; they name nothing of the model."""
+
+
+def members(
+    kind: str, which: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any] | None
+) -> frozenset[int]:
+    """The forward operators of a box, an operator, a stage or a device; none for what is not there."""
+    anchors = skeleton["anchors"]
+    if kind == "box":
+        return frozenset(anchors[i] for i in view.boxes.get(which, ()))
+    if not which.isdecimal() or len(which) > 9:
+        return frozenset()
+    number = int(which)
+    if kind == "operator":
+        return frozenset((anchors[number],)) if number < len(anchors) else frozenset()
+    if plan is None or kind not in ("stage", "device"):
+        return frozenset()
+    if kind == "stage":
+        return frozenset(anchors[i] for i, stage in enumerate(plan["stage_of"]) if stage == number)
+    return frozenset(anchors[i] for i, devices in enumerate(plan["placement"]) if devices == [number])
+
+
+def names(found: Collection[int], skeleton: Skeleton) -> tuple[str, ...]:
+    """The fewest names that stand for these forward operators and no others: whole modules, else the operators'
+    own. Raises InvalidProblem if they are too many to say."""
+    anchors, modules = skeleton["anchors"], skeleton["modules"]
+    inside: dict[str, set[int]] = {}
+    for i, anchor in enumerate(anchors):
+        path = modules[i]
+        if not path or path.startswith(RUN):
+            continue
+        parts = path.split(".")
+        for end in range(1, len(parts) + 1):
+            inside.setdefault(".".join(parts[:end]), set()).add(anchor)
+    left, told = set(found), []
+    for path in sorted(inside, key=lambda path: (path.count("."), path)):
+        if inside[path] <= left:
+            told.append(path)
+            left -= inside[path]
+    told += [skeleton["names"][i] for i in sorted(left)]
+    if len(told) > MOST:
+        raise InvalidProblem(
+            f"this is {text.count(len(found))} operators of {text.count(len(told))} modules: too many to pin at once;"
+            f" select at most {MOST}"
+        )
+    return tuple(told)
+
+
+def merged(
+    pins: Mapping[str, int], chosen: Collection[str], found: Collection[int], skeleton: Skeleton, device: int | None
+) -> dict[str, int]:
+    """The pins once ``chosen``, which stands for the operators ``found``, is on ``device`` (None: pinned no more). A
+    pin of something inside goes: it would say otherwise."""
+    index = {name: i for i, name in enumerate(skeleton["names"])}
+    anchors, modules = skeleton["anchors"], skeleton["modules"]
+
+    def within(name: str) -> bool:
+        if name in index:
+            return anchors[index[name]] in found
+        inside = {anchors[i] for i, path in enumerate(modules) if path == name or path.startswith(name + ".")}
+        return bool(inside) and inside <= set(found)
+
+    kept = {name: to for name, to in pins.items() if not within(name)}
+    return kept if device is None else kept | dict.fromkeys(chosen, device)
+
+
+def whole(pinned: Collection[int], view: GraphView, skeleton: Skeleton) -> list[str]:
+    """The boxes of which every operator is pinned."""
+    if not pinned:
+        return []
+    anchors, held = skeleton["anchors"], set(pinned)
+    return [name for name, inside in view.boxes.items() if inside and all(anchors[i] in held for i in inside)]

@@ -1,0 +1,107 @@
+"""A pipeline of many micro-batches as people read it: how it fills, what then repeats, and how it empties.
+
+Hundreds of bars a few pixels wide are a texture. While they cannot be told apart, what a row repeats in its steady
+state is one bar between the first and the last of its rounds; zoomed in, every bar is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+from explorer.view.timeline.bars import COLUMNS, Bars
+from explorer.view.timeline.phases import is_pipelined
+from explorer.words.actions import REPEATED, TRANSFER
+
+PIXELS = 700
+"""About as wide as a schedule is drawn."""
+LEGIBLE = 9.0
+"""Pixels of a bar that can be told from its neighbours, and numbered."""
+KEPT = 3
+"""Rounds of the steady state that are drawn at either end of what repeats."""
+LEAST = 4
+"""Rounds that are worth a bar of their own."""
+
+AT = {name: i for i, name in enumerate(COLUMNS)}
+
+
+def drawn(plan: Mapping[str, Any], window: tuple[float, float]) -> tuple[Bars, bool]:
+    """The bars to draw of a plan's view while ``window`` (seconds) is in sight, and whether some stand for several."""
+    found: Bars = plan["bars"]
+    if not is_pipelined(plan):
+        return found, False
+    pixel_s = max(window[1] - window[0], 1e-12) / PIXELS
+    hidden: set[int] = set()
+    added: list[list[Any]] = []
+    for device, phases in enumerate(plan["phases"]["devices"]):
+        mine = [i for i, d in enumerate(found["device"]) if d == device]
+        work = [i for i in mine if found["kind"][i] not in (TRANSFER, "U")]
+        if phases is None or len({found["stage"][i] for i in work}) != 1:
+            continue
+        middle = _repeats(found, work, phases[0], phases[1], pixel_s)
+        if not middle:
+            continue
+        start, end = found["start_s"][middle[0]], max(found["end_s"][i] for i in middle)
+        hidden.update(middle)
+        added.append(_block(found, middle, device, start, end))
+        added += _sent(found, mine, hidden, start, end)
+    if not added:
+        return found, False
+    rows = [[found[name][i] for name in COLUMNS] for i in range(len(found["device"])) if i not in hidden]
+    rows = sorted([*rows, *added], key=lambda row: (row[AT["device"]], row[AT["start_s"]]))
+    return {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)}, True
+
+
+def label(found: Bars, i: int) -> str:
+    """What is written on a bar of what repeats, "" on others."""
+    return f"{found['micro_batch'][i]:,} × forward, backward" if found["kind"][i] == REPEATED else ""
+
+
+def _repeats(found: Bars, work: list[int], warm_s: float, drain_s: float, pixel_s: float) -> list[int]:
+    """The bars of a row's steady state but the first and the last rounds; none where bars can be told apart."""
+    if not work or median(found["end_s"][i] - found["start_s"][i] for i in work) >= LEGIBLE * pixel_s:
+        return []
+    work = sorted(work, key=lambda i: (found["start_s"][i], found["end_s"][i]))
+    rounds = len({found["micro_batch"][i] for i in work})
+    bars = max(1, round(len(work) / max(rounds, 1)))
+    slack = 1e-9 * max(drain_s, 1e-12)
+    steady = [i for i in work if found["start_s"][i] >= warm_s - slack and found["end_s"][i] <= drain_s + slack]
+    middle = steady[KEPT * bars : len(steady) - KEPT * bars]
+    return middle if len(middle) >= LEAST * bars else []
+
+
+def _block(found: Bars, middle: list[int], device: int, start: float, end: float) -> list[Any]:
+    """One bar for all of these; its micro_batch counts how many micro-batches they are of."""
+    row = [found[name][middle[0]] for name in COLUMNS]
+    several = len({found["micro_batch"][i] for i in middle})
+    told = {"device": device, "start_s": start, "end_s": end, "kind": REPEATED, "micro_batch": several,
+            "spans": sum(found["spans"][i] for i in middle), "nbytes": 0.0}  # fmt: skip
+    for name, value in told.items():
+        row[AT[name]] = value
+    return row
+
+
+def _sent(found: Bars, mine: list[int], hidden: set[int], start: float, end: float) -> list[list[Any]]:
+    """What a device sends meanwhile, one bar for each receiver and link; those that are hidden for it are added to
+    ``hidden``."""
+    lanes: dict[tuple[int, int], list[int]] = {}
+    for i in mine:
+        if found["kind"][i] == TRANSFER and start <= found["start_s"][i] and found["end_s"][i] <= end:
+            lanes.setdefault((found["to_device"][i], found["link"][i]), []).append(i)
+    added = []
+    for members in lanes.values():
+        if len(members) < LEAST:
+            continue
+        hidden.update(members)
+        row = [found[name][members[0]] for name in COLUMNS]
+        told = {
+            "end_s": max(found["end_s"][i] for i in members),
+            "micro_batch": -1,
+            "spans": sum(found["spans"][i] for i in members),
+            "nbytes": sum(found["nbytes"][i] for i in members),
+        }
+        for name, value in told.items():
+            row[AT[name]] = value
+        added.append(row)
+    return added

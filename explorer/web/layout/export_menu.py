@@ -1,0 +1,35 @@
+"""The menu of formats that the plan on the page can be taken away in."""
+
+from __future__ import annotations
+
+from dash import html
+from dash.development.base_component import Component
+
+from explorer.exports.formats import FORMATS
+from explorer.web.contract import ids
+
+
+def export_menu() -> Component:
+    return html.Details(
+        [
+            html.Summary("Export", title="Take the plan away as a file"),
+            html.Div(
+                [
+                    html.P("There is no plan yet.", id=ids.EXPORT_NOTE, className="small quiet", role="status"),
+                    *(
+                        html.Button(
+                            [html.B(one.name), html.Span(one.what), html.Code(one.ending)],
+                            disabled=True,
+                            **{"data-act": "export", "data-arg": one.name},
+                        )
+                        for one in FORMATS.values()
+                    ),
+                ],
+                className="menu",
+                role="group",
+                **{"aria-label": "Formats"},
+            ),
+        ],
+        id=ids.EXPORT,
+        className="export",
+    )

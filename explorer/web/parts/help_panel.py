@@ -1,0 +1,46 @@
+"""What would help most, as Dash components: single changes, each solved, the best first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from explorer.words import text
+
+SAME = 0.002
+"""Gains below are none to people."""
+
+
+def helps(rows: Sequence[Mapping[str, Any]], of: int | None, going: bool, words: str = "") -> list[Component]:
+    """rows: as they came, of the changes that are tried; of: how many those are, None before that is known."""
+    head: list[Component] = [html.H2("What would help most")]
+    if not rows and not going:
+        ask = html.Button("Try single changes", className="tool", **{"data-act": "help"})
+        note = words or "More GPUs, memory, faster links, other micro-batches: each is solved, not guessed."
+        return [*head, html.P(note, className="small quiet"), html.Div(ask, className="actions")]
+    order = sorted(range(len(rows)), key=lambda i: -(rows[i]["gain"] if rows[i]["gain"] is not None else -9.0))
+    found = html.Ul([_row(rows[i], i) for i in order], className="helps")
+    if not going:
+        note = words or "Throughput against this plan; quick searches, so a little more may be in it."
+        return [*head, found, html.P(note, className="small quiet")]
+    at = f"Solving {min(len(rows) + 1, of)} of {of} …" if of else "Solving …"
+    stop = html.Button("Stop", className="tool", **{"data-act": "stop-help"})
+    return [*head, found, html.Div([html.Span(at, className="small quiet"), stop], className="spread")]
+
+
+def _row(row: Mapping[str, Any], place: int) -> Component:
+    gain = row["gain"]
+    if gain is None:
+        return html.Li([row["words"], html.Span("no plan", className="none", title=row["reason"]), None])
+    told = "no change" if abs(gain) < SAME else f"{'+' if gain > 0 else '−'}{text.percent(abs(gain))}"
+    go = html.Button(
+        "Go",
+        className="tool",
+        title="Ask this instead",
+        **{"data-act": "go-help", "data-arg": str(place), "aria-label": f"Go to: {row['words']}, {told}"},
+    )
+    tone = "good" if gain > SAME else "none"
+    return html.Li([html.Span(row["words"]), html.B(told, className=tone), go])

@@ -1,0 +1,36 @@
+"""Pinning as Dash components: the devices to choose from, under what is selected."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from dash import html
+from dash.development.base_component import Component
+
+from explorer.web.contract import ids
+from explorer.words import text
+
+
+def choices(names: Sequence[str], pinned_on: Collection[int]) -> list[Component]:
+    """names: of the devices. pinned_on: where the selection is pinned to, empty if it is not."""
+    buttons = [
+        html.Button(
+            [html.I(className=f"swatch s{i % 32}", **{"aria-hidden": "true"}), name.rpartition(" ")[2]],
+            className="tool",
+            title=f"Keep it on {name}",
+            **{"data-pin": str(i), "aria-pressed": str(i in pinned_on).lower(), "aria-label": f"Pin to {name}"},
+        )
+        for i, name in enumerate(names)
+    ]
+    if pinned_on:
+        buttons.append(html.Button("Unpin", className="tool", **{"data-pin": "none"}))
+    return [
+        html.Div([html.Span("Pin to", className="label"), *buttons], className="pin-to"),
+        html.P("or press p and its number; p and x unpins", id=ids.PIN_NOTE, className="small quiet"),
+    ]
+
+
+def words(chosen: Sequence[str], device: int | None, names: Sequence[str]) -> str:
+    """ "pinned blocks.0 to GPU 1", for those who hear the page."""
+    what = text.listing([text.short(name, 40) for name in chosen], 2)
+    return f"unpinned {what}" if device is None else f"pinned {what} to {names[device]}"

@@ -1,0 +1,20 @@
+"""The schedule of a plan as a picture as large as a thumb, in both themes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.pictures.gantt import gantt_picture
+from explorer.view.graph.palette import THEMES
+
+WIDTH = 420.0
+
+
+def thumbnail(plan: Mapping[str, Any]) -> dict[str, str]:
+    """Theme -> an address that holds the whole picture."""
+    picture = gantt_picture(plan, rows="devices", links="off", width=WIDTH)
+    return {
+        theme: "data:image/svg+xml;base64," + base64.b64encode(picture.svg(theme).encode()).decode() for theme in THEMES
+    }

@@ -1,0 +1,74 @@
+"""Where a page hands in a file: one POST with the page's token, written to disk as it comes, as far as allowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from fastapi import FastAPI
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+
+from explorer.jobs.limits import UPLOAD_BYTES
+from explorer.web.serving.security import same_origin
+from explorer.web.talk.shelf import Kept, Shelf
+
+PATH = "/open"
+TOKEN = "x-page-token"
+NAME = "x-file-name"
+
+
+@dataclass
+class Door:
+    """Of one open page. take: called, on the loop's thread, with a file that arrived; busy: while one arrives."""
+
+    take: Callable[[Kept], None]
+    busy: bool = False
+
+
+def add_upload_route(server: FastAPI, doors: dict[str, Door], shelf: Shelf) -> None:
+    """Serve PATH. doors: of the pages that are open, by the token that each was given over its own connection."""
+
+    async def receive(request: Request) -> JSONResponse:
+        headers = request.headers
+        door = doors.get(headers.get(TOKEN, ""))
+        if door is None or not same_origin(headers.get("origin"), headers.get("host")):
+            return _answer(403, "files are taken from this server's own pages only")
+        if door.busy:
+            return _answer(409, "another file is still on its way")
+        stated = headers.get("content-length", "")
+        if not re.fullmatch("[0-9]{1,15}", stated) or int(stated) > UPLOAD_BYTES:
+            return _answer(413, TOO_LARGE)
+        door.busy = True
+        part = shelf.part()
+        try:
+            size = 0
+            with part.open("wb") as file:
+                async for chunk in request.stream():
+                    size += len(chunk)
+                    if size > UPLOAD_BYTES:
+                        return _answer(413, TOO_LARGE)
+                    file.write(chunk)
+            kept = shelf.keep(part, unquote(headers.get(NAME, ""), errors="replace")[:1000])
+        except ClientDisconnect:
+            return _answer(400, "the file did not arrive whole")
+        except OSError as error:
+            return _answer(507, f"the file cannot be kept: {(error.strerror or str(error)).lower()}")
+        finally:
+            door.busy = False
+            part.unlink(missing_ok=True)
+        door.take(kept)
+        return JSONResponse({"file": kept.identifier})
+
+    server.add_api_route(PATH, receive, methods=["POST"], response_model=None)
+
+
+TOO_LARGE = (
+    f"a file may have at most {UPLOAD_BYTES // 2**20} MiB; export a model on the meta device, without its weights"
+)
+
+
+def _answer(status: int, words: str) -> JSONResponse:
+    return JSONResponse({"refused": words}, status)

@@ -1,0 +1,63 @@
+"""Answers of finished searches, kept for all pages by the question that they answer: coming back to one asks nobody."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+from explorer.view.events import Event, packed, unpacked
+from explorer.view.session import Look, Session, to_query
+
+MAX_ANSWERS = 96
+MAX_BYTES = 96 * 2**20
+"""Of packed plans."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A ``result`` event without its plan, the packed view of that, and the hash of the model's skeleton."""
+
+    event: Event
+    plan: bytes | None
+    model: str
+
+
+def question_hash(session: Session) -> str:
+    """Equal for sessions that ask the same, however they are drawn. Files are named by their content."""
+    asked = to_query(replace(session, theme="light", look=Look()))
+    return hashlib.sha256(asked.encode()).hexdigest()
+
+
+class Answers:
+    """What was used least recently goes first."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, Answer] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def keep(self, session: Session, event: Event, model: str) -> None:
+        """Keep the ``result`` event of a session's question, unless somebody cut the search short."""
+        if event["stop_reason"] == "CANCELLED":
+            return
+        plan = None if event["plan"] is None else packed(event["plan"])
+        with self._lock:
+            self._kept[question_hash(session)] = Answer({**event, "plan": None}, plan, model)
+            self._kept.move_to_end(question_hash(session))
+            while len(self._kept) > MAX_ANSWERS or self._bytes() > MAX_BYTES:
+                self._kept.popitem(last=False)
+
+    def get(self, session: Session) -> tuple[Event, str] | None:
+        """The event that answered the same question before, and its model."""
+        with self._lock:
+            asked = question_hash(session)
+            found = self._kept.get(asked)
+            if found is None:
+                return None
+            self._kept.move_to_end(asked)
+        plan = None if found.plan is None else unpacked(found.plan)
+        return {**found.event, "plan": plan}, found.model
+
+    def _bytes(self) -> int:
+        return sum(len(answer.plan) for answer in self._kept.values() if answer.plan is not None)

@@ -1,0 +1,62 @@
+"""What else there could be: single changes and sweeps are solved, told, and gone to with a click."""
+
+from __future__ import annotations
+
+import pytest
+from selenium.webdriver.common.by import By
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+
+START = "model=gpt-small&devices=2&micro_batches=4&planner=equal&effort=quick&v=2"
+POINTS = "return [...document.querySelectorAll('#sweep-plot .point')].map((p) => p.getAttribute('aria-label'))"
+
+
+def all_of(page, selector):
+    return page.browser.find_elements(By.CSS_SELECTOR, selector)
+
+
+def tab(page, name):
+    next(t for t in all_of(page, "[role=tab]") if t.text == name).click()
+
+
+def test_single_changes_are_solved_and_the_best_is_gone_to(real):
+    page = real.open(START)
+    page.js("document.querySelector('[data-act=help]').click()")
+    page.until(lambda: "Throughput against this plan" in page.text("help"))
+    told = page.text("help")
+    for words in (
+        "1 GPU more",
+        "links twice as fast",
+        "8 micro-batches",
+        "2 micro-batches",
+        "replicated",
+        "recomputed",
+    ):
+        assert words in told
+    go = next(b for b in all_of(page, "[data-act=go-help]") if "8 micro" in b.get_attribute("aria-label"))
+    page.change(lambda: page.js("arguments[0].click()", go))
+    assert "micro_batches=8" in page.query
+    assert "Try single changes" in page.text("help")
+
+
+def test_what_is_tried_is_dropped_when_the_question_changes(real):
+    page = real.open(START)
+    page.js("document.querySelector('[data-act=help]').click()")
+    page.change(lambda: page.put("micro-batches", "2"))
+    page.until(lambda: "Try single changes" in page.text("help"))
+    assert not all_of(page, "#help li")
+
+
+def test_a_sweep_draws_a_plan_a_point_that_a_click_asks_for(real):
+    page = real.open(START)
+    tab(page, "Sweep")
+    page.click("#sweep-axis [data-value=micro_batches]")
+    page.click("#sweep-start")
+    page.until(lambda: "A click on one asks it" in page.text("sweep-note"))
+    labels = page.js(POINTS)
+    assert len(labels) >= 5
+    assert all_of(page, "#sweep-plot .bound")
+    assert all_of(page, "#sweep-plot .objective")
+    point = next(p for p in all_of(page, "#sweep-plot .point") if "Go to 16:" in p.get_attribute("aria-label"))
+    page.change(point.click)
+    assert "micro_batches=16" in page.query

@@ -1,0 +1,145 @@
+"""Controls, cards and header say what is true while a question is open, and are reached by everybody."""
+
+from __future__ import annotations
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+pytestmark = pytest.mark.browser
+
+STALE = """
+const began = performance.now();
+window.dash_clientside.set_props(arguments[0], {value: arguments[1]});
+const opacity = (selector) => +getComputedStyle(document.querySelector(selector)).opacity;
+return new Promise((done) => {
+  const look = () => document.body.classList.contains('stale')
+    ? done([performance.now() - began, opacity('.gantt-card .canvas > div'), opacity('#kpis')])
+    : requestAnimationFrame(look);
+  look();
+});
+"""
+OPACITY = "return +getComputedStyle(document.querySelector(arguments[0])).opacity"
+CONTRAST = """
+const light = (colour) => {
+  const [r, g, b] = colour.match(/[0-9.]+/g).slice(0, 3).map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const style = getComputedStyle(document.querySelector(arguments[0]));
+const [a, b] = [light(style.color), light(style.backgroundColor)].sort((x, y) => y - x);
+return (a + 0.05) / (b + 0.05);
+"""
+NAMES = """
+return [...document.querySelectorAll('button[aria-label]')]
+  .filter((e) => /[a-z]/i.test(e.innerText)
+    && !e.getAttribute('aria-label').toLowerCase().includes(e.innerText.trim().toLowerCase()))
+  .map((e) => e.outerHTML.slice(0, 120));
+"""
+
+
+def test_a_change_dims_the_old_plan_at_once_until_there_is_one_of_the_new_question(fake):
+    fake.at()
+    _, schedule, figures = fake.js(STALE, "devices", 6)
+    assert max(schedule, figures) <= 0.5
+    fake.until(lambda: "devices=6" in fake.query)
+    fake.settle()
+    assert not fake.js("return document.body.classList.contains('stale')")
+    assert fake.js(OPACITY, "#kpis") == 1
+    fake.change(lambda: fake.put("devices", 4))
+
+
+def test_what_nothing_fits_cannot_be_run_and_stays_dimmed(fake):
+    fake.at()
+    assert fake.find("#run-open").is_enabled()
+    fake.change(lambda: fake.find("#memory-field").send_keys(Keys.CONTROL, "a", Keys.NULL, "512 MiB", Keys.ENTER))
+    assert fake.state == "infeasible"
+    assert not fake.find("#run-open").is_enabled()
+    assert fake.js(OPACITY, ".gantt-card .canvas > div") <= 0.5
+    fake.change(lambda: fake.click("[data-act=cap]"))
+    assert fake.find("#run-open").is_enabled()
+
+
+def test_the_cap_is_typed_with_its_unit_and_heard_as_a_size(fake):
+    fake.open()
+    heard = "return document.querySelector('#memory [role=slider]').getAttribute('aria-valuetext')"
+    assert fake.js(heard) == "16 GiB"
+    field = fake.find("#memory-field")
+    fake.change(lambda: field.send_keys(Keys.CONTROL, "a", Keys.NULL, "12 GB", Keys.ENTER))
+    assert "memory=12000" in fake.query
+    assert fake.js(heard) == "11.2 GiB"
+    before = fake.query
+    field.send_keys(Keys.CONTROL, "a", Keys.NULL, "a lot", Keys.ENTER)
+    fake.until(lambda: fake.js("return document.getElementById('memory-field').getAttribute('aria-invalid')") == "true")
+    assert fake.query == before
+
+
+def test_the_throughput_leads_and_tells_its_change(fake):
+    fake.open("devices=2")
+    fake.change(lambda: fake.slide("devices", 2))
+    first = fake.find(".kpi")
+    assert first.text.startswith("Throughput")
+    assert first.find_element(By.CSS_SELECTOR, ".change.good").text.startswith("+")
+    assert len(fake.browser.find_elements(By.CSS_SELECTOR, ".kpi .change")) >= 4
+
+
+def test_the_effort_is_kept_in_the_link(fake):
+    fake.open("effort=quick")
+    assert "effort=quick" in fake.query
+    fake.change(lambda: fake.js("document.querySelector('#effort input[value=thorough]').click()"))
+    assert "effort=thorough" in fake.query
+
+
+def test_the_theme_follows_the_system_until_somebody_chooses(fake):
+    def prefer(scheme):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        fake.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    prefer("light")
+    fake.open()
+    try:
+        prefer("dark")
+        fake.until(lambda: fake.theme == "dark")
+        assert fake.js(CONTRAST, "#solve") >= 4.5
+        prefer("light")
+        fake.until(lambda: fake.theme == "light")
+        assert fake.js(CONTRAST, "#solve") >= 4.5
+    finally:
+        prefer("")
+
+
+def test_names_headings_and_what_scrolls_are_there_for_those_who_listen(fake):
+    fake.at()
+    assert fake.js(NAMES) == []
+    assert fake.find("h1").text == "Placement Explorer"
+    fake.js("[...document.querySelectorAll('[role=tab]')].find((tab) => tab.innerText === 'Devices').click()")
+    assert fake.find("#device-table").get_attribute("tabindex") == "0"
+    fake.js("[...document.querySelectorAll('[role=tab]')].find((tab) => tab.innerText === 'Memory').click()")
+
+
+def test_the_header_is_whole_on_a_telephone(fake):
+    fake.at()
+    cut = """
+      return [...document.querySelectorAll('.header > *')]
+        .filter((e) => e.offsetWidth)
+        .filter((e) => e.getBoundingClientRect().right > innerWidth || e.getBoundingClientRect().left < 0)
+        .map((e) => e.outerHTML.slice(0, 80))"""
+    with fake.sized(390, 844):
+        assert fake.js(cut) == []
+        assert fake.js("return document.documentElement.scrollWidth") <= 390
+
+
+def test_an_operator_is_found_by_name_from_the_keyboard(fake):
+    fake.at()
+    fake.find("body").send_keys("/")
+    field = fake.find(".find input")
+    field.send_keys("3 MLP")
+    fake.until(lambda: fake.browser.find_elements(By.CSS_SELECTOR, "#found li"))
+    assert fake.find("#found li").text.startswith("blocks.3.mlp")
+    field.send_keys(Keys.ENTER)
+    fake.until(lambda: "blocks.3.mlp" in fake.text("inspector"))
+    fake.find("body").send_keys("/")
+    fake.find(".find input").send_keys(Keys.CONTROL, "a", Keys.NULL, "nothing has this")
+    fake.until(lambda: "No operator" in fake.find(".find p").text)
+    fake.find(".find input").send_keys(Keys.ESCAPE)
+    fake.until(lambda: not fake.find(".find").is_displayed())

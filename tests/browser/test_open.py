@@ -1,0 +1,131 @@
+"""Files on the page, as a person opens them: used in place, or refused in one line that changes nothing."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from urllib.parse import urlsplit
+
+import pytest
+from selenium.webdriver.common.by import By
+
+from explorer.jobs.limits import UPLOAD_BYTES
+from explorer.web.talk.shelf import MAX_FILES, PREFIX, Shelf, safe_name
+from solvers.formats.graph_json import write_graph
+from solvers.formats.plan_json import write_plan
+from tests.browser.test_safety import connect
+from tests.explorer.view.small import chain_problem, chain_workload, even_plan
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+
+START = "model=gpt-small&devices=2&micro_batches=4&effort=quick&time_limit=3&v=2"
+DROP = """
+const file = new File([arguments[1]], arguments[0]);
+const transfer = new DataTransfer();
+transfer.items.add(file);
+for (const kind of ['dragenter', 'dragover', 'drop'])
+  document.body.dispatchEvent(new DragEvent(kind, {dataTransfer: transfer, bubbles: true, cancelable: true}));
+"""
+
+
+def post(address, body, length=None, **headers):
+    parts = urlsplit(address)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
+    try:
+        sent = {"content-length": str(len(body) if length is None else length), **headers}
+        connection.request("POST", "/open", body, sent)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read() or "null")
+    finally:
+        connection.close()
+
+
+def test_a_plan_a_model_a_placement_and_a_cluster_are_opened(real, tmp_path):
+    page = real.at(START)
+    problem = chain_problem(4)
+    files = {
+        "plan.json": write_plan(problem, even_plan(problem)),
+        "chain.json": write_graph(chain_workload()),
+        "place.json": '{"blocks": 0}',
+        "two.json": json.dumps(
+            {
+                "devices": [{"name": f"g{i}", "kind": "A100-40GB"} for i in range(2)],
+                "links": [{"src": i, "dst": 1 - i, "bandwidth_bytes_per_s": 1e10, "latency_s": 1e-6} for i in range(2)],
+            }
+        ),
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    chosen = page.find("#open-input")
+    chosen.send_keys(str(tmp_path / "plan.json"))
+    page.until(lambda: "plan of plan.json" in page.text("status"))
+    assert "192 operators" in page.text("model-chip")
+    assert not page.find("#run-open").is_enabled()
+    page.change(lambda: chosen.send_keys(str(tmp_path / "chain.json")))
+    assert "model=file-" in page.query
+    assert page.state in ("optimal", "feasible")
+    page.change(lambda: chosen.send_keys(str(tmp_path / "two.json")))
+    assert "cluster=file-" in page.query
+    assert "two.json" in page.text("opened-files")
+    chosen.send_keys(str(tmp_path / "place.json"))
+    page.until(lambda: "placement of place.json" in page.text("status"))
+    assert len({name[:5] for name, _ in page.bars}) == 1
+    page.click("#open-file")
+    page.until(lambda: "chain.json" in page.text("open-recent"))
+    page.click("[data-close=open]")
+    page.js("localStorage.clear()")
+
+
+def test_what_is_refused_is_told_in_a_line_and_changes_nothing(real):
+    page = real.at(START)
+    before, chip, bars = page.query, page.text("model-chip"), page.bars
+    for i, content in enumerate(("[" * 50_000, '{"format": "placement-explorer/graph"', "\x80\x04pickle", "")):
+        page.js(DROP, f"<b onclick=alert(1)>{i}.json", content)
+        page.until(lambda: f"_{i}.json" in page.text("banner"))  # noqa: B023
+        page.settle()
+        assert "nothing was changed" in page.text("banner")
+        assert (page.query, page.text("model-chip"), page.bars) == (before, chip, bars)
+        assert not page.browser.find_elements(By.CSS_SELECTOR, "#banner [onclick]")
+        assert page.find("#run-open").is_enabled()
+    page.change(lambda: page.put("micro-batches", "8"))
+    assert page.state in ("optimal", "feasible")
+    told = page.js("return window.__pe_timing.length")
+    page.change(lambda: page.put("micro-batches", "4"))
+    assert "from before" in page.text("status")
+    assert page.js("return window.__pe_timing.length") == told + 1
+
+
+def test_only_a_page_with_its_token_hands_files_in_and_only_so_large(real_server):
+    origin = real_server.rstrip("/")
+    assert post(real_server, b"{}")[0] == 403
+    socket = connect(real_server)
+    try:
+        token = json.loads(socket.recv())["token"]
+        headers = {"x-page-token": token, "x-file-name": "a.json"}
+        assert post(real_server, b"{}", **headers)[0] == 403
+        assert post(real_server, b"{}", **headers, origin="http://evil.example")[0] == 403
+        status, told = post(real_server, b"{}", UPLOAD_BYTES + 1, **headers, origin=origin)
+        assert (status, "128 MiB" in told["refused"]) == (413, True)
+        assert post(real_server, b"{}", **headers, origin=origin)[0] == 200
+    finally:
+        socket.close()
+
+
+def test_names_are_made_safe_and_only_so_many_files_are_kept():
+    assert safe_name("../../etc/passwd") == "passwd"
+    assert safe_name("C:\\temp\\<b>.json") == "_b_.json"
+    assert safe_name("\u202e..") == "_"
+    assert safe_name("") == "file"
+    shelf = Shelf()
+    try:
+        for i in range(MAX_FILES + 3):
+            part = shelf.part()
+            part.write_text(str(i))
+            kept = shelf.keep(part, f"{i}.json")
+        assert len(shelf.names()) == MAX_FILES
+        assert kept.identifier.startswith(PREFIX)
+        assert shelf.get(kept.identifier) == kept
+        assert shelf.get("file-0") is None
+    finally:
+        shelf.close()
+    assert not shelf.folder.exists()

@@ -1,0 +1,119 @@
+"""A file that was handed in is data: used if it is what it says, else refused in one line, whatever is in it."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import zipfile
+
+import pytest
+
+from explorer.jobs import worker
+from explorer.jobs.jobs import Jobs
+from explorer.jobs.read_kind import load_opened, read_job
+from explorer.jobs.requests import ReadRequest
+from explorer.view.events import unpacked
+from solvers.formats.graph_json import write_graph
+from solvers.formats.plan_json import write_plan
+from tests.explorer.view.small import chain_problem, chain_workload, even_plan
+
+MARKUP = "<img src=x onerror=alert(1)>.json"
+
+
+def read(tmp_path, data, name="given.json"):
+    """What is told of a file with this content."""
+    path = tmp_path / "given.json"
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    events = []
+    worker.run(read_job, ReadRequest(str(path), name), events.append, lambda: False)
+    assert events[0]["kind"] == "loading"
+    return events[-1]
+
+
+def zipped(entries, method=zipfile.ZIP_DEFLATED):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        for name, data in entries.items():
+            archive.writestr(name, data)
+    return packed.getvalue()
+
+
+def test_a_graph_is_a_model(tmp_path):
+    told = read(tmp_path, write_graph(chain_workload()))
+    assert (told["kind"], told["what"]) == ("opened", "model")
+    assert told["words"] == "192 operators"
+
+
+def test_a_plan_is_checked_shown_and_a_model_to_plan_anew(tmp_path):
+    problem = chain_problem(4)
+    data = write_plan(problem, even_plan(problem))
+    told = read(tmp_path, data)
+    assert (told["what"], told["devices"]) == ("plan", 4)
+    assert len(unpacked(told["told"]["plan"])["placement"]) == 192
+    again = load_opened(str(tmp_path / "given.json"), True)
+    assert len(again.graph) == 192
+    assert again.compute is not None
+
+
+def test_a_plan_that_breaks_a_rule_is_refused(tmp_path):
+    problem = chain_problem(4)
+    value = json.loads(write_plan(problem, even_plan(problem)))
+    value["plan"]["stages"] = value["plan"]["stages"][:-1]
+    assert read(tmp_path, json.dumps(value))["kind"] == "failed"
+
+
+def test_placements_and_clusters_are_told_apart(tmp_path):
+    assert read(tmp_path, '{"blocks.0": 0, "blocks.1": 1}')["what"] == "placement"
+    cluster = {"devices": [{"name": "a", "kind": "A100-40GB"}, {"name": "b", "kind": "A100-40GB"}], "links": []}
+    told = read(tmp_path, json.dumps(cluster))
+    assert (told["what"], told["devices"]) == ("cluster", 2)
+
+
+HOSTILE = {
+    "nothing": b"",
+    "a pickle": pickle.dumps({"a": 1}, protocol=4),
+    "a truncated graph": write_graph(chain_workload()).encode()[:5000],
+    "deep JSON": b"[" * 200_000,
+    "deep objects": b'{"a":' * 100_000,
+    "a number of a million digits": b'{"a": ' + b"9" * 1_000_000 + b"}",
+    "a key twice": b'{"format": 1, "format": 2}',
+    "not UTF-8": b'{"a": "\xff\xfe"}',
+    "infinity": b'{"devices": [1e999]}',
+    "lists for names": b'{"cpus": [{"nodes": [[1]]}], "fpgas": {}, "nodes": 3}',
+    "a cluster of nonsense": b'{"devices": [{"name": {"a": 1}}]}',
+    "a plan of nonsense": b'{"format": "placement-explorer/plan", "version": 99}',
+    "a profile of nonsense": b'{"format": "placement-explorer/profile"}',
+    "a torch.save": zipped({"archive/data.pkl": pickle.dumps(1), "archive/version": b"3"}),
+    "a zip bomb": zipped({"archive/models/model.json": b"0" * 80_000_000}),
+    "a zip of nothing": zipped({}),
+    "a damaged zip": zipped({"archive/models/model.json": b"{}"})[:60],
+    "random bytes": bytes(range(256)) * 40,
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
+def test_what_is_hostile_is_refused_in_one_line_by_its_name(tmp_path, data):
+    told = read(tmp_path, data, MARKUP)
+    assert told["kind"] == "failed"
+    assert "internal error" not in told["message"]
+    assert "\n" not in told["message"]
+    assert len(told["message"]) <= 420
+    assert str(tmp_path) not in told["message"]
+
+
+def test_a_reader_that_dies_is_replaced():
+    import queue
+
+    jobs, told = Jobs(reads=True), queue.Queue()
+    try:
+        jobs.start("read", ReadRequest("/nowhere/at/all.json", "all.json"), told.put)
+        while (event := told.get(timeout=120))["kind"] != "failed":
+            pass
+        jobs._process.kill()
+        jobs._process.join(10)
+        jobs.start("read", ReadRequest("/nowhere/else.json", "else.json"), told.put)
+        while (event := told.get(timeout=120))["kind"] != "failed" or "else" not in event["message"]:
+            pass
+    finally:
+        jobs.close()
