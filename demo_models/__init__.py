@@ -51,6 +51,20 @@ def _pair(name: str, title: str, description: str, parameters: str, small: str) 
 
 MODELS: dict[str, Demo] = {
     **_pair("gpt", "GPT", "Decoder-only language model: 24 blocks, width 1792, 1024 tokens.", "1.1 billion", "60 k"),
+    **_pair(
+        "llama",
+        "Llama 3 8B",
+        "Decoder-only language model: 32 blocks, width 4096, grouped-query attention, 2048 tokens.",
+        "8.03 billion",
+        "45 k",
+    ),
+    **_pair(
+        "moe",
+        "Mixture of experts",
+        "Decoder-only language model: 12 blocks of 8 experts each, 2 to a token, of a fixed capacity.",
+        "1.17 billion",
+        "55 k",
+    ),
     **_pair("bert", "BERT-large", "Transformer encoder: 24 blocks, width 1024, 512 tokens.", "367 million", "63 k"),
     **_pair("resnet50", "ResNet-50", "Residual convolutional network, 224 x 224 images.", "25.6 million", "34 k"),
     **_pair("inception", "Inception v3", "Convolutional network of parallel branches.", "23.8 million", "347 k"),

@@ -46,17 +46,30 @@ def trace(
     name: str | None = None,
     training: bool = True,
     dtype: torch.dtype | str | None = None,
+    batch: int | None = None,
+    sequence: int | None = None,
+    image: int | None = None,
+    batch_dim: int | None = None,
+    expert_rows: int | None = None,
 ) -> Workload:
     """The operator graph of a module, given example inputs (a tensor, a tuple of arguments or a dict by
-    name, and example_kwargs more by name; only shapes and dtypes matter, and the first dimension is the
-    batch), in the module's own dtype unless ``dtype`` says another; or of whatever the command line takes for a MODEL.
+    name, and example_kwargs more by name; only shapes and dtypes matter, and dimension ``batch_dim`` is the
+    batch, by default the first), in the module's own dtype unless ``dtype`` says another; or of whatever the command
+    line takes for a MODEL. batch, sequence and image: of the example of a model that is named. expert_rows: how many
+    rows a selection by value takes, such as the tokens of an expert.
 
     Raises TraceError or InvalidProblem.
     """
     if isinstance(model, str):
         from explorer.question.loading import load
+        from explorer.question.models.example import join_example
 
-        return load(model, training=training, dtype=dtype)
+        name = join_example(
+            model, batch=batch, sequence=sequence, image=image, batch_dim=batch_dim, expert_rows=expert_rows
+        )
+        return load(name, training=training, dtype=dtype)
+    if batch is not None or sequence is not None or image is not None:
+        raise InvalidProblem("batch, sequence and image are for models by name; a module is given example inputs")
     if example_inputs is None and example_kwargs is None:
         raise InvalidProblem("trace needs example inputs: explorer.trace(module, (tensor, ...))")
     from explorer.tracing import trace_module
@@ -68,6 +81,8 @@ def trace(
         name=name or type(model).__name__,
         training=training,
         dtype=dtype,
+        batch_dim=batch_dim,
+        expert_rows=expert_rows,
     )
 
 

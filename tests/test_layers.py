@@ -64,9 +64,11 @@ LADDER = (
     # from what a person names to a problem
     "explorer.files",
     "explorer.words",
+    "explorer.tracing.standins",
     "explorer.tracing",
     "explorer.tracing.files",
     "explorer.costs",
+    "explorer.question.models",
     "explorer.question",
     # a plan really runs
     "explorer.runner.scripts",
@@ -118,6 +120,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "explorer": frozenset({"numpy"}),
     "explorer.words": frozenset(),
     "explorer.tracing": frozenset({"numpy", "torch", "networkx"}),
+    "explorer.question.models": frozenset({"torch"}),
     "explorer.runner": frozenset({"numpy", "torch"}),
     "explorer.runner.targets.ray_driver": frozenset({"ray"}),
     "explorer.api": frozenset({"numpy", "torch"}),

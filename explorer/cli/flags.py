@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from explorer.costs.profile import Profile
 from explorer.question.accelerators import parse_caps, parse_kinds
+from explorer.question.models.example import join_example
 from explorer.question.pins import parse_pin
 from explorer.question.quantities import parse_bandwidth, parse_seconds
 from explorer.question.settings import MemoryModel, Settings
@@ -19,12 +20,49 @@ from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer,
 T = TypeVar("T")
 
 MODEL_HELP = (
-    "a demo name, a file (.pt2, graph.json, MSR 2020 or Piper .json, PipeDream .txt) or package.module:callable"
+    "a demo name, a file (.pt2, graph.json, MSR 2020 or Piper .json, PipeDream .txt), package.module:callable or"
+    " file.py:callable, or a model of an installed library, on meta and with its loss: hf:FOLDER, hf:config.json or"
+    " hf:TYPE (transformers), timm:NAME, torchvision:NAME"
 )
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    parser.add_argument("model", metavar="MODEL", help=MODEL_HELP, action=_Model)
+
+
+class _Model(argparse.Action):
+    """The model, with what flags before it said of its example."""
+
+    def __call__(self, parser: object, namespace: argparse.Namespace, values: object, option: object = None) -> None:
+        said = getattr(namespace, "example", {})
+        namespace.model = join_example(str(values), **said) if said else values
+
+
+class _OfExample(argparse.Action):
+    """A number about the model's example: it becomes a part of the model's name, "hf:gpt2,batch=4", so that whatever
+    keeps the name can trace the same again."""
+
+    def __call__(self, parser: object, namespace: argparse.Namespace, values: object, option: object = None) -> None:
+        assert isinstance(values, int)
+        namespace.example = {**getattr(namespace, "example", {}), self.dest: values}
+        if getattr(namespace, "model", None) is not None:
+            namespace.model = join_example(namespace.model, **namespace.example)
+
+
+def _add_example(parser: argparse.ArgumentParser) -> None:
+    """What is said of the example that a model is traced with."""
+    group = parser.add_argument_group("example")
+    for flag, what in (
+        ("--batch", "samples of the example that is made for a demo, hf:, timm: or torchvision: model"),
+        ("--sequence", "tokens of a sample (hf:)"),
+        ("--image", "pixels of a side (hf:, timm:, torchvision:)"),
+        ("--batch-dim", "the dimension of the first input that counts samples (0)"),
+        ("--expert-rows", "rows that each selection by value takes, such as the tokens of an expert, of the example"),
+    ):
+        group.add_argument(
+            flag, type=int, metavar="N", help=what, action=_OfExample, dest=flag[2:].replace("-", "_"),
+            default=argparse.SUPPRESS,
+        )  # fmt: skip
 
 
 def add_expert(parser: argparse._ArgumentGroup) -> None:
@@ -36,7 +74,8 @@ def add_expert(parser: argparse._ArgumentGroup) -> None:
 
 
 def add_phase(parser: argparse.ArgumentParser) -> None:
-    """--training, --inference and --dtype: how a model is traced."""
+    """--training, --inference, --dtype and what is said of the example: how a model is traced."""
+    _add_example(parser)
     phase = parser.add_mutually_exclusive_group()
     phase.add_argument("--training", action="store_true", default=None, help="plan for training (default)")
     phase.add_argument("--inference", action="store_true", help="plan for inference")

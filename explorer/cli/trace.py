@@ -50,11 +50,13 @@ def run(args: argparse.Namespace) -> int:
             }
         )
         return 0
+    notes = f", {text.plural(len(workload.notes), 'note')}" if workload.notes else ""
     parameters = "" if workload.parameters is None else f", {text.large(workload.parameters)} parameters"
     print(
         f"{workload.reference}: {text.plural(len(graph), 'operator')}, {text.plural(len(graph.tensors), 'tensor')}"
         f"{parameters}{'' if dtype is None else f', {dtype}'}, traced at {text.plural(graph.samples, 'sample')}"
         f" for {'training' if workload.training else 'inference'}"
+        f"{notes}"
     )
     for note in workload.notes:
         print(f"note: {note}")

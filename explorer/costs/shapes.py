@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from solvers.problem.graph import Operator, OpGraph, Phase
 
-MATRIX = frozenset({"aten.linear", "aten.addmm", "aten.mm", "aten.lstm", "aten.gru"})
-"""Rows are everything but the last dimension."""
+MATRIX = frozenset({"aten.linear", "aten.addmm", "aten.mm", "aten.lstm", "aten.gru", "aten._grouped_mm",
+                    "aten._scaled_mm", "transformers.grouped_mm_fallback"})  # fmt: skip
+"""Rows are everything but the last dimension, those of all experts together."""
 BATCHED = frozenset({"aten.bmm", "aten.baddbmm", "aten.matmul", "aten.einsum"})
 """The last two dimensions are one product; those before count them."""
 CONVOLUTION = frozenset({"aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution", "aten.conv_transpose1d",

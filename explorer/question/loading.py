@@ -1,12 +1,10 @@
-"""From what a person calls a model to its workload: a demo name, a file, or package.module:callable."""
+"""From what a person calls a model to its workload: a demo name, a file, code of theirs, or a library's."""
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import sys
-import traceback
 import zipfile
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -14,8 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demo_models import MODELS
+from explorer.question.models.code import is_callable, make_of_code
+from explorer.question.models.example import Example, split_example
+from explorer.question.models.libraries import library_of, make_of_library
+from explorer.question.models.recognised import config_instead, folder_instead, instead
 from explorer.question.pins import closest
-from solvers.errors import InvalidProblem, PlacementError, TraceError
+from solvers.errors import InvalidProblem, TraceError
 from solvers.formats import graph_json, plan_json
 from solvers.formats.json_text import MAX_BYTES, parse_json
 from solvers.formats.msr2020 import looks_like_msr2020, read_msr2020
@@ -23,33 +25,39 @@ from solvers.formats.pipedream import looks_like_pipedream, read_pipedream
 from solvers.formats.piper import looks_like_piper, read_piper
 from solvers.formats.workload import Workload
 
+__all__ = ["check_name", "is_callable", "is_traced", "load", "load_callable", "load_file", "read_file", "read_workload"]
+
 if TYPE_CHECKING:
     import torch
 
 READ_BYTES = 64
 """How much of a file is looked at to tell what it is."""
 
-NOT_YET = {".onnx": "ONNX"}
-"""Formats known by their suffix that are not read yet."""
-
 EXPORT_HINT = "export the model with torch.export.save(torch.export.export(module, inputs), 'model.pt2')"
 
 
 def load(model: str, *, training: bool = True, dtype: torch.dtype | str | None = None) -> Workload:
-    """The workload of ``model``. Files are recognised by content, read as data and never executed.
+    """The workload of ``model``, which may say of its example what `Example` knows ("gpt,batch=8").
+
+    Files are recognised by content, read as data and never executed.
 
     training and dtype ("bf16", "fp16", "fp32", or torch's) are for models that are traced here, and
     training for .pt2 files: other files say themselves what they hold, and another dtype is refused.
     Raises InvalidProblem or TraceError in one line.
     """
     check_name(model)
-    if model in MODELS:
+    name, example = split_example(model)
+    if name in MODELS:
         _need_torch(model)
         from explorer.tracing import trace_demo
 
-        return trace_demo(model, training=training, dtype=dtype)
-    if is_callable(model):
+        _knows(model, example, "batch")
+        return replace(trace_demo(name, training=training, dtype=dtype, batch=example.batch), reference=model)
+    if library_of(name) is not None:
+        return load_of_library(model, training=training, dtype=dtype)
+    if is_callable(name):
         return load_callable(model, training=training, dtype=dtype)
+    _knows(model, example)
     workload = load_file(model, training=training)
     if isinstance(dtype, str):
         _check_dtype(workload, model, dtype)
@@ -58,7 +66,15 @@ def load(model: str, *, training: bool = True, dtype: torch.dtype | str | None =
 
 def is_traced(model: str) -> bool:
     """Whether a model of that name is traced here; other files say themselves what they hold."""
-    return model in MODELS or is_callable(model) or Path(model).suffix.lower() == ".pt2"
+    name, _ = split_example(model)
+    return name in MODELS or library_of(name) is not None or is_callable(name) or Path(name).suffix.lower() == ".pt2"
+
+
+def _knows(model: str, example: Example, *fields: str) -> None:
+    """Raises InvalidProblem if something is said of an example that such a model does not take."""
+    said = [name for name in Example.__slots__ if getattr(example, name) is not None and name not in fields]
+    if said:
+        raise InvalidProblem(f"{model}: {said[0].replace('_', '-')} is for models whose example is made or given here")
 
 
 def _need_torch(model: str) -> None:
@@ -78,56 +94,60 @@ def _check_dtype(workload: Workload, path: str, asked: str) -> None:
 
 def check_name(model: str) -> None:
     """Raises InvalidProblem, with the closest demo name, if ``model`` can be none of the three."""
-    is_path = os.path.exists(model) or os.sep in model or bool(Path(model).suffix)
-    if model not in MODELS and not is_callable(model) and not is_path:
+    name, _ = split_example(model)
+    is_path = os.path.exists(name) or os.sep in name or bool(Path(name).suffix)
+    if name not in MODELS and library_of(name) is None and not is_callable(name) and not is_path:
         raise InvalidProblem(
-            f"there is no demo model or file {model!r}{closest(model, MODELS)} (`placement-explorer models` lists"
-            " them; a module of yours is package.module:callable)"
+            f"there is no demo model or file {name!r}{closest(name, MODELS)} (`placement-explorer models` lists"
+            " them; a module of yours is package.module:callable or file.py:callable; hf:, timm: and torchvision: name"
+            " models of those packages)"
         )
 
 
+def load_of_library(model: str, *, training: bool = True, dtype: torch.dtype | str | None = None) -> Workload:
+    """Trace a model of an installed library (see `libraries`), on meta; nothing is downloaded."""
+    _need_torch(model)
+    from explorer.tracing import trace_module
+
+    name, example = split_example(model)
+    module, inputs, notes = make_of_library(name, example, training=training)
+    workload = trace_module(
+        module,
+        inputs,
+        name=name.partition(":")[2].rstrip(os.sep).rpartition(os.sep)[2],
+        training=training,
+        dtype=dtype,
+        reference=model,
+        batch_dim=example.batch_dim,
+        expert_rows=example.expert_rows,
+    )
+    return replace(workload, notes=(*notes, *workload.notes))
+
+
 def load_callable(reference: str, *, training: bool = True, dtype: torch.dtype | str | None = None) -> Workload:
-    """Trace what "package.module:callable" returns: (module, example inputs), or (module, args, kwargs).
+    """Trace what "package.module:callable" or "file.py:callable" returns: (module, example inputs), or (module, args,
+    kwargs).
 
     This runs its code; what that prints goes to stderr, and an exit is an error.
     """
     _need_torch(reference)
     from explorer.tracing import trace_module
 
-    module_name, _, attribute = reference.partition(":")
-    if os.getcwd() not in sys.path:  # a console script, unlike python -m, does not have it there
-        sys.path.insert(0, os.getcwd())
-    try:
-        with redirect_stdout(sys.stderr):
-            made = getattr(importlib.import_module(module_name), attribute)()
-    except PlacementError:
-        raise
-    except (Exception, SystemExit) as error:
-        where = _place(error)
-        raise TraceError(f"{reference}: {type(error).__name__}: {_first_line(error)}{where}") from error
-    if not isinstance(made, tuple) or len(made) not in (2, 3) or (len(made) == 3 and not isinstance(made[2], dict)):
-        found = f"{len(made)} values" if isinstance(made, tuple) else type(made).__name__
-        raise TraceError(
-            f"{reference}: expected it to return (module, example inputs), found {found}"
-            " (arguments by name: a dict of inputs, or (module, args, kwargs))"
-        )
+    name, example = split_example(reference)
+    _knows(reference, example, "batch_dim", "expert_rows")
+    module, inputs, by_name = make_of_code(name)
     with redirect_stdout(sys.stderr):
         return trace_module(
-            made[0],
-            made[1],
-            example_kwargs=made[2] if len(made) == 3 else None,
-            name=attribute,
+            module,
+            inputs,
+            example_kwargs=by_name,
+            name=name.rpartition(":")[2],
             training=training,
             dtype=dtype,
             reference=reference,
+            batch_dim=example.batch_dim,
+            expert_rows=example.expert_rows,
         )
-
-
-def _place(error: BaseException) -> str:
-    """Where the code that was called failed: " (model.py, line 12)"; "" if it was never reached."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__ and f.filename[:1] != "<"]
-    inside = [f for f in frames if f.filename != importlib.__file__]
-    return f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})" if inside else ""
 
 
 def load_file(path: str, *, training: bool = True) -> Workload:
@@ -135,12 +155,13 @@ def load_file(path: str, *, training: bool = True) -> Workload:
 
     Raises InvalidProblem if it is of no kind that is read.
     """
+    if os.path.isdir(path):
+        raise InvalidProblem(f"{path}: {folder_instead(path)}")
     try:
         with open(path, "rb") as file:
             head = file.read(READ_BYTES)
     except OSError as error:
         raise InvalidProblem(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    suffix = Path(path).suffix.lower()
     if head.startswith(b"PK"):
         return _load_zip(path, training)
     if head.startswith(b"\x80"):
@@ -149,8 +170,8 @@ def load_file(path: str, *, training: bool = True) -> Workload:
         return read_workload(read_file(path), path)
     if looks_like_pipedream(head):
         return read_pipedream(read_file(path), path)
-    if suffix in NOT_YET:
-        raise InvalidProblem(f"{path}: {NOT_YET[suffix]} files are not supported yet; {EXPORT_HINT}")
+    if told := instead(path, head):
+        raise InvalidProblem(f"{path}: {told}")
     found = "an empty file" if not head else f"a file that begins with {head[:8]!r}"
     raise InvalidProblem(
         f"{path}: expected graph.json, MSR 2020 or Piper .json, PipeDream graph.txt or .pt2, found {found}"
@@ -183,6 +204,8 @@ def read_workload(data: bytes, where: str) -> Workload:
         return read_msr2020(value, where)
     if looks_like_piper(value):
         return read_piper(value, where)
+    if told := config_instead(value, where):
+        raise InvalidProblem(f"{where}: {told}")
     raise InvalidProblem(
         f"{where}: neither a graph.json of ours nor an MSR 2020 workload (nodes, edges, maxFPGAs) nor one of Piper's"
         " (nodes, edges, maxDevices)"
@@ -201,11 +224,6 @@ def _load_zip(path: str, training: bool) -> Workload:
     from explorer.tracing import load_pt2
 
     return replace(load_pt2(path, training=training), reference=path)
-
-
-def is_callable(model: str) -> bool:
-    module, separator, attribute = model.partition(":")
-    return bool(separator) and attribute.isidentifier() and all(part.isidentifier() for part in module.split("."))
 
 
 def _first_line(error: BaseException) -> str:

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from explorer.tracing.captured import Captured, Value
 from explorer.tracing.flops import BAGS
 
+if TYPE_CHECKING:
+    from torch import nn
+
 NOTE = "captured at one batch: what depends on the inputs is taken as proportional to the samples"
 
 
-def doubled(captured: Captured) -> tuple[Captured, Captured]:
+FIRST_IS_SEQUENCE = (
+    "{layer} ({kind}) takes the sequence first (batch_first is False), and dimension 0 of the first input ({samples:,})"
+    " was taken as the batch; if it is the sequence, give --batch-dim 1 (batch_dim=1)"
+)
+
+
+def sequence_first(module: nn.Module, samples: int) -> tuple[str, ...]:
+    """A note if a layer of ``module`` wants the sequence before the batch, so that dimension 0 of the inputs may be
+    either. samples: how long that is."""
+    for path, part in module.named_modules():
+        if getattr(part, "batch_first", None) is False:
+            return (FIRST_IS_SEQUENCE.format(layer=path or "the module", kind=type(part).__name__, samples=samples),)
+    return ()
+
+
+def doubled(captured: Captured, dim: int = 0) -> tuple[Captured, Captured]:
     """The graph with a note, and the same at twice the samples.
 
-    A value grows if it depends on an input with the batch as its first dimension, has a dimension,
+    A value grows if it depends on an input with the batch as dimension ``dim``, has a dimension,
     and its elements divide evenly among the samples; so does a new tensor (zero states) of two
     dimensions or more of which the first is the batch, and so do the offsets of bags that grow. Exact
     unless a reduction over the batch leaves a tensor (not a scalar) whose size the samples happen to divide.
@@ -22,14 +41,14 @@ def doubled(captured: Captured) -> tuple[Captured, Captured]:
     growing: set[str] = set()
     for name in captured.inputs:
         shape = captured.values[name].shape
-        if shape and shape[0] == batch:
+        if len(shape) > dim and shape[dim] == batch:
             growing.add(name)
     for node in captured.nodes:
         if any(captured.root(name) in growing or name in growing for _, name in node.tensors):
             growing |= {o for o in node.outputs if _divides(captured.values[o], batch)}
         elif not node.tensors:
             made = {o: captured.values[o].shape for o in node.outputs}
-            growing |= {o for o, shape in made.items() if len(shape) >= 2 and shape[0] == batch}
+            growing |= {o for o, shape in made.items() if len(shape) >= 2 and shape[min(dim, len(shape) - 1)] == batch}
     for node in captured.nodes:
         offsets = node.tensor("offsets") if node.target in BAGS else None
         if offsets is not None and node.outputs[0] in growing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.tracing import backward
+from explorer.tracing import backward, uncosted
 from explorer.tracing.captured import Captured
 from explorer.tracing.fold import Folded, fold
 from explorer.tracing.forward import Forward, forward
@@ -18,7 +18,7 @@ def build(small: Captured, large: Captured, *, reference: str, training: bool) -
     The graph's samples are those of ``small``. Raises TraceError if there is nothing to run, or
     nothing to train.
     """
-    _, made = operators(small, large)
+    folded, made = operators(small, large)
     if training and not any(made.weights[group] for group in made.differentiated):
         raise TraceError(
             f"{small.name}: no output depends on a trainable parameter, so there is no backward;"
@@ -30,7 +30,7 @@ def build(small: Captured, large: Captured, *, reference: str, training: bool) -
         reference=reference,
         training=training,
         parameters=sum(small.values[name].numel for name in small.parameters),
-        notes=(*small.notes, *made.notes),
+        notes=(*small.notes, *made.notes, *uncosted.notes(small, folded)),
     )
 
 

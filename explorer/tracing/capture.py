@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import io
 import logging
-import re
-import traceback
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -27,67 +24,73 @@ from torch.utils import checkpoint
 from explorer.tracing.captured import Captured
 from explorer.tracing.fake import Inputs, batch_of, first_line
 from explorer.tracing.recorder import Recorder, Tape
+from explorer.tracing.refusals import refusal, value_dependent
+from explorer.tracing.standins.calling import standing_in
 from solvers.errors import TraceError
-
-DATA_DEPENDENT = ("data-dependent", "data dependent", "DataDependent", "Could not guard", "unbacked")
-"""How torch says that control flow or a shape depends on the values of a tensor."""
 
 CHECKPOINTED = (
     "activation checkpointing is left out: saved activations are those of a run without it, and nothing is recomputed"
 )
-FIXED_SIZES = "give each result a fixed size (a mask, or a fixed number of samples for each expert)"
-"""What to do about a shape that depends on values."""
-
-USER_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
-TORCH = str(Path(torch.__file__).parent)
 
 
-def capture(module: nn.Module, inputs: Inputs, mode: FakeTensorMode, *, name: str, training: bool) -> Captured:
-    """``module`` and ``inputs`` are fake (see `fake`). Raises TraceError in one line."""
-    return capture_program(module, inputs, mode, name=name, training=training)[0]
+def capture(
+    module: nn.Module,
+    inputs: Inputs,
+    mode: FakeTensorMode,
+    *,
+    name: str,
+    training: bool,
+    rows: int | None = None,
+    batch_dim: int = 0,
+) -> Captured:
+    """``module`` and ``inputs`` are fake (see `fake`). rows: how many a selection by value is taken to select.
+    batch_dim: the dimension of the first input that counts samples. Raises TraceError in one line."""
+    made, _ = capture_program(module, inputs, mode, name=name, training=training, rows=rows, batch_dim=batch_dim)
+    return made
 
 
 def capture_program(
-    module: nn.Module, inputs: Inputs, mode: FakeTensorMode, *, name: str, training: bool
+    module: nn.Module,
+    inputs: Inputs,
+    mode: FakeTensorMode,
+    *,
+    name: str,
+    training: bool,
+    rows: int | None = None,
+    batch_dim: int = 0,
 ) -> tuple[Captured, ExportedProgram]:
     """The same with the exported program: its calls have the names of the captured nodes, those in a block
     the block's name and a dot before theirs."""
     with quiet():
-        program, notes = _export(module, inputs, name)
+        program, notes = _export(module, inputs, name, training, rows)
         try:
-            return _run(program, module, inputs, mode, name, training, notes), program
+            return _run(program, module, inputs, mode, name, training, notes, batch_dim), program
         except TraceError as error:
             # The interpreter adds its own lines to whatever passes through it.
             raise TraceError(f"{name}: {first_line(error)}") from error
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
-            raise TraceError(
-                f"{name}: the shape or value of a result depends on the values of a tensor"
-                f" ({_told_where(error)}), so the operators have no fixed sizes; {FIXED_SIZES}"
-            ) from error
+            raise TraceError(f"{name}: {value_dependent(error)}") from error
         except (RuntimeError, TypeError, NotImplementedError) as error:
             message = f"{name}: could not run the exported graph on fake tensors: {first_line(error)}"
             raise TraceError(message) from error
 
 
-def _export(module: nn.Module, inputs: Inputs, name: str) -> tuple[ExportedProgram, tuple[str, ...]]:
-    """The program, and notes on what it leaves out."""
+def _export(
+    module: nn.Module, inputs: Inputs, name: str, training: bool, rows: int | None
+) -> tuple[ExportedProgram, tuple[str, ...]]:
+    """The program, and notes on what it leaves out or takes for granted."""
     args, kwargs = inputs
     try:
         # nn.Transformer looks whether a mask happens to be causal: the mask is taken as any other.
-        with _noticing_checkpoints() as seen, patch.object(transformer, "_detect_is_causal_mask", _stated_causal):
+        with (
+            _noticing_checkpoints() as seen,
+            standing_in(module, rows) as notes,
+            patch.object(transformer, "_detect_is_causal_mask", _stated_causal),
+        ):
             program = torch.export.export(module, args, kwargs, strict=False)
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        where = _users_line(said)
-        if any(words in said for words in DATA_DEPENDENT):
-            raise TraceError(
-                f"{name}: the forward depends on the values of a tensor (an `if` or a shape), which has no"
-                f" fixed operator graph{where}; torch.export said: {first_line(error)}"
-            ) from error
-        raise TraceError(
-            f"{name}: torch.export could not trace it: {first_line(error)}{where or _frame_of(error)}"
-        ) from error
-    return program, (CHECKPOINTED,) if seen else ()
+        raise TraceError(f"{name}: {refusal(error)}") from error
+    return program, (*notes, *((CHECKPOINTED,) if seen and training else ()))
 
 
 @contextmanager
@@ -119,29 +122,6 @@ def _stated_causal(mask: Tensor | None, is_causal: bool | None = None, size: int
     return bool(is_causal)
 
 
-def _users_line(said: str) -> str:
-    """The innermost line outside torch of the frames in a message: " (model.py, line 12, in forward)", or ""."""
-    frames = [frame for frame in USER_FRAME.finditer(said) if not frame["file"].startswith(TORCH)]
-    if not frames:
-        return ""
-    return f" ({Path(frames[-1]['file']).name}, line {frames[-1]['line']}, in {frames[-1]['function']})"
-
-
-def _frame_of(error: BaseException) -> str:
-    """The same from the traceback: the innermost line that is neither torch's nor this package's."""
-    own = str(Path(__file__).parent)
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith((TORCH, own, "<"))
-    ]
-    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno}, in {frames[-1].name})" if frames else ""
-
-
-def _told_where(error: BaseException) -> str:
-    """The operator and the module it was called in."""
-    where = getattr(error, "module_path", "")
-    return f"{first_line(error)} in {where}" if where else first_line(error)
-
-
 @contextmanager
 def quiet() -> Iterator[None]:
     """Export warns and logs about matters that do not change the graph, and prints a half-made graph
@@ -164,6 +144,7 @@ def _run(
     name: str,
     training: bool,
     notes: tuple[str, ...],
+    batch_dim: int,
 ) -> Captured:
     tape = Tape()
     parameters: dict[str, str] = {}
@@ -204,7 +185,7 @@ def _run(
     ]
     return Captured(
         name=name,
-        samples=batch_of(inputs),
+        samples=batch_of(inputs, batch_dim),
         values=tape.values,
         nodes=tuple(tape.nodes),
         parameters=parameters,
@@ -212,7 +193,7 @@ def _run(
         inputs=tuple(given),
         outputs=tuple(dict.fromkeys(returned)),
         saved=tuple(tape.saved),
-        notes=notes if training else (),
+        notes=notes,
     )
 
 

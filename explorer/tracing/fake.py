@@ -72,23 +72,25 @@ def fake_inputs(
     return pytree.tree_map_only(Tensor, lambda x: fake_tensor(x, mode, dtype), given)
 
 
-def batch_of(inputs: Inputs) -> int:
-    """Samples in the inputs: the first dimension of the first tensor that has one."""
-    sizes = [x.shape[0] for x in pytree.tree_leaves(inputs) if isinstance(x, Tensor) and x.dim() > 0]
+def batch_of(inputs: Inputs, dim: int = 0) -> int:
+    """Samples in the inputs: dimension ``dim`` of the first tensor that has it."""
+    sizes = [x.shape[dim] for x in pytree.tree_leaves(inputs) if isinstance(x, Tensor) and x.dim() > dim]
+    if not sizes:
+        raise TraceError(f"no input has a dimension {dim}, which was to be the batch (--batch-dim)")
     if sizes[0] < 1:
         raise TraceError("the first input has an empty batch; give at least one sample")
     return int(sizes[0])
 
 
-def at_batch(inputs: Inputs, samples: int, mode: FakeTensorMode) -> Inputs:
+def at_batch(inputs: Inputs, samples: int, mode: FakeTensorMode, dim: int = 0) -> Inputs:
     """The inputs with the batch dimension changed to ``samples``; other inputs stay as they are."""
-    batch = batch_of(inputs)
+    batch = batch_of(inputs, dim)
 
     def resized(x: Tensor) -> Tensor:
-        if x.dim() == 0 or x.shape[0] != batch:
+        if x.dim() <= dim or x.shape[dim] != batch:
             return x
         with mode:
-            return torch.empty((samples, *x.shape[1:]), dtype=x.dtype, device="cpu")
+            return torch.empty((*x.shape[:dim], samples, *x.shape[dim + 1 :]), dtype=x.dtype, device="cpu")
 
     return pytree.tree_map_only(Tensor, resized, inputs)
 

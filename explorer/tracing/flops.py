@@ -16,17 +16,23 @@ Shape = tuple[int, ...]
 Values = Mapping[str, Value]
 
 
-def flops(node: Node, values: Values) -> float:
-    """FLOPs of ``node`` as it was captured."""
+def flops(node: Node, values: Values, weights: frozenset[str] = frozenset()) -> float:
+    """FLOPs of ``node`` as it was captured. weights: those of its tensors that are parameters, or look into one."""
     formula = FORMULAS.get(node.target)
     if formula is not None:
         return float(formula(node, values))
     if node.target in BAGS:
         return _bag(node, values)
-    touched = [values[name].numel for name in node.outputs] + [values[name].numel for _, name in node.tensors]
     if not node.outputs or node.target in PURE_COPIES:
         return 0.0
+    read = [name for _, name in node.tensors if name not in weights or has_formula(node.target)]
+    touched = [values[name].numel for name in (*node.outputs, *read)]
     return float(PER_ELEMENT.get(node.target, 1) * max(touched, default=0))
+
+
+def has_formula(target: str) -> bool:
+    """Whether the FLOPs of such calls are known, be it as a few an element."""
+    return target in FORMULAS or target in BAGS or target.rstrip("_") in SIMPLE
 
 
 def _shape(node: Node, values: Values, *arguments: str) -> Shape:
@@ -107,6 +113,34 @@ def _bag(node: Node, values: Values) -> float:
     return (2.0 if weighted else 1.0) * indices.numel * math.prod(table.shape[1:])
 
 
+def _grouped(left: str, right: str) -> Callable[[Node, Values], float]:
+    """Rows sorted by the matrix (the expert) that they are multiplied with: every row meets one matrix, however
+    they are spread. Without rows of groups in the result, each group is a piece of the sum."""
+
+    def formula(node: Node, values: Values) -> float:
+        a, b, out = _shape(node, values, left), _shape(node, values, right), _output(node, values)
+        pieces = out[0] if len(a) == len(b) == 2 and len(out) == 3 else 1
+        return 2.0 * math.prod(out) * a[-1] / pieces
+
+    return formula
+
+
+def _vector(left: str, right: str) -> Callable[[Node, Values], float]:
+    """[m, k] x [k] or [k] x [k]: 2 x elements of the matrix."""
+
+    def formula(node: Node, values: Values) -> float:
+        return 2.0 * max(math.prod(_shape(node, values, left)), math.prod(_shape(node, values, right)))
+
+    return formula
+
+
+def _bilinear(node: Node, values: Values) -> float:
+    """[m, i] x [o, i, j] x [m, j], the first product before the second."""
+    rows = math.prod(_output(node, values)[:-1])
+    out, inner, other = _shape(node, values, "weight")
+    return 2.0 * rows * out * (inner * other + other)
+
+
 FORMULAS: dict[str, Callable[[Node, Values], float]] = {
     "aten.linear": _product("input", "weight"),
     "aten.mm": _product("self", "mat2"),
@@ -131,8 +165,23 @@ FORMULAS: dict[str, Callable[[Node, Values], float]] = {
     "aten.rnn_tanh": _recurrent,
     "aten.rnn_relu": _recurrent,
     "aten.einsum": _einsum,
+    "aten._grouped_mm": _grouped("self", "mat2"),
+    "aten._scaled_grouped_mm": _grouped("self", "mat2"),
+    "aten._scaled_mm": _product("self", "mat2"),
+    "aten._int_mm": _product("self", "mat2"),
+    "aten.addbmm": lambda node, values: 2.0 * math.prod(_shape(node, values, "batch1")) * _output(node, values)[-1],
+    "aten.mv": _vector("self", "vec"),
+    "aten.addmv": _vector("mat", "vec"),
+    "aten.dot": _vector("self", "tensor"),
+    "aten.vdot": _vector("self", "other"),
+    "aten.bilinear": _bilinear,
+    # What transformers calls where torch's own grouped product does not run (its `integrations/moe.py`).
+    "transformers.grouped_mm_fallback": _grouped("input", "weight"),
 }
 """Operators that arithmetic may bound."""
+
+GROUPED = frozenset(name for name in FORMULAS if "grouped_mm" in name)
+"""Products of rows with the matrix of their group: how many rows each group has is in the values."""
 
 RECURRENT = frozenset({"aten.lstm", "aten.gru", "aten.rnn_tanh", "aten.rnn_relu"})
 """Layers that hold a chain of products over time."""
@@ -156,3 +205,35 @@ PURE_COPIES = frozenset(
      "aten.empty", "aten.to", "aten._to_copy", "aten.constant_pad_nd", "aten.pad", "aten.flatten"}
 )  # fmt: skip
 """Operators that only move bytes."""
+
+ELEMENTWISE = frozenset(
+    f"aten.{name}"
+    for name in (
+        "abs", "add", "addcdiv", "addcmul", "amax", "amin", "argmax", "argmin", "bitwise_and", "bitwise_not",
+        "bitwise_or", "ceil", "celu", "clamp", "clamp_max", "clamp_min", "conj", "cos", "cumprod", "cumsum", "div",
+        "elu", "eq", "erf", "exp", "expm1", "fill", "floor", "fmod", "ge", "glu", "gt", "hardtanh", "instance_norm",
+        "isfinite", "le", "leaky_relu", "lerp", "linalg_norm", "linalg_vector_norm", "log", "log1p", "logaddexp",
+        "logical_and", "logical_not", "logical_or", "logsumexp", "lt", "masked_fill", "max", "maximum", "mean", "min",
+        "minimum", "mul", "native_batch_norm", "native_group_norm", "native_layer_norm", "ne", "neg", "norm", "pow",
+        "prelu", "prod", "reciprocal", "relu", "relu6", "remainder", "round", "rsqrt", "rsub", "selu", "sign", "sin",
+        "softplus", "sqrt", "square", "std", "std_mean", "sub", "sum", "tan", "var", "var_mean", "where",
+        "_fused_rms_norm", "_weight_norm", "_weight_norm_interface", "_prelu_kernel", "fake_quantize_per_tensor_affine",
+    )
+)  # fmt: skip
+"""Operators of about one operation an element, or one for each that a reduction reads."""
+
+MOVES = frozenset(
+    f"aten.{name}"
+    for name in (
+        "_pad_enum", "bernoulli", "complex", "concat", "concatenate", "diag", "diag_embed", "dropout", "empty_like",
+        "expand_copy", "flip", "hstack", "index_add", "index_copy", "index_fill", "index_put", "lift_fresh_copy",
+        "masked_select", "new_empty", "new_full", "new_ones", "new_zeros", "nonzero", "ones_like", "pixel_shuffle",
+        "repeat", "repeat_interleave", "roll", "scatter", "scatter_add", "take", "take_along_dim", "tile", "tril",
+        "triu", "type_as", "vstack", "zero", "zeros_like", "upsample_bicubic2d", "upsample_bilinear2d",
+        "upsample_nearest2d", "grid_sampler",
+    )
+)  # fmt: skip
+"""More that move bytes, or weigh a few of them."""
+
+SIMPLE = frozenset(PER_ELEMENT) | PURE_COPIES | ELEMENTWISE | MOVES
+"""Operators that a few operations an element describe; each in place, too."""

@@ -1,7 +1,8 @@
 """Which calls are one operator: views join what they look into, in-place calls join what they change.
 
 A cut between a tensor and its view, or just before an in-place call, cannot be run; so such calls
-are never apart. Checks and bookkeeping disappear.
+are never apart. Checks and bookkeeping disappear. The plumbing of one module (positions, masks, tables of
+angles: calls without work that depend on no input and no parameter) is one operator.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 import networkx as nx
 
 from explorer.tracing.captured import Captured, Node
+from explorer.tracing.flops import PRODUCTS
 
 NO_OPERATOR = -1
 """The group of a call that nothing needs to run apart: a view of an input or parameter, a check."""
@@ -18,16 +20,21 @@ NO_OPERATOR = -1
 CHECKS = ("aten._assert", "aten.sym_", "aten._functional_assert", "aten._check")
 """Prefixes of calls that check and compute nothing."""
 
+RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "uniform", "exponential")
+"""Parts of the names of calls that give another result each time, so must not be copied."""
+
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """groups: the calls (node positions, ascending) of each operator; the first names it.
+    """groups: the calls (node positions, ascending) of each operator. leaders: the call that names each: the first,
+    of plumbing the last.
 
     producer: a value that owns its storage -> the operator that computes it; absent for what comes
     from outside (parameters, buffers, inputs).
     """
 
     groups: tuple[tuple[int, ...], ...]
+    leaders: tuple[int, ...]
     producer: dict[str, int]
 
 
@@ -60,14 +67,60 @@ def fold(captured: Captured) -> Folded:
                 producer.setdefault(root, lead)
     if joined:
         leader = _without_cycles(captured, leader, producer)
+    plumbing = _plumbing(captured, leader, producer)
+    leader = [plumbing.get(lead, (lead, lead))[0] for lead in leader]
+    names = dict(plumbing.values())
     leaders = sorted({lead for lead in leader if lead != NO_OPERATOR})
     index = {lead: group for group, lead in enumerate(leaders)}
     members: list[list[int]] = [[] for _ in leaders]
     for position, lead in enumerate(leader):
         if lead != NO_OPERATOR:
             members[index[lead]].append(position)
-    computed = {root: index[leader[lead]] for root, lead in producer.items() if lead != NO_OPERATOR}
-    return Folded(tuple(map(tuple, members)), computed)
+    computed = {
+        root: index[leader[lead]]
+        for root, lead in producer.items()
+        if lead != NO_OPERATOR and leader[lead] != NO_OPERATOR
+    }
+    return Folded(tuple(map(tuple, members)), tuple(names.get(lead, lead) for lead in leaders), computed)
+
+
+def _plumbing(captured: Captured, leader: list[int], producer: dict[str, int]) -> dict[int, tuple[int, int]]:
+    """Lead of an operator of plumbing -> (lead of the one it is part of, the call that names that). Nothing flows
+    into plumbing but plumbing, so that whatever of it is put together stays acyclic if its modules do. What nobody
+    reads is no operator."""
+    members: dict[int, list[int]] = {}
+    for position, lead in enumerate(leader):
+        if lead != NO_OPERATOR:
+            members.setdefault(lead, []).append(position)
+    given = captured.parameters.keys() | set(captured.inputs)
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    outputs = {leader[producer[root]] for root in map(captured.root, captured.outputs) if root in producer}
+    readers: dict[int, set[int]] = {lead: set() for lead in members}
+    for lead in sorted(members):
+        nodes = [captured.nodes[position] for position in members[lead]]
+        roots = {captured.root(name) for node in nodes for _, name in node.tensors}
+        before = {leader[producer[root]] for root in roots if producer.get(root, NO_OPERATOR) != NO_OPERATOR} - {lead}
+        for other in before - {NO_OPERATOR}:
+            readers[other].add(lead)
+        if roots.isdisjoint(given) and before <= graph.nodes and not any(map(is_work, nodes)):
+            graph.add_node(lead)
+            graph.add_edges_from((other, lead) for other in before)
+    found: dict[int, tuple[int, int]] = {}
+    for part in nx.weakly_connected_components(graph):
+        inside = graph.subgraph(part)
+        modules = {lead: captured.nodes[lead].module_path for lead in part}
+        together = nx.quotient_graph(inside, lambda a, b, of=modules: of[a] == of[b])
+        blocks = list(together) if nx.is_directed_acyclic_graph(together) else [frozenset(part)]
+        for block in blocks:
+            kept = [lead for lead in block if lead in outputs or readers[lead] - block]
+            found.update(dict.fromkeys(block, (min(block), max(kept)) if kept else (NO_OPERATOR, NO_OPERATOR)))
+    return found
+
+
+def is_work(node: Node) -> bool:
+    """A product, a call that gives another result each time, or one that changes what it reads: what must not be
+    copied."""
+    return bool(node.mutates) or node.target in PRODUCTS or any(word in node.target for word in RANDOM)
 
 
 def is_view(captured: Captured, node: Node) -> bool:

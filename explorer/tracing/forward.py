@@ -9,14 +9,10 @@ from dataclasses import dataclass
 import networkx as nx
 
 from explorer.tracing.captured import Captured, Value
-from explorer.tracing.flops import PRODUCTS
-from explorer.tracing.fold import Folded
+from explorer.tracing.fold import Folded, is_work
 from explorer.tracing.parameters import parameters
 from explorer.tracing.sizes import Line, Sizes
 from solvers.problem.graph import Amount, Operator
-
-RANDOM = ("rand", "dropout", "bernoulli", "normal", "multinomial", "uniform", "exponential")
-"""Parts of the names of calls that give another result each time, so must not be copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +51,8 @@ def forward(small: Captured, large: Captured, folded: Folded, sizes: Sequence[tu
     sources = _sources(small, folded, reads)
     names = _names(small, folded)
     operators = []
-    for group, members in enumerate(folded.groups):
-        node = small.nodes[members[0]]
+    for group, leader in enumerate(folded.leaders):
+        node = small.nodes[leader]
         at, more = sizes[group]
 
         def amount(what: str, at: Sizes = at, more: Sizes = more) -> Amount:
@@ -86,8 +82,8 @@ def _names(captured: Captured, folded: Folded) -> list[str]:
     """ "blocks.3.attn.qkv/linear"; later ones of the same name get "#2", "#3", ..."""
     seen: Counter[str] = Counter()
     names = []
-    for members in folded.groups:
-        node = captured.nodes[members[0]]
+    for leader in folded.leaders:
+        node = captured.nodes[leader]
         short = node.target.rpartition(".")[2]
         name = f"{node.module_path}/{short}" if node.module_path else short
         seen[name] += 1
@@ -164,13 +160,11 @@ def _sources(captured: Captured, folded: Folded, reads: list[dict[str, bool]]) -
     for group, members in enumerate(folded.groups):
         roots = {captured.root(name) for name in reads[group]}
         computed = {folded.producer[root] for root in roots if root in folded.producer}
-        calls = [captured.nodes[position].target for position in members]
         if (
             roots.isdisjoint(captured.parameters)
             and roots.isdisjoint(captured.inputs)
             and computed <= found
-            and not any(captured.nodes[position].mutates for position in members)
-            and not any(call in PRODUCTS or any(word in call for word in RANDOM) for call in calls)
+            and not any(is_work(captured.nodes[position]) for position in members)
         ):
             found.add(group)
     return found

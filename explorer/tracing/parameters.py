@@ -78,11 +78,14 @@ def _notes(captured: Captured, readers: Mapping[str, list[int]]) -> list[str]:
     if unused:
         are = "parameter is" if len(unused) == 1 else "parameters are"
         notes.append(f"{len(unused)} {are} read by no operator and counted nowhere ({_some(unused)})")
-    trainable = [captured.values[parameter].requires_grad for parameter in captured.parameters]
-    if any(trainable) and not all(trainable):
-        frozen = len(trainable) - sum(trainable)
-        are = "parameter is" if frozen == 1 else "parameters are"
-        notes.append(f"{frozen} {are} frozen; memory counts gradients and optimizer states for them too")
+    frozen = [captured.values[parameter] for parameter in readers if not captured.values[parameter].requires_grad]
+    if frozen and len(frozen) < len(readers):
+        are = "parameter is" if len(frozen) == 1 else "parameters are"
+        held, total = (sum(v.nbytes for v in some) for some in (frozen, [captured.values[p] for p in readers]))
+        notes.append(
+            f"{len(frozen)} {are} frozen ({held:,} of {total:,} bytes); memory counts gradients and optimizer"
+            " states for them too, as if they were trained: with Adam four times what is kept of them"
+        )
     return notes
 
 

@@ -133,6 +133,7 @@ class Recorder(fx.Interpreter):
             result = _run_as_on_a_gpu(n.target, args, kwargs)
         except Exception as error:
             error.module_path = module_path(n)  # type: ignore[attr-defined]
+            error.stack_trace = n.meta.get("stack_trace") or ""  # type: ignore[attr-defined]
             raise
         self.tape.record(f"{self.prefix}{n.name}", n, args, kwargs, result)
         return result

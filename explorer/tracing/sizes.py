@@ -64,7 +64,9 @@ def _sizes(
         written += made_inside[position]
         if is_view(captured, node):
             continue
-        operations += flops(node, values)
+        operations += flops(
+            node, values, frozenset(name for _, name in node.tensors if captured.root(name) in captured.parameters)
+        )
         written += sum(values[output].nbytes for output in node.outputs)
         looked_up = rows_bytes(captured, node) if node.target in LOOKUPS else 0.0
         if node.constants.get("sparse") and looked_up:

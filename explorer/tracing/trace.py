@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,9 +10,10 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 
 from demo_models import MODELS
-from explorer.tracing.batching import doubled
+from explorer.tracing.batching import doubled, sequence_first
 from explorer.tracing.build import build, same_nodes
 from explorer.tracing.capture import capture
+from explorer.tracing.captured import Captured
 from explorer.tracing.fake import at_batch, batch_of, fake_inputs, fake_module
 from solvers.errors import TraceError
 from solvers.formats.workload import Workload
@@ -29,35 +31,63 @@ def trace_module(
     dtype: torch.dtype | str | None = None,
     reference: str | None = None,
     example_kwargs: dict[str, Any] | None = None,
+    batch_dim: int | None = None,
+    expert_rows: int | None = None,
 ) -> Workload:
     """The operator graph of ``module``: no weight is read, copied or changed, and nothing is computed.
 
     example_inputs: a tensor, a tuple of arguments or a dict by name; example_kwargs: more by name. Only
-    shapes and dtypes matter, and the first dimension of the first tensor is the batch (every tensor input
-    with the same first dimension scales with it). dtype replaces every floating dtype ("bf16", "fp16", "fp32", a
-    torch.dtype, or None: as the module is). training puts the module in train or eval mode and adds
-    backward and update. reference defaults to ``name``.
+    shapes and dtypes matter. batch_dim: the dimension of the first tensor that counts samples, by default the first;
+    every tensor input that is as long there scales with it. dtype replaces every floating dtype ("bf16", "fp16",
+    "fp32", a torch.dtype, or None: as the module is). training puts the module in train or eval mode and adds
+    backward and update. reference defaults to ``name``. expert_rows: how many rows a selection by value (the
+    tokens of an expert) selects at the example's batch, in proportion at others; without it such a module is refused.
 
     The graph is captured at the example's batch and at twice that, and each amount is the line through
-    both. If the second capture fails or differs, amounts that depend on the inputs are taken as
+    both; an example of one sample is captured at two and at four, because a dimension of 1 is broadcast where others
+    are copied. If the second capture fails or differs, amounts that depend on the inputs are taken as
     proportional, and a note says so.
 
     Raises TraceError, in one line, if the module cannot be traced.
     """
     if not isinstance(module, nn.Module):
         raise TraceError(f"{name}: expected a torch.nn.Module, found {type(module).__name__}")
+    if expert_rows is not None and expert_rows < 1:
+        raise TraceError(f"{name}: at least 1 row of an expert, found {expert_rows}")
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     target = _dtype(dtype)
     twin = fake_module(module, mode, training=training, dtype=target)
     inputs = fake_inputs(example_inputs, mode, target, example_kwargs)
-    small = capture(twin, inputs, mode, name=name, training=training)
+    dim = batch_dim or 0
+    given = batch_of(inputs, dim)
+
+    def at(samples: int) -> Captured | None:
+        """None where the module cannot be traced at another batch than the example's."""
+        rows = None if expert_rows is None else max(1, -(-expert_rows * samples // given))
+        there = inputs if samples == given else at_batch(inputs, samples, mode, dim)
+        try:
+            return capture(twin, there, mode, name=name, training=training, rows=rows, batch_dim=dim)
+        except TraceError:
+            if samples == given:
+                raise
+            return None
+
     try:
-        more = at_batch(inputs, 2 * batch_of(inputs), mode)
-        large = capture(twin, more, mode, name=name, training=training)
-    except TraceError:
-        large = None
+        small = at(given)
+    except TraceError as error:
+        if training and _can_infer(module, example_inputs, example_kwargs, target, name):
+            raise TraceError(f"{error}; its inference can be traced (--inference, training=False)") from error
+        raise
+    large = at(2 * given)
+    assert small is not None
+    if given == 1 and large is not None and not same_nodes(small, large):
+        larger = at(4)
+        if larger is not None and same_nodes(large, larger):
+            small, large = large, larger
     if large is None or not same_nodes(small, large):
-        small, large = doubled(small)
+        small, large = doubled(small, dim)
+    if batch_dim is None:
+        small = replace(small, notes=(*small.notes, *sequence_first(module, given)))
     return build(small, large, reference=reference or name, training=training)
 
 
@@ -74,6 +104,24 @@ def trace_demo(
                 raise TraceError(f"the batch must be at least 1 sample, found {batch}")
             inputs = tuple(torch.empty((batch, *x.shape[1:]), dtype=x.dtype) for x in inputs)
     return trace_module(module, inputs, name=name, training=training, dtype=dtype)
+
+
+def _can_infer(
+    module: nn.Module,
+    example_inputs: object,
+    example_kwargs: dict[str, Any] | None,
+    dtype: torch.dtype | None,
+    name: str,
+) -> bool:
+    """Whether what cannot be traced for training can be for inference."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    try:
+        twin = fake_module(module, mode, training=False, dtype=dtype)
+        inputs = fake_inputs(example_inputs, mode, dtype, example_kwargs)
+        capture(twin, inputs, mode, name=name, training=False)
+    except TraceError:
+        return False
+    return True
 
 
 def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:

@@ -12,7 +12,7 @@ from demo_models import MODELS
 
 FAMILIES = (
     "gpt", "bert", "resnet50", "inception", "gnmt", "multimodal", "dlrm", "candle_uno", "rnnlm", "transformer",
-    "nasnet",
+    "nasnet", "llama", "moe",
 )  # fmt: skip
 SMALL = [f"{family}-small" for family in FAMILIES]
 
@@ -39,8 +39,8 @@ def test_the_number_of_parameters_that_is_told_is_about_the_number_there_is(name
 @pytest.mark.parametrize(
     ("name", "parameters"),
     # He et al. and Szegedy et al. as in torchvision's resnet50 and inception_v3 (aux_logits=False); Zoph et
-    # al. as in keras.applications' NASNetLarge (trainable ones).
-    [("resnet50", 25_557_032), ("inception", 23_834_568), ("nasnet", 88_753_150)],
+    # al. as in keras.applications' NASNetLarge (trainable ones); Grattafiori et al. as in Meta's Llama-3-8B.
+    [("resnet50", 25_557_032), ("inception", 23_834_568), ("nasnet", 88_753_150), ("llama", 8_030_261_248)],
 )
 def test_a_published_network_has_its_published_number_of_parameters(name: str, parameters: int) -> None:
     with torch.device("meta"):
@@ -77,7 +77,9 @@ def test_transformer_with_one_shared_table_would_have_about_its_published_65_mil
     assert shared == pytest.approx(65e6, rel=0.03)
 
 
-@pytest.mark.parametrize("name", ["rnnlm-small", "gnmt-small", "transformer-small", "nasnet-small"])
+@pytest.mark.parametrize(
+    "name", ["rnnlm-small", "gnmt-small", "transformer-small", "nasnet-small", "llama-small", "moe-small"]
+)
 def test_a_small_model_learns_its_batch(name: str) -> None:
     torch.manual_seed(0)
     module, inputs = MODELS[name].build()

@@ -121,7 +121,8 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None, n
     """The result in a screenful; notes: as in `result_object`."""
     problem, plan = result.problem, result.plan
     graph = problem.graph
-    print(f"{model}: {text.plural(len(graph), 'operator')} on {cluster_words(problem)}")
+    assumed = f", {text.plural(len(notes), 'note')} on the model" if notes else ""
+    print(f"{model}: {text.plural(len(graph), 'operator')} on {cluster_words(problem)}{assumed}")
     print(f"status     {result.status.value}{_proof_words(result)}")
     print(f"planner    {result.planner}, {text.seconds(result.runtime_s)} ({text.words(result.stop_reason.value)})")
     print(f"objective  {text.seconds(result.objective_s)}  {OBJECTIVE_WORDS[problem.objective]}")

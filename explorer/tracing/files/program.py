@@ -21,6 +21,13 @@ DTYPES = {
 GRAD_MODE = "higher_order.wrap_with_set_grad_enabled"
 AUTOCAST = "higher_order.wrap_with_autocast"
 
+WITHOUT_GRADIENT = frozenset(
+    f"aten.{name}"
+    for name in ("detach", "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like",
+                 "new_zeros", "new_ones", "new_empty", "new_full")
+)  # fmt: skip
+"""Calls whose result carries no gradient whatever they read."""
+
 MAX_NUMEL = 2**50
 """More elements in one tensor are a mistake, or an attempt to overflow."""
 
@@ -154,7 +161,7 @@ class Program:
         carries = (
             training
             and value.is_float
-            and call.target != "aten.detach"
+            and call.target not in WITHOUT_GRADIENT
             and any(self.values[name].requires_grad for _, name in call.tensors)
         )
         self.values[output] = replace(value, requires_grad=carries, base=base)

@@ -14,11 +14,21 @@ from typing import Any
 
 from explorer.tracing.batching import doubled
 from explorer.tracing.build import build
+from explorer.tracing.captured import Captured
 from explorer.tracing.files.archive import read_document
 from explorer.tracing.files.program import Program
 from explorer.tracing.files.saved_rules import with_saved
 from solvers.errors import InvalidProblem, TraceError
 from solvers.formats.workload import Workload
+
+EVAL_MODE = (
+    "exported in eval mode, and planned for training: dropout does nothing and batch norms use stored statistics, so"
+    " what they compute and save in training is missing; export after module.train(), or plan it with --inference"
+)
+
+MODES = {"aten.dropout": "train", "aten.feature_dropout": "train", "aten.batch_norm": "training",
+         "aten.instance_norm": "use_input_stats"}  # fmt: skip
+"""Calls that say which mode their module was in, and the argument that says it."""
 
 
 def load_pt2(source: str | os.PathLike[str] | bytes, *, training: bool = True) -> Workload:
@@ -46,7 +56,15 @@ def _workload(name: str, document: dict[str, Any], training: bool) -> Workload:
     if training and not trained:
         captured = Program(name, document, False).captured()
         captured = replace(captured, notes=("no output depends on a trainable parameter: inference only",))
+    if trained and is_in_eval_mode(captured):
+        captured = replace(captured, notes=(*captured.notes, EVAL_MODE))
     small, large = doubled(captured)
     if trained:
         small, large = with_saved(small), with_saved(large)
     return build(small, large, reference=name, training=trained)
+
+
+def is_in_eval_mode(captured: Captured) -> bool:
+    """Whether calls that say in which mode their module was all say: not in training."""
+    said = {bool(node.constants.get(MODES[node.target])) for node in captured.nodes if node.target in MODES}
+    return said == {False}

@@ -34,6 +34,11 @@ def _row_statistics(node: Node, values: Values) -> float:
     return 2 * STATISTIC_BYTES * values[node.outputs[0]].numel / row
 
 
+def _normalised(node: Node, values: Values) -> float:
+    """The input over its root mean square, and that of every row: what is kept where the norm is not fused."""
+    return values[node.outputs[0]].nbytes + _row_statistics(node, values) / 2
+
+
 def _channel_statistics(node: Node, values: Values) -> float:
     training = node.constants.get("training")
     return 2 * STATISTIC_BYTES * values[node.outputs[0]].shape[1] if training else 0.0
@@ -93,7 +98,7 @@ def _all(rule: Rule, *names: str) -> dict[str, Rule]:
 RULES: dict[str, Rule] = {
     **_all(NOTHING, "add", "sub", "rsub", "neg", "cat", "stack", "sum", "mean", "clone", "to", "_to_copy", "reshape",
            "contiguous", "flatten", "type_as", "constant_pad_nd", "pad", "copy_", "roll", "flip",
-           "repeat", "add_", "sub_", "cumsum"),
+           "repeat", "repeat_interleave", "add_", "sub_", "cumsum"),
     **_all(INPUT, "gelu", "silu", "hardswish", "mish", "softplus", "leaky_relu", "elu", "abs", "log", "sin", "cos",
            "pow", "var", "std", "clamp", "hardtanh", "relu6", "avg_pool1d", "avg_pool2d", "avg_pool3d", "norm"),
     **_all(OUTPUT, "relu", "relu_", "sigmoid", "tanh", "softmax", "log_softmax", "exp", "sqrt", "rsqrt", "reciprocal"),
@@ -104,6 +109,7 @@ RULES: dict[str, Rule] = {
         ("query", "key", "value", "attn_mask"), output=True, extra=_attention_statistics
     ),
     "aten.layer_norm": Rule(("input",), extra=_row_statistics),
+    "aten.rms_norm": Rule(("input",), extra=_normalised),
     "aten.batch_norm": Rule(("input",), extra=_channel_statistics),
     "aten.dropout": Rule(extra=_noise),
     "aten.embedding": Rule(("indices",)),
@@ -117,6 +123,9 @@ RULES: dict[str, Rule] = {
     "aten.where": Rule(("condition",)),
     "aten.masked_fill": Rule(("mask",)),
     "aten.gather": Rule(("index",)),
+    "aten.scatter": Rule(("index",)),
+    "aten.scatter_add": Rule(("index",)),
+    "aten.topk": Rule(rest=True),
     "aten.index_select": Rule(("index",)),
     "aten.index": Rule(("indices",)),
     "aten.lstm_cell": Rule(("input", "hx"), extra=_gates),

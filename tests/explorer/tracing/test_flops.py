@@ -82,6 +82,8 @@ def test_a_fused_lstm_counts_as_its_unrolled_cells() -> None:
         "gnmt-small",
         "rnnlm-small",
         "transformer-small",
+        "llama-small",
+        "moe-small",
     ],
 )
 def test_a_whole_model_counts_as_torch_counts_it(name: str) -> None:

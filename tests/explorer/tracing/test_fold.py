@@ -65,3 +65,42 @@ def test_a_block_without_gradients_is_part_of_the_graph() -> None:
     assert names(workload) == ["first/linear", "abs", "max", "div", "sum"]
     mirrored = {o.name for o in workload.graph.operators} - set(names(workload))
     assert mirrored == {"sum/grad_input", "div/grad_input", "first/linear/grad_weight", "first/linear/update"}
+
+
+class Rotary(nn.Module):
+    """Angles of positions: no input, no parameter."""
+
+    def forward(self, count: int) -> Tensor:
+        angles = torch.outer(torch.arange(count), torch.arange(WIDTH) * 0.1)
+        return torch.stack([angles.cos(), angles.sin()])
+
+
+class Masked(nn.Module):
+    """A mask made of positions in the top module, angles made in another; both used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.rotary = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH), Rotary()
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = torch.arange(x.shape[1])
+        torch.ones(3) + 1  # nobody reads it
+        mask = (rows[:, None] >= rows[None]) & (rows[:, None] < rows[None] + 4)
+        cos, sin = self.rotary(x.shape[1])
+        for layer in (self.first, self.second):
+            x = layer(x * cos + x * sin)
+            x = (mask.float()[:, :, None] * x[:, None]).sum(2)
+        return x.sum()
+
+
+def test_the_plumbing_of_a_module_is_one_operator_that_may_be_copied() -> None:
+    workload = trace(Masked(), torch.randn(BATCH, 6, WIDTH))
+    plumbing = [o for o in forward(workload) if o.replicable]
+    assert [o.module_path for o in plumbing] == ["", "rotary"]
+    assert plumbing[1].name == "rotary/stack"
+    graph = workload.graph
+    assert not {o.op_type for o in forward(workload)} & {"aten.arange", "aten.ge", "aten.ones", "aten.cos"}
+    readers = {
+        reader for t in graph.tensors if t.producer == graph.index_of()["rotary/stack"] for reader in t.consumers
+    }
+    assert {graph.operators[reader].name for reader in readers} >= {"mul", "mul#2"}

@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from demo_models import MODELS
 from explorer.tracing import load_pt2
 from explorer.tracing.batching import NOTE
+from explorer.tracing.capture import quiet
 from explorer.tracing.files import archive
 from solvers.errors import InvalidProblem
 from solvers.problem.graph import Phase
@@ -36,6 +38,8 @@ SMALL = [
     "rnnlm-small",
     "transformer-small",
     "nasnet-small",
+    "llama-small",
+    "moe-small",
 ]
 
 
@@ -206,3 +210,16 @@ def test_a_tied_parameter_is_counted_once() -> None:
     tied = Tied()
     workload = load_pt2(exported(tied, (torch.zeros(2, dtype=torch.int64),)))
     assert workload.parameters == sum(p.numel() for p in tied.parameters())
+
+
+@pytest.mark.parametrize("block", [nn.Dropout(0.5), nn.BatchNorm1d(8)])
+@pytest.mark.parametrize("training", [True, False])
+def test_an_export_in_eval_mode_that_is_planned_for_training_says_so(
+    block: nn.Module, training: bool, tmp_path: Path
+) -> None:
+    module = nn.Sequential(nn.Linear(8, 8), block).train(training)
+    with quiet():
+        torch.export.save(torch.export.export(module, (torch.randn(4, 8),)), tmp_path / "m.pt2")
+    told = [note for note in load_pt2(tmp_path / "m.pt2").notes if "eval mode" in note]
+    assert len(told) == (0 if training else 1)
+    assert not [note for note in load_pt2(tmp_path / "m.pt2", training=False).notes if "eval mode" in note]

@@ -121,7 +121,7 @@ def test_json_of_no_known_kind(command: Command, tmp_path: Path) -> None:
 
 
 def test_formats_that_are_not_read_yet_say_so(command: Command, tmp_path: Path) -> None:
-    assert "ONNX files are not supported yet" in command.refused("plan", write(tmp_path, "onnx", "m.onnx"))
+    assert "ONNX: not read; give the code" in command.refused("plan", write(tmp_path, "onnx", "m.onnx"))
 
 
 def test_a_broken_line_of_a_pipedream_profile(command: Command, tmp_path: Path) -> None:

@@ -1,0 +1,65 @@
+"""What a person says of the example that a model is traced with, as part of its name: "hf:gpt2,batch=4"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from solvers.errors import InvalidProblem
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    Made = tuple[nn.Module, dict[str, Any], tuple[str, ...]]
+    """A module on meta, its inputs by name, notes on what was assumed."""
+else:
+    Made = tuple
+
+MOST = 2**24
+"""Beyond it is a typing error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """None: the model's own, or a default that a note tells.
+
+    batch: samples. sequence: tokens of a sample. image: pixels of a side. batch_dim: which dimension of the first
+    input counts samples. expert_rows: how many rows an expert takes of the example (see `trace_module`).
+    """
+
+    batch: int | None = None
+    sequence: int | None = None
+    image: int | None = None
+    batch_dim: int | None = None
+    expert_rows: int | None = None
+
+
+NAMES = tuple(field.name.replace("_", "-") for field in fields(Example))
+"""As they are written: "batch-dim"."""
+
+_PART = rf",(?:{'|'.join(NAMES)})=[^,=]*"
+_WHOLE = re.compile(rf"(?P<name>.*?)(?P<parts>(?:{_PART})*)", re.DOTALL)
+
+
+def split_example(model: str) -> tuple[str, Example]:
+    """The name without what is said of the example, and that. Raises InvalidProblem for a value that is none."""
+    found = _WHOLE.fullmatch(model)
+    if found is None or not found["parts"]:
+        return model, Example()
+    values: dict[str, int] = {}
+    for part in found["parts"].removeprefix(",").split(","):
+        key, _, value = part.partition("=")
+        least = 0 if key == "batch-dim" else 1
+        if not value.isascii() or not value.isdigit() or not least <= int(value[:12]) <= MOST:
+            raise InvalidProblem(f"{model}: {key} must be a whole number from {least} to {MOST:,}, found {value!r}")
+        values[key.replace("-", "_")] = int(value)
+    return found["name"], Example(**values)
+
+
+def join_example(model: str, **said: int | None) -> str:
+    """``model`` with more said of its example; what is None is left as it is."""
+    name, before = split_example(model)
+    after = {field: getattr(before, field) if said.get(field) is None else said[field] for field in Example.__slots__}
+    parts = [f",{field.replace('_', '-')}={value}" for field, value in after.items() if value is not None]
+    return "".join([name, *parts])

@@ -1,0 +1,29 @@
+"""What is said of an example is part of a model's name, and comes back from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from explorer.question.models.example import Example, join_example, split_example
+from solvers.errors import InvalidProblem
+
+
+def test_what_is_said_of_an_example_comes_back() -> None:
+    name = join_example("hf:my,model", batch=4, sequence=512, batch_dim=0)
+    assert name == "hf:my,model,batch=4,sequence=512,batch-dim=0"
+    assert split_example(name) == ("hf:my,model", Example(batch=4, sequence=512, batch_dim=0))
+
+
+def test_what_is_said_later_counts_and_what_is_not_said_stays() -> None:
+    assert join_example("gpt,batch=4", batch=8) == "gpt,batch=8"
+    assert join_example("a.b:c", batch=None) == "a.b:c"
+
+
+@pytest.mark.parametrize("name", ["a,batch=0", "a,sequence=x", "a,image=-3", "a,batch=" + "9" * 5000, "a,batch=1.5"])
+def test_a_value_that_is_no_number_of_samples_is_refused(name: str) -> None:
+    with pytest.raises(InvalidProblem, match="whole number"):
+        split_example(name)
+
+
+def test_a_file_with_a_comma_in_its_name_is_no_example() -> None:
+    assert split_example("a,b=3.json") == ("a,b=3.json", Example())

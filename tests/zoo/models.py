@@ -1,0 +1,26 @@
+"""Which models the table has, as the command line takes them."""
+
+NAMES = (
+    "hf:gpt2,sequence=128",
+    "hf:bert,sequence=128",
+    "hf:roberta,sequence=128",
+    "hf:t5,sequence=128",
+    "hf:opt,sequence=128",
+    "hf:vit",
+    "hf:mamba,sequence=64",
+    "hf:llama,sequence=128",
+    "hf:qwen3,sequence=128",
+    "hf:mixtral,sequence=128",
+    "hf:qwen2_moe,sequence=128",
+    "hf:detr",
+    "timm:resnet50",
+    "timm:vit_base_patch16_224",
+    "timm:convnext_tiny",
+    "timm:efficientnet_b0",
+    "timm:swin_tiny_patch4_window7_224",
+    "torchvision:resnet50",
+    "torchvision:inception_v3",
+    "torchvision:deeplabv3_resnet50",
+    "torchvision:r3d_18",
+    "torchvision:fasterrcnn_resnet50_fpn",
+)
