@@ -26,9 +26,9 @@ def declare_missing() -> None:
         return
     with contextlib.suppress(ImportError, OSError, RuntimeError):
         importlib.import_module("torchvision")
-    library = torch.library.Library("torchvision", "FRAGMENT")
+    library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
     for schema in MISSING:
         name = schema.partition("(")[0]
         if not hasattr(torch.ops.torchvision, name):
-            library.define(schema)
+            library.define(schema)  # type: ignore[no-untyped-call]
     _declared.append(library)
