@@ -11,6 +11,8 @@
   let timer = null;
   let inFlight = 0;
   let changedAt = 0;
+  let changedBy = 0; /* the gesture of the last change */
+  let askedBy = 0;
   let restored = false;
   let settling = true;
   let query = location.search;
@@ -95,6 +97,7 @@
     if (!session || !ex.isOpen()) return;
     ex.askedAt = changedAt || performance.now();
     changedAt = 0;
+    askedBy = changedBy;
     solved = told = JSON.stringify(session);
     inFlight = performance.now();
     awaited = null;
@@ -105,6 +108,7 @@
 
   function changed() {
     changedAt = changedAt || performance.now();
+    changedBy = ex.steps.current();
     if (settling) { /* a link sets many controls: ask once, when they have come to rest */
       clearTimeout(timer);
       timer = setTimeout(function () { timer = null; settling = false; ask(); }, 150);
@@ -130,8 +134,8 @@
   ex.settled = function (message) {
     if (message.query !== undefined) {
       query = "?" + message.query;
-      if (message.asked) ex.steps.settle(query, ex.snapshot());
-      else setTimeout(() => ex.steps.settle(query, ex.snapshot()), 120); /* the controls follow */
+      if (message.asked) ex.steps.settle(query, ex.snapshot(), askedBy);
+      else setTimeout(() => ex.steps.settle(query, ex.snapshot(), ex.steps.current()), 120); /* the controls follow */
     }
     if (message.asked) awaited = message.turn;
     if (ex.BUSY.includes(message.state)) return;

@@ -21,18 +21,22 @@
     window.dash_clientside.set_props("redo", { disabled: at() >= top() });
   }
 
-  /* A question stands in the address: is it another step, or the same one? now: all that the controls say. */
-  function settle(query, now) {
+  /* The gesture that a change of a control made now belongs to; 0 is none. */
+  const current = () => (down || performance.now() - lastly < MERGE_MS ? gesture : 0);
+
+  /* A question stands in the address: is it another step, or the same one? now: all that the controls say. of: the
+     gesture that made it, by the time of the change: the answer may come long after the pointer was let go. */
+  function settle(query, now, of) {
     const state = history.state;
     if (!state || !state.now) history.replaceState({ step: at(), now: now }, "", query);
     else if (same(state.now, now)) history.replaceState(state, "", query);
-    else if (gesture === pushed && (down || performance.now() - lastly < MERGE_MS)) history.replaceState({ step: at(), now: now }, "", query);
+    else if (of && of === pushed) history.replaceState({ step: at(), now: now }, "", query);
     else {
       const step = at() + 1;
       history.pushState({ step: step, now: now }, "", query);
       sessionStorage.setItem(TOP, step);
     }
-    pushed = gesture;
+    pushed = of;
     buttons();
   }
 
@@ -87,5 +91,5 @@
   }
 
   ex.stepping = () => performance.now() < restoring;
-  ex.steps = { settle, replace, restore, listen };
+  ex.steps = { current, settle, replace, restore, listen };
 })();

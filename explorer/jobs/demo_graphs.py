@@ -9,6 +9,7 @@ import gzip
 import io
 from pathlib import Path
 
+from explorer.files import write_file
 from solvers.formats.graph_json import read_graph, write_graph
 from solvers.formats.workload import Workload
 
@@ -41,7 +42,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for model in MODELS:
         data = packed_graph(load(model))
-        (FOLDER / f"{model}.json.gz").write_bytes(data)
+        write_file(FOLDER / f"{model}.json.gz", data, "packing a demo's graph")
         print(f"{model:20} {len(data):>9,} bytes")
 
 

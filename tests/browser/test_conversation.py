@@ -10,10 +10,11 @@ import pytest
 
 from explorer.view import events
 from explorer.view.session import Choices, Session
+from explorer.web.contract import ids
 from explorer.web.serving.live import encode
 from explorer.web.talk.answers import MAX_ANSWERS, Answers
 from explorer.web.talk.conversation import REMEMBERED, Conversation
-from solvers.plan.result import Result, Status, StopReason
+from solvers.plan.result import Progress, Result, Status, StopReason
 from solvers.search.effort import Effort
 from tests.explorer.view.small import chain_problem, chain_workload, even_plan
 
@@ -263,3 +264,19 @@ def test_the_plan_on_the_page_is_handed_on_to_be_shown_first(talk):
     tell({**result(), "plan": {**result()["plan"], "held": "plan-7"}})
     solve(talk, devices=5)
     assert talk.backend.asked[-1][0].before == "plan-7"
+
+
+def test_a_search_that_tells_the_same_again_draws_its_cards_once(talk):
+    """New cards keep a browser busy for a tenth of a second: told at every step, they would not let a click through."""
+    problem = chain_problem()
+    plan, tell = even_plan(problem), solve(talk, devices=4)
+    tell(events.model(chain_workload(), frozenset()))
+    for step in range(20):
+        tell(events.progress(problem, "auto", Progress(step / 10, 1.0, 0.5), plan))
+    drawn = [m for m in talk.sent if m["type"] == "plan"]
+    cards = [m for m in talk.sent if m["type"] == "props" and ids.KPIS in m["props"]]
+    assert (len(drawn), len(cards)) == (1, 0)
+    for step in range(20):
+        tell(events.progress(problem, "auto", Progress(2 + step / 10, 1.0, 0.5 + step / 100), plan))
+    cards = [m for m in talk.sent if m["type"] == "props" and ids.KPIS in m["props"]]
+    assert len(cards) == 1

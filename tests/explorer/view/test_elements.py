@@ -106,4 +106,5 @@ def test_the_table_twin_has_a_row_a_box():
         "devices": "0",
         "parameters": "96 MiB",
         "feeds": "blocks.1",
+        "pick": ("box", "m:blocks.0"),
     }
