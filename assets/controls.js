@@ -127,7 +127,7 @@
     Object.assign(files, { profile: null, cluster: null }, was);
     ex.files.chips(files, called);
     ex.pins.take(pins);
-    if (session) session = { ...session, ...files, pins: ex.pins.write() };
+    if (session) session = { ...session, ...files, ...ex.pins.write() };
   };
   ex.busy = () => timer !== null || inFlight > 0;
 
@@ -187,7 +187,7 @@
   ex.putPins = function (next) {
     ex.pins.take(next);
     if (!session) return;
-    session = { ...session, pins: ex.pins.write() };
+    session = { ...session, ...ex.pins.write() };
     if (live) changed();
     markStale();
   };
@@ -248,7 +248,7 @@
       if (given.get(key) === "true") window.dash_clientside.set_props(id, { checked: true });
     }
     for (const key of Object.keys(files)) if (given.get(key)) files[key] = given.get(key);
-    if (given.get("pins")) ex.pins.take(ex.pins.read(given.get("pins")));
+    ex.pins.take(ex.pins.read(given));
     if (files.profile || files.cluster) setTimeout(() => ex.files.chips(files, called), 0);
     if (given.get("memory") && isFinite(+given.get("memory"))) ex.setCap(+given.get("memory"));
     return true;
@@ -340,7 +340,7 @@
         setTimeout(ex.start, 0);
       }
       live = onChange;
-      if (session && session.model !== model && !ex.stepping()) ex.pins.take({}); /* they name nothing of another model */
+      if (session && session.model !== model && !ex.stepping()) ex.pins.take(ex.pins.NOTHING); /* they name nothing of another model */
       const own = catalogue.kinds[kind] || 16 * GIB;
       let cap = bytesOf(memory, Math.min(top, Math.log2(own / GIB)));
       if (ex.exactCap && Math.abs(ex.exactCap.position - memory) < 1e-6) cap = ex.exactCap.bytes;
@@ -355,7 +355,7 @@
       const next = {
         model: model, training: phase === "true", dtype: chosen(dtype), devices: devices, device_kind: kinds, memory: cap,
         cpus: number(cpus), links: chosen(links), bandwidth: number(bandwidth) ? bandwidth * 1e9 : null, transfers: chosen(transfers),
-        memory_model: memoryModel, ...files, pins: ex.pins.write(), mini_batch: number(mini), objective: objective, contiguity: contiguity,
+        memory_model: memoryModel, ...files, ...ex.pins.write(), mini_batch: number(mini), objective: objective, contiguity: contiguity,
         planner: planner, time_limit: number(limit) || 30, seed: number(seed), effort: effort, devices_per_node: perNode === "auto" ? null : +perNode,
         theme: document.documentElement.dataset.mantineColorScheme || "light",
       };

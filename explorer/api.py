@@ -116,6 +116,7 @@ def plan(
     in_sequence: bool = False,
     subgraphs_per_device: int | None = None,
     pins: Mapping[str, int] | None = None,
+    together: Sequence[Sequence[str]] = (),
     start: Plan | Result | None = None,
     effort: str = "normal",
     time_limit_s: float = 60.0,
@@ -126,8 +127,9 @@ def plan(
     """The best plan found for ``model``, with a proved bound. What is None takes the model's word,
     then the command line's defaults; sizes may be numbers (bytes, bytes/s, seconds) or text ("16GiB").
     device_kind and memory may be one for each accelerator; cluster is a whole one, or the path of its file;
-    profile, measured costs or the path of their file, takes the place of estimates. start: a plan of the
-    same model to start from, made for other devices, caps or batches maybe. effort: "quick", "normal" or
+    profile, measured costs or the path of their file, takes the place of estimates. together: groups of
+    operators or modules, each group to be on one device. start: a plan of the same
+    model to start from, made for other devices, caps or batches maybe. effort: "quick", "normal" or
     "thorough", counted work; time_limit_s ends a search early.
 
     Raises InvalidProblem or UnsupportedProblem. That nothing fits is a status of the result.
@@ -178,6 +180,7 @@ def plan(
         in_sequence=in_sequence,
         subgraphs_per_device=subgraphs_per_device,
         pins=pins or {},
+        together=tuple(tuple(group) for group in together),
     )
     return solve(
         make_problem(workload, settings),

@@ -13,6 +13,7 @@ from explorer.question.models.example import join_example
 from explorer.question.pins import parse_pin
 from explorer.question.quantities import parse_bandwidth, parse_seconds
 from explorer.question.settings import MemoryModel, Settings
+from explorer.question.together import parse_together
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Cluster, Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
@@ -243,6 +244,14 @@ def _add_batches(problem: argparse._ArgumentGroup) -> None:
         metavar="OPERATOR=DEVICE",
         help="put an operator, or all of a module, on a device; may be repeated",
     )
+    problem.add_argument(
+        "--together",
+        type=_with(parse_together),
+        action="append",
+        default=[],
+        metavar="NAME,NAME",
+        help="keep operators, or all of modules, on one device, whichever it is; may be repeated",
+    )
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
@@ -275,6 +284,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         in_sequence=args.in_sequence,
         subgraphs_per_device=args.subgraphs,
         pins=_pins(args.pin),
+        together=tuple(args.together),
     )
 
 

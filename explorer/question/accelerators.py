@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from explorer.costs.devices import DEVICES
-from explorer.question.pins import closest
+from explorer.question.names import closest
 from explorer.question.quantities import parse_bytes
 from explorer.question.settings import Settings
 from solvers.errors import InvalidProblem

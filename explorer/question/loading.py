@@ -16,7 +16,7 @@ from explorer.question.models.code import is_callable, make_of_code
 from explorer.question.models.example import Example, split_example
 from explorer.question.models.libraries import library_of, make_of_library
 from explorer.question.models.recognised import config_instead, folder_instead, instead
-from explorer.question.pins import closest
+from explorer.question.names import closest
 from solvers.errors import InvalidProblem, TraceError
 from solvers.formats import graph_json, plan_json
 from solvers.formats.json_text import MAX_BYTES, parse_json

@@ -9,6 +9,7 @@ import numpy as np
 from explorer.question.clusters import make_cluster
 from explorer.question.pins import resolve_pins
 from explorer.question.settings import MemoryModel, Settings
+from explorer.question.together import kept_together
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.problem.cluster import Cluster
@@ -40,7 +41,8 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         found, asked = ("training", "inference") if workload.training else ("inference", "training")
         raise InvalidProblem(f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it anew")
     cluster = make_cluster(workload, settings)
-    pins = resolve_pins(workload.graph, settings.pins)
+    graph = kept_together(workload.graph, settings.together)
+    pins = resolve_pins(graph, settings.pins)
     compute, costs_from = _compute(workload, cluster, dtype)
     objective = settings.objective or workload.objective
     execution = settings.execution or workload.execution
@@ -48,7 +50,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     default = _stated_samples(objective, cluster) if per_sample else max(MINI_BATCH, workload.graph.samples)
     mini_batch, micro_batches = _batches(settings, objective, default, per_sample)
     problem = Problem(
-        workload.graph,
+        graph,
         cluster,
         compute,
         objective=objective,

@@ -34,7 +34,7 @@ class Settings:
     (None: its own). max_replicas, recompute, mixed_micro_batches and subgraphs_per_device are as in
     `Problem`; a max_replicas of 0 allows all accelerators. in_sequence: whether operators wait for one another
     in one linear order, which makes every pipeline a sequential one. pins: operator name (or a module path, for
-    all of its operators) -> device index.
+    all of its operators) -> device index. together: groups of such names, each group to be on one device.
     """
 
     devices: int | None = None
@@ -65,3 +65,4 @@ class Settings:
     in_sequence: bool = False
     subgraphs_per_device: int | None = None
     pins: Mapping[str, int] = field(default_factory=dict)
+    together: tuple[tuple[str, ...], ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -32,6 +32,8 @@ MAX_NAME = 200
 MAX_SEED = 2**31 - 1
 MAX_PINS = 64
 MAX_PIN_TEXT = 8000
+MAX_GROUPS = 16
+"""Of operators and modules that are kept together."""
 MAX_QUERY = 12_000
 """Characters."""
 MAX_MIX = 30 * MAX_DEVICES
@@ -135,6 +137,7 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         recompute=_boolean(raw, "recompute") or False,
         in_sequence=_boolean(raw, "in_sequence") or False,
         pins=_pins(raw),
+        together=_together(raw),
     )
     if not choices.models:
         raise InvalidProblem("there is no model to plan for")
@@ -240,6 +243,7 @@ def to_dict(session: Session) -> dict[str, Any]:
         "recompute": settings.recompute or None,
         "in_sequence": settings.in_sequence or None,
         "pins": json.dumps(dict(sorted(settings.pins.items())), separators=(",", ":")) if settings.pins else None,
+        "together": json.dumps(settings.together, separators=(",", ":")) if settings.together else None,
         "planner": session.planner if session.planner != "auto" else None,
         "time_limit": session.time_limit_s if session.time_limit_s != TIME_LIMIT_S else None,
         "seed": session.seed or None,
@@ -347,14 +351,9 @@ def _replicas(raw: Mapping[str, Any]) -> int:
 
 def _pins(raw: Mapping[str, Any]) -> dict[str, int]:
     """{"module or operator": device}, itself or as JSON."""
-    value = _given(raw, "pins")
-    if value is None:
+    value = _json(_given(raw, "pins"))
+    if _given(raw, "pins") is None:
         return {}
-    if isinstance(value, str):
-        try:
-            value = json.loads(value) if len(value) <= MAX_PIN_TEXT else None
-        except (ValueError, RecursionError):
-            value = None
     if not isinstance(value, Mapping) or len(value) > MAX_PINS:
         raise InvalidProblem(f"pins: expected at most {MAX_PINS} names with a device each, found {_shown(raw['pins'])}")
     for name, device in value.items():
@@ -363,6 +362,33 @@ def _pins(raw: Mapping[str, Any]) -> dict[str, int]:
         if type(device) is not int or not 0 <= device < 2 * MAX_DEVICES:
             raise InvalidProblem(f"pins: expected the number of a device for {_shown(name)}, found {_shown(device)}")
     return dict(value)
+
+
+def _together(raw: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """[["module or operator", "another"]], itself or as JSON."""
+    value = _json(_given(raw, "together"))
+    if _given(raw, "together") is None:
+        return ()
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > MAX_GROUPS:
+        shown = _shown(raw["together"])
+        raise InvalidProblem(f"together: expected at most {MAX_GROUPS} groups of names, found {shown}")
+    for group in value:
+        if not isinstance(group, Sequence) or isinstance(group, str) or not 2 <= len(group) <= MAX_PINS:
+            raise InvalidProblem(f"together: expected 2 to {MAX_PINS} names in a group, found {_shown(group)}")
+        for name in group:
+            if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
+                raise InvalidProblem(f"together: expected the name of an operator or module, found {_shown(name)}")
+    return tuple(tuple(group) for group in value)
+
+
+def _json(value: Any) -> Any:
+    """What a short text says as JSON, None if it is none; what is no text is what it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value) if len(value) <= MAX_PIN_TEXT else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _pair(raw: Mapping[str, Any], choices: Choices, before: tuple[str, ...]) -> tuple[str, ...]:

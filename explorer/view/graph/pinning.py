@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from explorer.view.graph.elements import GraphView
@@ -77,6 +77,17 @@ def merged(
 
     kept = {name: to for name, to in pins.items() if not within(name)}
     return kept if device is None else kept | dict.fromkeys(chosen, device)
+
+
+def joined(groups: Sequence[Sequence[str]], group: Collection[str]) -> tuple[tuple[str, ...], ...]:
+    """Groups that are kept together, with one more: those that share a name with it become one."""
+    told, rest = dict.fromkeys(group), []
+    for other in groups:
+        if set(other) & set(told):
+            told = dict.fromkeys((*other, *told))
+        else:
+            rest.append(tuple(other))
+    return (*rest, tuple(told))
 
 
 def whole(pinned: Collection[int], view: GraphView, skeleton: Skeleton) -> list[str]:

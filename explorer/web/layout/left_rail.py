@@ -48,7 +48,7 @@ def left_rail(catalogue: Catalogue, session: Session) -> Component:
                         [
                             html.Div(
                                 [
-                                    html.H2("Pinned"),
+                                    html.H2("Pinned, kept together"),
                                     html.Button("Unpin all", id=ids.UNPIN_ALL, className="tool small", hidden=True),
                                 ],
                                 className="spread",

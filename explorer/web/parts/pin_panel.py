@@ -26,11 +26,38 @@ def choices(names: Sequence[str], pinned_on: Collection[int]) -> list[Component]
         buttons.append(html.Button("Unpin", className="tool", **{"data-pin": "none"}))
     return [
         html.Div([html.Span("Pin to", className="label"), *buttons], className="pin-to"),
-        html.P("or press p and its number; p and x unpins", id=ids.PIN_NOTE, className="small quiet"),
+        html.Div(
+            html.Button(
+                "Keep together with …",
+                className="tool",
+                title="Then choose what it shall share a device with, whichever that is",
+                **{"data-together": ""},
+            ),
+            className="pin-to",
+        ),
+        html.P(
+            "or press p and its number; p and x unpins; t, then another: together",
+            id=ids.PIN_NOTE,
+            className="small quiet",
+        ),
     ]
+
+
+def choose_next(chosen: Sequence[str]) -> str:
+    """What to do once something shall stay with something else."""
+    return f"Now choose what shall share a device with {_listed(chosen)}; Escape leaves it."
+
+
+def together_words(kept: Sequence[str], chosen: Sequence[str]) -> str:
+    """ "blocks.0 stays with head", for those who hear the page."""
+    return f"{_listed(kept)} stays with {_listed(chosen)}"
+
+
+def _listed(chosen: Sequence[str]) -> str:
+    return text.listing([text.short(name, 40) for name in chosen], 2)
 
 
 def words(chosen: Sequence[str], device: int | None, names: Sequence[str]) -> str:
     """ "pinned blocks.0 to GPU 1", for those who hear the page."""
-    what = text.listing([text.short(name, 40) for name in chosen], 2)
+    what = _listed(chosen)
     return f"unpinned {what}" if device is None else f"pinned {what} to {names[device]}"

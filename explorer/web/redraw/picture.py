@@ -56,7 +56,7 @@ class Picture:
         self.pairing = Pairing()
         self.at_scale = False
         self.until_s = 0.0
-        self.rebound_at = -REBOUND_EVERY_S
+        self.rebound_at = -math.inf
         self.steps: list[Step] = []
 
     def _theme(self, message: Mapping[str, Any]) -> None:

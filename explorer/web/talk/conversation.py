@@ -89,6 +89,7 @@ class Conversation(KeepTalk):
             "export": self._export,
             "show-lean": self._show_lean,
             "pin": self._pin,
+            "together": self._together,
             "keep": self._keep,
             "forget": self._forget,
             "rename": self._rename,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.view.graph.pinning import members, merged, names
+from explorer.view.graph.pinning import joined, members, merged, names
 from explorer.web.contract import ids
 from explorer.web.parts import pin_panel
 from explorer.web.talk.plan_talk import PlanTalk
@@ -13,7 +13,10 @@ from solvers.errors import InvalidProblem
 
 
 class PinTalk(PlanTalk):
-    """Pins are part of the question; the page keeps them, and is told what they become."""
+    """Pins are part of the question; the page keeps them, and is told what they become. keeping: the names that shall
+    stay with what is selected next."""
+
+    keeping: tuple[str, ...] | None = None
 
     def _pin(self, message: Mapping[str, Any]) -> None:
         """Pin what is selected to a device, or (device null) let it go."""
@@ -26,15 +29,52 @@ class PinTalk(PlanTalk):
         found = members(*self.selected, self.view, self.skeleton, self.plan)
         if not found:
             return
-        pins = session.settings.pins
-        try:
-            chosen = names(found, self.skeleton)
-        except InvalidProblem as error:
-            self.send({"type": "say", "text": str(error)})
-            self.send({"type": "props", "props": {ids.PIN_NOTE: {"children": str(error)}}})
+        chosen = self._chosen()
+        if chosen is None:
             return
-        told = merged(pins, chosen, found, self.skeleton, device)
-        self.send({"type": "pins", "pins": told, "words": pin_panel.words(chosen, device, self._names())})
+        told = merged(session.settings.pins, chosen, found, self.skeleton, device)
+        words = pin_panel.words(chosen, device, self._names())
+        self.send({"type": "pins", "pins": told, "together": session.settings.together, "words": words})
+
+    def _together(self, _: Mapping[str, Any]) -> None:
+        """What is selected shall stay with what is selected next."""
+        chosen = self._chosen()
+        if chosen is not None:
+            self.keeping = chosen
+            self._note(pin_panel.choose_next(chosen))
+
+    def _select(self, message: Mapping[str, Any]) -> None:
+        """A selection, which may be the other of two that are to stay together."""
+        super()._select(message)
+        kept, self.keeping = self.keeping, None
+        if kept is None:
+            return
+        chosen = self._chosen() if self.selected is not None else None
+        if chosen is not None and set(chosen) == set(kept):
+            self.keeping = kept  # the same once more
+            return
+        if chosen is None or self.session is None:
+            self.send({"type": "say", "text": "nothing more is kept together"})
+            return
+        settings = self.session.settings
+        groups = joined(settings.together, (*kept, *chosen))
+        words = pin_panel.together_words(kept, chosen)
+        self.send({"type": "pins", "pins": settings.pins, "together": groups, "words": words})
+
+    def _chosen(self) -> tuple[str, ...] | None:
+        """The names that stand for what is selected; None, which is said, if there are none or too many."""
+        if self.skeleton is None or self.view is None or self.selected is None:
+            return None
+        found = members(*self.selected, self.view, self.skeleton, self.plan)
+        try:
+            return names(found, self.skeleton) if found else None
+        except InvalidProblem as error:
+            self._note(str(error))
+            return None
+
+    def _note(self, words: str) -> None:
+        self.send({"type": "say", "text": words})
+        self.send({"type": "props", "props": {ids.PIN_NOTE: {"children": words}}})
 
     def _devices(self) -> int:
         return len(self.plan["devices"]) if self.plan is not None else 0

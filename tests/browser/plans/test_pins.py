@@ -49,6 +49,33 @@ def test_a_module_is_pinned_by_keys_moved_by_a_button_and_let_go_by_its_chip(rea
     assert page.js(PINNED) == []
 
 
+def groups(page):
+    return json.loads(parse_qs(page.query.lstrip("?")).get("together", ["[]"])[0])
+
+
+def test_two_modules_are_kept_together_by_a_key_and_part_again(real):
+    page = real.at(START)
+    one, two = (next(name for name, paint in page.boxes.items() if paint == device) for device in ("d0", "d1"))
+    page.js("window.explorer.graph.select(arguments[0])", one)
+    page.until(lambda: "Keep together" in page.text("inspector"))
+    press(page, "t")
+    page.until(lambda: "Now choose" in page.text("pin-note"))
+    page.change(lambda: page.js("window.explorer.graph.select(arguments[0])", two))
+    (group,) = groups(page)
+    assert len(group) >= 2
+    assert page.boxes[one] == page.boxes[two]
+    assert group[0] in page.text("pinned")
+    page.js("window.explorer.graph.select(arguments[0])", one)
+    page.until(lambda: "Keep together" in page.text("inspector"))
+    page.click("#inspector [data-together]")
+    page.until(lambda: "Now choose" in page.text("pin-note"))
+    press(page, Keys.ESCAPE)
+    assert groups(page) == [group]
+    page.change(lambda: page.click("#pinned .tool"))
+    assert groups(page) == []
+    assert page.boxes[one] != page.boxes[two]
+
+
 def test_a_stage_of_the_schedule_and_a_row_of_a_table_are_pinned_and_a_link_keeps_it(real):
     page = real.open(START)
     page.js("window.explorer.gantt.holdStage(0, 0)")
