@@ -61,6 +61,8 @@
     return unit && found[1] * unit >= 2 ** 20 && found[1] * unit <= 2 ** 50 ? found[1] * unit : null;
   }
 
+  ex.sizes = { parsed: parsedBytes, shown: shownBytes };
+
   /* What is heard of the slider's thumb: a size, not the logarithm that it stands at. */
   let heard = "";
 
@@ -121,13 +123,17 @@
 
   /* All that the controls say, to be said again. */
   let values = null;
-  ex.snapshot = () => values && { ...values, files: { ...files }, pins: ex.pins.all(), cap: ex.exactCap || null };
+  let shownCap = ""; /* what the controls say in the field of the cap; it comes back as if it had been typed */
+  let ownBytes = 0;
+  let alike = {}; /* kind and cap of the controls for all devices */
+  ex.snapshot = () => values && { ...values, files: { ...files }, pins: ex.pins.all(), fleet: ex.fleet.all(), cap: ex.exactCap || null };
   ex.askOnce = function () { settling = true; changed(); };
-  ex.restoreFiles = function (was, pins) {
+  ex.restoreFiles = function (was, pins, fleet) {
     Object.assign(files, { profile: null, cluster: null }, was);
     ex.files.chips(files, called);
     ex.pins.take(pins);
-    if (session) session = { ...session, ...files, ...ex.pins.write() };
+    ex.fleet.take(fleet);
+    if (session) session = { ...session, ...files, ...ex.pins.write(), ...ex.fleet.write() };
   };
   ex.busy = () => timer !== null || inFlight > 0;
 
@@ -158,10 +164,8 @@
     Object.assign(files, changed_files);
     Object.assign(called, names);
     ex.files.chips(files, called);
-    if (!session) return;
-    session = { ...session, ...files };
-    if (live) changed();
-    markStale();
+    if (session) session = { ...session, ...files };
+    ex.touched();
   };
 
   /* What would have been set by hand: controls by the names that a link gives them. */
@@ -177,7 +181,7 @@
     }
     if ("bandwidth" in wanted) {
       put("bandwidth", wanted.bandwidth / 1e9);
-      document.querySelector("details.more").open = true;
+      document.querySelector("details.more.rare").open = true;
     }
     if ("max_replicas" in wanted) put("replicas", String(wanted.max_replicas));
     if ("recompute" in wanted) window.dash_clientside.set_props("recompute", { checked: wanted.recompute });
@@ -186,8 +190,13 @@
 
   ex.putPins = function (next) {
     ex.pins.take(next);
+    ex.touched();
+  };
+
+  /* Something changed that no control of Dash's says. */
+  ex.touched = function () {
     if (!session) return;
-    session = { ...session, ...ex.pins.write() };
+    session = { ...session, ...alike, ...ex.pins.write(), ...ex.fleet.write() };
     if (live) changed();
     markStale();
   };
@@ -226,7 +235,12 @@
     if (!given.get("micro_batches")) put("micro-batches", "auto"); /* only a page without a question begins with fewer */
     older(given, catalogue.first, model, devices);
     let kind = given.get("device_kind");
-    if (kind && !catalogue.kinds[kind]) kind = mix(kind, put);
+    let apart = ""; /* kinds that only a table can say */
+    if (kind && !catalogue.kinds[kind]) {
+      const mixed = parted(kind).length > 2 || (given.get("memory") || "").includes(",");
+      if (mixed && parted(kind).every((part) => part && catalogue.kinds[part[2]])) apart = kind;
+      kind = mix(kind, put, apart !== "");
+    }
     let top = null;
     if (kind && catalogue.kinds[kind]) { top = Math.log2(catalogue.kinds[kind] / GIB); }
     if (top !== null) {
@@ -242,7 +256,7 @@
       if (given.get(key) && isFinite(+given.get(key))) put(id, +given.get(key));
     }
     if (given.get("bandwidth") && isFinite(+given.get("bandwidth"))) put("bandwidth", +given.get("bandwidth") / 1e9);
-    const more = document.querySelector("details.more");
+    const more = document.querySelector("details.more.rare");
     if (more && RARE.some((key) => given.get(key))) more.open = true;
     for (const [id, key] of [["recompute", "recompute"], ["in-sequence", "in_sequence"]]) {
       if (given.get(key) === "true") window.dash_clientside.set_props(id, { checked: true });
@@ -250,7 +264,12 @@
     for (const key of Object.keys(files)) if (given.get(key)) files[key] = given.get(key);
     ex.pins.take(ex.pins.read(given));
     if (files.profile || files.cluster) setTimeout(() => ex.files.chips(files, called), 0);
-    if (given.get("memory") && isFinite(+given.get("memory"))) ex.setCap(+given.get("memory"));
+    const caps = given.get("memory");
+    if (caps && isFinite(+caps)) ex.setCap(+caps);
+    if ((caps && !isFinite(+caps)) || apart) {
+      const count = +given.get("devices") || (apart ? counted(apart) : devices);
+      ex.fleet.read(each(apart || given.get("device_kind") || document.querySelector("#kind").value, count), caps || "0");
+    }
     return true;
   }
 
@@ -266,16 +285,15 @@
   const count = (part) => +(part[1] || 1);
   const counted = (text) => parted(text).reduce((sum, part) => sum + count(part), 0);
 
-  /* "2xA,2xB": two kinds have controls of their own; more are one kind with a long name. */
-  function mix(text, put) {
+  /* The kind of each of so many devices. */
+  const each = (text, devices) => (/,|^\d+x/.test(text) ? parted(text).flatMap((part) => Array(count(part)).fill(part[2])) : Array(devices).fill(text));
+
+  /* "2xA,2xB": two kinds have controls of their own; more have the table of each GPU. */
+  function mix(text, put, apart) {
     const parts = parted(text);
     put("devices", counted(text));
-    if (parts.length > 2) {
-      const select = document.getElementById("kind");
-      window.dash_clientside.set_props("kind", { data: [...(select ? ex.kinds : []), text], value: text });
-      return text;
-    }
-    document.querySelector("details.more").open = parts.length === 2;
+    if (apart || parts.length > 2) return parts[0][2];
+    document.querySelector("details.more.rare").open = parts.length === 2;
     if (parts.length === 2) { put("kind-two", parts[1][2]); put("kind-two-count", count(parts[1])); }
     return parts[0][2];
   }
@@ -352,8 +370,10 @@
         const second = Math.min(devices - 1, number(ofTwo) || Math.floor(devices / 2));
         kinds = devices - second + "x" + kind + "," + second + "x" + kindTwo;
       }
+      alike = { device_kind: kinds, memory: cap };
+      ex.fleet.follow(devices, each(kinds, devices), Array(devices).fill(cap));
       const next = {
-        model: model, training: phase === "true", dtype: chosen(dtype), devices: devices, device_kind: kinds, memory: cap,
+        model: model, training: phase === "true", dtype: chosen(dtype), devices: devices, ...alike, ...ex.fleet.write(),
         cpus: number(cpus), links: chosen(links), bandwidth: number(bandwidth) ? bandwidth * 1e9 : null, transfers: chosen(transfers),
         memory_model: memoryModel, ...files, ...ex.pins.write(), mini_batch: number(mini), objective: objective, contiguity: contiguity,
         planner: planner, time_limit: number(limit) || 30, seed: number(seed), effort: effort, devices_per_node: perNode === "auto" ? null : +perNode,
@@ -394,6 +414,8 @@
       };
       const words = source ? [promise, " " + source] : [promise];
       const shown = shownBytes(cap === null ? own : cap);
+      shownCap = shown;
+      ownBytes = own;
       nameThumb(shown);
       return [next, String(devices), shown, guarantee ? words : []];
     },
@@ -402,9 +424,7 @@
     memoryField: function (text) {
       const bytes = parsedBytes(text || "");
       if (bytes === null) return text ? "a size: 16 GiB" : "";
-      const cap = session && session.memory;
-      const kind = session && ex.ownMemory[session.device_kind];
-      if (text !== shownBytes(cap || kind || 0)) ex.setCap(Math.min(bytes, kind || bytes));
+      if (text !== shownCap) ex.setCap(Math.min(bytes, ownBytes || bytes));
       return "";
     },
 
@@ -498,6 +518,7 @@
     ex.scenarios.listen();
     ex.sweep.listen();
     ex.pins.listen();
+    ex.fleet.listen();
     ex.find.listen();
     ex.split.listen();
     ex.looks.listen();

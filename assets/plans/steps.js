@@ -53,7 +53,7 @@
       ex.exactCap = was.cap || null;
       window.dash_clientside.set_props("memory", { max: was.top, value: was.controls.memory });
     };
-    ex.restoreFiles(was.files || {}, was.pins || ex.pins.NOTHING);
+    ex.restoreFiles(was.files || {}, was.pins || ex.pins.NOTHING, was.fleet || null);
     for (const id of Object.keys(was.controls)) if (id !== "memory" && !same(was.controls[id], now.controls[id])) put(id, was.controls[id]);
     if (!same(was.controls.memory, now.controls.memory) || was.top !== now.top || was.controls.kind !== now.controls.kind) {
       memory();

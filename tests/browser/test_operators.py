@@ -66,7 +66,7 @@ def test_rows_of_links_and_the_critical_path_are_shown_on_demand_and_kept_by_the
 def test_one_wire_for_all_is_one_row(fake):
     fake.open(LATTICE + "&links=shared")
     assert fake.js(ROWS)[4:] == ["PCIe root"]
-    assert fake.js("return document.querySelector('details.more').open")
+    assert fake.js("return document.querySelector('details.more.rare').open")
 
 
 def test_zooming_in_takes_runs_apart(fake):

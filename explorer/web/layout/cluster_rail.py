@@ -79,6 +79,7 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
                 ],
                 className="pairing",
             ),
+            _each_gpu(),
             _more_cluster(settings, kinds, second),
         ],
     )
@@ -92,6 +93,18 @@ def _mix(kinds: str | tuple[str, ...] | None, devices: int, usual: str) -> tuple
     if len(runs) == 2:
         return runs[0][0], runs[1], len(kinds)
     return (runs[0][0] if len(runs) == 1 else kinds_text(kinds)), (NONE, 0), len(kinds)
+
+
+def _each_gpu() -> Component:
+    """A table of kinds and caps, one for each, that the page's scripts fill."""
+    return html.Details(
+        [
+            html.Summary(["Each GPU by itself ", html.Span(id=ids.FLEET_NOTE, className="tag")]),
+            html.Table(html.Tbody(id=ids.FLEET), className="fleet", **{"aria-label": "Kind and memory cap of each GPU"}),
+            html.Button("All alike again", id=ids.FLEET_ALIKE, className="tool small", hidden=True),
+        ],
+        className="more each",
+    )
 
 
 def _more_cluster(settings: Settings, kinds: list[str], second: tuple[str, int]) -> Component:
@@ -119,5 +132,5 @@ def _more_cluster(settings: Settings, kinds: list[str], second: tuple[str, int])
         ),
     ]
     return html.Details(
-        [html.Summary("Links, CPUs, memory"), *rows], className="more", open=unusual or second[0] != NONE
+        [html.Summary("Links, CPUs, memory"), *rows], className="more rare", open=unusual or second[0] != NONE
     )
