@@ -124,6 +124,8 @@ def test_a_plan_really_runs_on_two_processes(real):
     page.until(lambda: page.text("run-body") and page.find("#run-start").is_enabled())
     page.js("window.dash_clientside.set_props('run-steps', { value: 2 })")
     page.click("#run-start")
+    page.until(lambda: "This plan is for 2 H100-80GB" in page.text("run-body"))
+    page.click("#run-body [data-act=run-anyway]")
     ended = ("Operators", "The run failed", "Nothing was run")
     page.until(lambda: any(words in page.text("run-body") for words in ended), 180)
     told = page.text("run-body")
