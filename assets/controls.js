@@ -90,9 +90,10 @@
     markStale();
   };
 
-  function aspect() {
+  /* The place for the graph, in pixels. */
+  function canvas() {
     const box = document.querySelector(".graph-card .canvas");
-    return box && box.clientHeight > 50 ? box.clientWidth / box.clientHeight : 0.85;
+    return box ? [box.clientWidth, box.clientHeight] : null;
   }
 
   function ask(fresh) {
@@ -105,7 +106,7 @@
     awaited = null;
     markStale();
     ex.status("waiting", "waiting", "");
-    ex.send({ type: "solve", session: session, aspect: aspect(), fresh: fresh === true });
+    ex.send({ type: "solve", session: session, canvas: canvas(), fresh: fresh === true });
   }
 
   function changed() {
@@ -439,7 +440,7 @@
     compare: function (clicks, every) {
       if (session && ex.isOpen()) {
         told = JSON.stringify(session);
-        ex.send({ type: "compare", session: session, every: every === true, aspect: aspect() });
+        ex.send({ type: "compare", session: session, every: every === true, canvas: canvas() });
       }
       return nothing();
     },

@@ -2,6 +2,7 @@
 (function () {
   "use strict";
   const ex = (window.explorer = window.explorer || {});
+  const MARGIN_PX = 6; /* as in explorer/view/graph/layered_layout.py */
   const view = { nodes: {}, stages: {}, keys: {}, expandable: new Set(), overlay: null };
   const registry = () => { const box = document.getElementById("graph"); return box && box._cyreg && box._cyreg.cy; };
   let selected = null;
@@ -88,7 +89,7 @@
   function fit() {
     ex.whenReady(registry, function (cy) {
       cy.resize();
-      cy.fit(undefined, 14);
+      cy.fit(undefined, MARGIN_PX);
       if (cy.zoom() > 0.95) { cy.zoom(0.95); cy.center(); }
     });
   }

@@ -61,7 +61,7 @@
     const row = document.createElement("tr");
     const head = document.createElement("th");
     head.scope = "row";
-    head.textContent = "GPU " + place;
+    head.textContent = String(place);
     row.appendChild(head);
     const kind = document.createElement("select");
     kind.setAttribute("aria-label", "Kind of GPU " + place);

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.view.graph.layered_layout import Layout, layered_layout
+from explorer.view.graph.layered_layout import Layout, label_px, layered_layout
 from explorer.view.graph.skeleton import Skeleton
 from explorer.words import text
 
 MAX_ELEMENTS = 1500
 READABLE = 60
 """Boxes that still read well at once: the first view shows the deepest level with at most these."""
+FEW = 12
+LEGIBLE_PX = 10.0
 LABEL = 12
 FORWARD = "forward"
 
@@ -53,14 +55,27 @@ def expanded_to(skeleton: Skeleton, depth: int) -> frozenset[str]:
     return frozenset(found)
 
 
-def readable_depth(skeleton: Skeleton) -> int:
-    """The deepest level with at most READABLE boxes; 1 if there is none."""
-    best = 1
+def readable_depth(skeleton: Skeleton, canvas: tuple[float, float] | None = None) -> int:
+    """The deepest level with at most READABLE boxes; 1 if there is none.
+
+    canvas: (width, height) in pixels that the drawing is fitted to: then one whose names can be read there, unless
+    that leaves fewer than FEW boxes, which say less than more of them without names.
+    """
+    fit, boxes = [1], 0
     for depth in range(1, depths(skeleton) + 1):
-        owner = _owners(skeleton, expanded_to(skeleton, depth))
-        if len(set(owner)) <= READABLE:
-            best = depth
-    return best
+        found = len(set(_owners(skeleton, expanded_to(skeleton, depth))))
+        if boxes < found <= READABLE:  # a level that opens nothing more is none
+            fit.append(depth)
+        boxes = found
+    if canvas is None:
+        return fit[-1]
+    for depth in reversed(fit):
+        view = graph_view(skeleton, expanded_to(skeleton, depth), canvas[0] / canvas[1])
+        if len(view.boxes) < FEW:
+            break
+        if label_px(view.layout, canvas) >= LEGIBLE_PX:
+            return depth
+    return fit[-1]
 
 
 def graph_view(skeleton: Skeleton, expanded: frozenset[str], aspect: float = 0.85) -> GraphView:

@@ -10,9 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NODE_WIDTH, NODE_HEIGHT = 128.0, 17.0
-GAP_X, GAP_Y, COLUMN_GAP = 10.0, 6.0, 40.0
+NODE_WIDTH, NODE_HEIGHT = 124.0, 17.0
+GAP_X, GAP_Y, COLUMN_GAP = 10.0, 4.0, 40.0
 """Flat boxes close together: thirty of them have names of 10 px in a quarter of a small screen."""
+FONT_PX = 15.0
+MARGIN_PX = 6.0
+"""Kept free around a drawing that is fitted to its canvas."""
 SWEEPS = 4
 EXTENT_TIMES_ZOOM = 30_000.0
 """cytoscape.js 3.28 draws nothing when the drawing's extent times the zoom exceeds about this."""
@@ -29,6 +32,12 @@ class Layout:
     height: float
     max_zoom: float
     routes: dict[int, tuple[list[float], list[float]]]
+
+
+def label_px(layout: Layout, canvas: tuple[float, float]) -> float:
+    """The size of a box's name once the drawing is fitted to a canvas of (width, height) pixels."""
+    width, height = (max(1.0, side - 2 * MARGIN_PX) for side in canvas)
+    return FONT_PX * min(width / max(layout.width, 1.0), height / max(layout.height, 1.0))
 
 
 def layered_layout(count: int, edges: Sequence[tuple[int, int]], aspect: float = 0.85) -> Layout:

@@ -100,7 +100,9 @@ def _each_gpu() -> Component:
     return html.Details(
         [
             html.Summary(["Each GPU by itself ", html.Span(id=ids.FLEET_NOTE, className="tag")]),
-            html.Table(html.Tbody(id=ids.FLEET), className="fleet", **{"aria-label": "Kind and memory cap of each GPU"}),
+            html.Table(
+                html.Tbody(id=ids.FLEET), className="fleet", **{"aria-label": "Kind and memory cap of each GPU"}
+            ),
             html.Button("All alike again", id=ids.FLEET_ALIKE, className="tool small", hidden=True),
         ],
         className="more each",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.view.graph import errors
-from explorer.view.graph.layered_layout import NODE_HEIGHT, NODE_WIDTH
+from explorer.view.graph.layered_layout import FONT_PX, NODE_HEIGHT, NODE_WIDTH
 from explorer.view.graph.palette import DEVICES, SURFACES, Theme, mix, swatch
 
 
@@ -29,11 +29,11 @@ def _plain(theme: Theme) -> list[dict[str, Any]]:
                 "background-color": surface.lane,
                 "border-width": 1,
                 "border-color": surface.grid,
-                "font-size": 14,
+                "font-size": FONT_PX,
                 "font-family": "system-ui, -apple-system, Segoe UI, sans-serif",
                 "text-valign": "center",
                 "text-halign": "center",
-                "min-zoomed-font-size": 9,
+                "min-zoomed-font-size": 10,
                 "overlay-opacity": 0,
             },
         ),

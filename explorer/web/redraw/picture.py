@@ -28,6 +28,8 @@ from explorer.web.redraw.pairing import Pairing, pair_question
 
 Message = dict[str, Any]
 REBOUND_EVERY_S = 0.5
+USUAL_ASPECT = 0.85
+MIN_CANVAS_PX, MAX_CANVAS_PX = 40, 20_000
 
 
 class Picture:
@@ -43,7 +45,7 @@ class Picture:
         self.drawn: Session | None = None
         self.theme: Theme = "light"
         self.look = Look()
-        self.aspect = 0.85
+        self.canvas = (0.0, 0.0)
         self.turn = 0
         self.asked_at = 0.0
         self.skeleton: Skeleton | None = None
@@ -101,10 +103,16 @@ class Picture:
         self.open = frozenset(str(s)[:40] for s in shown[:8]) if isinstance(shown, list) else frozenset()
         self.send({"type": "props", "props": self._tables()})
 
+    @property
+    def _aspect(self) -> float:
+        """Width / height of the place for the graph, as far as the page has said."""
+        width, height = self.canvas
+        return min(5.0, max(0.2, width / height)) if width and height else USUAL_ASPECT
+
     def _arrange(self, expanded: frozenset[str]) -> None:
         if self.skeleton is None:
             return
-        self.view = graph_view(self.skeleton, expanded, self.aspect)
+        self.view = graph_view(self.skeleton, expanded, self._aspect)
         self.send(drawing.graph_message(self.view, self.skeleton))
         if self.plan is not None:
             self.send(drawing.overlay_message(self.view, self.skeleton, self.plan, self._measured()))

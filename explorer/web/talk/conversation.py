@@ -22,7 +22,7 @@ from explorer.web.contract import ids
 from explorer.web.contract.backend import Backend, SolveRequest
 from explorer.web.parts import panels
 from explorer.web.redraw import drawing
-from explorer.web.redraw.picture import Message
+from explorer.web.redraw.picture import MAX_CANVAS_PX, MIN_CANVAS_PX, Message
 from explorer.web.talk.answers import Answers
 from explorer.web.talk.keep_talk import KeepTalk
 from explorer.web.talk.outlet import Outlet
@@ -177,9 +177,13 @@ class Conversation(KeepTalk):
         """The session that a message brings, which is the page's from now on."""
         raw = message.get("session")
         session = replace(parse(raw if isinstance(raw, Mapping) else {}, self._known()), look=self.look)
-        aspect = message.get("aspect")
-        if isinstance(aspect, (int, float)) and 0.2 <= aspect <= 5:
-            self.aspect = float(aspect)
+        canvas = message.get("canvas")
+        if (
+            isinstance(canvas, list)
+            and len(canvas) == 2
+            and all(isinstance(side, (int, float)) and MIN_CANVAS_PX <= side <= MAX_CANVAS_PX for side in canvas)
+        ):
+            self.canvas = (float(canvas[0]), float(canvas[1]))
         before = self.session
         if before is not None and before.model != session.model:
             self.selected = None
@@ -268,7 +272,7 @@ class Conversation(KeepTalk):
         while len(self.skeletons) > REMEMBERED:
             self.skeletons.pop(next(iter(self.skeletons)))
         self.skeleton, self.plan = skeleton, None
-        self._arrange(expanded_to(skeleton, readable_depth(skeleton)))
+        self._arrange(expanded_to(skeleton, readable_depth(skeleton, self.canvas if all(self.canvas) else None)))
         caps = self.session.settings.memory_bytes if self.session else None
         least = drawing.least_cap(skeleton, min(caps) if isinstance(caps, tuple) else caps)
         props = {ids.CHIP: {"children": panels.chip(skeleton)}, ids.MEMORY: {"min": least}}

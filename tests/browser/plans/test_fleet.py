@@ -12,7 +12,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 START = "model=gpt-small&devices=3&micro_batches=4&planner=equal&effort=quick&v=2"
 OPEN = "const box = document.querySelector('details.each'); if (!box.open) box.querySelector('summary').click()"
-ROWS = "return [...document.querySelectorAll('#fleet tr')].map((r) => [r.querySelector('select').value, r.querySelector('input').value])"  # fmt: skip
+ROWS = """
+const row = (r) => [r.querySelector('select').value, r.querySelector('input').value];
+return [...document.querySelectorAll('#fleet tr')].map(row);
+"""
 CAPS = "return [...document.querySelectorAll('#memory-cards .mem, .mem')].map((m) => m.title)"
 
 
