@@ -17,13 +17,22 @@ FOLDER = Path(__file__).parent / "graphs"
 MAX_BYTES = 64 * 2**20
 
 
+SHIPPED = tuple((training, dtype) for training in (True, False) for dtype in (None, "bf16"))
+"""Traced of every demo: for training and for inference, in its own dtype and in bf16."""
+
+
 def traced_before(model: str, training: bool, dtype: str | None) -> Workload | None:
-    """The demo as it was traced for training in its own dtype; None for anything else."""
-    place = FOLDER / f"{model}.json.gz"
-    if not training or dtype is not None or not model.replace("-", "_").isidentifier() or not place.is_file():
+    """The demo as it was traced; None for what was not, and for anything else."""
+    place = FOLDER / name_of(model, training, dtype)
+    if (training, dtype) not in SHIPPED or not model.replace("-", "_").isidentifier() or not place.is_file():
         return None
     with gzip.open(place, "rb") as file:
         return read_graph(file.read(MAX_BYTES), place.name)
+
+
+def name_of(model: str, training: bool, dtype: str | None) -> str:
+    """ "gpt.bf16.inference.json.gz"."""
+    return f"{model}{f'.{dtype}' if dtype else ''}{'' if training else '.inference'}.json.gz"
 
 
 def packed_graph(workload: Workload) -> bytes:
@@ -35,15 +44,16 @@ def packed_graph(workload: Workload) -> bytes:
 
 
 def main() -> None:
-    """Write the graph of every demo."""
+    """Write the graphs of every demo."""
     from demo_models import MODELS
     from explorer.question.loading import load
 
     FOLDER.mkdir(exist_ok=True)
     for model in MODELS:
-        data = packed_graph(load(model))
-        write_file(FOLDER / f"{model}.json.gz", data, "packing a demo's graph")
-        print(f"{model:20} {len(data):>9,} bytes")
+        for training, dtype in SHIPPED:
+            data, name = packed_graph(load(model, training=training, dtype=dtype)), name_of(model, training, dtype)
+            write_file(FOLDER / name, data, "packing a demo's graph")
+            print(f"{name:40} {len(data):>9,} bytes")
 
 
 if __name__ == "__main__":

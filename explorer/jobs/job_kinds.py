@@ -15,6 +15,7 @@ from explorer.costs.profile_json import load_profile
 from explorer.jobs.carried_picture import carried_picture, told_beside
 from explorer.jobs.comparison import Entry, compare, entries
 from explorer.jobs.demo_graphs import traced_before
+from explorer.jobs.derived import NAMES, in_dtype
 from explorer.jobs.held_plans import file_from, hold
 from explorer.jobs.plan_kinds import differ_job, export_job, hash_job, lean_job, review_job
 from explorer.jobs.read_kind import load_opened, plainly
@@ -68,8 +69,19 @@ def workload_of(model: str, training: bool, dtype: str | None, emit: Emit) -> Wo
     if (before := traced_before(model, training, dtype)) is not None:
         return _keep(key, before)
     opened = os.path.isabs(model) and os.path.isfile(model)
+    if dtype is not None and not opened and (derived := _derived(model, training, dtype)) is not None:
+        return _keep(key, derived)
     emit(events.loading(f"{'reading' if opened else 'tracing'} {os.path.basename(model)}"))
     return _keep(key, load_opened(model, training) if opened else load(model, training=training, dtype=dtype))
+
+
+def _derived(model: str, training: bool, dtype: str) -> Workload | None:
+    """The model in this dtype, from what was traced of it in another one."""
+    for other in (None, *NAMES):
+        there = _workloads.get((model, training, other)) or traced_before(model, training, other)
+        if other != dtype and there is not None and (found := in_dtype(there, other, dtype)) is not None:
+            return found
+    return None
 
 
 def _keep(key: tuple[str, bool, str | None], workload: Workload) -> Workload:

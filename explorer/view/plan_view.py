@@ -85,6 +85,7 @@ def plan_view(
         "pipeline": plan.pipeline,
         "samples": samples,
         "mini_batch": problem.mini_batch,
+        "costs_from": problem.costs_from,
         "pinned": sorted(problem.pins),
         "modules": [o.module_path for o in problem.graph.operators],
         "seconds": _seconds(problem, placement, samples),

@@ -45,7 +45,8 @@ def chip(skeleton: Mapping[str, Any], costs_from: str | None = None) -> list[Any
     if parameters:
         parts.append(f" · {text.large(parameters)} parameters")
     costs = costs_from or skeleton["costs_from"]
-    return [*parts, html.Span([" · costs ", html.B(costs.split(" on ")[0], title=costs)], className="wide")]
+    short = "estimated" if costs.startswith("roofline") else costs.split(" on ")[0]
+    return [*parts, html.Span([" · costs ", html.B(short, title=costs)], className="wide")]
 
 
 def why_panel(plan: Mapping[str, Any]) -> list[Component]:

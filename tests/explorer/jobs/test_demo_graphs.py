@@ -1,34 +1,70 @@
-"""The demos' graphs that ship are what tracing them gives."""
+"""The demos' graphs that ship, or follow from them, are what tracing gives."""
 
 from __future__ import annotations
 
 import pytest
 
 from demo_models import MODELS
-from explorer.jobs.demo_graphs import FOLDER, packed_graph, traced_before
+from explorer.jobs import job_kinds
+from explorer.jobs.demo_graphs import FOLDER, SHIPPED, name_of, packed_graph, traced_before
+from explorer.jobs.derived import in_dtype
 from explorer.question.loading import load
 from explorer.view.graph.skeleton import skeleton
 from solvers.formats.graph_json import write_graph
 
+HINT = "trace them anew: python -m explorer.jobs.demo_graphs"
+SMALL = [name for name in MODELS if name.endswith("-small")]
 
-@pytest.mark.parametrize("model", [name for name in MODELS if name.endswith("-small")])
-def test_a_graph_that_ships_is_that_of_its_model(model):
-    traced, shipped = load(model), traced_before(model, True, None)
-    hint = "trace them anew: python -m explorer.jobs.demo_graphs"
-    assert shipped is not None, hint
-    assert write_graph(shipped) == write_graph(traced), hint
+
+def check(shipped, traced):
+    assert shipped is not None, HINT
+    assert write_graph(shipped) == write_graph(traced), HINT
     assert skeleton(shipped)["hash"] == skeleton(traced)["hash"]
 
 
-def test_every_demo_ships_its_graph_and_all_of_them_are_small():
+@pytest.mark.parametrize("model", SMALL)
+def test_a_graph_that_ships_is_that_of_its_model(model):
+    check(traced_before(model, True, None), load(model))
+
+
+@pytest.mark.parametrize(("training", "dtype"), [way for way in SHIPPED if way != (True, None)])
+@pytest.mark.parametrize("model", ["gpt-small", "transformer-small", "moe-small"])
+def test_so_is_one_for_inference_and_in_bf16(model, training, dtype):
+    check(traced_before(model, training, dtype), load(model, training=training, dtype=dtype))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("model", ["gpt-small", "rnnlm-small", "dlrm-small"])
+@pytest.mark.parametrize(("shipped_in", "asked"), [("bf16", "fp16"), (None, "fp32")])
+def test_what_follows_from_one_that_ships_is_what_tracing_gives(model, training, shipped_in, asked):
+    derived = in_dtype(traced_before(model, training, shipped_in), shipped_in, asked)
+    check(derived, load(model, training=training, dtype=asked))
+
+
+def test_only_a_trace_tells_four_bytes_from_two():
+    own = traced_before("gpt-small", True, None)
+    assert in_dtype(own, None, "bf16") is None
+    assert in_dtype(own, None, "fp16") is None
+    assert in_dtype(own, None, "fp32") is own
+    assert in_dtype(traced_before("gpt-small", True, "bf16"), "bf16", "fp32") is None
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("dtype", [None, "fp32", "bf16", "fp16"])
+def test_the_page_traces_no_demo(monkeypatch, training, dtype):
+    monkeypatch.setattr(job_kinds, "load", None)
+    monkeypatch.setattr(job_kinds, "_workloads", job_kinds.OrderedDict())
+    assert job_kinds.workload_of("gpt-small", training, dtype, lambda event: None).training is training
+
+
+def test_every_demo_ships_its_graphs_and_all_of_them_are_small():
     places = list(FOLDER.glob("*.json.gz"))
-    assert {place.name.removesuffix(".json.gz") for place in places} == set(MODELS)
+    assert {place.name for place in places} == {name_of(model, *way) for model in MODELS for way in SHIPPED}
     assert sum(place.stat().st_size for place in places) < 2 * 2**20
 
 
 def test_only_what_was_traced_is_taken_from_there():
-    assert traced_before("gpt-small", False, None) is None
-    assert traced_before("gpt-small", True, "bf16") is None
+    assert traced_before("gpt-small", True, "fp16") is None
     assert traced_before("../gpt-small", True, None) is None
     assert traced_before("package.module:callable", True, None) is None
 
