@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from explorer.cli.flags import add_expert, add_model, add_phase, add_problem, settings_of, wants_training
+from explorer.cli.flags import add_expert, add_limits, add_model, add_phase, add_problem, settings_of, wants_training
 from explorer.cli.terminal.command import Commands, add_command, add_json, print_json
 from solvers.errors import InvalidProblem, UnsupportedProblem
 from solvers.plan.result import Status
@@ -40,16 +40,7 @@ def add(commands: Commands) -> None:
         metavar="NAME[:OPTION=VALUE,...],...",
         help="which; `placement-explorer planners` lists them (every one that makes sense)",
     )
-    search.add_argument(
-        "--effort",
-        choices=[effort.value for effort in Effort],
-        default=Effort.NORMAL.value,
-        help="how much work each planner does, counted (normal)",
-    )
-    search.add_argument(
-        "--time-limit", type=float, default=10.0, metavar="S", help="seconds after which each planner ends early (10)"
-    )
-    search.add_argument("--seed", type=int, default=0, metavar="N")
+    add_limits(search, "how much work each planner does, counted", 10.0)
     add_expert(search)
     add_problem(parser, contiguity=False)
     parser.add_argument(

@@ -17,6 +17,7 @@ from explorer.question.together import parse_together
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Cluster, Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
+from solvers.search.effort import Effort
 
 T = TypeVar("T")
 
@@ -252,6 +253,27 @@ def _add_batches(problem: argparse._ArgumentGroup) -> None:
         metavar="NAME,NAME",
         help="keep operators, or all of modules, on one device, whichever it is; may be repeated",
     )
+
+
+def add_planner(group: argparse._ArgumentGroup) -> None:
+    """Which planner searches."""
+    group.add_argument(
+        "--planner", default="auto", metavar="NAME[:OPTION=VALUE,...]", help="`placement-explorer planners` lists them"
+    )
+
+
+def add_limits(group: argparse._ArgumentGroup, effort: str, limit_s: float) -> None:
+    """How long a search goes on, and its seed. effort: what --effort is, in words; limit_s: where time ends it."""
+    group.add_argument(
+        "--effort",
+        choices=[each.value for each in Effort],
+        default=Effort.NORMAL.value,
+        help=f"{effort} ({Effort.NORMAL.value})",
+    )
+    group.add_argument(
+        "--time-limit", type=float, default=limit_s, metavar="S", help=f"seconds that end a search early ({limit_s:g})"
+    )
+    group.add_argument("--seed", type=int, default=0, metavar="N")
 
 
 def settings_of(args: argparse.Namespace) -> Settings:

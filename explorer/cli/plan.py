@@ -8,7 +8,16 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from explorer.cli.flags import add_expert, add_model, add_phase, add_problem, settings_of, wants_training
+from explorer.cli.flags import (
+    add_expert,
+    add_limits,
+    add_model,
+    add_phase,
+    add_planner,
+    add_problem,
+    settings_of,
+    wants_training,
+)
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.files import write_file
 from explorer.words import text
@@ -39,25 +48,14 @@ def add(commands: Commands) -> None:
     )
     add_model(parser)
     search = parser.add_argument_group("search")
-    search.add_argument(
-        "--planner", default="auto", metavar="NAME[:OPTION=VALUE,...]", help="`placement-explorer planners` lists them"
-    )
-    search.add_argument(
-        "--effort",
-        choices=[effort.value for effort in Effort],
-        default=Effort.NORMAL.value,
-        help="how much work is done, counted, so that the same question gives the same plan anywhere (normal)",
-    )
-    search.add_argument(
-        "--time-limit", type=float, default=60.0, metavar="S", help="seconds after which the search ends early (60)"
-    )
+    add_planner(search)
+    add_limits(search, "how much work is done, counted, so that the same question gives the same plan anywhere", 60.0)
     search.add_argument(
         "--start",
         metavar="FILE",
         help="a plan.json of the same model, for other devices, caps or batches maybe, to start from",
     )
     search.add_argument("--gap", type=float, default=0.0, metavar="G", help="stop within this share of the bound (0)")
-    search.add_argument("--seed", type=int, default=0, metavar="N")
     add_expert(search)
     add_problem(parser)
     add_phase(parser)

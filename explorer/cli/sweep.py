@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from explorer.cli.flags import add_model, add_phase, add_problem, settings_of, wants_training
+from explorer.cli.flags import add_limits, add_model, add_phase, add_planner, add_problem, settings_of, wants_training
 from explorer.cli.terminal.command import Commands, add_command, print_json
 from explorer.files import write_file
 from explorer.question.quantities import parse_bandwidth, parse_bytes
@@ -43,17 +43,8 @@ def add(commands: Commands) -> None:
     parser.conflict_handler = "resolve"  # four flags of a problem take several values here
     add_model(parser)
     search = parser.add_argument_group("search")
-    search.add_argument(
-        "--planner", default="auto", metavar="NAME[:OPTION=VALUE,...]", help="`placement-explorer planners` lists them"
-    )
-    search.add_argument(
-        "--effort",
-        choices=[effort.value for effort in Effort],
-        default=Effort.NORMAL.value,
-        help="how much work is done at each point, counted (normal)",
-    )
-    search.add_argument("--time-limit", type=float, default=60.0, metavar="S", help="seconds for each point (60)")
-    search.add_argument("--seed", type=int, default=0, metavar="N")
+    add_planner(search)
+    add_limits(search, "how much work is done at each point, counted", 60.0)
     search.add_argument(
         "--fresh",
         action="store_true",

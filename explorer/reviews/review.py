@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.reviews import questions
@@ -12,7 +12,7 @@ from explorer.reviews.lines import Line, Verdict, worst
 from explorer.reviews.plan_hash import plan_hash
 from explorer.reviews.transfers import Transfer, transfers
 from explorer.view.graph.stage_graph import again_s
-from explorer.view.plan_view import PlanView, devices, plan_view
+from explorer.view.plan_view import PlanView, devices, plan_view, result_view
 from explorer.view.timeline.bars import MAX_BARS, bars
 from explorer.words import text
 from solvers.errors import PlacementError
@@ -96,26 +96,15 @@ def view_of(problem: Problem, plan: Plan, result: Result | None = None) -> PlanV
     are the spans themselves, up to FINE of them: a drawing leaves out what repeats, where the page melts it.
 
     Raises InvalidPlan if it cannot be simulated."""
-    if result is None:
+    told = None if result is None else result_view(replace(result, problem=problem, plan=plan))
+    if told is None:
         objective = evaluate(problem, plan).objective_s(problem.objective)
-        view = plan_view(problem, plan, planner="", objective_s=objective, bound_s=0.0)
-    else:
-        view = plan_view(
-            problem,
-            plan,
-            planner=result.planner,
-            objective_s=result.objective_s,
-            bound_s=result.bound_s,
-            status=result.status,
-            stop_reason=str(result.stop_reason),
-            runtime_s=result.runtime_s,
-            notes=result.notes,
-        )
-    if view["by_operator"] or not MAX_BARS < view["spans"] <= FINE:
-        return view
+        told = plan_view(problem, plan, planner="", objective_s=objective, bound_s=0.0)
+    if told["by_operator"] or not MAX_BARS < told["spans"] <= FINE:
+        return told
     schedule = simulate(problem, plan)
-    links = {use["resource"]: i for i, use in enumerate(view["links"])}
-    return {**view, "bars": bars(schedule, 2 * FINE, again_s(plan, schedule), links)}
+    links = {use["resource"]: i for i, use in enumerate(told["links"])}
+    return {**told, "bars": bars(schedule, 2 * FINE, again_s(plan, schedule), links)}
 
 
 def review_object(told: Review, problem: Problem) -> dict[str, Any]:
