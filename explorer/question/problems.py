@@ -12,7 +12,9 @@ from explorer.question.settings import MemoryModel, Settings
 from explorer.question.together import kept_together
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
+from solvers.pipelines.folded import enclosed_share
 from solvers.problem.cluster import Cluster
+from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Problem
 from solvers.problem.static_sizes import static_sizes
 
@@ -22,6 +24,8 @@ MAX_MINI_BATCH = 2**24
 """Samples. Beyond it is a typing error, and times no longer add up to the last digit."""
 MAX_MICRO_BATCHES = 4096
 """Every one is an action of every stage in the schedule."""
+ENCLOSED = 0.1
+"""Share of a model's FLOPs between parts that must share a device from which on devices may hold several stages."""
 MICRO_BATCHES_PER_DEVICE = 4
 """Default micro-batches of a workload that states times per sample, per device: enough that the
 pipeline's filling and draining do not hide what differs between plans."""
@@ -54,7 +58,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         cluster,
         compute,
         objective=objective,
-        contiguity=settings.contiguity or _contiguity(objective, execution),
+        contiguity=settings.contiguity or _contiguity(objective, execution, graph),
         transfers=settings.transfers or workload.transfers,
         execution=execution,
         pipeline=settings.pipeline,
@@ -86,10 +90,12 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     return problem if settings.subgraphs_per_device is None else _limited(problem, settings.subgraphs_per_device)
 
 
-def _contiguity(objective: Objective, execution: Execution) -> Contiguity:
-    """A single pass of single operators is where to place each of them: no stage keeps them together."""
+def _contiguity(objective: Objective, execution: Execution, graph: OpGraph) -> Contiguity:
+    """A single pass of single operators is where to place each of them: no stage keeps them together. Where parameters
+    that both ends of a model read would put all between on one device, a device may hold both ends."""
     joint = objective is Objective.MAKESPAN and execution is Execution.OPERATOR
-    return Contiguity.NONE if joint else Contiguity.ACYCLIC
+    tied = objective is Objective.ITERATION and enclosed_share(graph) > ENCLOSED
+    return Contiguity.NONE if joint or tied else Contiguity.ACYCLIC
 
 
 def _limited(problem: Problem, subgraphs: int) -> Problem:

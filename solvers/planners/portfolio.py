@@ -17,6 +17,7 @@ from solvers.noncontiguous.planners.non_contiguous import NonContiguous
 from solvers.pipelines.boundary_moves import improve
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
 from solvers.pipelines.planners.interleaved import Interleaved
+from solvers.pipelines.planners.tied_ends import TiedEnds
 from solvers.plan.result import StopReason
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
@@ -44,8 +45,8 @@ class Auto:
     without contiguity the portfolio `NonContiguous`; for convex sets annealing and the integer program too. The
     latency of one sample (MAKESPAN with calls): the portfolio `Latency`. One pass of single operators placed anywhere
     (MAKESPAN): `Joint`, without improve only its seeds. ITERATION: the equal split, one device, linearised DP if stages
-    are not replicated, `GraphPipeline`, if it supports the problem, and layer splits. Other objectives, and all if
-    nothing was found: linearised DP, judged by the objective asked for. Then moves of operators across stage
+    are not replicated, `GraphPipeline`, if it supports the problem, `TiedEnds` and layer splits. Other objectives, and
+    all if nothing was found: linearised DP, judged by the objective asked for. Then moves of operators across stage
     boundaries until none helps.
     """
 
@@ -121,7 +122,8 @@ class Auto:
             graph = GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
             if graph.unsupported(problem) is None:
                 chain: list[Planner] = [LinearDP()] if problem.max_replicas == 1 or problem.cluster.cpus else []
-                quick = [EqualSplit(), SingleDevice(), *chain, graph, LayerSplit()]
+                ends = TiedEnds() if self.improve else TiedEnds(evaluations=0)
+                quick = [EqualSplit(), SingleDevice(), *chain, graph, ends, LayerSplit()]
         if problem.pipeline is Pipeline.INTERLEAVED:
             return [*quick, Interleaved()]
         return quick
