@@ -79,7 +79,7 @@ def _derived(model: str, training: bool, dtype: str) -> Workload | None:
     """The model in this dtype, from what was traced of it in another one."""
     for other in (None, *NAMES):
         there = _workloads.get((model, training, other)) or traced_before(model, training, other)
-        if other != dtype and there is not None and (found := in_dtype(there, other, dtype)) is not None:
+        if other != dtype and there is not None and (found := in_dtype(there, dtype)) is not None:
             return found
     return None
 

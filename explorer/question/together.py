@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import networkx as nx
-
 from explorer.question.names import Names
 from solvers.errors import InvalidProblem
 from solvers.problem.graph import OpGraph
@@ -24,14 +22,16 @@ def kept_together(graph: OpGraph, groups: Sequence[Sequence[str]]) -> OpGraph:
     if not groups:
         return graph
     known = Names(graph)
-    ties: nx.Graph[Key] = nx.Graph()
+    parts: list[set[Key]] = []
     for group in groups:
         if len(set(group)) < 2:
             raise InvalidProblem(f"together {','.join(group) or 'nothing'}: expected at least two names")
         found = [i for name in group for i in known.operators(name, f"together {','.join(group)}")]
-        nx.add_path(ties, [_key(graph, i) for i in found])
+        part = {_key(graph, i) for i in found}
+        part.update(*(other for other in parts if other & part))
+        parts = [*(other for other in parts if not other & part), part]
     label: dict[Key, str] = {}
-    for part in nx.connected_components(ties):
+    for part in parts:
         label |= dict.fromkeys(part, min(map(str, (_name(graph, key) for key in part))))
     return replace(
         graph,

@@ -141,6 +141,17 @@ def test_pins_that_tear_apart_what_shares_a_device_are_refused(pins: dict[str, i
         make_problem(replace(TRACED, graph=replace(GRAPH, operators=tied)), Settings(pins=pins))
 
 
+def test_a_device_may_hold_both_ends_of_a_model_where_its_middle_would_go_with_them() -> None:
+    heavy = tuple(replace(o, flops=Amount(0.0, 1.0), forward_of=None, phase=Phase.FORWARD) for o in GRAPH.operators)
+    graph = OpGraph(heavy, tuple(Tensor(i, (i + 1,), Amount(0, 4)) for i in range(4)))
+    tied = (replace(TRACED, graph=graph), (("embed", "head'"),))
+    assert make_problem(tied[0], Settings()).contiguity is Contiguity.ACYCLIC
+    assert make_problem(tied[0], Settings(together=tied[1])).contiguity is Contiguity.NONE
+    asked = Settings(together=tied[1], contiguity=Contiguity.ACYCLIC)
+    assert make_problem(tied[0], asked).contiguity is Contiguity.ACYCLIC
+    assert make_problem(tied[0], Settings(together=(("up", "down"),))).contiguity is Contiguity.ACYCLIC
+
+
 def test_a_pin_on_an_operator_wins_over_one_on_its_module() -> None:
     assert make_problem(TRACED, Settings(pins={"up": 0, "blocks.1.mlp": 1, "blocks": 3})).pins == {
         1: 0, 2: 1, 3: 3, 4: 3,
