@@ -36,13 +36,14 @@ READ_BYTES = 64
 EXPORT_HINT = "export the model with torch.export.save(torch.export.export(module, inputs), 'model.pt2')"
 
 
-def load(model: str, *, training: bool = True, dtype: torch.dtype | str | None = None) -> Workload:
+def load(model: str, *, training: bool | None = None, dtype: torch.dtype | str | None = None) -> Workload:
     """The workload of ``model``, which may say of its example what `Example` knows ("gpt,batch=8").
 
     Files are recognised by content, read as data and never executed.
 
     training and dtype ("bf16", "fp16", "fp32", or torch's) are for models that are traced here, and
-    training for .pt2 files: other files say themselves what they hold, and another dtype is refused.
+    training for .pt2 files: other files say themselves what they hold, and another dtype is refused. Without
+    training everything is for training but a .pt2 that was exported in eval mode.
     Raises InvalidProblem or TraceError in one line.
     """
     check_name(model)
@@ -52,11 +53,13 @@ def load(model: str, *, training: bool = True, dtype: torch.dtype | str | None =
         from explorer.tracing import trace_demo
 
         _knows(model, example, "batch")
-        return replace(trace_demo(name, training=training, dtype=dtype, batch=example.batch), reference=model)
+        return replace(
+            trace_demo(name, training=training is not False, dtype=dtype, batch=example.batch), reference=model
+        )
     if library_of(name) is not None:
-        return load_of_library(model, training=training, dtype=dtype)
+        return load_of_library(model, training=training is not False, dtype=dtype)
     if is_callable(name):
-        return load_callable(model, training=training, dtype=dtype)
+        return load_callable(model, training=training is not False, dtype=dtype)
     _knows(model, example)
     workload = load_file(model, training=training)
     if isinstance(dtype, str):
@@ -150,8 +153,8 @@ def load_callable(reference: str, *, training: bool = True, dtype: torch.dtype |
         )
 
 
-def load_file(path: str, *, training: bool = True) -> Workload:
-    """The workload of a file; training is for exported programs, which hold a forward only.
+def load_file(path: str, *, training: bool | None = None) -> Workload:
+    """The workload of a file; training (None: unless in eval mode) is for exported programs, which hold a forward only.
 
     Raises InvalidProblem if it is of no kind that is read.
     """
@@ -212,7 +215,7 @@ def read_workload(data: bytes, where: str) -> Workload:
     )
 
 
-def _load_zip(path: str, training: bool) -> Workload:
+def _load_zip(path: str, training: bool | None) -> Workload:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
