@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 import zipfile
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -36,14 +37,25 @@ READ_BYTES = 64
 EXPORT_HINT = "export the model with torch.export.save(torch.export.export(module, inputs), 'model.pt2')"
 
 
-def load(model: str, *, training: bool | None = None, dtype: torch.dtype | str | None = None) -> Workload:
+def ignore(_: int) -> None:
+    return None
+
+
+def load(
+    model: str,
+    *,
+    training: bool | None = None,
+    dtype: torch.dtype | str | None = None,
+    on_call: Callable[[int], None] = ignore,
+) -> Workload:
     """The workload of ``model``, which may say of its example what `Example` knows ("gpt,batch=8").
 
     Files are recognised by content, read as data and never executed.
 
     training and dtype ("bf16", "fp16", "fp32", or torch's) are for models that are traced here, and
     training for .pt2 files: other files say themselves what they hold, and another dtype is refused. Without
-    training everything is for training but a .pt2 that was exported in eval mode.
+    training everything is for training but a .pt2 that was exported in eval mode. on_call: given, while a forward is
+    traced, the number of calls that it has made so far.
     Raises InvalidProblem or TraceError in one line.
     """
     check_name(model)
@@ -53,13 +65,12 @@ def load(model: str, *, training: bool | None = None, dtype: torch.dtype | str |
         from explorer.tracing import trace_demo
 
         _knows(model, example, "batch")
-        return replace(
-            trace_demo(name, training=training is not False, dtype=dtype, batch=example.batch), reference=model
-        )
+        traced = trace_demo(name, training is not False, dtype, example.batch, on_call)
+        return replace(traced, reference=model)
     if library_of(name) is not None:
-        return load_of_library(model, training=training is not False, dtype=dtype)
+        return load_of_library(model, training=training is not False, dtype=dtype, on_call=on_call)
     if is_callable(name):
-        return load_callable(model, training=training is not False, dtype=dtype)
+        return load_callable(model, training=training is not False, dtype=dtype, on_call=on_call)
     _knows(model, example)
     workload = load_file(model, training=training)
     if isinstance(dtype, str):
@@ -107,7 +118,13 @@ def check_name(model: str) -> None:
         )
 
 
-def load_of_library(model: str, *, training: bool = True, dtype: torch.dtype | str | None = None) -> Workload:
+def load_of_library(
+    model: str,
+    *,
+    training: bool = True,
+    dtype: torch.dtype | str | None = None,
+    on_call: Callable[[int], None] = ignore,
+) -> Workload:
     """Trace a model of an installed library (see `libraries`), on meta; nothing is downloaded."""
     _need_torch(model)
     from explorer.tracing import trace_module
@@ -123,11 +140,18 @@ def load_of_library(model: str, *, training: bool = True, dtype: torch.dtype | s
         reference=model,
         batch_dim=example.batch_dim,
         expert_rows=example.expert_rows,
+        on_call=on_call,
     )
     return replace(workload, notes=(*notes, *workload.notes))
 
 
-def load_callable(reference: str, *, training: bool = True, dtype: torch.dtype | str | None = None) -> Workload:
+def load_callable(
+    reference: str,
+    *,
+    training: bool = True,
+    dtype: torch.dtype | str | None = None,
+    on_call: Callable[[int], None] = ignore,
+) -> Workload:
     """Trace what "package.module:callable" or "file.py:callable" returns: (module, example inputs), or (module, args,
     kwargs).
 
@@ -150,6 +174,7 @@ def load_callable(reference: str, *, training: bool = True, dtype: torch.dtype |
             reference=reference,
             batch_dim=example.batch_dim,
             expert_rows=example.expert_rows,
+            on_call=on_call,
         )
 
 
