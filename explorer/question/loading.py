@@ -18,6 +18,7 @@ from explorer.question.models.example import Example, split_example
 from explorer.question.models.libraries import library_of, make_of_library
 from explorer.question.models.recognised import config_instead, folder_instead, instead
 from explorer.question.pins import closest
+from explorer.tracing.files.onnx_model import looks_like_onnx
 from solvers.errors import InvalidProblem, TraceError
 from solvers.formats import graph_json, plan_json
 from solvers.formats.json_text import MAX_BYTES, parse_json
@@ -198,11 +199,15 @@ def load_file(path: str, *, training: bool | None = None) -> Workload:
         return read_workload(read_file(path), path)
     if looks_like_pipedream(head):
         return read_pipedream(read_file(path), path)
+    if Path(path).suffix.lower() == ".onnx" or looks_like_onnx(head):
+        from explorer.tracing.files.onnx import load_onnx
+
+        return replace(load_onnx(path, training=training), reference=path)
     if told := instead(path, head):
         raise InvalidProblem(f"{path}: {told}")
     found = "an empty file" if not head else f"a file that begins with {head[:8]!r}"
     raise InvalidProblem(
-        f"{path}: expected graph.json, MSR 2020 or Piper .json, PipeDream graph.txt or .pt2, found {found}"
+        f"{path}: expected graph.json, MSR 2020 or Piper .json, PipeDream graph.txt, .pt2 or .onnx, found {found}"
     )
 
 
