@@ -40,6 +40,7 @@ def layer_split(
     a = model.arrays
     costs = LayerCosts(
         _added(layer_of, model.seconds, len(layers)),
+        np.zeros((len(layers), model.devices)),
         _added(layer_of, a.static_bytes, len(layers)),
         _added(layer_of, a.saved_bytes, len(layers)),
         np.ones((len(layers), model.devices), np.bool_),
@@ -54,6 +55,8 @@ class LayerCosts(NamedTuple):
 
     work_s: Floats
     """[layers, devices] s"""
+    forward_s: Floats
+    """[layers, devices] s of them in the forward"""
     static_bytes: Floats
     """[layers] B held all the time"""
     saved_bytes: Floats

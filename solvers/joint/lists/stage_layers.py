@@ -39,13 +39,15 @@ class StageLayers:
         allowed = np.stack([np.isfinite(work[device.kind]) for device in devices], axis=1)
         for operator, device in problem.pins.items():
             allowed[self.layer_of[operator], np.arange(len(devices)) != device] = False
+        forward = self.columns.phase == PHASES.index(Phase.FORWARD)
+        again = {kind: self._sums(np.where(forward, seconds, 0.0)) for kind, seconds in of_kind.items()}
         saved = np.zeros(self.count)
         if problem.stated_bytes is None and problem.has_backward():
             amount = self.columns.saved_bytes[:, 0] + self.columns.saved_bytes[:, 1] * samples
-            forward = self.columns.phase == PHASES.index(Phase.FORWARD)
             saved = self._sums(np.where(forward, amount, 0.0))
         static = self._sums(problem.static_bytes())
-        return LayerCosts(np.stack([work[device.kind] for device in devices], axis=1), static, saved, allowed)
+        work_s, forward_s = (np.stack([of[device.kind] for device in devices], axis=1) for of in (work, again))
+        return LayerCosts(work_s, forward_s, static, saved, allowed)
 
     def _sums(self, each: Floats) -> Floats:
         return np.asarray(np.bincount(self.layer_of, each, self.count), np.float64)

@@ -109,47 +109,45 @@ class _Split:
         flights = [_in_flight(problem, count, len(devices) - stage) for stage in range(len(devices))]
         again = problem.recompute and problem.has_backward() and max(flights) > 1
         for crossing in (None, partial(self.layers.crossing_s, samples)):
-            fits = self._offer_within(costs, crossing, flights, count, self._offer_kept)
-            if not fits and again:  # what it reads is little beside what one micro-batch saves
-                self._offer_within(costs, crossing, [1] * len(devices), count, self._offer_again)
+            few, enough, shares = 0, len(devices), memory_shares(problem)
+            if self._fitting(costs, crossing, flights, count, few, shares) is not None or not again:
+                continue
+            share = self._fitting(costs, crossing, flights, count, enough, shares)
+            while share is not None and enough - few > 1:
+                middle = (few + enough) // 2
+                if self._fitting(costs, crossing, flights, count, middle, (share,)) is not None:
+                    enough = middle
+                else:
+                    few = middle
 
-    def _offer_within(
+    def _fitting(
         self,
         costs: LayerCosts,
         crossing: Callable[[Ints], Floats] | None,
         flights: Sequence[int],
         count: int,
-        offer: Callable[[Plan], bool],
-    ) -> bool:
-        """Whether a plan fits that is made for all of the memory, or for less of it where peaks break a cap."""
-        caps = np.array([device.memory_bytes for device in self.problem.cluster.devices])
-        for share in memory_shares(self.problem):
+        first: int,
+        shares: Sequence[float],
+    ) -> float | None:
+        """The first of ``shares`` of the memory for which a plan is made that fits, None for none. The ``first``
+        devices, which hold most micro-batches, run forwards again; what a stage then keeps of each, its inputs, is
+        little beside what one saves, and is counted when the plan is judged."""
+        devices = self.problem.cluster.devices
+        chosen = self.problem.cluster.accelerators
+        work_s = costs.work_s.copy()
+        work_s[:, list(chosen[:first])] += costs.forward_s[:, list(chosen[:first])]
+        costs = costs._replace(work_s=work_s)
+        held = [1 if stage < first else flight for stage, flight in enumerate(flights)]
+        caps = np.array([device.memory_bytes for device in devices])
+        for share in shares:
             self.monitor.check()
-            place = cut_layers(costs, caps * share, self.problem.cluster.accelerators, crossing, flights)
+            place = cut_layers(costs, caps * share, chosen, crossing, held)
             if place is None:
-                return False
+                return None
             plan = self._plan(place.tolist(), count)
-            if plan is not None and offer(plan):
-                return True
-        return False
-
-    def _offer_kept(self, plan: Plan) -> bool:
-        return self.monitor.offer(plan) < math.inf
-
-    def _offer_again(self, plan: Plan) -> bool:
-        """Offer it with all stages recomputing, then with as few of the first, which hold most micro-batches in flight,
-        as memory allows."""
-        if self.monitor.offer(_recomputing(plan, len(plan.stages))) == math.inf:
-            return False
-        few, enough = 0, len(plan.stages)
-        while enough - few > 1:
-            self.monitor.check()
-            middle = (few + enough) // 2
-            if self.monitor.offer(_recomputing(plan, middle)) < math.inf:
-                enough = middle
-            else:
-                few = middle
-        return True
+            if plan is not None and self.monitor.offer(_recomputing(plan, set(chosen[:first]))) < math.inf:
+                return share
+        return None
 
     def _plan(self, place: Sequence[int], count: int) -> Plan | None:
         """None where, with operators pinned or set apart, some layers make tensors flow round the devices."""
@@ -163,10 +161,11 @@ class _Split:
             return None
 
 
-def _recomputing(plan: Plan, first: int) -> Plan:
-    """The plan with its ``first`` stages that hold most in flight running their forward again."""
-    most = sorted(range(len(plan.stages)), key=lambda s: -plan.stages[s].in_flight)[:first]
-    stages = tuple(replace(stage, recompute=number in most) for number, stage in enumerate(plan.stages))
+def _recomputing(plan: Plan, devices: set[int]) -> Plan:
+    """The plan with the stages on ``devices`` running their forward again."""
+    if not devices:
+        return plan
+    stages = tuple(replace(stage, recompute=not devices.isdisjoint(stage.devices)) for stage in plan.stages)
     return replace(plan, stages=stages)
 
 
