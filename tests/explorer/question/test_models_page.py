@@ -27,7 +27,8 @@ def missing(text: str) -> list[str]:
     return [package for name, package in NEEDS.items() if name in text and importlib.util.find_spec(package) is None]
 
 
-def test_every_block_runs(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_block_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = Command(capsys)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     ran = 0
