@@ -44,7 +44,7 @@ def trace(
     *,
     example_kwargs: dict[str, Any] | None = None,
     name: str | None = None,
-    training: bool = True,
+    training: bool | None = None,
     dtype: torch.dtype | str | None = None,
     batch: int | None = None,
     sequence: int | None = None,
@@ -55,7 +55,8 @@ def trace(
     """The operator graph of a module, given example inputs (a tensor, a tuple of arguments or a dict by
     name, and example_kwargs more by name; only shapes and dtypes matter, and dimension ``batch_dim`` is the
     batch, by default the first), in the module's own dtype unless ``dtype`` says another; or of whatever the command
-    line takes for a MODEL. batch, sequence and image: of the example of a model that is named. expert_rows: how many
+    line takes for a MODEL. training: whether with backward and update; by default yes, but for a .pt2 that was exported
+    in eval mode. batch, sequence and image: of the example of a model that is named. expert_rows: how many
     rows a selection by value takes, such as the tokens of an expert.
 
     Raises TraceError or InvalidProblem.
@@ -79,7 +80,7 @@ def trace(
         () if example_inputs is None else example_inputs,
         example_kwargs=example_kwargs,
         name=name or type(model).__name__,
-        training=training,
+        training=training is not False,
         dtype=dtype,
         batch_dim=batch_dim,
         expert_rows=expert_rows,

@@ -120,6 +120,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "explorer": frozenset({"numpy"}),
     "explorer.words": frozenset(),
     "explorer.tracing": frozenset({"numpy", "torch", "networkx"}),
+    "explorer.tracing.files.onnx_child": frozenset({"numpy", "onnx"}),
     "explorer.question.models": frozenset({"torch"}),
     "explorer.runner": frozenset({"numpy", "torch"}),
     "explorer.runner.targets.ray_driver": frozenset({"ray"}),

@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
     targets = load_targets(args.targets)
     request = _request(args, targets)
     targets.get(args.target)  # before the model: a typo should not cost a trace
-    with working(f"tracing {args.model}"):
-        workload = load(args.model, training=wants_training(args), dtype=args.dtype)
+    with working(f"tracing {args.model}") as count:
+        workload = load(args.model, training=wants_training(args), dtype=args.dtype, on_call=count)
     try:
         profile = measured(workload.graph, workload.reference, targets, args.target, args.devices, request)
     except RunError as error:

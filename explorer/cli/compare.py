@@ -84,8 +84,8 @@ def run(args: argparse.Namespace) -> int:
         choose_planner(planner)
     args.contiguity = args.contiguities[0].value if args.contiguities else None
     settings = settings_of(args)
-    with working(f"tracing {args.model}"):
-        workload = load(args.model, training=wants_training(args), dtype=args.dtype)
+    with working(f"tracing {args.model}") as count:
+        workload = load(args.model, training=wants_training(args), dtype=args.dtype, on_call=count)
     problem = make_problem(workload, settings)
     given = {"expert": load_expert(args.expert, workload, problem.cluster)} if args.expert else {}
     family = entries(problem, planners, args.contiguities, given)

@@ -79,7 +79,9 @@ def add_phase(parser: argparse.ArgumentParser) -> None:
     """--training, --inference, --dtype and what is said of the example: how a model is traced."""
     _add_example(parser)
     phase = parser.add_mutually_exclusive_group()
-    phase.add_argument("--training", action="store_true", default=None, help="plan for training (default)")
+    phase.add_argument(
+        "--training", action="store_true", default=None, help="plan for training (default, but for files in eval mode)"
+    )
     phase.add_argument("--inference", action="store_true", help="plan for inference")
     parser.add_argument(
         "--dtype",
@@ -89,8 +91,9 @@ def add_phase(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def wants_training(args: argparse.Namespace) -> bool:
-    return not args.inference
+def wants_training(args: argparse.Namespace) -> bool | None:
+    """What was said; None for nothing."""
+    return True if args.training else False if args.inference else None
 
 
 def add_problem(parser: argparse.ArgumentParser, *, contiguity: bool = True) -> None:
@@ -296,7 +299,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         transfers=None if args.transfers is None else Transfers(args.transfers),
         execution=None if args.execution is None else Execution(args.execution),
         pipeline=Pipeline(args.pipeline),
-        training=True if args.training else False if args.inference else None,
+        training=wants_training(args),
         optimizer=Optimizer(args.optimizer),
         mini_batch=args.mini_batch,
         micro_batches=args.micro_batches,

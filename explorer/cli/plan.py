@@ -91,8 +91,8 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidProblem(f"--expert judges a placement instead of searching; leave out --planner {args.planner}")
     planner = choose_planner(args.planner)  # before the model: a typo should not cost a trace
     settings = settings_of(args)
-    with working(f"tracing {args.model}"):
-        workload = load(args.model, training=wants_training(args), dtype=args.dtype)
+    with working(f"tracing {args.model}") as count:
+        workload = load(args.model, training=wants_training(args), dtype=args.dtype, on_call=count)
     problem = make_problem(workload, settings)
     start = None if args.start is None else _start(args.start, problem)
     if args.expert:

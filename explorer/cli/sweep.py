@@ -85,8 +85,8 @@ def run(args: argparse.Namespace) -> int:
     base = _base(args)
     if args.output:
         _make_folder(args.output)
-    with working(f"tracing {args.model}"):
-        workload = load(args.model, training=wants_training(args), dtype=args.dtype)
+    with working(f"tracing {args.model}") as count:
+        workload = load(args.model, training=wants_training(args), dtype=args.dtype, on_call=count)
     rows, plans = _sweep(workload, base, asked, planner, args)
     _refuse_all_invalid(rows)
     if args.json:

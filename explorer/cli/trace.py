@@ -28,8 +28,8 @@ def run(args: argparse.Namespace) -> int:
     from solvers.formats.graph_json import write_graph
     from solvers.formats.op_graph_json import graph_hash
 
-    with working(f"tracing {args.model}"):
-        workload = load(args.model, training=wants_training(args), dtype=args.dtype)
+    with working(f"tracing {args.model}") as count:
+        workload = load(args.model, training=wants_training(args), dtype=args.dtype, on_call=count)
     if args.output:
         write_file(args.output, write_graph(workload), "saving the graph")
     graph = workload.graph

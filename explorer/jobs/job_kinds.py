@@ -34,16 +34,18 @@ from explorer.jobs.run_kinds import prepare_job, run_job, show_run_job
 from explorer.jobs.telling import REDRAW_S, Telling
 from explorer.question.cluster_file import load_cluster
 from explorer.question.expert import load_expert
-from explorer.question.loading import load
+from explorer.question.loading import is_traced, load
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
+from explorer.question.tracer import Tracer
 from explorer.sweeps.helps import changes, helped
 from explorer.sweeps.points import points
 from explorer.sweeps.ranges import worth_asking
 from explorer.sweeps.sweep import row_object, sweep_rows
 from explorer.view import events, run_events
 from explorer.view.graph.skeleton import skeleton
+from explorer.words import text
 from solvers.errors import InvalidProblem, PlacementError
 from solvers.evaluation.evaluate import evaluate
 from solvers.formats.workload import Workload
@@ -57,11 +59,15 @@ NO_FILES = Files()
 KEPT = 8
 """Traced models a worker keeps."""
 
+TRACING_S = 0.5
+"""How often a trace tells how far it is."""
+
+_tracer = Tracer()
 _workloads: OrderedDict[tuple[str, bool, str | None], Workload] = OrderedDict()
 
 
-def workload_of(model: str, training: bool, dtype: str | None, emit: Emit) -> Workload:
-    """The traced model, from memory if it was asked for before."""
+def workload_of(model: str, training: bool, dtype: str | None, emit: Emit, should_stop: Callable[[], bool]) -> Workload:
+    """The traced model, from memory if it was asked for before. Raises Stopped."""
     key = (model, training, dtype)
     if key in _workloads:
         _workloads.move_to_end(key)
@@ -71,8 +77,19 @@ def workload_of(model: str, training: bool, dtype: str | None, emit: Emit) -> Wo
     opened = os.path.isabs(model) and os.path.isfile(model)
     if dtype is not None and not opened and (derived := _derived(model, training, dtype)) is not None:
         return _keep(key, derived)
-    emit(events.loading(f"{'reading' if opened else 'tracing'} {os.path.basename(model)}"))
-    return _keep(key, load_opened(model, training) if opened else load(model, training=training, dtype=dtype))
+    name = os.path.basename(model)
+    emit(events.loading(f"{'reading' if opened else 'tracing'} {name}"))
+    if opened or os.path.isfile(model) or not is_traced(model):
+        return _keep(key, load_opened(model, training) if opened else load(model, training=training, dtype=dtype))
+    told_s = 0.0
+
+    def tell(calls: int, seconds: float) -> None:
+        nonlocal told_s
+        if seconds - told_s >= TRACING_S:
+            told_s = seconds
+            emit(events.loading(f"tracing {name}: {text.plural(calls, 'call')} so far, {seconds:.0f} s"))
+
+    return _keep(key, _tracer.trace(model, training, dtype, tell, should_stop))
 
 
 def _derived(model: str, training: bool, dtype: str) -> Workload | None:
@@ -111,7 +128,9 @@ def applicable(settings: Settings, workload: Workload, files: Files = NO_FILES) 
 
 def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Trace or fetch the model, solve, and emit model, progress and result events."""
-    workload = workload_of(request.model, request.settings.training is not False, request.settings.dtype, emit)
+    workload = workload_of(
+        request.model, request.settings.training is not False, request.settings.dtype, emit, should_stop
+    )
     problem = make_problem(workload, applicable(request.settings, workload, request.files))
     emit(events.model(workload, request.known))
 
@@ -152,7 +171,9 @@ def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]
 def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Trace or fetch the model, run one planner after the other, and emit model, comparing, row and
     compared events. A stop keeps the rows that are there, and the plan of the run at hand."""
-    workload = workload_of(request.model, request.settings.training is not False, request.settings.dtype, emit)
+    workload = workload_of(
+        request.model, request.settings.training is not False, request.settings.dtype, emit, should_stop
+    )
     problem = make_problem(workload, applicable(request.settings, workload, request.files))
     emit(events.model(workload, request.known))
     family = entries(problem, request.planners, request.contiguities)
@@ -188,7 +209,7 @@ def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], b
 def place_job(request: PlaceRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Judge a placement made by hand, and emit it as a plan. Raises InvalidProblem in one line."""
     training = request.settings.training is not False
-    workload = workload_of(request.model, training, request.settings.dtype, emit)
+    workload = workload_of(request.model, training, request.settings.dtype, emit, should_stop)
     problem = make_problem(workload, applicable(request.settings, workload, request.files))
     try:
         expert = load_expert(request.path, workload, problem.cluster)
@@ -217,7 +238,7 @@ def place_job(request: PlaceRequest, emit: Emit, should_stop: Callable[[], bool]
 def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Tell first how many changes are tried, then the answer to each: words, controls, gain, objective_s, reason."""
     ask = request.ask
-    workload = workload_of(ask.model, ask.settings.training is not False, ask.settings.dtype, emit)
+    workload = workload_of(ask.model, ask.settings.training is not False, ask.settings.dtype, emit, should_stop)
     settings = applicable(ask.settings, workload, ask.files)
     problem = make_problem(workload, settings)
     plan = file_from(request.plan).plan
@@ -242,7 +263,7 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
 def sweep_job(request: SweepRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Tell first the values of the axis, then a row for each, see `explorer.sweeps.sweep.row_object`."""
     ask = request.ask
-    workload = workload_of(ask.model, ask.settings.training is not False, ask.settings.dtype, emit)
+    workload = workload_of(ask.model, ask.settings.training is not False, ask.settings.dtype, emit, should_stop)
     settings = applicable(ask.settings, workload, ask.files)
     problem = make_problem(workload, settings)
     asked = points(worth_asking(request.axis, problem, settings, _own_memory(problem)))

@@ -30,7 +30,7 @@ from solvers.planners.check import check
 from solvers.problem.problem import Objective
 
 HEAD_BYTES = 64
-KINDS = "a .pt2, graph.json, plan.json, MSR 2020, PipeDream, Piper, profile, cluster or placement file"
+KINDS = "a .pt2, .onnx, graph.json, plan.json, MSR 2020, PipeDream, Piper, profile, cluster or placement file"
 
 
 def read_job(request: ReadRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:

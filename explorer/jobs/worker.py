@@ -97,11 +97,14 @@ def _serve(
 
 def run(work: Work, request: Any, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Run one job; whatever goes wrong becomes a ``failed`` event with one line for people."""
+    from explorer.question.tracer import Stopped
     from explorer.view import events
     from solvers.errors import PlacementError
 
     try:
         work(request, emit, should_stop)
+    except Stopped:
+        return  # it ends without an answer, as one that never began
     except PlacementError as error:
         emit(events.failed(str(error)))
     except MemoryError:

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 import zipfile
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from explorer.question.models.example import Example, split_example
 from explorer.question.models.libraries import library_of, make_of_library
 from explorer.question.models.recognised import config_instead, folder_instead, instead
 from explorer.question.names import closest
+from explorer.tracing.files.onnx_model import looks_like_onnx
 from solvers.errors import InvalidProblem, TraceError
 from solvers.formats import graph_json, plan_json
 from solvers.formats.json_text import MAX_BYTES, parse_json
@@ -36,13 +38,25 @@ READ_BYTES = 64
 EXPORT_HINT = "export the model with torch.export.save(torch.export.export(module, inputs), 'model.pt2')"
 
 
-def load(model: str, *, training: bool = True, dtype: torch.dtype | str | None = None) -> Workload:
+def ignore(_: int) -> None:
+    return None
+
+
+def load(
+    model: str,
+    *,
+    training: bool | None = None,
+    dtype: torch.dtype | str | None = None,
+    on_call: Callable[[int], None] = ignore,
+) -> Workload:
     """The workload of ``model``, which may say of its example what `Example` knows ("gpt,batch=8").
 
     Files are recognised by content, read as data and never executed.
 
     training and dtype ("bf16", "fp16", "fp32", or torch's) are for models that are traced here, and
-    training for .pt2 files: other files say themselves what they hold, and another dtype is refused.
+    training for .pt2 files: other files say themselves what they hold, and another dtype is refused. Without
+    training everything is for training but a .pt2 that was exported in eval mode. on_call: given, while a forward is
+    traced, the number of calls that it has made so far.
     Raises InvalidProblem or TraceError in one line.
     """
     check_name(model)
@@ -52,11 +66,12 @@ def load(model: str, *, training: bool = True, dtype: torch.dtype | str | None =
         from explorer.tracing import trace_demo
 
         _knows(model, example, "batch")
-        return replace(trace_demo(name, training=training, dtype=dtype, batch=example.batch), reference=model)
+        traced = trace_demo(name, training is not False, dtype, example.batch, on_call)
+        return replace(traced, reference=model)
     if library_of(name) is not None:
-        return load_of_library(model, training=training, dtype=dtype)
+        return load_of_library(model, training=training is not False, dtype=dtype, on_call=on_call)
     if is_callable(name):
-        return load_callable(model, training=training, dtype=dtype)
+        return load_callable(model, training=training is not False, dtype=dtype, on_call=on_call)
     _knows(model, example)
     workload = load_file(model, training=training)
     if isinstance(dtype, str):
@@ -104,7 +119,13 @@ def check_name(model: str) -> None:
         )
 
 
-def load_of_library(model: str, *, training: bool = True, dtype: torch.dtype | str | None = None) -> Workload:
+def load_of_library(
+    model: str,
+    *,
+    training: bool = True,
+    dtype: torch.dtype | str | None = None,
+    on_call: Callable[[int], None] = ignore,
+) -> Workload:
     """Trace a model of an installed library (see `libraries`), on meta; nothing is downloaded."""
     _need_torch(model)
     from explorer.tracing import trace_module
@@ -120,11 +141,18 @@ def load_of_library(model: str, *, training: bool = True, dtype: torch.dtype | s
         reference=model,
         batch_dim=example.batch_dim,
         expert_rows=example.expert_rows,
+        on_call=on_call,
     )
     return replace(workload, notes=(*notes, *workload.notes))
 
 
-def load_callable(reference: str, *, training: bool = True, dtype: torch.dtype | str | None = None) -> Workload:
+def load_callable(
+    reference: str,
+    *,
+    training: bool = True,
+    dtype: torch.dtype | str | None = None,
+    on_call: Callable[[int], None] = ignore,
+) -> Workload:
     """Trace what "package.module:callable" or "file.py:callable" returns: (module, example inputs), or (module, args,
     kwargs).
 
@@ -147,11 +175,12 @@ def load_callable(reference: str, *, training: bool = True, dtype: torch.dtype |
             reference=reference,
             batch_dim=example.batch_dim,
             expert_rows=example.expert_rows,
+            on_call=on_call,
         )
 
 
-def load_file(path: str, *, training: bool = True) -> Workload:
-    """The workload of a file; training is for exported programs, which hold a forward only.
+def load_file(path: str, *, training: bool | None = None) -> Workload:
+    """The workload of a file; training (None: unless in eval mode) is for exported programs, which hold a forward only.
 
     Raises InvalidProblem if it is of no kind that is read.
     """
@@ -170,11 +199,15 @@ def load_file(path: str, *, training: bool = True) -> Workload:
         return read_workload(read_file(path), path)
     if looks_like_pipedream(head):
         return read_pipedream(read_file(path), path)
+    if Path(path).suffix.lower() == ".onnx" or looks_like_onnx(head):
+        from explorer.tracing.files.onnx import load_onnx
+
+        return replace(load_onnx(path, training=training), reference=path)
     if told := instead(path, head):
         raise InvalidProblem(f"{path}: {told}")
     found = "an empty file" if not head else f"a file that begins with {head[:8]!r}"
     raise InvalidProblem(
-        f"{path}: expected graph.json, MSR 2020 or Piper .json, PipeDream graph.txt or .pt2, found {found}"
+        f"{path}: expected graph.json, MSR 2020 or Piper .json, PipeDream graph.txt, .pt2 or .onnx, found {found}"
     )
 
 
@@ -212,7 +245,7 @@ def read_workload(data: bytes, where: str) -> Workload:
     )
 
 
-def _load_zip(path: str, training: bool) -> Workload:
+def _load_zip(path: str, training: bool | None) -> Workload:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()

@@ -57,7 +57,8 @@ def placed(problem: Problem, plan: Plan) -> Line:
 def counted(problem: Problem, plan: Plan, metrics: Metrics, sent: Sequence[Transfer]) -> list[Line]:
     """Whether the bytes on devices and between them are those of the graph, added up here once more."""
     if problem.stated_bytes is None:
-        own = [operator.param_bytes * problem.static_copies for operator in problem.graph.operators]
+        states = problem.static_copies - 1
+        own = [o.param_bytes + o.trained_bytes * states for o in problem.graph.operators]
         said = COPIES[problem.optimizer] if problem.training else "parameters"
     else:
         own = list(problem.stated_bytes)

@@ -12,7 +12,7 @@ forwards: five products for two, the scores being recomputed (Dao, FlashAttentio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explorer.tracing.flops import PRODUCTS, RECURRENT
 from explorer.tracing.forward import Forward
@@ -38,8 +38,9 @@ class Mirrored:
 
 
 def inference(forward: Forward) -> Mirrored:
-    """The forward alone."""
-    return Mirrored(forward.operators, _forward_tensors(forward))
+    """The forward alone, where no parameter is trained and so none is set apart as frozen."""
+    operators = tuple(replace(operator, frozen_bytes=0.0) for operator in forward.operators)
+    return Mirrored(operators, _forward_tensors(forward))
 
 
 def training(forward: Forward) -> Mirrored:
@@ -164,7 +165,7 @@ def _is_sparse(forward: Forward, group: int) -> bool:
 
 
 def _update(forward: Forward, group: int) -> Operator:
-    """One optimizer step (sized as Adam) for the parameters an operator owns, once per mini-batch.
+    """One optimizer step (sized as Adam) for the trained parameters an operator owns, once per mini-batch.
 
     Adam's moments decay everywhere, so it goes through the whole of a table of which few rows have a gradient.
     """
@@ -174,8 +175,8 @@ def _update(forward: Forward, group: int) -> Operator:
         op_type="update",
         phase=Phase.UPDATE,
         module_path=operator.module_path,
-        flops=Amount(fixed=ADAM_FLOPS_PER_BYTE * operator.param_bytes),
-        moved_bytes=Amount(fixed=ADAM_ACCESSES * operator.param_bytes),
+        flops=Amount(fixed=ADAM_FLOPS_PER_BYTE * operator.trained_bytes),
+        moved_bytes=Amount(fixed=ADAM_ACCESSES * operator.trained_bytes),
         colocation=operator.colocation,
         forward_of=group,
     )

@@ -6,7 +6,7 @@ import io
 import logging
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from typing import Any
 from unittest.mock import patch
@@ -26,6 +26,7 @@ from explorer.tracing.fake import Inputs, batch_of, first_line
 from explorer.tracing.recorder import Recorder, Tape
 from explorer.tracing.refusals import refusal, value_dependent
 from explorer.tracing.standins.calling import standing_in
+from explorer.tracing.standins.devices import ignore
 from solvers.errors import TraceError
 
 CHECKPOINTED = (
@@ -42,10 +43,14 @@ def capture(
     training: bool,
     rows: int | None = None,
     batch_dim: int = 0,
+    on_call: Callable[[int], None] = ignore,
 ) -> Captured:
     """``module`` and ``inputs`` are fake (see `fake`). rows: how many a selection by value is taken to select.
-    batch_dim: the dimension of the first input that counts samples. Raises TraceError in one line."""
-    made, _ = capture_program(module, inputs, mode, name=name, training=training, rows=rows, batch_dim=batch_dim)
+    batch_dim: the dimension of the first input that counts samples. on_call: given the number of calls of the forward
+    so far. Raises TraceError in one line."""
+    made, _ = capture_program(
+        module, inputs, mode, name=name, training=training, rows=rows, batch_dim=batch_dim, on_call=on_call
+    )
     return made
 
 
@@ -58,11 +63,12 @@ def capture_program(
     training: bool,
     rows: int | None = None,
     batch_dim: int = 0,
+    on_call: Callable[[int], None] = ignore,
 ) -> tuple[Captured, ExportedProgram]:
     """The same with the exported program: its calls have the names of the captured nodes, those in a block
     the block's name and a dot before theirs."""
     with quiet():
-        program, notes = _export(module, inputs, name, training, rows)
+        program, notes = _export(module, inputs, name, training, rows, on_call)
         try:
             return _run(program, module, inputs, mode, name, training, notes, batch_dim), program
         except TraceError as error:
@@ -76,7 +82,12 @@ def capture_program(
 
 
 def _export(
-    module: nn.Module, inputs: Inputs, name: str, training: bool, rows: int | None
+    module: nn.Module,
+    inputs: Inputs,
+    name: str,
+    training: bool,
+    rows: int | None,
+    on_call: Callable[[int], None],
 ) -> tuple[ExportedProgram, tuple[str, ...]]:
     """The program, and notes on what it leaves out or takes for granted."""
     args, kwargs = inputs
@@ -84,7 +95,7 @@ def _export(
         # nn.Transformer looks whether a mask happens to be causal: the mask is taken as any other.
         with (
             _noticing_checkpoints() as seen,
-            standing_in(module, rows) as notes,
+            standing_in(module, rows, on_call) as notes,
             patch.object(transformer, "_detect_is_causal_mask", _stated_causal),
         ):
             program = torch.export.export(module, args, kwargs, strict=False)

@@ -67,6 +67,7 @@ def forward(small: Captured, large: Captured, folded: Folded, sizes: Sequence[tu
                 flops=amount("flops"),
                 moved_bytes=moved,
                 param_bytes=held.owned[group],
+                frozen_bytes=held.frozen[group],
                 saved_bytes=amount("saved_bytes"),
                 workspace_bytes=amount("workspace_bytes"),
                 colocation=held.colocation.get(group),

@@ -18,13 +18,15 @@ from explorer.tracing.fold import Folded
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """owned: bytes held, by operator: the first operator that reads a parameter owns it.
+    """owned: bytes held, by operator: the first operator that reads a parameter owns it. frozen: those of them
+    that are not trained, where others are.
 
     weights: by operator, the trainable parameters it reads, as owner -> bytes.
     colocation: operator -> group name, for operators that read a common parameter.
     """
 
     owned: tuple[float, ...]
+    frozen: tuple[float, ...]
     weights: tuple[Mapping[int, float], ...]
     colocation: Mapping[int, str]
     notes: tuple[str, ...]
@@ -38,6 +40,8 @@ def parameters(captured: Captured, folded: Folded) -> Parameters:
         for parameter in sorted(read & captured.parameters.keys()):
             readers[parameter].append(group)
     owned = [0.0] * len(folded.groups)
+    frozen = [0.0] * len(folded.groups)
+    trains = any(captured.values[parameter].requires_grad for parameter in readers)
     weights: list[dict[int, float]] = [{} for _ in folded.groups]
     for parameter, groups in readers.items():
         value, owner = captured.values[parameter], groups[0]
@@ -45,7 +49,10 @@ def parameters(captured: Captured, folded: Folded) -> Parameters:
         if value.requires_grad:
             for group in groups:
                 weights[group][owner] = weights[group].get(owner, 0.0) + value.nbytes
-    return Parameters(tuple(owned), tuple(weights), _together(captured, readers), tuple(_notes(captured, readers)))
+        elif trains:
+            frozen[owner] += value.nbytes
+    together, notes = _together(captured, readers), tuple(_notes(captured, readers))
+    return Parameters(tuple(owned), tuple(frozen), tuple(weights), together, notes)
 
 
 def _together(captured: Captured, readers: Mapping[str, list[int]]) -> dict[int, str]:
@@ -83,8 +90,7 @@ def _notes(captured: Captured, readers: Mapping[str, list[int]]) -> list[str]:
         are = "parameter is" if len(frozen) == 1 else "parameters are"
         held, total = (sum(v.nbytes for v in some) for some in (frozen, [captured.values[p] for p in readers]))
         notes.append(
-            f"{len(frozen)} {are} frozen ({held:,} of {total:,} bytes); memory counts gradients and optimizer"
-            " states for them too, as if they were trained: with Adam four times what is kept of them"
+            f"{len(frozen)} {are} frozen ({held:,} of {total:,} bytes): held without gradients and optimizer states"
         )
     return notes
 

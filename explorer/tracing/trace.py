@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from explorer.tracing.build import build, same_nodes
 from explorer.tracing.capture import capture
 from explorer.tracing.captured import Captured
 from explorer.tracing.fake import at_batch, batch_of, fake_inputs, fake_module
+from explorer.tracing.standins.devices import ignore
 from solvers.errors import TraceError
 from solvers.formats.workload import Workload
 
@@ -33,6 +35,7 @@ def trace_module(
     example_kwargs: dict[str, Any] | None = None,
     batch_dim: int | None = None,
     expert_rows: int | None = None,
+    on_call: Callable[[int], None] = ignore,
 ) -> Workload:
     """The operator graph of ``module``: no weight is read, copied or changed, and nothing is computed.
 
@@ -42,6 +45,7 @@ def trace_module(
     "fp32", a torch.dtype, or None: as the module is). training puts the module in train or eval mode and adds
     backward and update. reference defaults to ``name``. expert_rows: how many rows a selection by value (the
     tokens of an expert) selects at the example's batch, in proportion at others; without it such a module is refused.
+    on_call: given the number of calls that the forward has made so far, each time it is captured.
 
     The graph is captured at the example's batch and at twice that, and each amount is the line through
     both; an example of one sample is captured at two and at four, because a dimension of 1 is broadcast where others
@@ -66,7 +70,7 @@ def trace_module(
         rows = None if expert_rows is None else max(1, -(-expert_rows * samples // given))
         there = inputs if samples == given else at_batch(inputs, samples, mode, dim)
         try:
-            return capture(twin, there, mode, name=name, training=training, rows=rows, batch_dim=dim)
+            return capture(twin, there, mode, name=name, training=training, rows=rows, batch_dim=dim, on_call=on_call)
         except TraceError:
             if samples == given:
                 raise
@@ -92,7 +96,11 @@ def trace_module(
 
 
 def trace_demo(
-    name: str, training: bool = True, dtype: torch.dtype | str | None = None, batch: int | None = None
+    name: str,
+    training: bool = True,
+    dtype: torch.dtype | str | None = None,
+    batch: int | None = None,
+    on_call: Callable[[int], None] = ignore,
 ) -> Workload:
     """A model of `demo_models.MODELS`, built without storage. batch replaces the example's."""
     if name not in MODELS:
@@ -103,7 +111,7 @@ def trace_demo(
             if batch < 1:
                 raise TraceError(f"the batch must be at least 1 sample, found {batch}")
             inputs = tuple(torch.empty((batch, *x.shape[1:]), dtype=x.dtype) for x in inputs)
-    return trace_module(module, inputs, name=name, training=training, dtype=dtype)
+    return trace_module(module, inputs, name=name, training=training, dtype=dtype, on_call=on_call)
 
 
 def _can_infer(

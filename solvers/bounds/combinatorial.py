@@ -215,11 +215,33 @@ def memory_need(problem: Problem) -> MemoryNeed:
     average = sum(spread[i] for i in forced) / accelerators
     largest = max(forced, key=lambda i: need[i])
     if need[largest] >= average:
-        return MemoryNeed(need[largest], groups[largest], "these operators must share one device")
+        return MemoryNeed(need[largest], groups[largest], _on_one_device(problem, groups[largest], need[largest]))
     blame = sorted(forced, key=lambda i: -need[i])[:5]
     return MemoryNeed(
         average, tuple(groups[i][0] for i in blame), f"all operators together, spread over {accelerators} devices"
     )
+
+
+def _on_one_device(problem: Problem, group: Sequence[int], nbytes: float) -> str:
+    """Why a group needs as much as it does: a single operator whose parameters are most of it, and what would divide
+    those, or that its operators stay together."""
+    static = problem.static_bytes()
+    heaviest = max(group, key=lambda o: float(static[o]))
+    operator, held = problem.graph.operators[heaviest], float(static[heaviest])
+    if held <= nbytes / 2 or problem.stated_bytes is not None:
+        return "these operators must share one device" if len(group) > 1 else f"{operator.name} is one operator"
+    with_states = ", with gradients and optimizer states," if held > operator.param_bytes else ""
+    fewer = ", an optimizer with fewer states" if problem.static_copies > 2 and with_states else ""
+    return (
+        f"the parameters of operator {operator.name}{with_states} are {_size(held)}, and an operator is not divided: a"
+        f" model in which it is several (each expert or slice of its weight a module of its own){fewer} or a smaller"
+        " dtype needs less"
+    )
+
+
+def _size(nbytes: float) -> str:
+    """For sentences."""
+    return f"{nbytes / 2**30:,.1f} GiB" if nbytes >= 2**30 else f"{nbytes:.0f} bytes"
 
 
 def _cpu_can_run(problem: Problem, group: Sequence[int]) -> bool:
@@ -248,7 +270,7 @@ def proved_infeasible(problem: Problem) -> str | None:
     need = memory_need(problem)
     caps = [problem.cluster.devices[d].memory_bytes for d in problem.cluster.accelerators]
     if caps and need.nbytes > max(caps) * (1 + 1e-9):
-        return f"every plan needs at least {need.nbytes:.0f} bytes on some device ({need.because})"
+        return f"every plan needs at least {_size(need.nbytes)} on some device ({need.because})"
     static = problem.static_bytes()
     held = sum(
         float(static[list(group)].sum()) for group in together(problem.graph) if not _cpu_can_run(problem, group)

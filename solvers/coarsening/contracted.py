@@ -63,7 +63,7 @@ class Contracted:
     a byte it is made of; [messages]. static_bytes are held all
     the time; saved_bytes once per micro-batch in flight; workspace_bytes while one of its members
     runs. core_bytes: static_bytes without the trivial operators that were merged in: what this
-    super-operator needs wherever they go. param_bytes: parameters, whose gradients replicas add up.
+    super-operator needs wherever they go. param_bytes: trained parameters, whose gradients replicas add up.
     merged: how many trivial super-operators were merged in.
     """
 

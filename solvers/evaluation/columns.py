@@ -25,8 +25,10 @@ class GraphColumns(NamedTuple):
     """[operators] position in PHASES"""
     forward_of: Ints
     """[operators] -1 for those that mirror none"""
-    param_bytes: Floats
-    """[operators] B"""
+    trained_bytes: Floats
+    """[operators] B of parameters that have a gradient"""
+    frozen_bytes: Floats
+    """[operators] B of those that have none"""
     saved_bytes: Floats
     """[operators, 2] B fixed, B per sample"""
     workspace_bytes: Floats
@@ -78,7 +80,8 @@ def graph_columns(graph: OpGraph) -> GraphColumns:
     return GraphColumns(
         phase=_ints(number[o.phase] for o in operators),
         forward_of=_ints(-1 if o.forward_of is None else o.forward_of for o in operators),
-        param_bytes=np.array([o.param_bytes for o in operators], np.float64),
+        trained_bytes=np.array([o.trained_bytes for o in operators], np.float64),
+        frozen_bytes=np.array([o.frozen_bytes for o in operators], np.float64),
         saved_bytes=_amounts([(o.saved_bytes.fixed, o.saved_bytes.per_sample) for o in operators]),
         workspace_bytes=_amounts([(o.workspace_bytes.fixed, o.workspace_bytes.per_sample) for o in operators]),
         output_start=output_start,

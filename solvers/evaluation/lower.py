@@ -204,6 +204,6 @@ def _gradients(problem: Problem, plan: Plan) -> Floats:
     if not problem.training:
         return np.zeros(stages)
     graph = graph_columns(problem.graph)
-    owned = np.where(graph.phase == 0, graph.param_bytes, 0.0)[columns.operator]
+    owned = np.where(graph.phase == 0, graph.trained_bytes, 0.0)[columns.operator]
     replicas = np.diff(columns.device_start)
     return np.where(replicas > 1, np.bincount(columns.stage, owned, minlength=stages), 0.0)

@@ -157,7 +157,8 @@ def static_bytes_per_device(problem: Problem, plan: Plan) -> Floats:
     """Parameters, gradients and optimizer states (or the stated sizes) per device, [devices] B."""
     columns = plan_columns(plan)
     if problem.stated_bytes is None:
-        static = graph_columns(problem.graph).param_bytes * problem.static_copies
+        graph = graph_columns(problem.graph)
+        static = graph.trained_bytes * problem.static_copies + graph.frozen_bytes
     else:
         static = problem.static_bytes()
     amount = np.bincount(columns.stage, static[columns.operator], minlength=len(plan.stages))

@@ -14,7 +14,8 @@ MAX_RANK = 64
 
 _AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes")
 _OPERATOR = (
-    "op_type", "phase", "module_path", *_AMOUNTS, "param_bytes", "colocation", "forward_of", "replicable",
+    "op_type", "phase", "module_path", *_AMOUNTS, "param_bytes", "frozen_bytes", "colocation", "forward_of",
+    "replicable",
 )  # fmt: skip
 _TENSOR = ("nbytes", "shape", "dtype", "sum_group")
 
@@ -60,6 +61,8 @@ def _operator_json(operator: Operator) -> dict[str, object]:
             written[key] = [_exact(amount.fixed), _exact(amount.per_sample)]
     if operator.param_bytes:
         written["param_bytes"] = _exact(operator.param_bytes)
+    if operator.frozen_bytes:
+        written["frozen_bytes"] = _exact(operator.frozen_bytes)
     if operator.colocation is not None:
         written["colocation"] = operator.colocation
     if operator.forward_of is not None:
@@ -80,6 +83,7 @@ def _read_operator(field: Field) -> Operator:
         amounts.get("flops", NOTHING),
         amounts.get("moved_bytes", NOTHING),
         parts["param_bytes"].number() if "param_bytes" in parts else 0.0,
+        parts["frozen_bytes"].number() if "frozen_bytes" in parts else 0.0,
         amounts.get("saved_bytes", NOTHING),
         amounts.get("workspace_bytes", NOTHING),
         parts["colocation"].text() if "colocation" in parts else None,

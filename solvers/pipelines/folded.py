@@ -164,6 +164,7 @@ def _operators(
             flops=into.flops + of.flops,
             moved_bytes=into.moved_bytes + of.moved_bytes,
             param_bytes=into.param_bytes + of.param_bytes,
+            frozen_bytes=into.frozen_bytes + of.frozen_bytes,
             saved_bytes=into.saved_bytes + of.saved_bytes,
             workspace_bytes=into.workspace_bytes + of.workspace_bytes,
         )

@@ -44,10 +44,10 @@ class Auto:
     downset_budget or its work EXACT_WORK, and where it proves nothing `GraphPipeline`, layer splits and annealing;
     without contiguity the portfolio `NonContiguous`; for convex sets annealing and the integer program too. The
     latency of one sample (MAKESPAN with calls): the portfolio `Latency`. One pass of single operators placed anywhere
-    (MAKESPAN): `Joint`, without improve only its seeds. ITERATION: the equal split, one device, linearised DP if stages
-    are not replicated, `GraphPipeline`, if it supports the problem, `TiedEnds` and layer splits. Other objectives, and
-    all if nothing was found: linearised DP, judged by the objective asked for. Then moves of operators across stage
-    boundaries until none helps.
+    (MAKESPAN): `Joint`, without improve only its seeds. ITERATION: the equal split, layer splits, one device,
+    linearised DP if stages are not replicated, `GraphPipeline`, if it supports the problem, and `TiedEnds`. Other
+    objectives, and all if nothing was found: linearised DP, judged by the objective asked for. Then moves of operators
+    across stage boundaries until none helps.
     """
 
     name: ClassVar[str] = "auto"
@@ -66,6 +66,8 @@ class Auto:
         monitor.member = SingleDevice.name
         device = next(iter(problem.cluster.accelerators), 0)
         counts = problem.micro_batch_choices()
+        if problem.static_bytes().sum() > problem.cluster.devices[device].memory_bytes:
+            return
         for count in dict.fromkeys((counts[0], counts[-1])):
             if monitor.best is None:
                 monitor.offer(assemble(problem, [(device,)] * len(problem.graph), count))
@@ -123,7 +125,7 @@ class Auto:
             if graph.unsupported(problem) is None:
                 chain: list[Planner] = [LinearDP()] if problem.max_replicas == 1 or problem.cluster.cpus else []
                 ends = TiedEnds() if self.improve else TiedEnds(evaluations=0)
-                quick = [EqualSplit(), SingleDevice(), *chain, graph, ends, LayerSplit()]
+                quick = [EqualSplit(), LayerSplit(), SingleDevice(), *chain, graph, ends]
         if problem.pipeline is Pipeline.INTERLEAVED:
             return [*quick, Interleaved()]
         return quick

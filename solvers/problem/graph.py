@@ -50,7 +50,8 @@ class Operator:
 
     flops, moved_bytes (read + written in device memory), saved_bytes (kept from the forward until
     the backward of the same micro-batch) and workspace_bytes (held only while it runs) are for the
-    number of samples at hand. param_bytes are the parameters the forward operator owns.
+    number of samples at hand. param_bytes are the parameters the forward operator owns, and frozen_bytes those
+    of them that are not trained: they have no gradient and no optimizer state.
     colocation names a group that must share a device. forward_of is the position of the forward
     operator that a backward or update operator mirrors. A replicable operator (cheap and
     parameter-free, such as a mask) may be copied into several stages.
@@ -63,11 +64,17 @@ class Operator:
     flops: Amount = NOTHING
     moved_bytes: Amount = NOTHING
     param_bytes: float = 0.0
+    frozen_bytes: float = 0.0
     saved_bytes: Amount = NOTHING
     workspace_bytes: Amount = NOTHING
     colocation: str | None = None
     forward_of: int | None = None
     replicable: bool = False
+
+    @property
+    def trained_bytes(self) -> float:
+        """Bytes of parameters that have a gradient, and of that gradient."""
+        return self.param_bytes - self.frozen_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +253,12 @@ def _check_operators(operators: Sequence[Operator]) -> None:
         for what in ("flops", "moved_bytes", "saved_bytes", "workspace_bytes"):
             check_amount(getattr(operator, what), f"operator {operator.name!r}: {what}")
         check_size(operator.param_bytes, f"operator {operator.name!r}: param_bytes")
+        check_size(operator.frozen_bytes, f"operator {operator.name!r}: frozen_bytes")
+        if operator.frozen_bytes > operator.param_bytes:
+            raise InvalidProblem(
+                f"operator {operator.name!r}: frozen_bytes are at most its {operator.param_bytes:.0f} param_bytes,"
+                f" found {operator.frozen_bytes:.0f}"
+            )
         forward = operator.forward_of
         if forward is None:
             continue

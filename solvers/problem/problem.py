@@ -251,7 +251,7 @@ class Problem:
 
     @property
     def static_copies(self) -> float:
-        """How many times the parameters are held: 1 in inference, else by optimizer."""
+        """How many times trained parameters are held: 1 in inference, else by optimizer. Frozen ones are held once."""
         return STATIC_COPIES[self.optimizer] if self.training else 1.0
 
     def can_share(self, micro_batch_size: int, replicas: int) -> bool:
@@ -268,7 +268,8 @@ class Problem:
         """Bytes each operator holds on its device all the time, shape [operators]."""
         if self.stated_bytes is not None:
             return np.asarray(self.stated_bytes, dtype=np.float64)
-        return np.array([o.param_bytes * self.static_copies for o in self.graph.operators])
+        copies = self.static_copies
+        return np.array([o.trained_bytes * copies + o.frozen_bytes for o in self.graph.operators])
 
     def tensor_s(self, tensor: int, samples: float, src: int, dst: int) -> float:
         """Seconds to move one tensor for ``samples`` from device ``src`` to ``dst``."""

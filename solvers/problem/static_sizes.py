@@ -14,6 +14,8 @@ def static_sizes(problem: Problem) -> tuple[float, ...]:
     """
     saves = problem.has_backward()
     return tuple(
-        operator.param_bytes * problem.static_copies + saves * operator.saved_bytes.at(problem.mini_batch)
+        operator.trained_bytes * problem.static_copies
+        + operator.frozen_bytes
+        + saves * operator.saved_bytes.at(problem.mini_batch)
         for operator in problem.graph.operators
     )

@@ -9,7 +9,7 @@ import numpy as np
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.plan import Plan
 from solvers.problem.graph import Amount, OpGraph, Phase, per_graph
-from solvers.problem.problem import Problem
+from solvers.problem.problem import Optimizer, Problem
 from solvers.verify.arrays.ragged import flat, ints, sums
 from solvers.verify.work.jobs import FORWARD, Jobs
 
@@ -45,6 +45,21 @@ class Sizes(NamedTuple):
     """[tensors] False for all but the first of a sum that one operator makes: it is added to that"""
     updates: Bools
     """[operators]"""
+
+
+BESIDE_WEIGHTS = {Optimizer.NONE: 0, Optimizer.SGD: 1, Optimizer.ADAM: 3}
+"""What is kept of a trained parameter beside itself, each as large: its gradient, and Adam's two moments."""
+
+
+def held_throughout(problem: Problem) -> Floats:
+    """[operators] B: what a workload states, or parameters, and in training what is kept beside those not frozen."""
+    if problem.stated_bytes is not None:
+        return np.array(problem.stated_bytes, np.float64)
+    weights = np.array([o.param_bytes for o in problem.graph.operators])
+    if not problem.training:
+        return weights
+    trained = weights - np.array([o.frozen_bytes for o in problem.graph.operators])
+    return np.asarray(weights + BESIDE_WEIGHTS[problem.optimizer] * trained)
 
 
 @per_graph

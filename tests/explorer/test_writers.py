@@ -14,6 +14,7 @@ SANCTIONED = {
     "explorer/runner/targets/ray_package.py": "a zip in memory",
     "explorer/cli/__init__.py": "opens /dev/null in place of a standard output that nobody reads",
     "solvers/programs/background.py": "pipes between processes, and a folder of scratch files that is removed",
+    "explorer/question/tracer.py": "pipes between processes",
     "solvers/kernels/stale.py": "what compiled kernels were made of, beside them, which may be lost",
     "solvers/kernels/kernel_cache.py": "a folder for kernels where nothing else can be written, that is removed",
     "solvers/programs/mip.py": "a folder of scratch files, for programs of other people, that is removed",

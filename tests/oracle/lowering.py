@@ -377,7 +377,8 @@ class _Lowering:
         operators = self.problem.graph.operators
         for index, stage in enumerate(self.plan.stages):
             replicas = len(stage.devices)
-            gradient = sum(operators[o].param_bytes for o in stage.operators if operators[o].phase is Phase.FORWARD)
+            owners = [operators[o] for o in stage.operators if operators[o].phase is Phase.FORWARD]
+            gradient = sum(o.param_bytes - o.frozen_bytes for o in owners)
             if replicas == 1 or gradient == 0:
                 continue
             mine = [u for u, unit in enumerate(self.units) if unit.stage == index]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import MemoryCurve
 from solvers.problem.graph import Phase
-from solvers.problem.problem import Problem
+from solvers.problem.problem import Optimizer, Problem
 from tests.oracle.lowering import TaskGraph
 from tests.oracle.units import Unit
 
@@ -21,13 +21,21 @@ Holds = list[tuple[float, float, float]]
 
 def static_bytes_per_device(problem: Problem, plan: Plan) -> NDArray[np.float64]:
     """Parameters, gradients and optimizer states (or the stated sizes) per device, shape [devices]."""
-    static = problem.static_bytes()
+    static = np.array(_static(problem))
     held = np.zeros(len(problem.cluster))
     for stage in plan.stages:
         amount = float(static[list(stage.operators)].sum())
         for device in stage.devices:
             held[device] += amount
     return held
+
+
+def _static(problem: Problem) -> Sequence[float]:
+    """What each operator holds all the time: gradients and Adam's moments only of what is trained."""
+    if problem.stated_bytes is not None:
+        return problem.stated_bytes
+    copies = {Optimizer.NONE: 1, Optimizer.SGD: 2, Optimizer.ADAM: 4}[problem.optimizer] if problem.training else 1
+    return [(o.param_bytes - o.frozen_bytes) * copies + o.frozen_bytes for o in problem.graph.operators]
 
 
 def memory_curves(

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -79,18 +79,29 @@ def compiling_told(stream: TextIO | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def working(what: str, stream: TextIO | None = None) -> Iterator[None]:
-    """On a terminal: ``what`` and the seconds it has taken, until it is done."""
+def working(what: str, stream: TextIO | None = None) -> Iterator[Callable[[int], None]]:
+    """On a terminal: ``what`` and the seconds it has taken, until it is done. Yields who is to be given the number of
+    calls so far, where some are counted."""
     stream = sys.stderr if stream is None else stream
+    calls = 0
+
+    def count(so_far: int) -> None:
+        nonlocal calls
+        calls = so_far
+
     if not stream.isatty():
-        yield
+        yield count
         return
-    done = threading.Event()
+    done, longest = threading.Event(), 0
     began = time.perf_counter()
 
     def tell() -> None:
+        nonlocal longest
         while True:
-            stream.write(f"\r{what} ... {time.perf_counter() - began:.0f} s")
+            counted = f", {text.plural(calls, 'call')} so far" if calls else ""
+            line = f"{what} ... {time.perf_counter() - began:.0f} s{counted}"
+            longest = max(longest, len(line))
+            stream.write("\r" + line.ljust(longest))
             stream.flush()
             if done.wait(REDRAW_WORK_S):
                 return
@@ -98,11 +109,11 @@ def working(what: str, stream: TextIO | None = None) -> Iterator[None]:
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()
     try:
-        yield
+        yield count
     finally:
         done.set()
         teller.join()
-        stream.write("\r" + " " * (len(what) + 16) + "\r")
+        stream.write("\r" + " " * longest + "\r")
         stream.flush()
 
 

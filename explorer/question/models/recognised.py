@@ -19,8 +19,6 @@ def instead(path: str, head: bytes) -> str | None:
         return f"GGUF: {WEIGHTS} that PyTorch runs; {_of_hugging_face(path)}"
     if head.startswith(b"\x89HDF"):
         return f"HDF5 (Keras): {WEIGHTS} that PyTorch runs; {CODE}"
-    if suffix == ".onnx":
-        return f"ONNX: not read; {CODE}, or export with torch.export"
     if suffix == ".ckpt":
         return f"a checkpoint {WEIGHTS}; {CODE}"
     if suffix == ".py":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from solvers.errors import TraceError
 
 BATCH = 8
 """Samples of the example."""
+TAKEN = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 IMAGE = 224
 """Pixels of a side where the library does not say."""
 
@@ -60,10 +61,23 @@ def make_torchvision(name: str, example: Example, training: bool) -> Made:
     with torch.device("meta"):
         module = build(**extra)
     if type(module).__module__.startswith("torchvision.models.video"):
-        side = example.image or 112
+        side = example.image or _cropped(models, name) or IMAGE
         inputs: dict[str, Any] = {"x": torch.empty(example.batch or BATCH, 3, 16, side, side, device="meta")}
         return _classified(module, inputs, training)
-    return _with_loss(module, example, 3, 299 if name == "inception_v3" else IMAGE, training)
+    needed = [p.name for p in signature(module.forward).parameters.values() if p.default is p.empty and p.kind in TAKEN]
+    if len(needed) > 1:
+        raise TraceError(
+            f"its forward takes {' and '.join(needed)}, and an example of one image is all that is made here; give a"
+            " function of yours that returns it with its inputs (file.py:make)"
+        )
+    return _with_loss(module, example, 3, _cropped(models, name) or IMAGE, training)
+
+
+def _cropped(models: Any, name: str) -> int | None:
+    """Pixels of a side as the library prepares images for its own weights, which are not fetched."""
+    weights = models.get_model_weights(name)
+    size = getattr(weights.DEFAULT.transforms(), "crop_size", None) if len(weights) else None
+    return size if isinstance(size, int) else int(size[0]) if size else None
 
 
 def _with_loss(module: nn.Module, example: Example, channels: int, side: int, training: bool) -> Made:

@@ -209,7 +209,7 @@ class Waits:
             awaited = [task for other in sorted(feeding[index]) for task in backward[other]]
             update = Step(index, Do.UPDATE)
             updates = [self.task_of[key] for d in segment.devices if (key := (self.rank_of[d], update)) in self.task_of]
-            owned = math.fsum(self.problem.graph.operators[o].param_bytes for o in segment.operators)
+            owned = math.fsum(self.problem.graph.operators[o].trained_bytes for o in segment.operators)
             if len(segment.devices) > 1 and owned > 0 and awaited:
                 ranks = tuple(sorted(self.rank_of[device] for device in segment.devices))
                 average = self._add(Task(Step(index, Do.SYNC), ranks, self._average_s(segment.devices, owned)))
@@ -264,7 +264,7 @@ def _feeding(problem: Problem, members: dict[tuple[int, Phase], list[int]], coun
         if not updates:  # a graph without updates says which parameters are tied by co-location only
             owners = [graph.operators[o] for o in members[index, Phase.FORWARD]]
             for operator in owners:
-                if operator.param_bytes > 0 and operator.colocation is not None:
+                if operator.trained_bytes > 0 and operator.colocation is not None:
                     feeding |= groups[operator.colocation]
         found.append(feeding)
     return found

@@ -26,16 +26,22 @@ EVAL_MODE = (
     " what they compute and save in training is missing; export after module.train(), or plan it with --inference"
 )
 
+INFERENCE = (
+    "exported in eval mode, so it is planned for inference; --training (training=True) plans its training, or export"
+    " after module.train()"
+)
+
 MODES = {"aten.dropout": "train", "aten.feature_dropout": "train", "aten.batch_norm": "training",
          "aten.instance_norm": "use_input_stats"}  # fmt: skip
 """Calls that say which mode their module was in, and the argument that says it."""
 
 
-def load_pt2(source: str | os.PathLike[str] | bytes, *, training: bool = True) -> Workload:
+def load_pt2(source: str | os.PathLike[str] | bytes, *, training: bool | None = None) -> Workload:
     """The workload in a ``.pt2`` file (a path, or its bytes).
 
-    training adds backward and update; a program with nothing to train gives its forward alone, with a
-    note. Raises InvalidProblem, in one line, for anything but a well-formed export within the limits.
+    training adds backward and update (None: unless the program was exported in eval mode); a program with nothing to
+    train gives its forward alone, with a note. Raises InvalidProblem, in one line, for anything but a well-formed
+    export within the limits.
     """
     name, document = read_document(source)
     try:
@@ -50,8 +56,11 @@ def load_pt2(source: str | os.PathLike[str] | bytes, *, training: bool = True) -
         raise InvalidProblem(f"{name}: the exported graph is not as expected ({what})") from error
 
 
-def _workload(name: str, document: dict[str, Any], training: bool) -> Workload:
+def _workload(name: str, document: dict[str, Any], asked: bool | None) -> Workload:
+    training = asked is not False
     captured = Program(name, document, training).captured()
+    if asked is None and is_in_eval_mode(captured):
+        training, captured = False, replace(Program(name, document, False).captured(), notes=(INFERENCE,))
     trained = training and any(captured.values[output].requires_grad for output in captured.outputs)
     if training and not trained:
         captured = Program(name, document, False).captured()

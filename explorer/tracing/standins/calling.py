@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from torch import nn
 
-from explorer.tracing.standins.devices import AUTOCAST, MOVED, OneDevice, autocast_kept
+from explorer.tracing.standins.devices import AUTOCAST, MOVED, OneDevice, autocast_kept, ignore
 from explorer.tracing.standins.outputs import CACHE_DROPPED, tensors_of, without_caches
 from explorer.tracing.standins.selections import STATED, StatedRows
 
 
 @contextmanager
-def standing_in(module: nn.Module, rows: int | None = None) -> Iterator[list[str]]:
+def standing_in(
+    module: nn.Module, rows: int | None = None, on_call: Callable[[int], None] = ignore
+) -> Iterator[list[str]]:
     """While this lasts the forward of ``module`` (a copy, which stays changed in its configs) returns tensors only.
-    rows: how many each selection by value selects. Yields the notes, complete at the end."""
+    rows: how many each selection by value selects. on_call: given the number of calls so far. Yields the notes,
+    complete at the end."""
     notes: list[str] = []
     dropped: set[str] = set()
-    devices = OneDevice()
+    devices = OneDevice(on_call)
     selections = None if rows is None else StatedRows(rows)
     inner = module.forward
 

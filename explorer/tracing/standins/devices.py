@@ -25,15 +25,23 @@ MOVED = "the forward names the device {device!r}: traced as if all were on one"
 Call = Callable[..., Any]
 
 
-class OneDevice(TorchFunctionMode):
-    """Whatever is made on or sent to an accelerator stays where the trace runs. named: devices that were met."""
+def ignore(_: int) -> None:
+    return None
 
-    def __init__(self) -> None:
+
+class OneDevice(TorchFunctionMode):
+    """Whatever is made on or sent to an accelerator stays where the trace runs. named: devices that were met.
+    on_call is given the number of calls so far."""
+
+    def __init__(self, on_call: Callable[[int], None] = ignore) -> None:
         super().__init__()
         self.named: set[str] = set()
+        self.calls, self.on_call = 0, on_call
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
+        self.calls += 1
+        self.on_call(self.calls)
         if func in (Tensor.cuda, Tensor.xpu):
             self.named.add("cuda")
             return args[0]

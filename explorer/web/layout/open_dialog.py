@@ -13,7 +13,7 @@ from solvers.formats.json_text import MAX_DEPTH
 
 INFLATED_BYTES = 64 * 2**20
 KINDS = (
-    ("Models", ".pt2 of torch.export, graph.json, MSR 2020, PipeDream graph.txt, Piper"),
+    ("Models", ".pt2 of torch.export, .onnx, graph.json, MSR 2020, PipeDream graph.txt, Piper"),
     ("Plans", "plan.json, as this tool writes it"),
     ("Placements", '{"module or operator": device}, such as a device_map with numbers; lists of MSR 2020'),
     ("Costs, clusters", "profile.json of calibrate; devices and links as JSON"),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from solvers.joint.lists.layers_kernel import balanced_cuts
 from solvers.joint.passes.model import PassModel
-from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.arrays import Bools, Floats, Ints
 
 ROUNDING = 1e-9
 """Relative excess over the least load, or over a cap, that is rounding."""
@@ -35,30 +37,62 @@ def layer_split(
     layer_of = np.empty(model.operators, np.int64)
     for number, operators in enumerate(layers):
         layer_of[list(operators)] = number
-    chosen = list(devices)
-    copies = np.ones(model.devices)
-    copies[chosen] = flights or 1
-    work = np.zeros((len(layers), model.devices))
-    np.add.at(work, layer_of, model.seconds)
     a = model.arrays
-    held = np.zeros((len(layers), model.devices))
-    np.add.at(held, layer_of, a.static_bytes[:, None] + a.saved_bytes[:, None] * copies)
-    allowed = np.ones((len(layers), model.devices), np.bool_)
-    np.logical_and.at(allowed, layer_of, model.allowed[model.group_of])
+    costs = LayerCosts(
+        _added(layer_of, model.seconds, len(layers)),
+        np.zeros((len(layers), model.devices)),
+        _added(layer_of, a.static_bytes, len(layers)),
+        _added(layer_of, a.saved_bytes, len(layers)),
+        np.ones((len(layers), model.devices), np.bool_),
+    )
+    np.logical_and.at(costs.allowed, layer_of, model.allowed[model.group_of])
+    crossing = partial(_crossing_s, model, layer_of, layers=len(layers)) if transfers else None
+    return cut_layers(costs, caps, devices, crossing, flights)
 
-    place = np.full(len(layers), -1)
-    besides_s, left = np.zeros(model.devices), np.array(caps, np.float64) * (1 + ROUNDING)
-    loose = allowed[:, chosen].all(axis=1)
+
+class LayerCosts(NamedTuple):
+    """What layers take of devices, all for one micro-batch."""
+
+    work_s: Floats
+    """[layers, devices] s"""
+    forward_s: Floats
+    """[layers, devices] s of them in the forward"""
+    static_bytes: Floats
+    """[layers] B held all the time"""
+    saved_bytes: Floats
+    """[layers] B held by every micro-batch in flight"""
+    allowed: Bools
+    """[layers, devices] whether it may be there"""
+
+
+def cut_layers(
+    costs: LayerCosts,
+    caps: Floats,
+    devices: Sequence[int],
+    crossing_s: Callable[[Ints], Floats] | None = None,
+    flights: Sequence[int] | None = None,
+) -> Ints | None:
+    """`layer_split` of layers with such costs. crossing_s: of the layers that may be anywhere, seconds of what crosses
+    a cut before each of them, and after the last."""
+    chosen = list(devices)
+    layers, count = costs.work_s.shape
+    copies = np.ones(count)
+    copies[chosen] = flights or 1
+    held = costs.static_bytes[:, None] + costs.saved_bytes[:, None] * copies
+    place = np.full(layers, -1)
+    besides_s, left = np.zeros(count), np.array(caps, np.float64) * (1 + ROUNDING)
+    loose = costs.allowed[:, chosen].all(axis=1)
     for layer in np.flatnonzero(~loose).tolist():
-        able = [d for d in range(model.devices) if allowed[layer, d] and held[layer, d] <= left[d]]
+        able = [d for d in range(count) if costs.allowed[layer, d] and held[layer, d] <= left[d]]
         if not able:
             return None
-        place[layer] = min(able, key=lambda d: (besides_s[d] + work[layer, d], d))
-        besides_s[place[layer]] += work[layer, place[layer]]
+        place[layer] = min(able, key=lambda d: (besides_s[d] + costs.work_s[layer, d], d))
+        besides_s[place[layer]] += costs.work_s[layer, place[layer]]
         left[place[layer]] -= held[layer, place[layer]]
     row = np.flatnonzero(loose)
-    cut_s = _crossing_s(model, layer_of, row, len(layers)) if transfers else np.zeros(len(row) + 1)
-    given = _totals(work[row][:, chosen]), _totals(held[row][:, chosen]), besides_s[chosen], left[chosen], cut_s
+    cut_s = np.zeros(len(row) + 1) if crossing_s is None else crossing_s(row)
+    work_s = costs.work_s[row][:, chosen]
+    given = _totals(work_s), _totals(held[row][:, chosen]), besides_s[chosen], left[chosen], cut_s
     ends = balanced_cuts(*given, np.inf)
     if ends[-1] < 0:
         return None
@@ -69,6 +103,13 @@ def layer_split(
         place[row[begin:end]] = device
         begin = end
     return place
+
+
+def _added(layer_of: Ints, each: Floats, layers: int) -> Floats:
+    """Sums by layer of what operators have, [layers, ...] of [operators, ...]."""
+    total = np.zeros((layers, *each.shape[1:]))
+    np.add.at(total, layer_of, each)
+    return total
 
 
 def _totals(each: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -11,15 +11,19 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.bounds.combinatorial import bound_with_s
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.planners.chain_dp import memory_shares, micro_batch_choices
 from solvers.errors import InvalidPlan
-from solvers.joint.lists.layers import layer_split
+from solvers.joint.lists.layers import LayerCosts, cut_layers, layer_split
 from solvers.joint.lists.modules import module_order, split_by_modules
+from solvers.joint.lists.stage_layers import StageLayers
 from solvers.joint.lists.within_memory import Timed, within_memory
 from solvers.joint.passes.model import pass_model
 from solvers.joint.passes.plans import plan_of
 from solvers.joint.passes.simulator import Simulator
+from solvers.kernels.arrays import Floats, Ints
+from solvers.plan.plan import Plan
 from solvers.plan.segments import Place
 from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
@@ -33,9 +37,10 @@ class LayerSplit:
     Mirrors and co-located operators follow. The busiest part has the least work, in two readings: without
     transfers, and with those that cross its ends; the judge keeps the better. Memory is counted as what
     operators keep, for as many micro-batches as are in flight, and less of it is planned for where peaks break a
-    cap. A single pass of operators is list-scheduled by the longest path to the end; there the layers are also
-    taken module by module, since those of an unrolled model run side by side; and, with ``fewer``, fewer
-    accelerators are tried too, as an expert would where a pass gains nothing from all of them.
+    cap; where nothing fits and the problem allows it, as few stages recompute as memory asks for. A single pass of
+    operators is list-scheduled by the longest path to the end; there the layers are also taken module by module,
+    since those of an unrolled model run side by side; and, with ``fewer``, fewer accelerators are tried too, as an
+    expert would where a pass gains nothing from all of them.
     """
 
     name: ClassVar[str] = "layer-split"
@@ -79,31 +84,89 @@ class LayerSplit:
 
     def _offer_stages(self, problem: Problem, monitor: Monitor) -> None:
         members = Condensed(problem, ordered=True).at(problem.mini_batch, merge_trivial=False).shape.members
-        devices = problem.cluster.accelerators
-        caps = pass_model(problem).arrays.memory_bytes
-        for count in micro_batch_choices(problem):
-            monitor.check()
-            model = pass_model(replace(problem, mini_batch=problem.mini_batch // count, micro_batches=1))
-            flights = [_in_flight(problem, count, len(devices) - stage) for stage in range(len(devices))]
-            for transfers in (False, True):
-                for share in memory_shares(problem):
-                    monitor.check()
-                    place = layer_split(model, members, caps * share, devices, transfers=transfers, flights=flights)
-                    if place is None or self._offer(problem, monitor, members, place.tolist(), count) < math.inf:
-                        break
+        split = _Split(problem, monitor, members, StageLayers(problem, members))
+        bounds = {count: bound_with_s(problem, count) for count in micro_batch_choices(problem)}
+        spread = len(problem.cluster.accelerators) - 1
+        for count in sorted(bounds, key=lambda c: bounds[c] * (c + spread) / c):  # with the time to fill and drain
+            if bounds[count] < monitor.objective_s:
+                split.offer(count)
 
-    @staticmethod
-    def _offer(
-        problem: Problem, monitor: Monitor, members: Sequence[Sequence[int]], place: Sequence[int], count: int
-    ) -> float:
-        placement: list[Place] = [()] * len(problem.graph)
-        for operators, device in zip(members, place, strict=True):
+
+@dataclass(frozen=True)
+class _Split:
+    """Layers cut for one number of micro-batches after another."""
+
+    problem: Problem
+    monitor: Monitor
+    members: Sequence[Sequence[int]]
+    layers: StageLayers
+
+    def offer(self, count: int) -> None:
+        """The best cuts for ``count`` micro-batches, with stages that recompute where nothing fits without."""
+        problem, devices = self.problem, self.problem.cluster.accelerators
+        samples = problem.mini_batch // count
+        costs = self.layers.at(samples)
+        flights = [_in_flight(problem, count, len(devices) - stage) for stage in range(len(devices))]
+        again = problem.recompute and problem.has_backward() and max(flights) > 1
+        for crossing in (None, partial(self.layers.crossing_s, samples)):
+            few, enough, shares = 0, len(devices), memory_shares(problem)
+            if self._fitting(costs, crossing, flights, count, few, shares) is not None or not again:
+                continue
+            share = self._fitting(costs, crossing, flights, count, enough, shares)
+            while share is not None and enough - few > 1:
+                middle = (few + enough) // 2
+                if self._fitting(costs, crossing, flights, count, middle, (share,)) is not None:
+                    enough = middle
+                else:
+                    few = middle
+
+    def _fitting(
+        self,
+        costs: LayerCosts,
+        crossing: Callable[[Ints], Floats] | None,
+        flights: Sequence[int],
+        count: int,
+        first: int,
+        shares: Sequence[float],
+    ) -> float | None:
+        """The first of ``shares`` of the memory for which a plan is made that fits, None for none. The ``first``
+        devices, which hold most micro-batches, run forwards again; what a stage then keeps of each, its inputs, is
+        little beside what one saves, and is counted when the plan is judged."""
+        devices = self.problem.cluster.devices
+        chosen = self.problem.cluster.accelerators
+        work_s = costs.work_s.copy()
+        work_s[:, list(chosen[:first])] += costs.forward_s[:, list(chosen[:first])]
+        costs = costs._replace(work_s=work_s)
+        held = [1 if stage < first else flight for stage, flight in enumerate(flights)]
+        caps = np.array([device.memory_bytes for device in devices])
+        for share in shares:
+            self.monitor.check()
+            place = cut_layers(costs, caps * share, chosen, crossing, held)
+            if place is None:
+                return None
+            plan = self._plan(place.tolist(), count)
+            if plan is not None and self.monitor.offer(_recomputing(plan, set(chosen[:first]))) < math.inf:
+                return share
+        return None
+
+    def _plan(self, place: Sequence[int], count: int) -> Plan | None:
+        """None where, with operators pinned or set apart, some layers make tensors flow round the devices."""
+        placement: list[Place] = [()] * len(self.problem.graph)
+        for operators, device in zip(self.members, place, strict=True):
             for operator in operators:
                 placement[operator] = (device,)
         try:
-            return monitor.offer(assemble(problem, placement, count))
-        except InvalidPlan:  # pinned or set apart, some layers make tensors flow round the devices
-            return math.inf
+            return assemble(self.problem, placement, count)
+        except InvalidPlan:
+            return None
+
+
+def _recomputing(plan: Plan, devices: set[int]) -> Plan:
+    """The plan with the stages on ``devices`` running their forward again."""
+    if not devices:
+        return plan
+    stages = tuple(replace(stage, recompute=not devices.isdisjoint(stage.devices)) for stage in plan.stages)
+    return replace(plan, stages=stages)
 
 
 def _fastest(seconds: NDArray[np.float64], devices: Sequence[int], count: int) -> list[int]:

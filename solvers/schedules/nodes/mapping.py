@@ -157,7 +157,7 @@ def _messages(graph: OpGraph) -> _Messages:
 def _gradients(graph: OpGraph) -> tuple[Floats, NDArray[np.bool_]]:
     """Bytes of gradients of every operator, and whether it computes some."""
     forward = np.array([o.phase is Phase.FORWARD for o in graph.operators])
-    params = np.array([o.param_bytes for o in graph.operators])
+    params = np.array([o.trained_bytes for o in graph.operators])
     backward = [o.phase in (Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT) for o in graph.operators]
     return np.where(forward, params, 0.0), np.array(backward)
 

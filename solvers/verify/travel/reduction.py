@@ -29,7 +29,7 @@ def all_reduces(
             if not np.isin(jobs.kind[mine], BACKWARDS).any():
                 continue
             replicas = _places(jobs, stage)
-            gradient = _parameter_bytes(problem, jobs, stage)
+            gradient = _gradient_bytes(problem, jobs, stage)
             for src, dst in zip(replicas, replicas[1:] + replicas[:1], strict=True):
                 link = problem.cluster.link(src, dst)
                 if gradient > 0:
@@ -51,8 +51,9 @@ def _places(jobs: Jobs, stage: int) -> tuple[int, ...]:
     return jobs.places[int(jobs.place[job])][0]
 
 
-def _parameter_bytes(problem: Problem, jobs: Jobs, stage: int) -> float:
+def _gradient_bytes(problem: Problem, jobs: Jobs, stage: int) -> float:
     operators = problem.graph.operators
     owns = (jobs.stage == stage) & (jobs.kind == FORWARD)
     mine = jobs.members[owns[jobs.member_of]].tolist()
-    return math.fsum(operators[o].param_bytes for o in mine if operators[o].phase is Phase.FORWARD)
+    owners = [operators[o] for o in mine if operators[o].phase is Phase.FORWARD]
+    return math.fsum(owner.param_bytes for owner in owners) - math.fsum(owner.frozen_bytes for owner in owners)

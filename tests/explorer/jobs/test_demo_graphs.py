@@ -51,8 +51,9 @@ def test_only_a_trace_tells_another_precision():
 @pytest.mark.parametrize("dtype", [None, "fp32", "bf16"])
 def test_the_page_traces_no_demo(monkeypatch, training, dtype):
     monkeypatch.setattr(job_kinds, "load", None)
+    monkeypatch.setattr(job_kinds, "_tracer", None)
     monkeypatch.setattr(job_kinds, "_workloads", job_kinds.OrderedDict())
-    assert job_kinds.workload_of("gpt-small", training, dtype, lambda event: None).training is training
+    assert job_kinds.workload_of("gpt-small", training, dtype, lambda event: None, lambda: False).training is training
 
 
 def test_every_demo_ships_its_graphs_and_all_of_them_are_small():

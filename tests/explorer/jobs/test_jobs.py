@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import re
 import subprocess
 import sys
 
@@ -263,3 +264,24 @@ def test_a_connection_that_another_thread_closes_while_it_is_read_is_one_that_is
     jobs._read(closed)
     assert lost == [closed]
     jobs.close()
+
+
+def test_a_trace_that_is_cancelled_ends_alone(jobs, workload, tmp_path):
+    """Torch cannot be interrupted: the trace has a process of its own, and the worker answers the next question."""
+    endless = tmp_path / "endless.py"
+    endless.write_text(
+        "import time, torch\n\nclass Net(torch.nn.Linear):\n    def forward(self, x):\n        y = super().forward(x)\n"
+        "        time.sleep(10000)\n        return y.sum()\n\ndef make():\n    return Net(2, 2), (torch.zeros(2, 2),)\n"
+    )
+    warm, traced, waiting = Events(), Events(), Events()
+    jobs.start("solve", SolveRequest(workload, Settings()), warm)
+    warm.until("result")
+    process = jobs._process
+    job = jobs.start("solve", SolveRequest(f"{endless}:make", Settings(devices=1)), traced)
+    jobs.start("solve", SolveRequest(workload, Settings()), waiting)
+    while not re.search(r"[1-9]\d* calls? so far", traced.until("loading")["text"]):
+        pass
+    jobs.cancel(job)
+    assert "cancelled" in traced.until("failed", "result")["message"]
+    assert waiting.until("result", "failed")["kind"] == "result"
+    assert jobs._process is process

@@ -73,7 +73,7 @@ def test_a_library_that_is_not_installed_is_named(name: str, monkeypatch: pytest
         ("m.safetensors", struct.pack("<Q", 2) + b"{}", "safetensors: holds weights.*hf:FOLDER"),
         ("m.gguf", b"GGUF\3\0\0\0", "GGUF"),
         ("m.h5", b"\x89HDF\r\n\x1a\n", "HDF5"),
-        ("m.onnx", b"\x08\x07\x12\x07pytorch", "ONNX"),
+        ("m.onnx", b"\x08\x07\x12\x07pytorch", "expected one graph, found 0"),
         ("m.ckpt", b"anything", "a checkpoint"),
         ("m.py", b"import torch", r"m\.py:make"),
         ("config.json", json.dumps({"model_type": "llama"}).encode(), "hf:.*config.json"),

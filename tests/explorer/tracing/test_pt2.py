@@ -220,6 +220,10 @@ def test_an_export_in_eval_mode_that_is_planned_for_training_says_so(
     module = nn.Sequential(nn.Linear(8, 8), block).train(training)
     with quiet():
         torch.export.save(torch.export.export(module, (torch.randn(4, 8),)), tmp_path / "m.pt2")
-    told = [note for note in load_pt2(tmp_path / "m.pt2").notes if "eval mode" in note]
-    assert len(told) == (0 if training else 1)
+    unsaid = load_pt2(tmp_path / "m.pt2")
+    assert unsaid.training is training
+    assert any("planned for inference" in note for note in unsaid.notes) is not training
+    trained = load_pt2(tmp_path / "m.pt2", training=True)
+    assert trained.training
+    assert len([note for note in trained.notes if "planned for training" in note]) == (0 if training else 1)
     assert not [note for note in load_pt2(tmp_path / "m.pt2", training=False).notes if "eval mode" in note]

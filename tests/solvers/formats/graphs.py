@@ -20,6 +20,7 @@ names = st.text(max_size=8)
 @st.composite
 def operators(draw: st.DrawFn, position: int) -> Operator:
     backward = position > 0 and draw(st.booleans())
+    params = draw(sizes)
     return Operator(
         f"{draw(names)}#{position}",
         draw(names),
@@ -29,7 +30,8 @@ def operators(draw: st.DrawFn, position: int) -> Operator:
         draw(names),
         draw(amounts),
         draw(amounts),
-        draw(sizes),
+        params,
+        draw(st.sampled_from([0.0, params])),
         draw(amounts),
         draw(amounts),
         draw(st.none() | names),

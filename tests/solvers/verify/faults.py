@@ -109,7 +109,13 @@ of_problem("tensors doubled", lambda p, rng: with_tensors(p, lambda t, x: replac
 of_problem("sums travel in parts", lambda p, rng: with_tensors(p, lambda t, x: replace(x, sum_group=None)))
 of_problem("workspace gone", lambda p, rng: with_operators(p, lambda i, o: replace(o, workspace_bytes=NOTHING)))
 of_problem("saved activations gone", lambda p, rng: with_operators(p, lambda i, o: replace(o, saved_bytes=NOTHING)))
-of_problem("parameters gone", lambda p, rng: with_operators(p, lambda i, o: replace(o, param_bytes=0.0)))
+of_problem(
+    "parameters gone", lambda p, rng: with_operators(p, lambda i, o: replace(o, param_bytes=0.0, frozen_bytes=0.0))
+)
+of_problem("frozen parameters trained", lambda p, rng: with_operators(p, lambda i, o: replace(o, frozen_bytes=0.0)))
+of_problem("all parameters frozen", lambda p, rng: with_operators(
+    p, lambda i, o: replace(o, frozen_bytes=o.param_bytes)
+))  # fmt: skip
 of_problem("optimizer states gone", lambda p, rng: replace(p, optimizer=Optimizer.SGD))
 of_problem("no training", lambda p, rng: replace(p, training=not p.training))
 of_problem("unsplit pass run otherwise", lambda p, rng: replace(

@@ -113,15 +113,15 @@ def test_an_empty_file(command: Command, tmp_path: Path) -> None:
 def test_a_file_of_no_known_kind(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(b"\x00\x01\x02")
-    assert "PipeDream graph.txt or .pt2, found a file that begins" in command.refused("plan", path)
+    assert "PipeDream graph.txt, .pt2 or .onnx, found a file that begins" in command.refused("plan", path)
 
 
 def test_json_of_no_known_kind(command: Command, tmp_path: Path) -> None:
     assert "neither a graph.json of ours nor an MSR 2020" in command.refused("plan", write(tmp_path, {"a": 1}))
 
 
-def test_formats_that_are_not_read_yet_say_so(command: Command, tmp_path: Path) -> None:
-    assert "ONNX: not read; give the code" in command.refused("plan", write(tmp_path, "onnx", "m.onnx"))
+def test_an_onnx_file_that_is_none_is_refused(command: Command, tmp_path: Path) -> None:
+    assert "m.onnx: not a protocol buffer" in command.refused("plan", write(tmp_path, "onnx", "m.onnx"))
 
 
 def test_a_broken_line_of_a_pipedream_profile(command: Command, tmp_path: Path) -> None:

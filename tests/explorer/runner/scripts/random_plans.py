@@ -86,7 +86,8 @@ def _mirrored(
     operators = [
         Operator(
             f"o{u}",
-            param_bytes=float(rng.randint(1, 9)) if owner.get(u) == u else 0.0,
+            param_bytes=(params := float(rng.randint(1, 9)) if owner.get(u) == u else 0.0),
+            frozen_bytes=float(u % 2) * (params // 2),
             saved_bytes=Amount(0.0, 1.0),
             colocation="tied" if u in tied else None,
             replicable=u in sources,
