@@ -11,6 +11,7 @@ from enum import StrEnum
 from functools import wraps
 from typing import Any, TypeVar
 
+from solvers.displayed import Displayed
 from solvers.errors import InvalidProblem
 
 
@@ -88,7 +89,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class OpGraph:
+class OpGraph(Displayed):
     """A directed acyclic graph of operators, traced at a batch of ``samples``.
 
     Raises InvalidProblem if names repeat, a position is out of range, a size is negative or not
