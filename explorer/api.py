@@ -24,6 +24,7 @@ from solvers.search.monitor import never
 if TYPE_CHECKING:
     import torch
 
+    from explorer.notebook.widget import PlacementWidget
     from explorer.reviews.difference import Difference
     from explorer.reviews.review import Review
     from explorer.sweeps.sweep import Row
@@ -183,6 +184,18 @@ def diff(first: Result | PlanFile | str, second: Result | PlanFile | str) -> Dif
 
     a, b = _plan_file(first), _plan_file(second)
     return difference((a.problem, a.plan), (b.problem, b.plan))
+
+
+def show(result: Result) -> PlacementWidget:
+    """The widget with a result in it, to look at and to go on from: the last line of a notebook's cell.
+
+    Raises ImportError without the extra [widget]; elsewhere than in a notebook, `placement-explorer app` is the same.
+    """
+    from explorer.notebook.loading import widget_class
+
+    if not isinstance(result, Result):
+        raise InvalidProblem(f"expected what explorer.plan returns, found {type(result).__name__}")
+    return widget_class().of(result)
 
 
 def sweep(

@@ -1,4 +1,4 @@
-"""How values show themselves to people. The values know no pictures: who has some hands them in (`import explorer` does).
+"""How values show themselves to people. The values know no pictures: who has some hands them in (`explorer` does).
 
 A value of such a class shows what was handed in for it in a notebook, and as text in a terminal; without anything
 handed in it shows itself as Python does.

@@ -18,6 +18,7 @@ LADDER = (
     # what is asked, and what is answered
     "solvers.kernels",
     "solvers.errors",
+    "solvers.displayed",
     "solvers.problem",
     "solvers.plan",
     # what a plan costs, and what no plan can beat
@@ -99,6 +100,7 @@ LADDER = (
     "explorer.cli.terminal",
     "explorer.cli.reports",
     "explorer.cli",
+    "explorer.notebook",
     "explorer.api",
     "explorer",
     "explorer.__main__",
@@ -109,6 +111,7 @@ NUMBERS = frozenset({"numpy", "numba", "networkx"})
 OUTSIDE: dict[str, frozenset[str]] = {
     "solvers": NUMBERS,
     "solvers.errors": frozenset(),
+    "solvers.displayed": frozenset(),
     "solvers.problem": frozenset({"numpy"}),
     "solvers.plan": frozenset({"numpy", "networkx"}),
     "solvers.programs": NUMBERS | {"pulp", "highspy", "ortools", "pymetis"},
@@ -127,6 +130,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "explorer.view": frozenset({"numpy", "networkx"}),
     "explorer.pictures": frozenset({"PIL"}),
     "explorer.reviews": frozenset({"numpy", "networkx"}),
+    "explorer.notebook": frozenset({"networkx", "anywidget", "traitlets", "plotly", "pandas"}),
     "explorer.web": frozenset({"dash", "dash_cytoscape", "dash_mantine_components", "dash_ag_grid", "plotly",
                                "fastapi", "starlette", "uvicorn", "websockets", "pydantic"}),
 }  # fmt: skip

@@ -155,23 +155,13 @@ function render({ model, el }) {
     for (const card of memory.querySelectorAll("[data-device]")) {
       card.classList.toggle("held", !!selected && selected.kind === "device" && card.dataset.device === selected.id);
     }
-    boxes.mark(selected && selected.kind === "box" ? selected.id : null);
+    const one = selected && selected.kind === "box" && selected.boxes.length === 1 ? selected.boxes[0] : null;
+    boxes.mark(one);
     if (!selected) { boxes.highlight(null); gantt.show(null); return; }
-    const which = Number(selected.id);
-    if (selected.kind === "box") {
-      boxes.clear(); /* what is marked is bright, with its neighbours */
-      const keys = new Set(selected.keys);
-      gantt.show(spans ? (i) => keys.has(spans.key[i]) : null);
-    } else if (selected.kind === "device") {
-      boxes.highlight(boxes.byDevice(which), null);
-      gantt.show(spans ? (i) => spans.device[i] === which : null);
-    } else if (selected.kind === "stage") {
-      boxes.showStage(which, true);
-      gantt.show(spans ? (i) => spans.stage[i] === which : null);
-    } else {
-      boxes.showKey(which, true);
-      gantt.show(spans ? (i) => spans.key[i] === which : null);
-    }
+    if (one) boxes.clear(); /* what is marked is bright, with its neighbours */
+    else boxes.highlight(new Set(selected.boxes), null);
+    const values = new Set(selected.values);
+    gantt.show(spans ? (i) => values.has(spans[selected.column][i]) : null);
   }
 
   function act(verb, argument) {

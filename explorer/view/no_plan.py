@@ -9,7 +9,7 @@ from explorer.words import text
 
 
 def no_plan_words(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a result event without a plan: title, lines, and cap, {bytes, words} of the smallest at which one was found."""
+    """Of a result event without a plan: title, lines, and cap, {bytes, words} of the least at which one was found."""
     told = event["infeasible"]
     cap = text.nbytes(told["cap_bytes"])
     if told["proved"]:
