@@ -31,8 +31,9 @@ export function controls(place, send) {
   const rest = made("div", "controls", null, more);
   for (const spec of MORE) field(rest, ...spec);
   made("span", "spring", null, row);
-  const solve = made("button", "tool strong", "Solve", row, { title: "Ask again, anew" });
-  const cancel = made("button", "tool", "Cancel", row, { title: "Stop the search; its best plan stays" });
+  const acts = made("span", "acts", null, row);
+  const solve = made("button", "tool strong", "Solve", acts, { title: "Ask again, anew" });
+  const cancel = made("button", "tool", "Cancel", acts, { title: "Stop the search; its best plan stays" });
   solve.addEventListener("click", () => send({ type: "solve" }));
   cancel.addEventListener("click", () => send({ type: "cancel" }));
   const note = made("p", "refused small", "", place, { role: "alert" });

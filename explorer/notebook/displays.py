@@ -35,11 +35,11 @@ def card(title: str, facts: Sequence[tuple[str, str]], picture: Picture | None, 
     """HTML without scripts, that any page may hold. more: HTML below the picture."""
     head = f'<div style="font-weight:600;margin-bottom:4px">{escape(title)}</div>'
     told = "".join(
-        f'<span style="margin-right:18px;white-space:nowrap"><span style="opacity:.65">{escape(name)}</span>'
+        f'<span style="white-space:nowrap"><span style="opacity:.65">{escape(name)}</span>'
         f" <b>{escape(value)}</b></span>"
         for name, value in facts
     )
-    row = f'<div style="margin-bottom:6px">{told}</div>' if facts else ""
+    row = f'<div style="display:flex;flex-wrap:wrap;gap:0 18px;margin-bottom:6px">{told}</div>' if facts else ""
     drawn = "" if picture is None else STYLE + _image(picture, "light") + _image(picture, "dark")
     return (
         '<div style="border:1px solid rgba(128,128,128,.35);border-radius:8px;padding:10px 12px;max-width:660px;'
