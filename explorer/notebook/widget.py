@@ -39,7 +39,12 @@ from solvers.problem.problem import Problem
 
 ASKED = tuple(field.name for field in fields(Question))
 """The traits that make the question."""
-DONE = ("optimal", "feasible")
+
+
+class Asked(traitlets.Any):  # type: ignore[misc]
+    """A part of the question. None is a value like any other, which is checked, too."""
+
+    allow_none = False
 
 
 class PlacementWidget(anywidget.AnyWidget):
@@ -68,41 +73,43 @@ class PlacementWidget(anywidget.AnyWidget):
     _controls = traitlets.Dict().tag(sync=True)
     _theme = traitlets.Unicode("light").tag(sync=True)
 
-    devices = traitlets.Any()
-    memory = traitlets.Any()
-    planner = traitlets.Any()
-    objective = traitlets.Any()
-    device_kind = traitlets.Any()
-    cpus = traitlets.Any()
-    bandwidth = traitlets.Any()
-    latency = traitlets.Any()
-    devices_per_node = traitlets.Any()
-    node_bandwidth = traitlets.Any()
-    links = traitlets.Any()
-    cluster = traitlets.Any()
-    profile = traitlets.Any()
-    memory_model = traitlets.Any()
-    contiguity = traitlets.Any()
-    transfers = traitlets.Any()
-    execution = traitlets.Any()
-    pipeline = traitlets.Any()
-    optimizer = traitlets.Any()
-    mini_batch = traitlets.Any()
-    micro_batches = traitlets.Any()
-    max_replicas = traitlets.Any()
-    recompute = traitlets.Any()
-    mixed_micro_batches = traitlets.Any()
-    in_sequence = traitlets.Any()
-    subgraphs_per_device = traitlets.Any()
-    pins = traitlets.Any()
-    effort = traitlets.Any()
-    time_limit_s = traitlets.Any()
-    seed = traitlets.Any()
+    devices = Asked()
+    memory = Asked()
+    planner = Asked()
+    objective = Asked()
+    device_kind = Asked()
+    cpus = Asked()
+    bandwidth = Asked()
+    latency = Asked()
+    devices_per_node = Asked()
+    node_bandwidth = Asked()
+    links = Asked()
+    cluster = Asked()
+    profile = Asked()
+    memory_model = Asked()
+    contiguity = Asked()
+    transfers = Asked()
+    execution = Asked()
+    pipeline = Asked()
+    optimizer = Asked()
+    mini_batch = Asked()
+    micro_batches = Asked()
+    max_replicas = Asked()
+    recompute = Asked()
+    mixed_micro_batches = Asked()
+    in_sequence = Asked()
+    subgraphs_per_device = Asked()
+    pins = Asked()
+    effort = Asked()
+    time_limit_s = Asked()
+    seed = Asked()
 
     problem = traitlets.Instance(Problem)
     result = traitlets.Instance(Result, allow_none=True)
     selection = traitlets.Any(None, allow_none=True)
     status = traitlets.Unicode("waiting", read_only=True)
+
+    _opened = False  # until its arguments are checked, a widget has nothing to close
 
     def __init__(self, graph: Workload | OpGraph, **question: Any) -> None:
         self._begin(workload_of(graph), _question(question))
@@ -124,7 +131,6 @@ class PlacementWidget(anywidget.AnyWidget):
     def _begin(self, workload: Workload, question: Question, problem: Problem | None = None) -> None:
         """All that is no trait, before there are traits."""
         self._quiet = threading.local()
-        self._opened = False
         self._lock = threading.RLock()
         self._workload = workload
         self._question = question
@@ -282,7 +288,8 @@ class PlacementWidget(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Stop the search, and take the widget off the notebook."""
-        self._solving.drop()
+        if self._opened:
+            self._solving.drop()
         super().close()
 
     # -- what the worker says ------------------------------------------------------------------------

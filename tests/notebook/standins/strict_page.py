@@ -61,7 +61,7 @@ def strict_page(state: Mapping[str, Any], script: str, css: str) -> Iterator[str
     }
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             kind, text = files.get(self.path, ("text/plain", ""))
             self.send_response(200 if self.path in files else 404)
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
