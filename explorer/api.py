@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from explorer.notebook.widget import PlacementWidget
     from explorer.reviews.difference import Difference
     from explorer.reviews.review import Review
+    from explorer.sweeps.answers import Sweep
     from explorer.sweeps.sweep import Row
     from explorer.view.graph.palette import Theme
     from solvers.formats.plan_json import PlanFile
@@ -214,13 +215,15 @@ def sweep(
     seed: int = 0,
     should_stop: Callable[[], bool] = never,
     on_row: Callable[[Row], None] = lambda _: None,
-) -> tuple[Row, ...]:
+) -> Sweep:
     """A plan at every combination of devices, memory caps, micro-batches and bandwidths (or one of them varied at a
     time): rows with `point`, `status`, `result` and `metrics`; that nothing fits is a row, too. settings: all that is
-    not swept. fresh: begin every search anew (see `explorer.sweeps.sweep`). on_row gets each row as it is found.
+    not swept. fresh: begin every search anew (see `explorer.sweeps.sweep`). on_row gets each row as it is found. A
+    notebook shows the rows with their curve.
 
     Raises InvalidProblem if there is nothing to sweep, or too much.
     """
+    from explorer.sweeps.answers import Sweep
     from explorer.sweeps.points import Axes, points
     from explorer.sweeps.sweep import sweep_rows
 
@@ -245,7 +248,7 @@ def sweep(
     ):
         rows.append(row)
         on_row(row)
-    return tuple(rows)
+    return Sweep(rows)
 
 
 def _plan_file(plan: Result | PlanFile | str) -> PlanFile:

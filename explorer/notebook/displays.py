@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from explorer.notebook import values
 from explorer.notebook.plain import cluster_words, graph_line, plan_line, result_line, skeleton_of, workload_line
 from explorer.notebook.still import card_picture
-from explorer.pictures.picture import Picture
+from explorer.pictures.card import card
 from explorer.view.cards import cards
 from explorer.view.graph.palette import swatch
 from explorer.view.plan_view import result_view
@@ -23,37 +22,6 @@ from solvers.problem.graph import OpGraph
 
 MOST_STAGES = 16
 """Rows of a card."""
-STYLE = (
-    "<style>.pe-dark{display:none}"
-    "body[data-jp-theme-light=false] .pe-dark,body.vscode-dark .pe-dark,html.dark .pe-dark{display:block!important}"
-    "body[data-jp-theme-light=false] .pe-light,body.vscode-dark .pe-light,html.dark .pe-light{display:none!important}"
-    "</style>"
-)
-
-
-def card(title: str, facts: Sequence[tuple[str, str]], picture: Picture | None, more: str = "") -> str:
-    """HTML without scripts, that any page may hold. more: HTML below the picture."""
-    head = f'<div style="font-weight:600;margin-bottom:4px">{escape(title)}</div>'
-    told = "".join(
-        f'<span style="white-space:nowrap"><span style="opacity:.65">{escape(name)}</span>'
-        f" <b>{escape(value)}</b></span>"
-        for name, value in facts
-    )
-    row = f'<div style="display:flex;flex-wrap:wrap;gap:0 18px;margin-bottom:6px">{told}</div>' if facts else ""
-    drawn = "" if picture is None else STYLE + _image(picture, "light") + _image(picture, "dark")
-    return (
-        '<div style="border:1px solid rgba(128,128,128,.35);border-radius:8px;padding:10px 12px;max-width:660px;'
-        f'font:13px/1.45 system-ui,sans-serif;font-variant-numeric:tabular-nums">{head}{row}{drawn}{more}</div>'
-    )
-
-
-def _image(picture: Picture, theme: Any) -> str:
-    content = base64.b64encode(picture.svg(theme).encode()).decode()
-    hidden = ";display:none" if theme == "dark" else ""
-    return (
-        f'<img class="pe-{theme}" alt="{escape(picture.title)}" src="data:image/svg+xml;base64,{content}"'
-        f' style="max-width:100%;border-radius:4px{hidden}">'
-    )
 
 
 def _result_html(result: Result) -> str:

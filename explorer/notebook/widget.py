@@ -41,7 +41,7 @@ ASKED = tuple(field.name for field in fields(Question))
 """The traits that make the question."""
 
 
-class Asked(traitlets.Any):  # type: ignore[misc]
+class Asked(traitlets.Any):
     """A part of the question. None is a value like any other, which is checked, too."""
 
     allow_none = False
