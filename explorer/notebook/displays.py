@@ -9,7 +9,7 @@ from typing import Any
 from explorer.notebook import values
 from explorer.notebook.plain import cluster_words, graph_line, plan_line, result_line, skeleton_of, workload_line
 from explorer.notebook.still import card_picture
-from explorer.pictures.card import card
+from explorer.pictures.card import CELL, TABLE, card
 from explorer.view.cards import cards
 from explorer.view.graph.palette import swatch
 from explorer.view.plan_view import result_view
@@ -61,10 +61,10 @@ def _plan_html(plan: Plan) -> str:
         where = ", ".join(map(str, stage.devices[:8])) + (", …" if len(stage.devices) > 8 else "")
         cells = [f"stage {number}", f"{marks}device {where}", text.plural(len(stage.operators), "operator"),
                  text.plural(stage.micro_batch_size, "sample"), f"{stage.in_flight:,} in flight"]  # fmt: skip
-        lines.append("<tr>" + "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells) + "</tr>")
+        lines.append("<tr>" + "".join(f'<td style="{CELL}left">{cell}</td>' for cell in cells) + "</tr>")
     left = len(plan.stages) - len(lines)
     more = f"<div>and {text.plural(left, 'more stage')}</div>" if left else ""
-    return card(plan_line(plan), (), None, f"<table>{''.join(lines)}</table>{more}")
+    return card(plan_line(plan), (), None, f'<table style="{TABLE}">{"".join(lines)}</table>{more}')
 
 
 HTML: tuple[tuple[type, Callable[[Any], str]], ...] = (

@@ -9,6 +9,8 @@ from html import escape
 from explorer.pictures.picture import Picture
 from explorer.view.graph.palette import THEMES, Theme
 
+TABLE = "font:inherit;border-collapse:collapse;margin:2px 0 4px"
+CELL = "padding:1px 16px 1px 0;text-align:"
 DARK = ("body[data-jp-theme-light=false]", "body.vscode-dark", "html.dark")
 """How notebooks say that they are dark."""
 STYLE = (
@@ -39,14 +41,17 @@ def card(title: str, facts: Sequence[tuple[str, str]], picture: Picture | None =
 def rows(columns: Sequence[str], lines: Sequence[Sequence[str]], texts: int = 1) -> str:
     """A table as HTML; its first ``texts`` columns are words, the others numbers."""
     sides = ["left" if i < texts else "right" for i in range(len(columns))]
-    head = "".join(f'<th style="text-align:{side}">{escape(c)}</th>' for c, side in zip(columns, sides, strict=True))
+    head = "".join(
+        f'<th style="{CELL}{side};font-weight:500;opacity:.65">{escape(c)}</th>'
+        for c, side in zip(columns, sides, strict=True)
+    )
     body = "".join(
         "<tr>"
-        + "".join(f'<td style="text-align:{side}">{escape(v)}</td>' for v, side in zip(line, sides, strict=True))
+        + "".join(f'<td style="{CELL}{side}">{escape(v)}</td>' for v, side in zip(line, sides, strict=True))
         + "</tr>"
         for line in lines
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<table style="{TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def _image(picture: Picture, theme: Theme) -> str:
