@@ -11,7 +11,7 @@ from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
 from explorer.question.quantities import parse_bandwidth, parse_bytes
 from explorer.question.settings import Settings
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidProblem, TraceError
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result
@@ -71,7 +71,10 @@ def trace(
         raise InvalidProblem("batch, sequence and image are for models by name; a module is given example inputs")
     if example_inputs is None and example_kwargs is None:
         raise InvalidProblem("trace needs example inputs: explorer.trace(module, (tensor, ...))")
-    from explorer.tracing import trace_module
+    try:
+        from explorer.tracing import trace_module
+    except ModuleNotFoundError as error:
+        raise TraceError("tracing a module needs PyTorch; pip install 'placement-explorer[torch]'") from error
 
     return trace_module(
         model,

@@ -32,6 +32,10 @@ class Displayed:
 
     __slots__ = ()
 
+    def __init_subclass__(cls) -> None:
+        """IPython asks class by class, and takes the `__repr__` of a dataclass before a base's `_repr_pretty_`."""
+        cls._repr_pretty_ = Displayed._repr_pretty_  # type: ignore[method-assign]
+
     def __str__(self) -> str:
         return str(displayed("text", self)) if "text" in _handed else repr(self)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from explorer.pictures.gantt import gantt_picture
 from explorer.pictures.graph import graph_picture
 from explorer.pictures.picture import Picture
-from explorer.pictures.shapes import Label, Rect, Shape
+from explorer.pictures.shapes import Label, Rect, Shape, Stroke
 from explorer.view.graph.elements import expanded_to, graph_view, readable_depth
 from explorer.view.graph.skeleton import Skeleton
 
@@ -36,11 +37,17 @@ def still_picture(skeleton: Skeleton, plan: Mapping[str, Any] | None) -> Picture
 def card_picture(skeleton: Skeleton, plan: Mapping[str, Any] | None) -> Picture:
     """Small: the schedule of a plan, or a graph at the deepest level at which it is small."""
     if plan is not None:
-        return gantt_picture(plan, width=SMALL)
+        found = gantt_picture(plan, width=SMALL)
+        return replace(found, shapes=tuple(map(_quiet, found.shapes)))
     depth = readable_depth(skeleton)
     while depth > 1 and len(graph_view(skeleton, expanded_to(skeleton, depth)).boxes) > MOST_BOXES:
         depth -= 1
     return graph_picture(skeleton, depth=depth, aspect=2.8)
+
+
+def _quiet(shape: Shape) -> Shape:
+    """Without what it says when pointed at: on a card nobody points."""
+    return shape._replace(title="") if isinstance(shape, Rect | Stroke) else shape
 
 
 def _moved(shape: Shape, x: float, y: float) -> Shape:

@@ -87,6 +87,13 @@ def test_all_values_have_a_card_and_a_line(result, model):
         assert "\n" not in str(value)
 
 
+def test_a_notebook_writes_the_line_and_not_all_that_is_in_a_value(result, model):
+    from IPython.lib.pretty import pretty
+
+    for value in (result, result.plan, model, model.graph):
+        assert pretty(value) == str(value)
+
+
 def test_a_result_without_a_plan_says_why(model):
     result = explorer.plan(model, devices=2, memory="1MiB", planner="equal")
     assert "infeasible" in str(result)

@@ -103,7 +103,7 @@ def test_everything_is_reached_by_keyboard(page):
             "return e.name || e.textContent.slice(0, 20) || e.getAttribute('aria-label')"
         ))  # fmt: skip
     assert {"devices", "memory", "planner", "micro_batches", "Solve", "Path", "Fit", "Devices"} <= seen
-    assert any("GPU 0" in name for name in seen), "names of rows and cards of devices"
+    assert any("GPU 1" in name for name in seen), "names of rows and cards of devices"
     assert any(name.startswith("Operators grouped") for name in seen)
     assert any(name.startswith("Schedule: a row") for name in seen)
 
