@@ -14,7 +14,7 @@ from typing import Any
 
 from explorer.jobs.jobs import Jobs
 from explorer.jobs.requests import AskRequest
-from explorer.view.events import LAST
+from explorer.view.events import LAST, failed
 
 Event = dict[str, Any]
 
@@ -25,7 +25,6 @@ class Search:
 
     job: str = ""
     over: Future[None] = field(default_factory=Future)
-    cancelled: bool = False
 
     def end(self) -> None:
         if not self.over.done():
@@ -33,10 +32,14 @@ class Search:
 
 
 class Solving:
-    """tell(event): hears what the worker says of the newest question, and of no other."""
+    """tell(event): hears what the worker says of the newest question, and of no other. post(act): does something
+    later, one after the other: a worker that is just starting, or busy, takes its time to accept a question."""
 
-    def __init__(self, jobs: Callable[[], Jobs], tell: Callable[[Event], None]) -> None:
+    def __init__(
+        self, jobs: Callable[[], Jobs], tell: Callable[[Event], None], post: Callable[[Callable[[], None]], None]
+    ) -> None:
         self._jobs = jobs
+        self._post = post
         self._tell = tell
         self._loop = running_loop()
         self.newest: Search | None = None
@@ -53,13 +56,21 @@ class Solving:
         before, self.newest = self.newest, search
         if before is not None:
             before.end()
-        search.job = self._jobs().start("ask", request, lambda event: self._hear(search, event))
+        self._post(lambda: self._start(search, request))
+
+    def _start(self, search: Search, request: AskRequest) -> None:
+        if search is not self.newest:  # another question took its place before it was sent
+            return
+        try:
+            search.job = self._jobs().start("ask", request, lambda event: self._hear(search, event))
+        except (RuntimeError, OSError) as error:
+            self._hear(search, failed(f"the solving process could not be started: {error}"))
 
     def stop(self) -> None:
         """Ask the search to stop; its best plan still comes. Without one, nothing happens."""
         if self.busy and self.newest is not None:
-            self.newest.cancelled = True
-            self._jobs().cancel(self.newest.job)
+            search = self.newest
+            self._post(lambda: self._jobs().cancel(search.job) if search.job else None)
 
     def drop(self) -> None:
         """Stop, and hear no more of it."""

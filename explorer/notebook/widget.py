@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
@@ -139,7 +139,7 @@ class PlacementWidget(anywidget.AnyWidget):
         self._given = problem is not None
         self._packed: PackedGraph | None = None
         self._showing = Showing(workload)
-        self._solving = Solving(self._jobs, self._hear_worker)
+        self._solving = Solving(self._jobs, self._hear_worker, self._post)
         self._turn = 0
         self._drawn = -1
         self._before: Figures | None = None
@@ -153,6 +153,10 @@ class PlacementWidget(anywidget.AnyWidget):
     def _jobs(self) -> Jobs:
         """The worker that solves."""
         return workshop.jobs()
+
+    def _post(self, act: Callable[[], None]) -> None:
+        """Talk to the worker without waiting for it."""
+        workshop.post(act)
 
     def _open(self) -> None:
         """The traits as they begin."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import atexit
+import queue
 import threading
+import traceback
+from collections.abc import Callable
 
 from explorer.jobs.jobs import Jobs
 
 _lock = threading.Lock()
 _jobs: list[Jobs] = []
+_waiting: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+_clerk: list[threading.Thread] = []
 
 
 def jobs() -> Jobs:
@@ -18,3 +23,20 @@ def jobs() -> Jobs:
             _jobs.append(Jobs())
             atexit.register(_jobs[0].close)
         return _jobs[0]
+
+
+def post(act: Callable[[], None]) -> None:
+    """Do something later, in a thread of its own, in the order in which it was posted."""
+    with _lock:
+        if not _clerk:
+            _clerk.append(threading.Thread(target=_serve, name="placement-questions", daemon=True))
+            _clerk[0].start()
+    _waiting.put(act)
+
+
+def _serve() -> None:
+    while True:
+        try:
+            _waiting.get()()
+        except Exception:  # one question that cannot be asked is no reason not to ask the next
+            traceback.print_exc()

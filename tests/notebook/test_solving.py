@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -32,6 +33,29 @@ def test_a_plan_is_found_in_the_background_and_is_the_one_that_plan_finds(gpt):
     assert result.plan == alone.plan
     assert result.objective_s == alone.objective_s
     assert result.problem is widget.problem
+    widget.close()
+
+
+def test_a_cell_does_not_wait_for_a_worker_that_is_just_starting(gpt, monkeypatch):
+    """What is asked is larger than what a pipe holds, and nobody reads the other end yet."""
+    starting = threading.Event()
+
+    class Starting:
+        def start(self, kind, request, on_event):
+            starting.wait(WAIT_S)
+            return workshop.jobs().start(kind, request, on_event)
+
+        def cancel(self, identifier):
+            workshop.jobs().cancel(identifier)
+
+    monkeypatch.setattr(explorer.PlacementWidget, "_jobs", lambda widget: Starting())
+    widget = explorer.PlacementWidget(gpt, devices=2, planner="equal")
+    widget.devices = 3
+    widget.cancel()
+    assert widget.status == "waiting", "the question is not even sent"
+    widget.devices = 4
+    starting.set()
+    assert len(solved(widget).problem.cluster) == 4
     widget.close()
 
 

@@ -58,6 +58,9 @@ class ListedWidget(PlacementWidget):
     def _jobs(self) -> Any:
         return self.listed
 
+    def _post(self, act: Callable[[], None]) -> None:
+        act()
+
 
 def drawn(widget: PlacementWidget) -> dict[str, Any]:
     """What a browser is shown: the traits that are synchronised, as they are sent."""
