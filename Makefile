@@ -24,6 +24,7 @@ explorer/notebook/built/widget.js: node_modules/.package-lock.json $(WIDGET_SOUR
 	node assets/widget/build.mjs explorer/notebook/built
 
 node_modules/.package-lock.json: package.json package-lock.json
+	@command -v npm >/dev/null || { echo "The notebook widget is built with Node and npm (20 or newer); \`make app\` needs neither"; exit 1; }
 	npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
