@@ -205,6 +205,7 @@ function render({ model, el }) {
       spansCount.textContent = plan ? plan.count : "";
       rowsChoice.hidden = !plan || !plan.rows.can;
       pathButton.disabled = !plan;
+      frame.dataset.empty = plan ? "" : "No schedule without a plan.";
       if (!plan) { gantt.clear(); return; }
       figures(kpis, plan.cards);
       story.textContent = plan.story;

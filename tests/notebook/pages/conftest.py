@@ -40,14 +40,22 @@ def notebooks(bundle: None) -> Path:
     return programs
 
 
-@pytest.fixture(scope="module")
-def jupyterlab(notebooks: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    yield from serve(notebooks / "jupyter-lab", "lab/tree/{}?reset", tmp_path_factory.mktemp("lab"))
+def left(browser, running: Iterator[Server]) -> Iterator[Server]:
+    """A running server, whose page is left before it ends: it would look for it."""
+    yield next(running)
+    browser.get("about:blank")
+    running.close()
 
 
 @pytest.fixture(scope="module")
-def notebook7(notebooks: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    yield from serve(notebooks / "jupyter-notebook", "notebooks/{}", tmp_path_factory.mktemp("notebook"))
+def jupyterlab(chromium, notebooks: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    yield from left(chromium, serve(notebooks / "jupyter-lab", "lab/tree/{}?reset", tmp_path_factory.mktemp("lab")))
+
+
+@pytest.fixture(scope="module")
+def notebook7(chromium, notebooks: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("notebook")
+    yield from left(chromium, serve(notebooks / "jupyter-notebook", "notebooks/{}", folder))
 
 
 @pytest.fixture
