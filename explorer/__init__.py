@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from solvers.displayed import hand_in
+from solvers.problem.displayed import hand_in
 
 if TYPE_CHECKING:
     from explorer.api import diff, export, plan, review, show, sweep, trace

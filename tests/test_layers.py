@@ -18,7 +18,6 @@ LADDER = (
     # what is asked, and what is answered
     "solvers.kernels",
     "solvers.errors",
-    "solvers.displayed",
     "solvers.problem",
     "solvers.plan",
     # what a plan costs, and what no plan can beat
@@ -111,7 +110,6 @@ NUMBERS = frozenset({"numpy", "numba", "networkx"})
 OUTSIDE: dict[str, frozenset[str]] = {
     "solvers": NUMBERS,
     "solvers.errors": frozenset(),
-    "solvers.displayed": frozenset(),
     "solvers.problem": frozenset({"numpy"}),
     "solvers.plan": frozenset({"numpy", "networkx"}),
     "solvers.programs": NUMBERS | {"pulp", "highspy", "ortools", "pymetis"},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from solvers.displayed import Displayed
 from solvers.problem.cluster import Cluster
+from solvers.problem.displayed import Displayed
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable, Execution, Objective, Transfers
 

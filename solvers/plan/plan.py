@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from solvers.displayed import Displayed
 from solvers.errors import InvalidPlan
+from solvers.problem.displayed import Displayed
 from solvers.problem.graph import Phase
 
 ACTION_KINDS = "FBIWU"

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from solvers.displayed import Displayed, displayed
 from solvers.errors import InvalidPlan
 from solvers.plan.plan import Plan
+from solvers.problem.displayed import Displayed, displayed
 from solvers.problem.problem import Problem
 
 

@@ -11,8 +11,8 @@ from enum import StrEnum
 from functools import wraps
 from typing import Any, TypeVar
 
-from solvers.displayed import Displayed
 from solvers.errors import InvalidProblem
+from solvers.problem.displayed import Displayed
 
 
 class Phase(StrEnum):

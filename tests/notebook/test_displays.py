@@ -13,10 +13,10 @@ import pytest
 
 import explorer
 from explorer.sweeps.answers import Sweep
-from solvers import displayed
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.plan.result import Result
+from solvers.problem import displayed
 from tests.instances import forward_graph
 
 ROOT_TAGS = {"div", "span", "b", "img", "style", "table", "thead", "tbody", "tr", "th", "td"}
