@@ -1,19 +1,34 @@
 # Two commands: `make app` and `make test`. Both set up everything they need.
 PYTHON ?= python3
 VENV   ?= .venv
+NOTEBOOK ?= .venv-notebook
 MODEL  ?= gpt
 BIN    := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WARM    = @echo "Compiling kernels, once ..."; $(BIN)/python -m solvers.planners.warm
 
-.PHONY: app test lint format benchmark clean
+.PHONY: app test widget lint format benchmark clean
 
 app: $(VENV)/.app ## the page, with the demo model solved
 	$(BIN)/placement-explorer app $(MODEL)
 
 test: $(VENV)/.test ## everything the tests need, a browser included, then the tests
 	tests/browser/install.sh
+	@$(MAKE) --no-print-directory widget || echo "The notebook widget could not be built; its tests are skipped."
+	@$(MAKE) --no-print-directory $(VENV)/.notebook || echo "JupyterLab could not be installed; its tests are skipped."
 	$(BIN)/python -m pytest
+
+widget: explorer/notebook/built/widget.js ## the notebook widget's module; needs Node, as a wheel's build does
+
+WIDGET_SOURCES = $(wildcard assets/widget/*) $(wildcard assets/shared/*.js) assets/page.css
+
+explorer/notebook/built/widget.js: node_modules/.package-lock.json $(WIDGET_SOURCES)
+	node assets/widget/build.mjs explorer/notebook/built
+
+node_modules/.package-lock.json: package.json package-lock.json
+	@command -v npm >/dev/null || { echo "The notebook widget is built with Node and npm (20 or newer); \`make app\` needs neither"; exit 1; }
+	npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -43,5 +58,11 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	$(WARM)
 	@touch $@ $(VENV)/.app
 
+# JupyterLab and marimo for the browser tests of the widget: an environment of their own, without Dash.
+$(VENV)/.notebook: tests/notebook/requirements.txt pyproject.toml | $(BIN)/python
+	$(PYTHON) -m venv $(NOTEBOOK)
+	$(NOTEBOOK)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement tests/notebook/requirements.txt --editable '.[widget]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(NOTEBOOK) node_modules explorer/notebook/built build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -14,8 +14,7 @@
   let end = 1;
   let lanesBelow = [];
   let numbering = null;
-  const MOST_NUMBERS = 1200;
-  const SIZES = [11, 9]; /* pixels */
+  const SIZE = 11; /* pixels of a bar's number, where it says none */
   const ROW_PX = 22; /* lower rows scroll rather than shrink */
   let held = null; /* a clicked bar's stage or a clicked device stays highlighted */
   let keep = null; /* what is bright now */
@@ -60,11 +59,11 @@
 
   /* The numbers of bars, as large as they fit. */
   function write(traces, range, width) {
-    const texts = numbers(traces, range, width);
+    const texts = ex.numbers(traces, bars, range, width);
     traces.forEach(function (trace, i) {
       if (!texts[i]) return;
       Object.assign(trace, { text: texts[i].text, constraintext: "none" });
-      trace.textfont.size = texts[i].size || SIZES[0];
+      trace.textfont.size = texts[i].size || SIZE;
     });
   }
 
@@ -99,10 +98,7 @@
     const plot = frame();
     if (!plot || !bars || spans === bars) return;
     const [from, to] = plot._fullLayout.xaxis.range;
-    const width = detail.to - detail.from;
-    const inside = from >= detail.from - width && to <= detail.to + width;
-    const farther = !operators && to - from > 1.5 * width; /* what repeats is one bar again */
-    if (!inside || farther || (detail.merged && to - from < 0.6 * width)) ex.send({ type: "window", from: from, to: to });
+    if (ex.detailDue(detail, [from, to], operators)) ex.send({ type: "window", from: from, to: to });
   }
 
   /* Everything above the bars: the veil over what is not bright, and the critical path. */
@@ -201,42 +197,16 @@
     });
   }
 
-  /* Micro-batch numbers of what is in sight: all of a trace, or none where a bar is too narrow for its
-     own; null for traces without. range: of the time axis; width: its pixels. */
-  function numbers(traces, range, width) {
-    const scale = width / (range[1] - range[0]);
-    let count = 0;
-    const found = traces.map(function (trace) {
-      if (!trace.textfont) return null;
-      let size = SIZES[0];
-      const text = trace.customdata.map(function (i) {
-        const micro = bars.micro[i];
-        const unnumbered = micro < 0 || bars.kind[i] === "U" || bars.kind[i] === "R";
-        if (unnumbered || bars.end[i] < range[0] || bars.start[i] > range[1]) return "";
-        const repeats = bars.kind[i] === "S";
-        const wide = (bars.end[i] - bars.start[i]) * scale - 8;
-        if (repeats) return wide > 6.2 * bars.label[i].length ? bars.label[i] : wide > 30 ? micro + "×" : "";
-        const words = String(micro);
-        const room = ((bars.end[i] - bars.start[i]) * scale - 1.5) / (0.58 * words.length);
-        size = room >= size ? size : room >= SIZES[1] ? SIZES[1] : 0;
-        count += 1;
-        return words;
-      });
-      return { size: size, text: size ? text : text.map(() => "") };
-    });
-    return count <= MOST_NUMBERS ? found : found.map((told) => told && { size: 0, text: told.text.map(() => "") });
-  }
-
   function number() {
     const plot = frame();
     if (!plot || !bars) return;
     const axis = plot._fullLayout.xaxis;
     const change = { text: [], "textfont.size": [] };
     const which = [];
-    numbers(plot.data, axis.range, axis._length).forEach(function (told, position) {
+    ex.numbers(plot.data, bars, axis.range, axis._length).forEach(function (told, position) {
       if (!told || told.text.join() === plot.data[position].text.join()) return;
       change.text.push(told.text);
-      change["textfont.size"].push(told.size || SIZES[0]);
+      change["textfont.size"].push(told.size || SIZE);
       which.push(position);
     });
     if (which.length) window.Plotly.restyle(plot, change, which);

@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from explorer.costs.profile import Profile
-from explorer.costs.profile_json import load_profile
-from explorer.question.accelerators import parse_caps, parse_kinds
-from explorer.question.cluster_file import load_cluster
+from explorer.question.asking import Question, choice, workload_of
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
-from explorer.question.quantities import parse_bandwidth, parse_bytes, parse_seconds
-from explorer.question.settings import MemoryModel, Settings
-from solvers.errors import InvalidProblem
+from explorer.question.quantities import parse_bandwidth, parse_bytes
+from explorer.question.settings import Settings
+from solvers.errors import InvalidProblem, TraceError
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result
 from solvers.planners.solve import solve
-from solvers.problem.cluster import Cluster, Wires
-from solvers.problem.graph import BACKWARD_PHASES, OpGraph
-from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
+from solvers.problem.cluster import Cluster
+from solvers.problem.graph import OpGraph
 from solvers.search.effort import Effort
 from solvers.search.monitor import never
 
 if TYPE_CHECKING:
     import torch
 
+    from explorer.notebook.widget import PlacementWidget
     from explorer.reviews.difference import Difference
     from explorer.reviews.review import Review
+    from explorer.sweeps.answers import Sweep
     from explorer.sweeps.sweep import Row
     from explorer.view.graph.palette import Theme
     from solvers.formats.plan_json import PlanFile
     from solvers.search.planner import Planner
-
-E = TypeVar("E", bound=Enum)
 
 
 def trace(
@@ -62,18 +58,24 @@ def trace(
     Raises TraceError or InvalidProblem.
     """
     if isinstance(model, str):
+        from explorer.jobs.demo_graphs import traced_before
         from explorer.question.loading import load
         from explorer.question.models.example import join_example
 
         name = join_example(
             model, batch=batch, sequence=sequence, image=image, batch_dim=batch_dim, expert_rows=expert_rows
         )
+        if dtype is None and (shipped := traced_before(name, training, None)) is not None:
+            return shipped
         return load(name, training=training, dtype=dtype)
     if batch is not None or sequence is not None or image is not None:
         raise InvalidProblem("batch, sequence and image are for models by name; a module is given example inputs")
     if example_inputs is None and example_kwargs is None:
         raise InvalidProblem("trace needs example inputs: explorer.trace(module, (tensor, ...))")
-    from explorer.tracing import trace_module
+    try:
+        from explorer.tracing import trace_module
+    except ModuleNotFoundError as error:
+        raise TraceError("tracing a module needs PyTorch; pip install 'placement-explorer[torch]'") from error
 
     return trace_module(
         model,
@@ -135,59 +137,20 @@ def plan(
 
     Raises InvalidProblem or UnsupportedProblem. That nothing fits is a status of the result.
     """
-    if not isinstance(model, (Workload, OpGraph)):
-        raise InvalidProblem(
-            f"expected what explorer.trace returns, found {type(model).__name__};"
-            " trace it first: explorer.plan(explorer.trace(module, example_inputs), ...)"
-        )
-    for what, count in (
-        ("devices", devices),
-        ("cpus", cpus),
-        ("devices_per_node", devices_per_node),
-        ("mini_batch", mini_batch),
-        ("micro_batches", micro_batches),
-        ("max_replicas", max_replicas),
-        ("subgraphs_per_device", subgraphs_per_device),
-    ):
-        if count is not None and not isinstance(count, int):
-            raise InvalidProblem(f"{what} must be a whole number, found {count!r}")
-    if not time_limit_s > 0:
-        raise InvalidProblem(f"time_limit_s must be more than 0 seconds, found {time_limit_s:g}")
-    workload = model if isinstance(model, Workload) else _workload_of(model)
-    settings = Settings(
-        devices=devices,
-        device_kind=_kinds(device_kind),
-        memory_bytes=_caps(memory),
-        cpus=cpus,
-        bandwidth_bytes_per_s=_number(bandwidth, parse_bandwidth),
-        latency_s=_number(latency, parse_seconds),
-        devices_per_node=devices_per_node,
-        node_bandwidth_bytes_per_s=_number(node_bandwidth, parse_bandwidth),
-        objective=None if objective is None else _choice(Objective, objective),
-        links=None if links is None else _choice(Wires, links),
-        cluster=load_cluster(cluster) if isinstance(cluster, str) else cluster,
-        profile=load_profile(profile) if isinstance(profile, str) else profile,
-        memory_model=_choice(MemoryModel, memory_model),
-        contiguity=None if contiguity is None else _choice(Contiguity, contiguity),
-        transfers=None if transfers is None else _choice(Transfers, transfers),
-        execution=None if execution is None else _choice(Execution, execution),
-        pipeline=_choice(Pipeline, pipeline),
-        optimizer=_choice(Optimizer, optimizer),
-        mini_batch=mini_batch,
-        micro_batches=micro_batches,
-        max_replicas=max_replicas,
-        recompute=recompute,
-        mixed_micro_batches=mixed_micro_batches,
-        in_sequence=in_sequence,
-        subgraphs_per_device=subgraphs_per_device,
-        pins=pins or {},
-        together=tuple(tuple(group) for group in together),
-    )
+    question = Question(
+        devices=devices, memory=memory, planner=planner, objective=objective, device_kind=device_kind, cpus=cpus,
+        bandwidth=bandwidth, latency=latency, devices_per_node=devices_per_node, node_bandwidth=node_bandwidth,
+        links=links, cluster=cluster, profile=profile, memory_model=memory_model, contiguity=contiguity,
+        transfers=transfers, execution=execution, pipeline=pipeline, optimizer=optimizer, mini_batch=mini_batch,
+        micro_batches=micro_batches, max_replicas=max_replicas, recompute=recompute,
+        mixed_micro_batches=mixed_micro_batches, in_sequence=in_sequence, subgraphs_per_device=subgraphs_per_device,
+        pins=pins or {}, together=tuple(map(tuple, together)), effort=effort, time_limit_s=time_limit_s, seed=seed,
+    )  # fmt: skip
     return solve(
-        make_problem(workload, settings),
-        choose_planner(planner) if isinstance(planner, str) else planner,
+        make_problem(workload_of(model), question.settings()),
+        question.chosen_planner(),
         start=start.plan if isinstance(start, Result) else start,
-        effort=_choice(Effort, effort),
+        effort=question.chosen_effort(),
         time_limit_s=time_limit_s,
         gap=gap,
         seed=seed,
@@ -233,6 +196,18 @@ def diff(first: Result | PlanFile | str, second: Result | PlanFile | str) -> Dif
     return difference((a.problem, a.plan), (b.problem, b.plan))
 
 
+def show(result: Result) -> PlacementWidget:
+    """The widget with a result in it, to look at and to go on from: the last line of a notebook's cell.
+
+    Raises ImportError without the extra [widget]; elsewhere than in a notebook, `placement-explorer app` is the same.
+    """
+    from explorer.notebook.loading import widget_class
+
+    if not isinstance(result, Result):
+        raise InvalidProblem(f"expected what explorer.plan returns, found {type(result).__name__}")
+    return widget_class().of(result)
+
+
 def sweep(
     model: Workload | OpGraph,
     devices: Sequence[int] = (),
@@ -249,17 +224,19 @@ def sweep(
     seed: int = 0,
     should_stop: Callable[[], bool] = never,
     on_row: Callable[[Row], None] = lambda _: None,
-) -> tuple[Row, ...]:
+) -> Sweep:
     """A plan at every combination of devices, memory caps, micro-batches and bandwidths (or one of them varied at a
     time): rows with `point`, `status`, `result` and `metrics`; that nothing fits is a row, too. settings: all that is
-    not swept. fresh: begin every search anew (see `explorer.sweeps.sweep`). on_row gets each row as it is found.
+    not swept. fresh: begin every search anew (see `explorer.sweeps.sweep`). on_row gets each row as it is found. A
+    notebook shows the rows with their curve.
 
     Raises InvalidProblem if there is nothing to sweep, or too much.
     """
+    from explorer.sweeps.answers import Sweep
     from explorer.sweeps.points import Axes, points
     from explorer.sweeps.sweep import sweep_rows
 
-    workload = model if isinstance(model, Workload) else _workload_of(model)
+    workload = workload_of(model)
     axes = Axes(
         tuple(devices),
         tuple(micro_batches),
@@ -272,7 +249,7 @@ def sweep(
         settings or Settings(),
         points(axes, one_at_a_time=one_at_a_time),
         choose_planner(planner) if isinstance(planner, str) else planner,
-        effort=_choice(Effort, effort),
+        effort=choice(Effort, effort),
         time_limit_s=time_limit_s,
         seed=seed,
         fresh=fresh,
@@ -280,7 +257,7 @@ def sweep(
     ):
         rows.append(row)
         on_row(row)
-    return tuple(rows)
+    return Sweep(rows)
 
 
 def _plan_file(plan: Result | PlanFile | str) -> PlanFile:
@@ -298,36 +275,3 @@ def _plan_file(plan: Result | PlanFile | str) -> PlanFile:
     if plan.plan is None:
         raise InvalidProblem(f"the result has no plan: its status is {plan.status.value}")
     return PlanFile(plan.problem, plan.plan, plan, plan.problem.graph.name)
-
-
-def _workload_of(graph: OpGraph) -> Workload:
-    training = any(operator.phase in BACKWARD_PHASES for operator in graph.operators)
-    return Workload(graph, graph.name, training=training)
-
-
-def _choice(kind: type[E], value: str) -> E:
-    try:
-        return kind(value)
-    except ValueError:
-        known = ", ".join(member.value for member in kind)
-        raise InvalidProblem(f"no {kind.__name__.lower()} {value!r}; there are: {known}") from None
-
-
-def _caps(memory: str | float | Sequence[str | float] | None) -> float | tuple[float, ...] | None:
-    """One cap for all accelerators, or one for each."""
-    if memory is None or isinstance(memory, int | float):
-        return memory
-    if isinstance(memory, str):
-        return parse_caps(memory)
-    return tuple(parse_bytes(size) if isinstance(size, str) else size for size in memory)
-
-
-def _kinds(device_kind: str | Sequence[str] | None) -> str | tuple[str, ...] | None:
-    """One kind for all accelerators, or one for each."""
-    if device_kind is None or isinstance(device_kind, str):
-        return None if device_kind is None else parse_kinds(device_kind)
-    return tuple(device_kind)
-
-
-def _number(value: str | float | None, parse: Callable[[str], float]) -> float | None:
-    return parse(value) if isinstance(value, str) else value

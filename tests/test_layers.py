@@ -99,6 +99,7 @@ LADDER = (
     "explorer.cli.terminal",
     "explorer.cli.reports",
     "explorer.cli",
+    "explorer.notebook",
     "explorer.api",
     "explorer",
     "explorer.__main__",
@@ -128,6 +129,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "explorer.view": frozenset({"numpy", "networkx"}),
     "explorer.pictures": frozenset({"PIL"}),
     "explorer.reviews": frozenset({"numpy", "networkx"}),
+    "explorer.notebook": frozenset({"networkx", "anywidget", "traitlets", "plotly", "pandas"}),
     "explorer.web": frozenset({"dash", "dash_cytoscape", "dash_mantine_components", "dash_ag_grid", "plotly",
                                "fastapi", "starlette", "uvicorn", "websockets", "pydantic"}),
 }  # fmt: skip

@@ -21,6 +21,7 @@ from explorer.jobs.plan_kinds import differ_job, export_job, hash_job, lean_job,
 from explorer.jobs.read_kind import load_opened, plainly
 from explorer.jobs.replan_kind import replan_job
 from explorer.jobs.requests import (
+    AskRequest,
     CompareRequest,
     Emit,
     Files,
@@ -35,6 +36,7 @@ from explorer.jobs.telling import REDRAW_S, Telling
 from explorer.question.cluster_file import load_cluster
 from explorer.question.expert import load_expert
 from explorer.question.loading import is_traced, load
+from explorer.question.packing import packed_result, unpacked_problem
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
@@ -50,7 +52,7 @@ from solvers.errors import InvalidProblem, PlacementError
 from solvers.evaluation.evaluate import evaluate
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
-from solvers.plan.result import Progress, Status
+from solvers.plan.result import Progress, Result, Status
 from solvers.planners.infeasibility import explain_infeasible
 from solvers.planners.solve import solve
 from solvers.problem.problem import Problem
@@ -133,16 +135,31 @@ def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]
     )
     problem = make_problem(workload, applicable(request.settings, workload, request.files))
     emit(events.model(workload, request.known))
+    outcome, held = _searched(problem, workload.reference, request, emit, should_stop)
+    emit(_answered(outcome, held, emit, should_stop))
 
+
+def ask_job(request: AskRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Solve the problem, and emit progress and result events; the result holds the answer itself, packed, too."""
+    problem = unpacked_problem(request.question)
+    outcome, held = _searched(problem, request.reference, request, emit, should_stop)
+    emit(_answered(outcome, held, emit, should_stop) | {"packed": packed_result(outcome)})
+
+
+def _searched(
+    problem: Problem, reference: str, request: SolveRequest | AskRequest, emit: Emit, should_stop: Callable[[], bool]
+) -> tuple[Result, str]:
+    """The answer to a question, and the name under which its plan is held; emits progress events."""
+    name = request.planner if isinstance(request.planner, str) else request.planner.name
     carried_s = math.inf
     if request.before and (taken := carried_picture(problem, request.before)) is not None:
         carried_s = taken[1]
         first = Progress(0.0, carried_s, 0.0, "the plan from before")
-        emit(events.progress(problem, request.planner, first, taken[0]))
+        emit(events.progress(problem, name, first, taken[0]))
 
     def tell(step: Progress, plan: Plan | None, since: Sequence[Progress]) -> None:
         shown = plan if step.objective_s <= carried_s else None  # what is drawn gets better only
-        emit(events.progress(problem, request.planner, step, shown, since))
+        emit(events.progress(problem, name, step, shown, since))
 
     telling = Telling(tell)
 
@@ -159,13 +176,18 @@ def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]
         should_stop=stops,
         on_progress=telling.step,
     )
+    outcome = told_beside(outcome, carried_s)
+    return outcome, hold(outcome, reference)
+
+
+def _answered(outcome: Result, held: str, emit: Emit, should_stop: Callable[[], bool]) -> events.Event:
+    """The event of an answer; where nothing fits, with the smallest cap that would."""
     fits = bound = None
     if outcome.plan is None and not should_stop() and outcome.status is not Status.OPTIMAL:
         emit(events.loading("looking for the smallest memory cap that fits"))
-        found = explain_infeasible(problem, should_stop=should_stop)
+        found = explain_infeasible(outcome.problem, should_stop=should_stop)
         fits, bound = found.smallest_cap_bytes, found.cap_lower_bound_bytes
-    outcome = told_beside(outcome, carried_s)
-    emit(events.result(outcome, fits, bound, hold(outcome, workload.reference)))
+    return events.result(outcome, fits, bound, held)
 
 
 def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
@@ -293,6 +315,7 @@ def _own_memory(problem: Problem) -> float | None:
 KINDS: dict[str, Work] = {
     "place": place_job,
     "solve": solve_job,
+    "ask": ask_job,
     "compare": compare_job,
     "prepare": prepare_job,
     "run": run_job,

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.question.packing import PackedProblem
 from explorer.question.settings import Settings
 from explorer.view.graph.palette import Theme
 from solvers.problem.problem import Contiguity
 from solvers.search.effort import Effort
+from solvers.search.planner import Planner
 
 Emit = Callable[[dict[str, Any]], None]
 Work = Callable[[Any, Emit, Callable[[], bool]], None]
@@ -38,6 +40,20 @@ class SolveRequest:
     seed: int = 0
     effort: Effort = Effort.NORMAL
     files: Files = Files()
+    before: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AskRequest:
+    """Solve a problem that the asking program made itself, see `explorer.question.packing`. reference: of its model;
+    before: the name of the plan that is shown, which is shown first; the rest: as in SolveRequest."""
+
+    question: PackedProblem
+    reference: str
+    planner: Planner | str = "auto"
+    time_limit_s: float = 60.0
+    seed: int = 0
+    effort: Effort = Effort.NORMAL
     before: str = ""
 
 

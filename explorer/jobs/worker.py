@@ -55,9 +55,8 @@ def main(connection: Connection, orderly_s: float = 0.0, reads: bool = False) ->
             connection.send((to, events.compiling(kernel, seconds)))
 
     with Compiling(tell=tell), suppress(BrokenPipeError, OSError):
-        if orderly_s:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to act on
-        elif not reads:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C, or a notebook's interrupt, is the parent's to act on
+        if not orderly_s and not reads:
             FAMILIES[PAGE]()
         gc.freeze()  # what lives as long as the process need not be looked through at every collection
         while (job := waiting.get()) is not None:

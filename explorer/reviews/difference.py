@@ -11,6 +11,7 @@ import numpy as np
 from explorer.reviews.matching import matched_devices, renamed
 from explorer.reviews.moves import Change, Moved, moved_modules
 from explorer.reviews.plan_hash import plan_hash
+from explorer.reviews.shown import html, plain
 from explorer.view.graph.stage_boxes import device_words
 from explorer.view.plan_view import devices, finite
 from explorer.words import text
@@ -48,6 +49,17 @@ class Difference:
     @property
     def moved_operators(self) -> int:
         return sum(moved.operators for moved in self.moved)
+
+    def __str__(self) -> str:
+        return plain(self.moved, self.operators, numbers(self))
+
+    def _repr_html_(self) -> str:
+        """A card, for notebooks."""
+        return html(self.moved, self.operators, numbers(self), self.questions)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """The plain text form, for IPython."""
+        printer.text("..." if cycle else str(self))
 
     @property
     def renamed(self) -> dict[int, int]:

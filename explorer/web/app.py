@@ -64,6 +64,7 @@ def create_app(config: Config) -> dash.Dash:
         "placement_explorer",
         server=server,
         assets_folder=str(assets_folder()),
+        assets_path_ignore=["^widget$"],  # modules of the notebook widget, which is built from them
         title="Placement Explorer",
         update_title=None,
         serve_locally=True,

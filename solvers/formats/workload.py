@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from solvers.problem.cluster import Cluster
+from solvers.problem.displayed import Displayed
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable, Execution, Objective, Transfers
 
 
 @dataclass(frozen=True, eq=False)
-class Workload:
+class Workload(Displayed):
     """A model to plan for. What the source does not state is None, and is then estimated or asked.
 
     compute, transfer_s (seconds per sample of each tensor) and stated_bytes (bytes per operator)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from solvers.errors import InvalidPlan
+from solvers.problem.displayed import Displayed
 from solvers.problem.graph import Phase
 
 ACTION_KINDS = "FBIWU"
@@ -110,7 +111,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Displayed):
     """Stages and, per device, the order of their actions.
 
     Every operator is in exactly one stage (replicable ones may repeat); several stages may share a

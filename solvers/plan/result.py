@@ -6,9 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from solvers.errors import InvalidPlan
 from solvers.plan.plan import Plan
+from solvers.problem.displayed import Displayed, displayed
 from solvers.problem.problem import Problem
 
 
@@ -52,7 +54,7 @@ class Alternative:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Displayed):
     """objective_s is inf without a plan; bound_s is a proved lower bound, 0 at worst. front: plans that are at most
     0.5 % slower than the answer and need less memory than it, the fastest first.
 
@@ -76,6 +78,20 @@ class Result:
     def __post_init__(self) -> None:
         if self.plan is not None and self.bound_s > self.objective_s * (1 + 1e-6) + 1e-15:
             raise InvalidPlan(f"{self.planner}: bound {self.bound_s} s exceeds the objective {self.objective_s} s")
+
+    def figure(self) -> Any:
+        """The schedule as a plotly figure. Raises ImportError without plotly, InvalidProblem without a plan."""
+        return displayed("figure", self)
+
+    def graph(self) -> Any:
+        """The operators as a `networkx.DiGraph`, with their sizes and, where there is a plan, their stages and devices;
+        on edges the bytes that are sent, of one micro-batch."""
+        return displayed("graph", self)
+
+    def frame(self) -> Any:
+        """A row for every operator as a `pandas.DataFrame`: sizes in bytes, times in seconds, and where it runs. Raises
+        ImportError without pandas."""
+        return displayed("frame", self)
 
     @property
     def gap(self) -> float:

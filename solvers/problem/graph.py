@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from solvers.errors import InvalidProblem
+from solvers.problem.displayed import Displayed
 
 
 class Phase(StrEnum):
@@ -95,7 +96,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class OpGraph:
+class OpGraph(Displayed):
     """A directed acyclic graph of operators, traced at a batch of ``samples``.
 
     Raises InvalidProblem if names repeat, a position is out of range, a size is negative or not

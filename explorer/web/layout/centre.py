@@ -8,12 +8,12 @@ from dash import html
 from dash.development.base_component import Component
 
 from explorer.view.graph.palette import Theme
+from explorer.view.graph.stylesheet import stylesheet
 from explorer.view.session import Session
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.run_tab import run_tab
 from explorer.web.parts.scenario_panel import scenarios
-from explorer.web.parts.stylesheet import stylesheet
 
 
 def centre(catalogue: Catalogue, session: Session) -> Component:

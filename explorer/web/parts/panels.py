@@ -11,6 +11,7 @@ from dash.development.base_component import Component
 from explorer.view.cards import Card, Figures, cards
 from explorer.view.graph.course import course, members
 from explorer.view.graph.inspect import Facts
+from explorer.view.no_plan import no_plan_words
 from explorer.view.timeline import charts, why
 from explorer.words import text
 
@@ -169,32 +170,11 @@ def table(
 
 def no_plan(event: Mapping[str, Any]) -> list[Component]:
     """The banner when there is no plan: why, whom to blame, and a way out."""
-    told = event["infeasible"]
-    cap = text.nbytes(told["cap_bytes"])
-    if told["proved"]:
-        title = f"No plan fits {text.plural(told['devices'], 'device')} of {cap}."
-    elif event["stop_reason"] == "CANCELLED":
-        title = "Cancelled before a plan was found."
-    else:
-        title = f"No plan was found in {text.seconds(event['runtime_s'])}."
-    parts: list[Component] = [html.B(title)]
-    if not told["bound_memory_bytes"]:
-        parts += [html.Span(note[:1].upper() + note[1:] + ".") for note in told["notes"][:2]]
-    if told["blame"]:
-        names = text.listing([f"{text.short(b['name'], 36)} ({b['text']})" for b in told["blame"]], 3)
-        total = text.nbytes(told["total_bytes"])
-        parts.append(html.Span(f"Static memory is {total} in all; the largest are {names}."))
-    if told["bound_memory_bytes"]:
-        parts.append(html.Span(f"Proved: at least {text.nbytes(told['bound_memory_bytes'])} a device is needed."))
-    if told["fits_memory_bytes"]:
-        fits = told["fits_memory_bytes"]
-        parts.append(
-            html.Button(
-                f"Set the cap to {text.nbytes(fits)}, where a plan was found",
-                className="tool strong",
-                **{"data-act": "cap", "data-arg": str(fits)},
-            )
-        )
+    told = no_plan_words(event)
+    parts: list[Component] = [html.B(told["title"]), *map(html.Span, told["lines"])]
+    if told["cap"]:
+        button = {"data-act": "cap", "data-arg": str(told["cap"]["bytes"])}
+        parts.append(html.Button(told["cap"]["words"], className="tool strong", **button))
     return parts
 
 

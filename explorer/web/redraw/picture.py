@@ -18,10 +18,10 @@ from explorer.view.graph.palette import Theme
 from explorer.view.graph.search import Step
 from explorer.view.graph.skeleton import Skeleton
 from explorer.view.graph.stage_boxes import stage_facts
+from explorer.view.graph.stylesheet import stylesheet
 from explorer.view.session import Look, Session, member
 from explorer.web.contract import ids
 from explorer.web.parts import panels
-from explorer.web.parts.stylesheet import stylesheet
 from explorer.web.redraw import drawing, run_drawing
 from explorer.web.redraw.comparing import Comparing
 from explorer.web.redraw.pairing import Pairing, pair_question

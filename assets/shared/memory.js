@@ -1,7 +1,7 @@
 /* Memory over time, a small picture a device. */
 (function () {
   "use strict";
-  const ex = (window.explorer = window.explorer || {});
+  const ex = window.explorer;
   const SVG = "http://www.w3.org/2000/svg";
 
   function element(name, attributes, parent) {
@@ -19,7 +19,7 @@
     return made;
   }
 
-  function card(told) {
+  function card(told, pick) {
     const box = document.createElement("button");
     box.className = "mem" + (told.over ? " over" : "");
     box.dataset.device = told.device;
@@ -54,7 +54,7 @@
         element("path", { d: zigzag, class: "break" }, svg);
       }
     }
-    box.addEventListener("click", () => ex.gantt.holdDevice(told.device));
+    box.addEventListener("click", () => pick(told.device));
     return box;
   }
 
@@ -65,15 +65,21 @@
     if (count) place.style.setProperty("--columns", Math.ceil(count / Math.ceil(count / fit)));
   }
 
-  let watched = false;
+  const watched = new WeakSet();
+
+  /* place: the frame; pick: what a click on a device does. */
+  function drawIn(place, cards, pick) {
+    place.replaceChildren(...cards.map((told) => card(told, pick)));
+    columns(place);
+    if (!watched.has(place)) new ResizeObserver(() => columns(place)).observe(place);
+    watched.add(place);
+  }
+
   ex.memory = {
+    drawIn,
     draw: function (cards) {
       const place = document.getElementById("memory-cards");
-      if (!place) return;
-      place.replaceChildren(...cards.map(card));
-      columns(place);
-      if (!watched) new ResizeObserver(() => columns(place)).observe(place);
-      watched = true;
+      if (place) drawIn(place, cards, (device) => ex.gantt.holdDevice(device));
     },
   };
 })();

@@ -2,7 +2,7 @@
    critical path. A shape each, however many bars there are: the bars themselves are never restyled. */
 (function () {
   "use strict";
-  const ex = (window.explorer = window.explorer || {});
+  const ex = window.explorer;
   const MANY_RUNS = 120; /* of a critical path, beyond which its edges step back */
   const BESIDE = 0.4; /* where a device's row has its transfers, if links have no rows: explorer/view/timeline/gantt_paint.py */
 
@@ -34,7 +34,6 @@
     return parts.join("");
   }
 
-  const paint = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   /* The critical path: lines through its bars, and edges from row to row where one waits for another. */
   function lines(path, rows) {
@@ -59,8 +58,10 @@
   }
 
   /* All of it. spans: columns of the bars; rows: of the schedule; end: of its time axis; keep: which spans are
-     bright, null for all; path: null without one. */
-  function over(spans, rows, end, keep, path) {
+     bright, null for all; path: null without one; root: whose CSS variables are the colours. */
+  function over(spans, rows, end, keep, path, root) {
+    const style = getComputedStyle(root || document.documentElement);
+    const paint = (name) => style.getPropertyValue(name).trim();
     const found = [];
     const shade = (what, opacity) => ({ type: "path", path: what, fillcolor: paint("--card"), opacity: opacity, line: { width: 0 }, layer: "above" });
     const drawn = path && path.row.length;

@@ -2,7 +2,7 @@
    here they become pixels: the largest boxes that fit, in several lines where one is too narrow. */
 (function () {
   "use strict";
-  const ex = (window.explorer = window.explorer || {});
+  const ex = window.explorer;
   const SIZES = {
     full: { w: 148, most: 200, h: 92, gx: 46, gy: 14 },
     compact: { w: 84, most: 150, h: 48, gx: 38, gy: 12 },

@@ -1,7 +1,7 @@
 /* Arrows between the boxes of the stage view: a curve where nothing is in the way, else around the boxes. */
 (function () {
   "use strict";
-  const ex = (window.explorer = window.explorer || {});
+  const ex = window.explorer;
   const SVG = "http://www.w3.org/2000/svg";
   const TURN = 17; /* pixels beyond a box at which an arrow turns */
 

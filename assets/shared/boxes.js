@@ -1,0 +1,219 @@
+/* The operator graph on a cytoscape instance: elements once per model, then only classes and labels per plan.
+   host: instance(), or null while there is none; root(), whose CSS variables are the colours; and what is told:
+   selected(id or null), hovered(keys or null: what the schedule shows), expanded(id), released(). */
+(function () {
+  "use strict";
+  const ex = window.explorer;
+
+  function spread(devices) {
+    const sorted = [...devices].sort((a, b) => a - b);
+    if (sorted.length <= 2) return sorted.join(" ");
+    const run = sorted[sorted.length - 1] - sorted[0] + 1 === sorted.length;
+    return run ? sorted[0] + "–" + sorted[sorted.length - 1] : sorted.slice(0, 2).join(" ") + " …";
+  }
+
+  /* A name as long as its box has room for beside a device's number, or shorter beside more. */
+  const fitting = (name, beside) => (beside.length > 3 && name.length > 10 ? name.slice(0, 9) + "…" : name);
+  const MARGIN_PX = 6; /* as in explorer/view/graph/layered_layout.py */
+  const having = (told, which) => new Set(Object.keys(told).filter((id) => told[id].includes(which)));
+
+  ex.boxes = function (host) {
+    const view = { nodes: {}, stages: {}, keys: {}, expandable: new Set(), overlay: null };
+    let selected = null;
+    let byErrors = false; /* boxes are coloured by how far their prediction was off, not by device */
+    const ready = (then) => ex.whenReady(host.instance, then);
+
+    const colour = (device) => getComputedStyle(host.root()).getPropertyValue("--d" + (device % 8)).trim();
+
+    /* A box on several devices shows them as stripes. */
+    function stripes(devices) {
+      const stops = [];
+      const places = [];
+      devices.forEach(function (device, i) {
+        stops.push(colour(device), colour(device));
+        places.push((100 * i) / devices.length + "%", (100 * (i + 1)) / devices.length + "%");
+      });
+      return {
+        "background-fill": "linear-gradient", "background-gradient-direction": "to-right",
+        "background-gradient-stop-colors": stops.join(" "), "background-gradient-stop-positions": places.join(" "),
+      };
+    }
+
+    function draw(message) {
+      ready(function (cy) {
+        view.expandable = new Set(message.expandable);
+        view.overlay = null;
+        cy.maxZoom(message.max_zoom);
+        cy.batch(function () {
+          cy.elements().remove();
+          cy.add(message.elements.map((e) => ({ ...e, group: e.data.source ? "edges" : "nodes" })));
+        });
+        fit();
+      });
+    }
+
+    function overlay(message) {
+      view.overlay = message;
+      view.nodes = message.nodes;
+      view.stages = message.stages;
+      view.keys = message.keys || message.stages;
+      ready(function (cy) {
+        cy.batch(function () {
+          cy.nodes().forEach(function (node) {
+            const devices = message.nodes[node.id()] || [];
+            const kind = view.expandable.has(node.id()) ? "module" : "operator";
+            const off = byErrors && message.errors;
+            const device = devices.length === 1 ? "d" + (devices[0] % 32) : devices.length ? "mixed" : "";
+            const paint = off ? off.classes[node.id()] || "error-none" : device;
+            const extra = node.hasClass("selected") ? " selected" : "";
+            const pinned = (message.pinned || []).includes(node.id()) ? " pinned" : "";
+            node.classes(kind + " " + paint + pinned + extra);
+            const beside = off ? off.labels[node.id()] : devices.length ? spread(devices) : "";
+            node.data("label", beside ? fitting(node.data("name"), beside) + " · " + beside : node.data("name"));
+            if (devices.length > 1 && !off) node.style(stripes([...devices].sort((a, b) => a - b)));
+            else if (node.scratch("striped")) node.removeStyle();
+            node.scratch("striped", devices.length > 1 && !off);
+          });
+          cy.edges().forEach(function (edge) {
+            const cut = message.cuts[edge.id()];
+            edge.toggleClass("cut", !!cut);
+            if (cut) edge.data({ label: cut[0], width: cut[1] });
+          });
+        });
+      });
+    }
+
+    /* By how far the prediction was off, or by device. */
+    function colourBy(errors) {
+      if (byErrors === errors) return;
+      byErrors = errors;
+      if (view.overlay) overlay(view.overlay);
+    }
+
+    function fit() {
+      ready(function (cy) {
+        cy.resize();
+        cy.fit(undefined, MARGIN_PX);
+        if (cy.zoom() > 0.95) { cy.zoom(0.95); cy.center(); }
+      });
+    }
+
+    /* Bright: the given boxes; all else dims. null: everything bright. */
+    function highlight(keep, near) {
+      ready(function (cy) {
+        cy.batch(function () {
+          cy.elements().removeClass("dim hot near");
+          if (!keep) return;
+          cy.nodes().forEach(function (node) { if (!keep.has(node.id())) node.addClass("dim"); });
+          cy.edges().forEach(function (edge) {
+            const touches = keep.has(edge.source().id()) && keep.has(edge.target().id());
+            if (!touches && !(near && (edge.source().id() === near || edge.target().id() === near))) edge.addClass("dim");
+          });
+          if (near) {
+            const node = cy.getElementById(near);
+            node.addClass("hot");
+            node.connectedEdges().addClass("near");
+            node.neighborhood("node").removeClass("dim");
+          }
+        });
+      });
+    }
+
+    const byDevice = (device) => new Set(Object.keys(view.nodes).filter((id) => view.nodes[id].includes(device)));
+    const showStage = (stage, centre) => bring(having(view.stages, stage), centre);
+    const showKey = (key, centre) => bring(having(view.keys, key), centre);
+
+    function bring(boxes, centre) {
+      highlight(boxes, null);
+      if (!centre || !boxes.size) return;
+      ready(function (cy) {
+        const found = cy.nodes().filter((node) => boxes.has(node.id()));
+        cy.animate({ center: { eles: found } }, { duration: 180 });
+      });
+    }
+
+    /* Marked, without telling anybody. */
+    function mark(id) {
+      selected = id;
+      ready(function (cy) {
+        cy.nodes().removeClass("selected");
+        if (id) cy.getElementById(id).addClass("selected");
+      });
+    }
+
+    function select(id) {
+      mark(id);
+      host.selected(id);
+      if (id) hover(id); else clear();
+    }
+
+    function centre(id) {
+      ready(function (cy) {
+        const node = cy.getElementById(id);
+        if (node.length) cy.animate({ center: { eles: node }, zoom: Math.max(cy.zoom(), 0.8) }, { duration: 160 });
+      });
+    }
+
+    function hover(id) {
+      const boxes = new Set([id]);
+      highlight(boxes, id);
+      host.hovered(new Set(view.keys[id] || []));
+    }
+
+    function clear() {
+      if (selected) { hover(selected); return; }
+      highlight(null);
+      host.hovered(null);
+    }
+
+    /* Arrow keys: the nearest box in that direction. */
+    function step(dx, dy) {
+      const cy = host.instance();
+      if (!cy || !cy.nodes().length) return;
+      const from = selected ? cy.getElementById(selected) : null;
+      if (!from || !from.length) { select(cy.nodes()[0].id()); return; }
+      const at = from.position();
+      let best = null;
+      let least = Infinity;
+      cy.nodes().forEach(function (node) {
+        const p = node.position();
+        const along = (p.x - at.x) * dx + (p.y - at.y) * dy;
+        const aside = Math.abs((p.x - at.x) * dy) + Math.abs((p.y - at.y) * dx);
+        if (along > 1 && along + 2 * aside < least) { least = along + 2 * aside; best = node; }
+      });
+      if (best) {
+        select(best.id());
+        if (cy.zoom() > 0.5) cy.animate({ center: { eles: best } }, { duration: 120 });
+      }
+    }
+
+    /* canvas: the focusable frame around the drawing. Returns what stops the watching of its size. */
+    function listen(canvas) {
+      ready(function (cy) {
+        cy.on("mouseover", "node", (event) => { if (!selected) hover(event.target.id()); });
+        cy.on("mouseout", "node", clear);
+        cy.on("tap", "node", (event) => select(event.target.id()));
+        cy.on("dbltap", "node", (event) => {
+          const id = event.target.id();
+          if (view.expandable.has(id)) { selected = null; host.expanded(id); }
+        });
+        cy.on("tap", (event) => { if (event.target === cy) { host.released(); select(null); } });
+      });
+      const watching = new ResizeObserver(() => { const cy = host.instance(); if (cy && cy.nodes().length) fit(); });
+      watching.observe(canvas);
+      canvas.addEventListener("keydown", function (event) {
+        const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+        if (moves[event.key]) step(...moves[event.key]);
+        else if (event.key === "Enter" && selected) host.expanded(selected);
+        else if (event.key === "Escape") select(null);
+        else return;
+        event.preventDefault();
+        event.stopPropagation();
+      });
+      return () => watching.disconnect();
+    }
+
+    return { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, mark, centre, clear, step, listen,
+      selection: () => selected, repaint: () => { if (view.overlay) overlay(view.overlay); } };
+  };
+})();

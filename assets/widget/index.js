@@ -1,0 +1,274 @@
+/* The notebook widget: graph, schedule, memory and why of one plan, with controls. All that is shown is what the kernel's
+   traits say; all that is done here is told to the kernel, which answers with new values. */
+import cytoscape from "cytoscape";
+import { explorerParts as ex } from "./parts.js";
+import "../shared/arrows.js";
+import "../shared/boxes.js";
+import "../shared/find.js";
+import "../shared/memory.js";
+import "../shared/numbers.js";
+import "../shared/shades.js";
+import { chart } from "./chart.js";
+import { controls } from "./controls.js";
+import { made, table } from "./html.js";
+import { banner, figures, inspector, why } from "./panels.js";
+import { themeOf, watchTheme } from "./theme.js";
+
+const DEVICES = [["name", "Device"], ["kind", "Kind"], ["operators", "Operators"], ["busy", "Busy"], ["compute", "Compute"],
+  ["parameters", "Static memory"], ["peak", "Peak memory"], ["of_cap", "Of cap"]];
+const GRAPH_LABEL = "Operators grouped by module, coloured by device. Arrow keys move between boxes, Enter expands, slash finds, "
+  + "Escape clears.";
+const CHART_LABEL = "Schedule: a row a device, a stage or a link, a bar a stage and micro-batch, an operator or a transfer. Plus "
+  + "and minus zoom, arrow keys move, 0 shows all, Escape clears.";
+
+function render({ model, el }) {
+  const root = made("div", "placement-explorer", null, el, { "data-lm-suppress-shortcuts": "true" });
+  const shell = made("section", "shell", null, root, { "aria-label": "Placement Explorer" });
+  const send = (message) => model.send(message);
+
+  const head = made("div", "top", null, shell);
+  made("i", "mark-text", null, head, { "aria-hidden": "true" });
+  const chip = made("span", "chip", null, head);
+  const status = made("div", "status", null, head, { role: "status", "aria-live": "polite" });
+  const dot = made("i", "dot", null, status, { "aria-hidden": "true" });
+  const words = made("b", "", "", status);
+  const moreWords = made("span", "more", "", status);
+  const drawControls = controls(shell, send);
+  const alarm = made("div", "banner", null, shell, { role: "alert" });
+  const kpis = made("div", "kpis", null, shell);
+  const story = made("p", "story small quiet", "", shell);
+
+  const views = made("div", "views", null, shell);
+  const graphCard = made("section", "card graph-card", null, views, { "aria-label": "Graph" });
+  const graphHead = made("div", "card-head", null, graphCard);
+  made("h2", "", "Operators", graphHead);
+  const count = made("span", "quiet", "", graphHead);
+  made("span", "spring", null, graphHead);
+  const tool = (parent, label, title, act) => {
+    const named = /^[a-z]/i.test(label) ? {} : { "aria-label": title }; /* a sign is heard as what it does */
+    const button = made("button", "tool", label, parent, { title, ...named });
+    button.addEventListener("click", act);
+    return button;
+  };
+  tool(graphHead, "−", "Show fewer levels of modules", () => send({ type: "depth", step: -1 }));
+  tool(graphHead, "+", "Show one more level of modules", () => send({ type: "depth", step: 1 }));
+  tool(graphHead, "/", "Find an operator or module by name: press /", () => finder.open());
+  tool(graphHead, "Fit", "Fit the graph to its frame", () => boxes.fit());
+  const canvases = made("div", "canvases", null, graphCard);
+  const canvas = made("div", "canvas", null, canvases, { tabindex: "0", role: "img", "aria-label": GRAPH_LABEL });
+  const drawing = made("div", "drawing", null, canvas);
+
+  const chartCard = made("section", "card gantt-card", null, views, { "aria-label": "Schedule" });
+  const chartHead = made("div", "card-head", null, chartCard);
+  made("h2", "", "Schedule", chartHead);
+  const spansCount = made("span", "quiet", "", chartHead);
+  made("span", "spring", null, chartHead);
+  const rowsChoice = made("div", "choice", null, chartHead, { role: "group", "aria-label": "What a row is" });
+  for (const [kind, label] of [["devices", "Devices"], ["stages", "Stages"]]) {
+    made("button", "", label, rowsChoice, { "data-value": kind }).addEventListener("click", () => send({ type: "view", rows: kind }));
+  }
+  const pathButton = tool(chartHead, "Path", "Critical path: the chain of operators and transfers that decides the end", () => {
+    const on = pathButton.getAttribute("aria-pressed") !== "true";
+    send({ type: "view", path: on });
+  });
+  tool(chartHead, "Fit", "Show the whole schedule", () => gantt.fit());
+  const legend = made("div", "gantt-legend", null, chartCard);
+  const frame = made("div", "canvas", null, chartCard, { tabindex: "0", role: "img", "aria-label": CHART_LABEL });
+
+  const below = made("div", "below", null, shell);
+  const memoryCard = made("section", "card memory-card", null, below, { "aria-label": "Memory over time" });
+  made("h2", "", "Memory", made("div", "card-head", null, memoryCard));
+  const memory = made("div", "memory", null, memoryCard);
+  const twin = made("details", "twin", null, memoryCard);
+  made("summary", "", "Devices as a table", twin);
+  const rows = made("div", "table-wrap", null, twin, { tabindex: "0" });
+  const whyCard = made("section", "card told-card", null, below, { "aria-label": "Why this plan" });
+  const whyBody = made("div", "why", null, whyCard);
+  const pickedCard = made("section", "card told-card", null, below, { "aria-label": "Selected" });
+  const pickedBody = made("div", "inspector", null, pickedCard);
+
+  const cy = cytoscape({
+    container: drawing, elements: [], layout: { name: "preset", fit: false }, minZoom: 0.02, maxZoom: 2,
+    autoungrabify: true, boxSelectionEnabled: false, userZoomingEnabled: false,
+  });
+  /* The wheel belongs to the notebook until the graph has the focus. */
+  canvas.addEventListener("focus", () => cy.userZoomingEnabled(true));
+  canvas.addEventListener("blur", () => cy.userZoomingEnabled(false));
+  canvas.addEventListener("pointerdown", () => canvas.focus({ preventScroll: true }));
+  frame.addEventListener("pointerdown", () => frame.focus({ preventScroll: true }));
+
+  let plan = null;
+  let selected = null;
+  const select = (kind, id) => send({ type: "select", kind, id: String(id) });
+  const release = () => { if (selected) select("none", ""); };
+
+  const boxes = ex.boxes({
+    instance: () => (cy.destroyed() ? null : cy),
+    root: () => root,
+    selected: (id) => { if (id) select("box", id); else release(); },
+    hovered: (keys) => { if (!selected) byKeys(keys); },
+    expanded: (id) => send({ type: "expand", element: id }),
+    released: () => {},
+  });
+  const unwatch = boxes.listen(canvas);
+  const gantt = chart(frame, {
+    root: () => root,
+    pick(bar) {
+      const told = gantt.bars();
+      if (!plan.by_operator) select(told.stage[bar] >= 0 ? "stage" : "device", told.stage[bar] >= 0 ? told.stage[bar] : told.device[bar]);
+      else if (told.key[bar] >= 0) select("operator", told.key[bar]);
+      else { /* a run: large enough that its operators can be clicked */
+        const room = 0.15 * (told.end[bar] - told.start[bar]);
+        gantt.zoomTo(told.start[bar] - room, told.end[bar] + room);
+      }
+    },
+    pickRow(row) {
+      if (plan.rows.link[row]) gantt.show((i) => gantt.spans().row[i] === row);
+      else if (plan.rows.kind === "stages") toggle("stage", plan.rows.stages[row]);
+      else toggle("device", plan.rows.devices[row][0]);
+    },
+    hover(bar) {
+      if (selected || !plan) return;
+      const key = bar === null ? -1 : gantt.bars().key[bar];
+      if (key < 0) boxes.highlight(null); else boxes.showKey(key, false);
+    },
+    release,
+    ask: (from, to) => send({ type: "window", from, to }),
+  });
+  const finder = ex.finder({
+    frame: () => canvases, focused: () => canvas, send, before: () => {},
+    pick: (box) => { boxes.select(box); boxes.centre(box); },
+  });
+  root.addEventListener("keydown", function (event) {
+    const within = event.target.closest("input, textarea, select");
+    if (event.key !== "/" || within || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    finder.open();
+  });
+
+  const toggle = (kind, id) => (selected && selected.kind === kind && selected.id === String(id) ? release() : select(kind, id));
+  const byKeys = (keys) => gantt.show(keys && plan ? (i) => keys.has(gantt.spans().key[i]) : null);
+
+  /* What is selected is bright, here and in the graph. */
+  function light() {
+    const spans = plan ? gantt.spans() : null;
+    for (const card of memory.querySelectorAll("[data-device]")) {
+      card.classList.toggle("held", !!selected && selected.kind === "device" && card.dataset.device === selected.id);
+    }
+    const one = selected && selected.kind === "box" && selected.boxes.length === 1 ? selected.boxes[0] : null;
+    boxes.mark(one);
+    if (!selected) { boxes.highlight(null); gantt.show(null); return; }
+    if (one) boxes.clear(); /* what is marked is bright, with its neighbours */
+    else boxes.highlight(new Set(selected.boxes), null);
+    const values = new Set(selected.values);
+    gantt.show(spans ? (i) => values.has(spans[selected.column][i]) : null);
+  }
+
+  function act(verb, argument) {
+    if (verb === "pin") send({ type: "pin", device: argument });
+    else send({ type: verb, element: argument });
+  }
+
+  function reveal(operator, from_s, to_s) {
+    const key = operator >= 0 ? gantt.spans().key[gantt.spans().operator.indexOf(operator)] : -1;
+    if (key >= 0) select("operator", key);
+    const [from, to] = [from_s / plan.scale_s, to_s / plan.scale_s];
+    const end = plan.figure.layout.xaxis.range[1];
+    const half = Math.min(end / 2, Math.max(12 * (to - from), end / 60));
+    const middle = Math.min(Math.max((from + to) / 2, half), end - half);
+    gantt.zoomTo(middle - half, middle + half);
+  }
+
+  /* -- the kernel's traits ------------------------------------------------------------------------- */
+
+  const drawers = {
+    _graph() {
+      const told = model.get("_graph");
+      if (!told.elements) return;
+      cy.style(told.style);
+      boxes.draw(told);
+      count.textContent = told.count;
+      drawers._overlay();
+    },
+    _overlay() {
+      const told = model.get("_overlay");
+      if (told.nodes) boxes.overlay(told);
+      light();
+    },
+    _plan() {
+      const next = model.get("_plan");
+      const again = plan && next.turn === plan.turn;
+      plan = next.figure ? next : null;
+      for (const part of [kpis, story, legend, memory, whyBody, rows]) part.replaceChildren();
+      below.hidden = kpis.hidden = !plan;
+      spansCount.textContent = plan ? plan.count : "";
+      rowsChoice.hidden = !plan || !plan.rows.can;
+      pathButton.disabled = !plan;
+      frame.dataset.empty = plan ? "" : "No schedule without a plan.";
+      if (!plan) { gantt.clear(); return; }
+      figures(kpis, plan.cards);
+      story.textContent = plan.story;
+      for (const [key, label] of plan.legend) {
+        const one = made("span", "legend", null, legend);
+        made("i", "key " + key, null, one);
+        one.append(label);
+      }
+      for (const button of rowsChoice.children) button.setAttribute("aria-pressed", String(button.dataset.value === plan.rows.kind));
+      pathButton.setAttribute("aria-pressed", String(plan.rows.path));
+      gantt.draw(plan, again);
+      ex.memory.drawIn(memory, plan.memory, (device) => toggle("device", device));
+      rows.replaceChildren(table(DEVICES, plan.device_rows, "Devices"));
+      why(whyBody, plan.why, reveal);
+      light();
+    },
+    _selected() {
+      const told = model.get("_selected");
+      selected = told.kind ? told : null;
+      inspector(pickedBody, selected, act);
+      light();
+    },
+    _told() {
+      const told = model.get("_told");
+      shell.dataset.state = told.state;
+      shell.classList.toggle("stale", told.stale);
+      shell.setAttribute("aria-busy", String(told.busy));
+      chip.replaceChildren(made("b", "", told.model.name), " · " + told.model.detail);
+      chip.title = told.model.title;
+      words.textContent = told.words;
+      moreWords.textContent = told.more;
+      banner(alarm, told.banner, (bytes) => send({ type: "set", name: "memory", value: bytes }));
+      drawControls(model.get("_controls"), told);
+    },
+    _controls() { drawControls(model.get("_controls"), model.get("_told")); },
+  };
+
+  function useTheme() {
+    const theme = themeOf(el);
+    if (root.dataset.theme !== theme) root.dataset.theme = theme;
+    if (model.get("_theme") !== theme) send({ type: "theme", theme });
+  }
+
+  const heard = Object.entries(drawers).map(([name, draw]) => [`change:${name}`, draw]);
+  const found = (message) => {
+    if (message.type === "found") finder.draw(message);
+    else if (message.type === "bars") gantt.refine(message);
+  };
+  for (const [name, draw] of heard) model.on(name, draw);
+  model.on("msg:custom", found);
+  const unfollow = watchTheme(useTheme);
+  useTheme();
+  for (const name of ["_told", "_graph", "_plan", "_selected"]) drawers[name]();
+  dot.title = "";
+
+  return function () {
+    for (const [name, draw] of heard) model.off(name, draw);
+    model.off("msg:custom", found);
+    unfollow();
+    unwatch();
+    gantt.dispose();
+    cy.destroy();
+  };
+}
+
+export default { render };

@@ -1,0 +1,137 @@
+"""What a browser may tell a widget. A notebook that is opened may hold anybody's output: it is data from outside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from explorer.view.graph.find import MAX_WORDS
+
+MAX_TEXT = 400
+"""Characters of a name, or of a value that somebody types."""
+MAX_DIGITS = 12
+"""Of a number that somebody types."""
+
+SETTABLE = ("devices", "memory", "planner", "objective", "device_kind", "bandwidth", "pipeline", "mini_batch",
+            "micro_batches", "max_replicas", "recompute", "effort", "time_limit_s")  # fmt: skip
+WHOLE = ("devices", "mini_batch", "micro_batches", "max_replicas")
+AUTO = "auto"
+"""Of a choice: nothing is set."""
+SELECTED = ("none", "box", "stage", "device", "operator")
+
+Heard = dict[str, Any]
+
+
+def heard(content: object) -> Heard | None:
+    """A message with known fields of their types, or None for anything else: it is not answered."""
+    if not isinstance(content, Mapping) or not isinstance(content.get("type"), str):
+        return None
+    check = CHECKS.get(content["type"])
+    found = None if check is None else check(content)
+    return None if found is None else {"type": content["type"], **found}
+
+
+def value_of(name: str, value: object) -> Any:
+    """A value as the trait ``name`` takes it: "" and "auto" are None where that means something. What is no number
+    stays as it was typed: the trait says what is wrong with it."""
+    if not isinstance(value, str):
+        return value
+    typed = value.strip()
+    if name in WHOLE or name == "time_limit_s":
+        if name in ("mini_batch", "micro_batches") and typed in ("", AUTO):
+            return None
+        try:
+            return int(typed) if name in WHOLE and len(typed) <= MAX_DIGITS else float(typed)
+        except ValueError:
+            return typed
+    if name in ("memory", "bandwidth", "objective") and typed in ("", AUTO):
+        return None
+    return typed
+
+
+def _set(content: Mapping[str, Any]) -> Heard | None:
+    name, value = content.get("name"), content.get("value")
+    if name not in SETTABLE or not isinstance(value, str | int | float | bool):
+        return None
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and _finite(value) is None:
+        return None
+    return {"name": name, "value": value}
+
+
+def _select(content: Mapping[str, Any]) -> Heard | None:
+    kind, which = content.get("kind"), content.get("id")
+    return {"kind": kind, "id": which} if kind in SELECTED and _is_name(which) else None
+
+
+def _element(content: Mapping[str, Any]) -> Heard | None:
+    element = content.get("element")
+    return {"element": element} if _is_name(element) else None
+
+
+def _depth(content: Mapping[str, Any]) -> Heard | None:
+    return {"step": content["step"]} if content.get("step") in (1, -1) else None
+
+
+def _find(content: Mapping[str, Any]) -> Heard | None:
+    wanted = content.get("text")
+    return {"text": wanted} if isinstance(wanted, str) and len(wanted) <= MAX_WORDS else None
+
+
+def _window(content: Mapping[str, Any]) -> Heard | None:
+    start, end = _finite(content.get("from")), _finite(content.get("to"))
+    return {"from": start, "to": end} if start is not None and end is not None and start < end else None
+
+
+def _view(content: Mapping[str, Any]) -> Heard | None:
+    if content.get("rows") in ("devices", "stages"):
+        return {"rows": content["rows"]}
+    return {"path": content["path"]} if isinstance(content.get("path"), bool) else None
+
+
+def _theme(content: Mapping[str, Any]) -> Heard | None:
+    return {"theme": content["theme"]} if content.get("theme") in ("light", "dark") else None
+
+
+def _pin(content: Mapping[str, Any]) -> Heard | None:
+    device = content.get("device")
+    if device == "":
+        return {"device": None}
+    if not isinstance(device, str) or not device.isascii() or not device.isdecimal() or len(device) > 4:
+        return None
+    return {"device": int(device)}
+
+
+def _nothing(content: Mapping[str, Any]) -> Heard:
+    return {}
+
+
+CHECKS: dict[str, Callable[[Mapping[str, Any]], Heard | None]] = {
+    "set": _set,
+    "select": _select,
+    "expand": _element,
+    "collapse": _element,
+    "depth": _depth,
+    "find": _find,
+    "window": _window,
+    "view": _view,
+    "theme": _theme,
+    "pin": _pin,
+    "solve": _nothing,
+    "cancel": _nothing,
+}
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_TEXT
+
+
+def _finite(value: object) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:  # an integer may be too large to be a float
+        return None

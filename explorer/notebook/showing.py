@@ -1,0 +1,149 @@
+"""What a widget draws: a model's graph at some level of detail, a plan over it, and what is selected. Plain values in,
+plain values out; no browser and no solver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from explorer.notebook.selection import Selection
+from explorer.view import scene
+from explorer.view.cards import Figures, cards
+from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view, readable_depth
+from explorer.view.graph.find import find
+from explorer.view.graph.inspect import Facts, box_facts, device_facts
+from explorer.view.graph.operator_facts import operator_facts
+from explorer.view.graph.palette import Theme
+from explorer.view.graph.skeleton import skeleton
+from explorer.view.graph.stage_boxes import stage_facts
+from explorer.view.graph.stylesheet import stylesheet
+from explorer.view.session import Look
+from explorer.view.timeline import charts, why
+from explorer.view.timeline.legend import legend_kinds
+from explorer.view.timeline.sentence import sentence
+from explorer.words import text
+from solvers.formats.workload import Workload
+
+ASPECT = 0.85
+"""Width over height of the graph's frame, about."""
+NOTHING: dict[str, Any] = {}
+
+
+class Showing:
+    """skeleton: of the model; view: its boxes; plan: a plan's view, or None; look: how the schedule is drawn."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.theme: Theme = "light"
+        self.look = Look()
+        self.plan: Mapping[str, Any] | None = None
+        self.show_model(workload)
+
+    def show_model(self, workload: Workload) -> None:
+        """Another graph: no plan is shown over it yet."""
+        self.skeleton = skeleton(workload)
+        self.plan = None
+        self.view: GraphView = self._arranged(expanded_to(self.skeleton, readable_depth(self.skeleton)))
+
+    def _arranged(self, expanded: frozenset[str]) -> GraphView:
+        return graph_view(self.skeleton, expanded, ASPECT)
+
+    def expand(self, element: str) -> None:
+        """A box comes apart; one that cannot is left as it is."""
+        if element in self.view.expandable:
+            self.view = self._arranged(self.view.expanded | {element[2:]})
+
+    def collapse(self, element: str) -> None:
+        """A module is one box again."""
+        path = element[2:]
+        if path in self.view.expanded:
+            below = path + "."
+            kept = {p for p in self.view.expanded if p != path and not p.startswith(below)}
+            self.view = self._arranged(frozenset(kept))
+
+    def deepen(self, step: int) -> None:
+        """One level of modules more (1) or fewer (-1)."""
+        wanted = min(max(1, self.view.depth + step), depths(self.skeleton))
+        self.view = self._arranged(expanded_to(self.skeleton, wanted))
+
+    # -- what the browser draws ----------------------------------------------------------------------
+
+    def model(self) -> dict[str, str]:
+        """name, detail ("787 operators · 410 M parameters") and title."""
+        told = self.skeleton
+        parameters = f" · {text.large(told['parameters'])} parameters" if told["parameters"] else ""
+        name = text.short(told["reference"].rsplit("/", 1)[-1] or told["name"], 40)
+        return {
+            "name": name,
+            "detail": text.plural(told["operators"], "operator") + parameters,
+            "title": f"{told['reference']}; costs {told['costs_from']}",
+        }
+
+    def graph(self) -> dict[str, Any]:
+        return {**scene.graph_scene(self.view, self.skeleton), "style": stylesheet(self.theme)}
+
+    def overlay(self) -> dict[str, Any]:
+        return NOTHING if self.plan is None else scene.overlay_scene(self.view, self.skeleton, self.plan)
+
+    def picture(self, before: Figures | None, turn: int) -> dict[str, Any]:
+        """All that stands around the plan, too. turn: of the question that it answers."""
+        plan = self.plan
+        if plan is None:
+            return NOTHING
+        return {
+            **scene.schedule_scene(self.skeleton, plan, self.theme, self.look),
+            "turn": turn,
+            "cards": [asdict(card) for card in cards(plan, before)],
+            "why": why.explain(plan),
+            "legend": legend_kinds(plan),
+            "story": sentence(plan),
+            "device_rows": charts.device_rows(plan),
+        }
+
+    def window(self, start: float, end: float) -> dict[str, Any]:
+        """Bars of a part of the schedule, in the unit of its axis."""
+        if self.plan is None:
+            return NOTHING
+        span_s = self.plan["span_s"]
+        return scene.window_scene(self.skeleton, self.plan, self.theme, self.look, (start, end), span_s)
+
+    def found(self, wanted: str) -> dict[str, Any]:
+        return find(self.view, self.skeleton, self.plan, wanted)
+
+    def selected(self, selection: Selection | None, pins: Mapping[str, int]) -> dict[str, Any]:
+        """kind and id as the browser tells them; boxes and spans (a column and its values) that are bright; facts."""
+        if selection is None:
+            return NOTHING
+        plan = self.plan
+        index = {name: i for i, name in enumerate(self.skeleton["names"])}
+        members = {index[name] for name in selection.operators if name in index}
+        anchors = self.skeleton["anchors"]
+        whole = [i for i, anchor in enumerate(anchors) if anchor in members]
+        boxes = list(dict.fromkeys(self.view.owner[i] for i in whole))
+        column, values = "key", sorted(members)
+        kind, which = "box", boxes[0] if len(boxes) == 1 else ""
+        facts: Facts | None = None
+        if selection.kind in ("stage", "device") and plan is not None:
+            kind = column = selection.kind
+            number = selection.devices[0] if kind == "device" else int(selection.name.removeprefix("stage "))
+            which, values = str(number), [number]
+            facts = device_facts(number, plan) if kind == "device" else stage_facts(number, plan)
+        elif plan is not None and not plan["by_operator"]:
+            values = sorted({plan["stage_of"][i] for i in whole})
+        elif plan is not None and selection.kind == "operator" and members:
+            facts = operator_facts(min(members), self.skeleton, plan)
+        if facts is None and which and kind == "box":
+            facts = box_facts(which, self.view, self.skeleton, plan)
+        if facts is None:
+            facts = Facts(selection.name, (), (("Operators", text.count(len(members))),))
+        return {
+            "kind": kind,
+            "id": which,
+            "boxes": boxes,
+            "column": column,
+            "values": values,
+            "facts": asdict(facts),
+            "can_pin": bool(members) and plan is not None,
+            "pinned": pins.get(selection.name),
+            "devices": [] if plan is None else [device["name"] for device in plan["devices"]],
+        }

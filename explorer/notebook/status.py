@@ -1,0 +1,64 @@
+"""How a search stands, in words: state (a name that colours the dot), words and more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.view.no_plan import no_plan_words
+from explorer.words import text
+
+Status = dict[str, Any]
+
+
+def status(state: str, words: str, more: str = "", banner: Mapping[str, Any] | None = None) -> Status:
+    return {"state": state, "words": words, "more": more, "banner": banner}
+
+
+WAITING = status("waiting", "waiting", "for the solver")
+
+
+def of_event(event: Mapping[str, Any], planner: str) -> Status | None:
+    """What an event of the worker's says; None if nothing changes by it."""
+    kind = event["kind"]
+    if kind == "compiling":
+        if not event["kernel"]:
+            return None
+        return status("loading", "compiling, once", f"{event['kernel']} · {text.seconds(event['seconds'])} so far")
+    if kind == "loading":
+        return status("loading", event["text"])
+    if kind == "progress":
+        return status("solving", planner, _course(event))
+    if kind == "failed":
+        banner = {"title": "This could not be solved.", "lines": [event["message"]], "cap": None}
+        return status("failed", "failed", "", banner)
+    return _answer(event) if kind == "result" else None
+
+
+def _course(event: Mapping[str, Any]) -> str:
+    parts = [text.seconds(event["objective_s"]) if event["objective_s"] is not None else "no plan yet"]
+    if event["bound_s"]:
+        parts.append(f"bound {text.seconds(event['bound_s'])}")
+    parts.append(f"after {text.seconds(event['elapsed_s'])}")
+    return " · ".join(parts)
+
+
+def _answer(event: Mapping[str, Any]) -> Status:
+    took = f"{event['planner']}, {text.seconds(event['runtime_s'])}"
+    if event["plan"] is None:
+        state = "infeasible" if event["status"] == "INFEASIBLE" else "none"
+        if event["stop_reason"] == "CANCELLED":
+            return status("cancelled", "cancelled", took)
+        words = "infeasible" if state == "infeasible" else "no plan"
+        return status(state, words, took, no_plan_words(event))
+    objective = event["plan"]["objective_s"]
+    if event["status"] == "OPTIMAL":
+        return status("optimal", "optimal", f"{text.seconds(objective)} · {took}")
+    gap = f"gap {text.percent(1 - event['bound_s'] / objective)}" if event["bound_s"] and objective else "no bound"
+    why = {"TIME_LIMIT": "time limit", "CANCELLED": "cancelled"}.get(event["stop_reason"], "best found")
+    return status("feasible", why, f"{text.seconds(objective)}, {gap} · {took}")
+
+
+def reason(told: Mapping[str, Any]) -> str:
+    """A banner as one line."""
+    return " ".join([told["title"], *told["lines"]])

@@ -1,0 +1,56 @@
+"""A plan as one static picture: the graph beside the schedule, for a notebook that is read without a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from explorer.pictures.gantt import gantt_picture
+from explorer.pictures.graph import graph_picture
+from explorer.pictures.picture import Picture
+from explorer.pictures.shapes import Label, Rect, Shape, Stroke
+from explorer.view.graph.elements import expanded_to, graph_view, readable_depth
+from explorer.view.graph.skeleton import Skeleton
+
+GAP = 12.0
+WIDE, SMALL = 900.0, 620.0
+"""Pixels of a schedule, alone below a graph and on a card."""
+MOST_BOXES = 40
+"""A graph on a card has at most this many."""
+
+
+def still_picture(skeleton: Skeleton, plan: Mapping[str, Any] | None) -> Picture:
+    """Graph above schedule; the graph alone without a plan."""
+    above = graph_picture(skeleton, plan, aspect=2.4)
+    if plan is None:
+        return above
+    below = gantt_picture(plan, width=max(WIDE, above.width), operators=skeleton["names"])
+    shift = (below.width - above.width) / 2
+    shapes = [_moved(shape, shift, 0.0) for shape in above.shapes]
+    shapes += [_moved(shape, 0.0, above.height + GAP) for shape in below.shapes]
+    return Picture(
+        tuple(shapes), below.width, above.height + GAP + below.height, f"{above.title}. {below.title}", below.devices
+    )
+
+
+def card_picture(skeleton: Skeleton, plan: Mapping[str, Any] | None) -> Picture:
+    """Small: the schedule of a plan, or a graph at the deepest level at which it is small."""
+    if plan is not None:
+        found = gantt_picture(plan, width=SMALL)
+        return replace(found, shapes=tuple(map(_quiet, found.shapes)))
+    depth = readable_depth(skeleton)
+    while depth > 1 and len(graph_view(skeleton, expanded_to(skeleton, depth)).boxes) > MOST_BOXES:
+        depth -= 1
+    return graph_picture(skeleton, depth=depth, aspect=2.8)
+
+
+def _quiet(shape: Shape) -> Shape:
+    """Without what it says when pointed at: on a card nobody points."""
+    return shape._replace(title="") if isinstance(shape, Rect | Stroke) else shape
+
+
+def _moved(shape: Shape, x: float, y: float) -> Shape:
+    if isinstance(shape, Rect | Label):
+        return shape._replace(x=shape.x + x, y=shape.y + y)
+    return shape._replace(points=tuple((a + x, b + y) for a, b in shape.points))

@@ -1,0 +1,96 @@
+"""A result as values of other libraries: a plotly figure, a networkx graph, a pandas frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import networkx as nx
+
+from explorer.notebook.plain import skeleton_of
+from explorer.view.plan_view import devices, result_view
+from explorer.view.scene import schedule_scene
+from explorer.view.session import Look
+from solvers.errors import InvalidProblem
+from solvers.plan.result import Result
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+ROW_PX, AROUND_PX = 34, 60
+"""Pixels of a row of a figure, and around them all."""
+
+
+def figure(result: Result) -> go.Figure:
+    """The schedule, as on the page. Raises ImportError without plotly, InvalidProblem for a result without a plan."""
+    try:
+        import plotly.graph_objects as go
+    except ModuleNotFoundError as error:
+        raise ImportError("a figure needs plotly: pip install plotly") from error
+    view = result_view(result)
+    if view is None:
+        raise InvalidProblem(f"the result has no plan to draw: its status is {result.status.value}")
+    found = schedule_scene(skeleton_of(result), view, "light", Look())
+    made = go.Figure(found["figure"])
+    rows = sum(found["rows"]["height"])
+    made.update_layout(height=round(ROW_PX * rows + AROUND_PX), paper_bgcolor="#ffffff")
+    return made
+
+
+def graph(result: Result) -> nx.DiGraph[str]:
+    """Nodes are operators by name: op_type, phase, module, parameters (bytes) and, with a plan, stages, devices (by
+    name) and compute_s of one micro-batch. Edges go from producers to consumers: nbytes, of one micro-batch, and with a
+    plan whether they are ``cut``."""
+    problem, view = result.problem, result_view(result)
+    operators = problem.graph.operators
+    found: nx.DiGraph[str] = nx.DiGraph(name=problem.graph.name)
+    for row in _rows(result, view):
+        found.add_node(row.pop("name"), **row)
+    samples = problem.graph.samples if view is None else view["samples"]
+    for tensor in problem.graph.tensors:
+        for consumer in tensor.consumers:
+            ends = operators[tensor.producer].name, operators[consumer].name
+            before = found.edges[ends]["nbytes"] if found.has_edge(*ends) else 0.0
+            told: dict[str, Any] = {"nbytes": before + tensor.nbytes.at(samples)}
+            if view is not None:
+                told["cut"] = not set(view["placement"][consumer]) <= set(view["placement"][tensor.producer])
+            found.add_edge(*ends, **told)
+    return found
+
+
+def frame(result: Result) -> pd.DataFrame:
+    """A row for every operator, by name; columns as the attributes of `graph`'s nodes, and saved_bytes of one
+    micro-batch. Raises ImportError without pandas."""
+    try:
+        import pandas as pd
+    except ModuleNotFoundError as error:
+        raise ImportError("a frame needs pandas: pip install pandas") from error
+    return pd.DataFrame(_rows(result, result_view(result))).set_index("name")
+
+
+def _rows(result: Result, view: dict[str, Any] | None) -> list[dict[str, Any]]:
+    problem = result.problem
+    names = [device["name"] for device in devices(problem)]
+    samples = problem.graph.samples if view is None else view["samples"]
+    stages: dict[int, list[int]] = {}
+    for number, stage in enumerate(result.plan.stages if result.plan is not None else ()):
+        for position in stage.operators:
+            stages.setdefault(position, []).append(number)
+    rows = []
+    for i, operator in enumerate(problem.graph.operators):
+        row: dict[str, Any] = {
+            "name": operator.name,
+            "op_type": operator.op_type,
+            "phase": operator.phase.value,
+            "module": operator.module_path,
+            "parameters": operator.param_bytes,
+            "saved_bytes": operator.saved_bytes.at(samples),
+        }
+        if view is not None:
+            row |= {
+                "stages": tuple(stages.get(i, ())),
+                "devices": tuple(names[device] for device in view["placement"][i]),
+                "compute_s": view["seconds"][i],
+            }
+        rows.append(row)
+    return rows

@@ -1,0 +1,509 @@
+"""The notebook widget: graph, schedule, memory and why of a plan, with controls; solved in the background."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from typing import Any
+
+import anywidget
+import traitlets
+
+from explorer.jobs.jobs import Jobs
+from explorer.jobs.requests import AskRequest
+from explorer.notebook import workshop
+from explorer.notebook.built import built
+from explorer.notebook.controls import controls
+from explorer.notebook.hearing import heard, value_of
+from explorer.notebook.refusals import InvalidTrait, NoPlan
+from explorer.notebook.selection import Selection, pointed_at, selected
+from explorer.notebook.showing import Showing
+from explorer.notebook.solving import Event, Solving
+from explorer.notebook.status import WAITING, Status, of_event, reason
+from explorer.notebook.still import still_picture
+from explorer.question.asking import Question, workload_of
+from explorer.question.packing import PackedGraph, packed_graph, packed_problem, unpacked_result
+from explorer.question.problems import make_problem
+from explorer.view.cards import Figures, figures
+from explorer.view.events import result as result_event
+from explorer.view.graph import pinning
+from explorer.view.plan_view import result_view
+from explorer.words import text
+from solvers.errors import InvalidProblem, PlacementError
+from solvers.formats.workload import Workload
+from solvers.plan.result import Result
+from solvers.problem.graph import OpGraph
+from solvers.problem.problem import Problem
+
+ASKED = tuple(field.name for field in fields(Question))
+"""The traits that make the question."""
+
+
+class Asked(traitlets.Any):
+    """A part of the question. None is a value like any other, which is checked, too."""
+
+    allow_none = False
+
+
+class PlacementWidget(anywidget.AnyWidget):
+    """A model's plan in a notebook: ``PlacementWidget(graph, devices=4, memory="16GiB")`` shows it and asks for a plan.
+
+    graph: what `explorer.trace` returns. The other arguments are traits of the same names; they are those of
+    `explorer.plan`. Setting one asks anew in the background: a cell never waits, ``await widget.solved()`` does. What
+    makes no sense raises InvalidProblem (a TraitError, too) at the assignment and leaves the old value; several that
+    only make sense together are set inside ``with widget.hold_trait_notifications():``.
+
+    problem: the question in full; setting one asks it as it is. result: the newest answer, None until there is one
+    and while nothing is known; setting one shows it. selection: what is selected, a `Selection` or None; it takes an
+    operator's name, a module's path, "stage 2" or "GPU 3". status: "waiting", "loading", "solving", then "optimal",
+    "feasible", "infeasible", "none" (no plan in the time given), "cancelled" or "failed".
+
+    Raises InvalidProblem for arguments that make no sense.
+    """
+
+    _esm = traitlets.Unicode().tag(sync=True)
+    _css = traitlets.Unicode().tag(sync=True)
+    _graph = traitlets.Dict().tag(sync=True)
+    _overlay = traitlets.Dict().tag(sync=True)
+    _plan = traitlets.Dict().tag(sync=True)
+    _selected = traitlets.Dict().tag(sync=True)
+    _told = traitlets.Dict().tag(sync=True)
+    _controls = traitlets.Dict().tag(sync=True)
+    _theme = traitlets.Unicode("light").tag(sync=True)
+
+    devices = Asked()
+    memory = Asked()
+    planner = Asked()
+    objective = Asked()
+    device_kind = Asked()
+    cpus = Asked()
+    bandwidth = Asked()
+    latency = Asked()
+    devices_per_node = Asked()
+    node_bandwidth = Asked()
+    links = Asked()
+    cluster = Asked()
+    profile = Asked()
+    memory_model = Asked()
+    contiguity = Asked()
+    transfers = Asked()
+    execution = Asked()
+    pipeline = Asked()
+    optimizer = Asked()
+    mini_batch = Asked()
+    micro_batches = Asked()
+    max_replicas = Asked()
+    recompute = Asked()
+    mixed_micro_batches = Asked()
+    in_sequence = Asked()
+    subgraphs_per_device = Asked()
+    pins = Asked()
+    together = Asked()
+    effort = Asked()
+    time_limit_s = Asked()
+    seed = Asked()
+
+    problem = traitlets.Instance(Problem)
+    result = traitlets.Instance(Result, allow_none=True)
+    selection = traitlets.Any(None, allow_none=True)
+    status = traitlets.Unicode("waiting", read_only=True)
+
+    _opened = False  # until its arguments are checked, a widget has nothing to close
+
+    def __init__(self, graph: Workload | OpGraph, **question: Any) -> None:
+        self._begin(workload_of(graph), _question(question))
+        super().__init__()
+        self._open()
+        self._ask()
+
+    @classmethod
+    def of(cls, result: Result) -> PlacementWidget:
+        """A widget that shows a result. Raises InvalidProblem for one of no known problem."""
+        found = cls.__new__(cls)
+        problem = result.problem
+        found._begin(_workload_of_problem(problem), Question(), problem)
+        super(PlacementWidget, found).__init__()
+        found._open()
+        found.result = result
+        return found
+
+    def _begin(self, workload: Workload, question: Question, problem: Problem | None = None) -> None:
+        """All that is no trait, before there are traits."""
+        self._quiet = threading.local()
+        self._lock = threading.RLock()
+        self._workload = workload
+        self._question = question
+        self._asking = make_problem(workload, question.settings()) if problem is None else problem
+        question.chosen_planner(), question.chosen_effort()
+        self._given = problem is not None
+        self._packed: PackedGraph | None = None
+        self._showing = Showing(workload)
+        self._solving = Solving(self._jobs, self._hear_worker, self._post)
+        self._turn = 0
+        self._drawn = -1
+        self._before: Figures | None = None
+        """Figures of the plan that the cards tell the changes from."""
+        self._latest: Figures | None = None
+        self._held = ""
+        self._stands: Status = WAITING
+        self._refused: dict[str, str] | None = None
+        self._failure: PlacementError | None = None
+
+    def _jobs(self) -> Jobs:
+        """The worker that solves."""
+        return workshop.jobs()
+
+    def _post(self, act: Callable[[], None]) -> None:
+        """Talk to the worker without waiting for it."""
+        workshop.post(act)
+
+    def _open(self) -> None:
+        """The traits as they begin."""
+        with self._quietly():
+            for name in ASKED:
+                setattr(self, name, getattr(self._question, name))
+            self.problem = self._asking
+        self._opened = True
+        self.on_msg(self._hear_browser)
+        self._draw_graph()
+        self._tell()
+
+    @traitlets.default("_esm")
+    def _module(self) -> str:
+        return built("widget.js")
+
+    @traitlets.default("_css")
+    def _looks(self) -> str:
+        return built("widget.css")
+
+    # -- what is asked -------------------------------------------------------------------------------
+
+    @traitlets.validate(*ASKED)
+    def _check_question(self, proposal: Mapping[str, Any]) -> object:
+        if not self._settled:
+            return proposal["value"]
+        name, value = proposal["trait"].name, proposal["value"]
+        current = {field: self._trait_values.get(field) for field in ASKED} | {name: value}
+        try:
+            question = _question(current)
+            problem = make_problem(self._workload, question.settings())
+            question.chosen_planner(), question.chosen_effort()
+        except PlacementError as error:
+            raise InvalidTrait(str(error)) from None
+        self._question, self._asking = question, problem
+        return value
+
+    @traitlets.observe(*ASKED)
+    def _question_changed(self, change: Mapping[str, Any]) -> None:
+        if self._settled:
+            self._given = False
+            with self._quietly():
+                self.problem = self._asking
+            self._ask()
+
+    @traitlets.observe("problem")
+    def _problem_given(self, change: Mapping[str, Any]) -> None:
+        if not self._settled:
+            return
+        self._given, self._asking = True, self.problem
+        self._take_model(self.problem)
+        self._ask()
+
+    @traitlets.observe("result")
+    def _result_given(self, change: Mapping[str, Any]) -> None:
+        if not self._settled:
+            return
+        self._solving.drop()
+        outcome: Result | None = self.result
+        if outcome is None:
+            self._settle(WAITING, None)
+            return
+        if outcome.problem is not self.problem:
+            self._given, self._asking = True, outcome.problem
+            with self._quietly():
+                self.problem = outcome.problem
+            self._take_model(outcome.problem)
+        event = result_event(outcome)
+        self._turn += 1
+        self._settle(of_event(event, outcome.planner) or WAITING, result_view(outcome))
+
+    def _take_model(self, problem: Problem) -> None:
+        """The graph of a problem that was handed in may be another one."""
+        if problem.graph is self._workload.graph:
+            return
+        self._workload, self._packed, self._held = _workload_of_problem(problem), None, ""
+        self._before = self._latest = None
+        self._showing.show_model(self._workload)
+        with self._quietly():
+            self.selection = None
+        self._draw_graph()
+
+    def _ask(self) -> None:
+        """Begin a search of what is asked now; one that goes on is stopped."""
+        with self._lock:
+            problem, question = self._asking, self._question
+            if self._packed is None:
+                self._packed = packed_graph(problem.graph)
+            self._turn += 1
+            self._refused = self._failure = None
+            self._before = self._latest
+            self._stands = WAITING
+            planner = question.chosen_planner()
+            self._solving.ask(
+                AskRequest(
+                    packed_problem(problem, self._packed),
+                    self._workload.reference,
+                    planner,
+                    question.time_limit_s,
+                    question.seed,
+                    question.chosen_effort(),
+                    self._held,
+                )
+            )
+            with self._quietly():
+                self.result = None
+            self._tell()
+
+    def solve(self) -> None:
+        """Ask the same question anew."""
+        self._ask()
+
+    def cancel(self) -> None:
+        """Stop the search; its best plan so far is the result. Without one running, nothing happens."""
+        self._solving.stop()
+
+    async def solved(self) -> Result:
+        """The answer to what is asked now, once it is there.
+
+        Raises NoPlan, with its ``result``, if nothing fits, none was found in time, or the search was cancelled before
+        one was; and NoPlan without a result if the search could not begin, or broke.
+        """
+        await self._solving.ended()
+        if self._failure is not None:
+            raise self._failure
+        outcome: Result | None = self.result
+        if outcome is None:
+            raise NoPlan("nothing is asked: set a problem, or call solve()")
+        if outcome.plan is None:
+            banner = self._stands["banner"]
+            raise NoPlan(reason(banner) if banner else "the search was cancelled before a plan was found", outcome)
+        return outcome
+
+    def close(self) -> None:
+        """Stop the search, and take the widget off the notebook."""
+        if self._opened:
+            self._solving.drop()
+        super().close()
+
+    # -- what the worker says ------------------------------------------------------------------------
+
+    def _hear_worker(self, event: Event) -> None:
+        with self._lock:
+            planner = self._question.chosen_planner().name
+            stands = of_event(event, planner)
+            view = event.get("plan")
+            if event["kind"] == "progress":
+                self._stands = stands or self._stands
+                if view is not None:
+                    self._draw_plan(view)
+                self._tell()
+            elif event["kind"] == "result":
+                outcome = unpacked_result(event["packed"], self._asking)
+                self._held = view["held"] if view is not None else self._held
+                self._settle(stands or WAITING, view)
+                with self._quietly():
+                    self.result = outcome
+            elif event["kind"] == "failed":
+                self._failure = NoPlan(event["message"])
+                self._settle(stands or WAITING, None)
+            elif stands is not None:
+                self._stands = stands
+                self._tell()
+
+    def _settle(self, stands: Status, view: Mapping[str, Any] | None) -> None:
+        """A search is over: view of its plan, or None."""
+        self._stands = stands
+        self._draw_plan(view)
+        if view is not None:
+            self._latest = figures(view)
+        self._tell(over=True)
+
+    # -- what is drawn -------------------------------------------------------------------------------
+
+    def _draw_graph(self) -> None:
+        with self.hold_sync():
+            self._graph = self._showing.graph()
+            self._overlay = self._showing.overlay()
+            self._draw_selected()
+
+    def _draw_plan(self, view: Mapping[str, Any] | None) -> None:
+        self._showing.plan = view
+        self._drawn = self._turn if view is not None else -1
+        with self.hold_sync():
+            self._plan = self._showing.picture(self._before, self._turn)
+            self._overlay = self._showing.overlay()
+            self._draw_selected()
+
+    def _draw_selected(self) -> None:
+        found = self.selection
+        if found is not None:
+            try:
+                found = selected(found, self._showing.view, self._showing.skeleton, self._showing.plan)
+            except InvalidProblem:  # a stage or device that the new plan does not have
+                found = None
+            with self._quietly():
+                self.selection = found
+        self._selected = self._showing.selected(found, self._question.pins)
+
+    def _tell(self, over: bool = False) -> None:
+        """How things stand. over: whether the search that was going on just ended."""
+        busy = self._solving.busy and not over
+        with self.hold_sync():
+            self._told = {
+                **self._stands,
+                "busy": busy,
+                "stale": busy and self._showing.plan is not None and self._drawn != self._turn,
+                "refused": self._refused,
+                "model": self._showing.model(),
+            }
+            self._controls = controls(self._question, self._asking, self._given)
+            self.set_trait("status", self._stands["state"])
+
+    # -- what is selected ----------------------------------------------------------------------------
+
+    @traitlets.validate("selection")
+    def _check_selection(self, proposal: Mapping[str, Any]) -> Selection | None:
+        showing = self._showing
+        try:
+            return selected(proposal["value"], showing.view, showing.skeleton, showing.plan)
+        except PlacementError as error:
+            raise InvalidTrait(str(error)) from None
+
+    @traitlets.observe("selection")
+    def _selection_changed(self, change: Mapping[str, Any]) -> None:
+        self._selected = self._showing.selected(self.selection, self._question.pins)
+
+    # -- what a browser says -------------------------------------------------------------------------
+
+    def _hear_browser(self, widget: object, content: object, buffers: object) -> None:
+        message = heard(content)
+        if message is None:
+            return
+        with self._lock:
+            act = getattr(self, f"_on_{message['type']}")
+            try:
+                act(message)
+            except PlacementError as error:
+                self._refused = {"name": message.get("name", ""), "message": str(error)}
+                self._tell()
+
+    def _on_set(self, message: Event) -> None:
+        name = message["name"]
+        value = value_of(name, message["value"])
+        self._refused = None
+        if getattr(self, name) == value:
+            self._tell()
+        else:
+            setattr(self, name, value)
+
+    def _on_select(self, message: Event) -> None:
+        showing = self._showing
+        self.selection = pointed_at(message["kind"], message["id"], showing.view, showing.skeleton, showing.plan)
+
+    def _on_expand(self, message: Event) -> None:
+        self._showing.expand(message["element"])
+        self._draw_graph()
+
+    def _on_collapse(self, message: Event) -> None:
+        self._showing.collapse(message["element"])
+        self._draw_graph()
+
+    def _on_depth(self, message: Event) -> None:
+        self._showing.deepen(message["step"])
+        self._draw_graph()
+
+    def _on_find(self, message: Event) -> None:
+        self.send({"type": "found", "text": message["text"], **self._showing.found(message["text"])})
+
+    def _on_window(self, message: Event) -> None:
+        found = self._showing.window(message["from"], message["to"])
+        if found:
+            self.send({"type": "bars", **found})
+
+    def _on_view(self, message: Event) -> None:
+        change = {key: message[key] for key in ("rows", "path") if key in message}
+        self._showing.look = replace(self._showing.look, **change)
+        self._plan = self._showing.picture(self._before, self._turn)
+
+    def _on_theme(self, message: Event) -> None:
+        self._theme = self._showing.theme = message["theme"]
+        with self.hold_sync():
+            self._draw_graph()
+            self._plan = self._showing.picture(self._before, self._turn)
+
+    def _on_pin(self, message: Event) -> None:
+        if self.selection is None:
+            return
+        showing = self._showing
+        index = {name: i for i, name in enumerate(showing.skeleton["names"])}
+        members = frozenset(index[name] for name in self.selection.operators)
+        names = pinning.names(members, showing.skeleton)
+        self.pins = pinning.merged(dict(self.pins), names, members, showing.skeleton, message["device"])
+
+    def _on_solve(self, message: Event) -> None:
+        self._ask()
+
+    def _on_cancel(self, message: Event) -> None:
+        self.cancel()
+
+    # -- elsewhere -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _quietly(self) -> Iterator[None]:
+        """Traits follow what is known; nobody is asked for it. Observers of other people hear it."""
+        before = getattr(self._quiet, "on", False)
+        self._quiet.on = True
+        try:
+            yield
+        finally:
+            self._quiet.on = before
+
+    @property
+    def _settled(self) -> bool:
+        """Whether what is assigned in this thread is somebody's wish."""
+        return self._opened and not getattr(self._quiet, "on", False)
+
+    def picture(self) -> str:
+        """Graph and schedule as the text of an SVG, as they are now, in the widget's theme."""
+        return still_picture(self._showing.skeleton, self._showing.plan).svg(self._showing.theme)
+
+    def __repr__(self) -> str:
+        told = self._stands
+        words = ", ".join(filter(None, (told["words"], told["more"])))
+        name = self._showing.model()["name"]
+        return f"PlacementWidget({name} on {text.plural(len(self._asking.cluster), 'device')}: {words})"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """The widget, and a picture of it for where no widget can be shown: a saved notebook, a web page."""
+        found = super()._repr_mimebundle_(**kwargs)
+        bundle, metadata = found if isinstance(found, tuple) else (found, {})
+        if bundle is None:
+            return found
+        picture = still_picture(self._showing.skeleton, self._showing.plan).svg("light")
+        return {**bundle, "image/svg+xml": picture, "text/plain": repr(self)}, metadata
+
+
+def _question(values: Mapping[str, Any]) -> Question:
+    unknown = [name for name in values if name not in ASKED]
+    if unknown:
+        raise InvalidProblem(f"a widget has no setting {unknown[0]!r}; there are: {', '.join(ASKED)}")
+    return Question(**{**values, "pins": values.get("pins") or {}})
+
+
+def _workload_of_problem(problem: Problem) -> Workload:
+    return Workload(
+        problem.graph, problem.graph.name, training=problem.training, objective=problem.objective,
+        costs_from=problem.costs_from,
+    )  # fmt: skip

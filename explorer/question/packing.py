@@ -1,0 +1,94 @@
+"""A problem, and the answer to it, from one process of this program to another. The graph goes along as bytes that are
+made once, and the answer leaves out the problem that the other side has.
+
+Only for what this program packed itself: it is unpacked as Python's own values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Any
+
+from solvers.plan.result import Result
+from solvers.problem.graph import OpGraph
+from solvers.problem.problem import Problem
+
+KEPT = 8
+"""Graphs that a process keeps unpacked, so that equal ones are one."""
+GRAPH, PROBLEM = "graph", "problem"
+
+_graphs: OrderedDict[str, OpGraph] = OrderedDict()
+
+
+@dataclass(frozen=True, slots=True)
+class PackedGraph:
+    """key: a hash of the content."""
+
+    key: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PackedProblem:
+    """content: the problem without its graph."""
+
+    graph: PackedGraph
+    content: bytes
+
+
+def packed_graph(graph: OpGraph) -> PackedGraph:
+    """To be made once for a graph that is asked about again and again."""
+    parts = (graph.operators, graph.tensors, graph.samples, graph.name)
+    content = pickle.dumps(parts, pickle.HIGHEST_PROTOCOL)
+    return PackedGraph(hashlib.sha256(content).hexdigest(), content)
+
+
+def packed_problem(problem: Problem, graph: PackedGraph) -> PackedProblem:
+    """graph: of this problem."""
+    return PackedProblem(graph, _dumped(problem, {id(problem.graph): GRAPH}))
+
+
+def unpacked_problem(packed: PackedProblem) -> Problem:
+    """Equal graphs are unpacked once: what is told of one problem holds for the next."""
+    key = packed.graph.key
+    if key not in _graphs:
+        operators, tensors, samples, name = pickle.loads(packed.graph.content)
+        _graphs[key] = OpGraph(operators, tensors, samples, name)
+        while len(_graphs) > KEPT:
+            _graphs.popitem(last=False)
+    _graphs.move_to_end(key)
+    found: Problem = _loaded(packed.content, {GRAPH: _graphs[key]})
+    return found
+
+
+def packed_result(result: Result) -> bytes:
+    """Without its problem."""
+    return _dumped(result, {id(result.problem): PROBLEM, id(result.problem.graph): GRAPH})
+
+
+def unpacked_result(content: bytes, problem: Problem) -> Result:
+    """problem: the one that was asked."""
+    found: Result = _loaded(content, {PROBLEM: problem, GRAPH: problem.graph})
+    return found if found.problem is problem else replace(found, problem=problem)
+
+
+def _dumped(value: object, known: dict[int, str]) -> bytes:
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, one: object) -> str | None:
+            return known.get(id(one))
+
+    made = io.BytesIO()
+    Pickler(made, pickle.HIGHEST_PROTOCOL).dump(value)
+    return made.getvalue()
+
+
+def _loaded(content: bytes, known: dict[str, object]) -> Any:
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, name: str) -> object:
+            return known[name]
+
+    return Unpickler(io.BytesIO(content)).load()

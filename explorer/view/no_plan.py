@@ -1,0 +1,32 @@
+"""Why there is no plan, whom to blame, and a way out, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.words import text
+
+
+def no_plan_words(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a result event without a plan: title, lines, and cap, {bytes, words} of the least at which one was found."""
+    told = event["infeasible"]
+    cap = text.nbytes(told["cap_bytes"])
+    if told["proved"]:
+        title = f"No plan fits {text.plural(told['devices'], 'device')} of {cap}."
+    elif event["stop_reason"] == "CANCELLED":
+        title = "Cancelled before a plan was found."
+    else:
+        title = f"No plan was found in {text.seconds(event['runtime_s'])}."
+    lines: list[str] = []
+    if not told["bound_memory_bytes"]:
+        lines += [note[:1].upper() + note[1:] + "." for note in told["notes"][:2]]
+    if told["blame"]:
+        names = text.listing([f"{text.short(b['name'], 36)} ({b['text']})" for b in told["blame"]], 3)
+        total = text.nbytes(told["total_bytes"])
+        lines.append(f"Static memory is {total} in all; the largest are {names}.")
+    if told["bound_memory_bytes"]:
+        lines.append(f"Proved: at least {text.nbytes(told['bound_memory_bytes'])} a device is needed.")
+    fits = told["fits_memory_bytes"]
+    words = f"Set the cap to {text.nbytes(fits)}, where a plan was found" if fits else ""
+    return {"title": title, "lines": lines, "cap": {"bytes": fits, "words": words} if fits else None}

@@ -1,0 +1,186 @@
+"""What is drawn of a model and a plan, as plain data that a browser's drawing takes: the page's and the widget's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.view.graph import elements, pinning, stage_boxes
+from explorer.view.graph.elements import GraphView
+from explorer.view.graph.palette import Theme
+from explorer.view.graph.skeleton import Skeleton
+from explorer.view.session import Look
+from explorer.view.timeline import charts, gantt, gantt_rows, operator_bars, repeated
+from explorer.view.timeline.bars import Bars
+from explorer.view.timeline.gantt_rows import Rows
+from explorer.view.timeline.operator_words import OperatorWords
+from explorer.words import text
+from explorer.words.actions import REPEATED
+
+Scene = dict[str, Any]
+"""JSON."""
+SPAN_COLUMNS = ("row", "device", "stage", "key", "operator", "to", "start", "end")
+EDGED_SHARE = 0.006
+"""Of the part of a schedule in sight: what a bar must take to have an edge."""
+
+
+def graph_scene(view: GraphView, skeleton: Skeleton) -> Scene:
+    """Boxes and edges, before any plan: elements, max_zoom, expandable; count ("16 of 192") and depth, as text."""
+    note = " · more would not fit" if view.collapsed else ""
+    return {
+        "elements": elements.cytoscape_elements(view),
+        "max_zoom": view.layout.max_zoom,
+        "expandable": sorted(view.expandable),
+        "count": f"{len(view.boxes):,} of {skeleton['operators']:,}{note}",
+        "depth": str(view.depth),
+    }
+
+
+def overlay_scene(
+    view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any], errors: Mapping[str, Any] | None = None
+) -> Scene:
+    """Devices, cut tensors and stages of the boxes: what a plan lays over a graph. errors: of its run, by box."""
+    found = elements.assignment(view, skeleton, plan["placement"], plan["samples"])
+    largest = max((cut[1] for cut in found["cuts"].values()), default=0.0)
+    return {
+        "nodes": found["nodes"],
+        "cuts": {
+            edge: [label, round(2.0 + 3.0 * (size / largest if largest else 0.0), 2)]
+            for edge, (label, size) in found["cuts"].items()
+        },
+        "stages": {name: sorted({plan["stage_of"][i] for i in members}) for name, members in view.boxes.items()},
+        "keys": {name: sorted({skeleton["anchors"][i] for i in members}) for name, members in view.boxes.items()}
+        if plan["by_operator"]
+        else None,
+        "pinned": pinning.whole(plan["pinned"], view, skeleton),
+        "errors": errors,
+    }
+
+
+def schedule_scene(
+    skeleton: Skeleton,
+    plan: Mapping[str, Any],
+    theme: Theme,
+    look: Look,
+    until_s: float | None = None,
+    mark: tuple[str, float] | None = None,
+) -> Scene:
+    """The schedule of a plan's view, the DAG of its stages, memory over time. until_s: where the time axis ends, if not
+    with the plan; mark: see `gantt.figure`."""
+    until_s = until_s or plan["span_s"]
+    scale, _ = text.time_unit(until_s or 1.0)
+    shown, merged = _drawn(plan, (0.0, until_s))
+    lanes = gantt_rows.rows_of(plan, look.rows, look.links, shown)
+    stages = stage_boxes.stage_boxes(plan)
+    return {
+        "figure": _figure(plan, shown, skeleton, lanes, theme, until_s, mark, until_s),
+        "bars": _columns(plan, shown, lanes.of_bar, skeleton, scale),
+        "spans": _spans(plan, look, skeleton, scale) if merged else None,
+        "detail": {"merged": merged, "from": 0.0, "to": until_s / scale},
+        "rows": {
+            "kind": lanes.kind,
+            "stages": [row.stage for row in lanes.rows],
+            "devices": [row.devices for row in lanes.rows],
+            "middle": [round(middle, 4) for middle in lanes.middles()],
+            "height": [row.height for row in lanes.rows],
+            "link": [bool(row.links) for row in lanes.rows],
+            "can": gantt_rows.can_stages(plan),
+            "can_link": bool(plan["links"]),
+            "links": any(row.links for row in lanes.rows),
+            "path": look.path,
+        },
+        "path": _path(plan, lanes, scale),
+        "scale_s": scale,
+        "by_operator": plan["by_operator"],
+        "can_draw_stages": not stages["too_many"],
+        "devices": [d["name"] for d in plan["devices"]],
+        "dag": stages,
+        "memory": charts.memory_cards(plan),
+        "count": _count(plan, shown),
+    }
+
+
+def window_scene(
+    skeleton: Skeleton, plan: Mapping[str, Any], theme: Theme, look: Look, window: tuple[float, float], until_s: float
+) -> Scene:
+    """The bars to draw while ``window`` (from and to, in the unit of the axis) is in sight; until_s: where
+    the axis of the whole ends."""
+    scale, _ = text.time_unit(until_s or 1.0)
+    shown, merged = _drawn(plan, (window[0] * scale, window[1] * scale))
+    lanes = gantt_rows.rows_of(plan, look.rows, look.links, shown)
+    return {
+        "data": _figure(plan, shown, skeleton, lanes, theme, until_s, None, (window[1] - window[0]) * scale)["data"],
+        "bars": _columns(plan, shown, lanes.of_bar, skeleton, scale),
+        "detail": {"merged": merged, "from": window[0], "to": window[1]},
+    }
+
+
+def _drawn(plan: Mapping[str, Any], window: tuple[float, float]) -> tuple[Bars, bool]:
+    """The bars to draw for a window in seconds, and whether there are runs among them that come apart."""
+    if not plan["by_operator"]:
+        return repeated.drawn(plan, window)
+    return operator_bars.drawn(plan["bars"], window)
+
+
+def _figure(
+    plan: Mapping[str, Any],
+    shown: Bars,
+    skeleton: Skeleton,
+    lanes: Rows,
+    theme: Theme,
+    until_s: float,
+    mark: tuple[str, float] | None,
+    width_s: float,
+) -> dict[str, Any]:
+    """width_s: of the part of the schedule that is in sight."""
+    names = [d["name"] for d in plan["devices"]]
+    hover, edged_s = None, EDGED_SHARE * width_s
+    if plan["by_operator"]:
+        hover = OperatorWords(plan["bars"], skeleton["names"], names, plan["links"]).hover
+    return gantt.figure(shown, names, plan["span_s"], theme, None, lanes, until_s, mark, hover, edged_s)
+
+
+def _columns(
+    plan: Mapping[str, Any], found: Bars, rows: tuple[int, ...], skeleton: Skeleton, scale: float
+) -> dict[str, Any]:
+    """Bars as the browser needs them. key: what is highlighted together, the stage of a bar or, where
+    operators are scheduled one by one, the forward operator that it belongs to."""
+    anchors = skeleton["anchors"]
+    return {
+        "row": rows,
+        "device": found["device"],
+        "stage": found["stage"],
+        "key": [anchors[o] if o >= 0 else -1 for o in found["operator"]] if plan["by_operator"] else found["stage"],
+        "operator": found["operator"],
+        "micro": found["micro_batch"],
+        "label": [repeated.label(found, i) for i in range(len(found["kind"]))] if REPEATED in found["kind"] else None,
+        "kind": found["kind"],
+        "to": found["to_device"],
+        "start": [round(s / scale, 6) for s in found["start_s"]],
+        "end": [round(s / scale, 6) for s in found["end_s"]],
+    }
+
+
+def _spans(plan: Mapping[str, Any], look: Look, skeleton: Skeleton, scale: float) -> dict[str, Any]:
+    """All bars of a schedule, for what is highlighted where runs are drawn."""
+    found = plan["bars"]
+    told = _columns(plan, found, gantt_rows.rows_of(plan, look.rows, look.links).of_bar, skeleton, scale)
+    return {name: told[name] for name in SPAN_COLUMNS}
+
+
+def _path(plan: Mapping[str, Any], lanes: Rows, scale: float) -> dict[str, Any]:
+    path = plan["path"]
+    return {
+        "row": gantt_rows.path_rows(lanes, plan),
+        "link": [link >= 0 for link in path["link"]],
+        "start": [round(s / scale, 6) for s in path["start_s"]],
+        "end": [round(s / scale, 6) for s in path["end_s"]],
+    }
+
+
+def _count(plan: Mapping[str, Any], shown: Bars) -> str:
+    """ "one pass · 2,594 spans", or as how many bars they are drawn."""
+    bars = len(shown["device"])
+    order = "one pass" if plan["pipeline"] == "none" else plan["pipeline"].upper()
+    merged = f"{plan['spans']:,} spans as {bars:,} bars"
+    return f"{order} · {merged if plan['spans'] > bars else text.plural(plan['spans'], 'span')}"

@@ -1,0 +1,1 @@
+"""The notebook widget: its values, its module, and both in notebooks that a browser opens."""

@@ -1,0 +1,211 @@
+"""The widget in JupyterLab, from an environment without Dash."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+
+from tests.notebook.pages.jupyter import Notebook, Server
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("watched")]
+
+BLUE, ORANGE = "0,114,178", "230,159,0"
+CELLS = (
+    "import importlib.util\n"
+    "assert importlib.util.find_spec('dash') is None\n"
+    "import explorer\n"
+    "graph = explorer.trace('gpt-small')\n"
+    "graph",
+    "w = explorer.PlacementWidget(graph, devices=4, planner='equal', micro_batches=4)\nw",
+)
+LONG = "planner='local-search', effort='thorough', time_limit_s=600, devices=8"
+
+
+@pytest.fixture(scope="module")
+def lab(chromium, jupyterlab: Server) -> Notebook:
+    """A notebook with a plan in it."""
+    chromium.set_window_size(1440, 1300)
+    notebook = Notebook(chromium, jupyterlab, CELLS)
+    notebook.run_all()
+    notebook.solved()
+    notebook.js("document.querySelector('.placement-explorer').scrollIntoView()")
+    return notebook
+
+
+def bar(lab: Notebook, row: int) -> tuple[int, int]:
+    """Where the first bar of a row is, from the upper left corner of the window: it begins where its row does."""
+    found = lab.js(
+        "const name = document.querySelectorAll('.placement-explorer .row-name')[arguments[0]];"
+        "const box = name.getBoundingClientRect(); return [box.right + 6, box.top + box.height / 2]",
+        row,
+    )
+    return round(found[0]) + 4, round(found[1])
+
+
+def click_at(lab: Notebook, x: int, y: int) -> None:
+    chain = ActionChains(lab.browser)
+    chain.w3c_actions.pointer_action.move_to_location(x, y)
+    chain.w3c_actions.pointer_action.click()
+    chain.perform()
+
+
+def test_graph_and_schedule_are_really_painted(lab):
+    lab.until(lambda: {BLUE, ORANGE} <= lab.painted(".chart canvas"))
+    lab.until(lambda: {BLUE, ORANGE} <= lab.painted("canvas[data-id='layer2-node']"))
+    assert len(lab.js("return document.querySelectorAll('.placement-explorer .mem')")) == 4
+    assert "Why this plan" in lab.js("return document.querySelector('.placement-explorer .why').textContent")
+
+
+def test_a_graph_shows_itself_as_a_card(lab):
+    assert lab.js("return document.querySelectorAll('.jp-OutputArea img.pe-light').length") == 1
+
+
+def test_a_control_gives_a_new_plan(lab):
+    before = lab.python("print(len(w.result.problem.cluster))")
+    lab.find("button[aria-label='One GPU more']").click()
+    more = str(int(before) + 1)
+    lab.until(lambda: lab.python("print(w.devices)") == more)
+    lab.solved()
+    lab.until(lambda: lab.python("print(w.result and len(w.result.problem.cluster))") == more)
+    lab.until(lambda: len(lab.js("return document.querySelectorAll('.placement-explorer .mem')")) == int(more))
+    lab.find("button[aria-label='One GPU less']").click()
+    lab.until(lambda: len(lab.js("return document.querySelectorAll('.placement-explorer .mem')")) == int(before))
+
+
+def test_what_cannot_be_is_told_beside_the_controls(lab):
+    field = lab.find("input[name='memory']")
+    field.send_keys("plenty", Keys.ENTER)
+    lab.until(lambda: "plenty" in lab.find(".refused").text)
+    assert lab.python("print(w.memory)") == "None"
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys("8GiB", Keys.ENTER)
+    lab.until(lambda: lab.python("print(w.memory)") == "8GiB")
+    lab.solved()
+    assert lab.find(".refused").text == ""
+
+
+def test_a_click_on_a_bar_selects_in_python(lab):
+    lab.python("w.selection = None")
+    lab.solved()
+    lab.until(lambda: not lab.js("return document.querySelector('.shell').classList.contains('stale')"))
+    lab.js("document.querySelector('.placement-explorer .gantt-card').scrollIntoView({block: 'center'})")
+    click_at(lab, *bar(lab, 0))
+    assert lab.until(lambda: lab.python("print(w.selection.kind if w.selection else '')")) == "stage"
+    assert lab.python("print(w.selection.devices)") == "(0,)"
+    lab.until(lambda: "In flight" in lab.find(".inspector").text)
+    lab.find(".gantt-card .canvas").send_keys(Keys.ESCAPE)
+    lab.until(lambda: lab.python("print(w.selection)") == "None")
+
+
+def test_a_click_on_a_box_and_the_keyboard_select_in_python(lab):
+    lab.python("w.selection = None")
+    canvas = lab.find(".graph-card .canvas")
+    canvas.send_keys(Keys.ARROW_DOWN)
+    first = lab.until(lambda: lab.python("print(w.selection.name if w.selection else '')"))
+    canvas.send_keys(Keys.ARROW_DOWN)
+    lab.until(lambda: lab.python("print(w.selection.name)") not in ("", first))
+    canvas.send_keys("/")
+    lab.browser.switch_to.active_element.send_keys("mlp.up")
+    lab.until(lambda: "mlp.up" in lab.find(".find ul").text)
+    lab.browser.switch_to.active_element.send_keys(Keys.ENTER)
+    lab.until(lambda: "mlp" in lab.python("print(w.selection.name)"))
+
+
+def test_a_trait_set_in_python_moves_the_view(lab):
+    lab.python("w.selection = 'GPU 2'")
+    held = "return [...document.querySelectorAll('.placement-explorer .mem.held')].map((each) => each.dataset.device)"
+    lab.until(lambda: lab.js(held) == ["2"])
+    assert "GPU 2" in lab.find(".inspector").text
+    lab.python("w.devices = 2")
+    lab.until(lambda: len(lab.js("return document.querySelectorAll('.placement-explorer .mem')")) == 2)
+    assert lab.find("input[name='devices']").get_attribute("value") == "2"
+    lab.python("w.devices = 4")
+    lab.until(lambda: len(lab.js("return document.querySelectorAll('.placement-explorer .mem')")) == 4)
+
+
+def test_the_theme_of_the_notebook_is_followed(lab):
+    try:
+        lab.command("apputils:change-theme", theme="JupyterLab Dark")
+        lab.until(lambda: lab.js("return document.querySelector('.placement-explorer').dataset.theme") == "dark")
+        lab.until(lambda: lab.python("print(w._theme)") == "dark")
+        page = "return getComputedStyle(document.querySelector('.placement-explorer .card')).backgroundColor"
+        assert lab.js(page) == "rgb(22, 27, 33)"
+    finally:
+        lab.command("apputils:change-theme", theme="JupyterLab Light")
+    lab.until(lambda: lab.js("return document.querySelector('.placement-explorer').dataset.theme") == "light")
+
+
+def test_a_cell_does_not_wait_and_a_search_can_be_cancelled(lab):
+    began = time.monotonic()
+    lab.python(f"v = explorer.PlacementWidget(graph, {LONG})")
+    assert lab.python("print(v.result)") == "None"
+    assert time.monotonic() - began < 20, "the kernel was busy for as long as a search takes"
+    lab.until(lambda: lab.python("print(v.status)") == "solving")
+    lab.python("v.cancel()")
+    lab.until(lambda: lab.python("print(v.result and v.result.stop_reason)") == "CANCELLED")
+    lab.python("v.close()")
+
+
+def test_closing_while_solving_frees_the_worker(lab):
+    lab.python(f"v = explorer.PlacementWidget(graph, {LONG})")
+    lab.until(lambda: lab.python("print(v.status)") == "solving")
+    lab.python("v.close()")
+    lab.python("w.solve()")
+    lab.until(lambda: lab.python("print(w.result is not None)") == "True")
+
+
+def test_what_cannot_be_traced_is_one_line_and_leaves_the_widget_alone(lab):
+    for line, words in (("explorer.trace('no-such-model')", "no-such-model"), ("explorer.trace(print, (1,))", "trac")):
+        said = lab.python(line)
+        assert words in said
+        assert "\n" not in said
+    assert lab.state() in ("optimal", "feasible")
+
+
+def test_two_widgets_at_once(chromium, jupyterlab):
+    both = Notebook(
+        chromium,
+        jupyterlab,
+        (*CELLS, "v = explorer.PlacementWidget(graph, devices=2, planner='equal')\nv"),
+        "two.ipynb",
+    )
+    both.run_all()
+    both.solved(0)
+    both.solved(1)
+    count = "return [...document.querySelectorAll('.placement-explorer')].map((w) => w.querySelectorAll('.mem').length)"
+    assert both.js(count) == [4, 2]
+    both.python("v.devices = 3")
+    both.until(lambda: both.js(count) == [4, 3])
+    both.python("w.selection = 'GPU 0'")
+    held = "return [...document.querySelectorAll('.placement-explorer')].map((w) => w.querySelectorAll('.held').length)"
+    both.until(lambda: both.js(held) == [1, 0])
+
+
+def test_after_a_restart_of_the_kernel_a_widget_works_and_the_old_worker_is_gone(chromium, jupyterlab):
+    notebook = Notebook(chromium, jupyterlab, CELLS, "restart.ipynb")
+    notebook.run_all()
+    notebook.solved()
+    process = "from explorer.notebook import workshop\nprint(workshop.jobs()._process.pid)"
+    old = int(notebook.python(process))
+    notebook.browser.execute_async_script(
+        "const done = arguments[0]; window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
+        ".then(() => done(), done)"
+    )
+    notebook.until(lambda: notebook.python("print(1 + 1)") == "2")
+    notebook.run_all()
+    notebook.until(lambda: notebook.python("print(bool(w.result))") == "True")
+    notebook.solved()
+    assert int(notebook.python(process)) != old
+    notebook.until(lambda: _is_gone(old), "the worker of the old kernel lives on")
+
+
+def _is_gone(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    return False

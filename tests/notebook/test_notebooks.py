@@ -1,0 +1,100 @@
+"""The notebooks of the documentation run, and say what they are there to say."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import warnings
+from typing import Any
+
+import pytest
+
+from explorer.notebook.built import FOLDER as BUILT
+from tests.notebook.save_notebooks import FOLDER, executed
+
+MOST_BYTES = 400_000
+"""Of a notebook with its outputs, as it is read where no kernel is."""
+NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
+
+
+def run(name: str) -> list[list[dict[str, Any]]]:
+    """The outputs of the cells with code."""
+    pytest.importorskip("nbclient", reason="nbclient is not installed")
+    if not (BUILT / "widget.js").exists():
+        pytest.skip("the widget is not built: `make widget` (needs Node)")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the client's own, about its event loop and its transport
+        notebook = executed(FOLDER / name)
+    return [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def said(outputs: list[dict[str, Any]]) -> str:
+    """What a cell prints and shows, as text."""
+    return "".join(
+        output["text"] if output["output_type"] == "stream" else output.get("data", {}).get("text/plain", "")
+        for output in outputs
+        if output.get("name") != "stderr"
+    )
+
+
+def data(outputs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The kinds in which a cell's value is shown."""
+    return next(output["data"] for output in outputs if output["output_type"] == "execute_result")
+
+
+@pytest.mark.timeout(600)
+def test_the_tour():
+    cells = run("tour.ipynb")
+    assert len(cells) == 10
+    assert said(cells[0]).startswith("gpt: 787 operators")
+    assert "data:image/svg+xml" in data(cells[0])["text/html"]
+    assert re.search(r"gpt on 4 × H100-80GB: [\d.]+ s iteration, at most [\d.]+ % from the best", said(cells[1]))
+    assert {"application/vnd.jupyter.widget-view+json", "image/svg+xml"} <= set(data(cells[2]))
+    assert "waiting" in said(cells[2]), "the cell did not wait for a plan"
+    assert said(cells[3]).startswith("gpt on 4 × H100-80GB")
+    assert said(cells[4]).startswith("device 'GPU 2': ")
+    assert "operators moved" in said(cells[5])
+    assert said(cells[6]).splitlines() == ["the number of devices must be at least 0, found -1", "4"]
+    assert [line.split(",")[0] for line in said(cells[7]).splitlines()] == [
+        "1 device", "2 devices", "4 devices", "8 devices",
+    ]  # fmt: skip
+    assert re.fullmatch(r"787 operators, \d+ of 1419 edges cross devices", said(cells[8]).strip())
+    assert "Throughput" in data(cells[9])["text/html"]
+
+
+@pytest.mark.timeout(600)
+def test_a_model_of_ones_own():
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    cells = run("your_model.ipynb")
+    assert said(cells[0]).startswith("classifier: ")
+    assert "Choosy" in said(cells[1])
+    assert "line 6, in forward" in said(cells[1])
+    assert "image/svg+xml" in data(cells[2])
+    assert "2 × L4-24GB" in said(cells[3])
+    assert said(cells[4]).splitlines()[0] == "embed/embedding: 62.5 MiB on GPU 0"
+
+
+def test_the_lines_about_transformers_run():
+    if importlib.util.find_spec("transformers") is None:
+        pytest.skip("transformers is not among the packages of the tests")
+    notebook = json.loads((FOLDER / "your_model.ipynb").read_text(encoding="utf-8"))
+    text = "".join("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    program = re.search(r"```python\n(.*?)```", text, flags=re.DOTALL)[1]
+    names: dict[str, Any] = {}
+    exec("import torch, explorer\n" + program, names)
+    assert len(names["graph"].graph) > 100
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_saved_notebook_has_pictures_and_is_small(name):
+    path = FOLDER / name
+    assert path.stat().st_size < MOST_BYTES
+    text = path.read_text(encoding="utf-8")
+    notebook = json.loads(text)
+    kinds = {
+        kind for cell in notebook["cells"] for output in cell.get("outputs", []) for kind in output.get("data", {})
+    }
+    assert {"image/svg+xml", "text/html"} <= kinds
+    assert "widgets" not in notebook["metadata"], "the module of the widget is not saved with every notebook"
+    assert not re.search(r"/(home|root|tmp|work)/", text), "a path of whoever ran it"
