@@ -15,7 +15,6 @@ from explorer.costs.profile_json import load_profile
 from explorer.jobs.carried_picture import carried_picture, told_beside
 from explorer.jobs.comparison import Entry, compare, entries
 from explorer.jobs.demo_graphs import traced_before
-from explorer.jobs.derived import NAMES, in_dtype
 from explorer.jobs.held_plans import file_from, hold
 from explorer.jobs.plan_kinds import differ_job, export_job, hash_job, lean_job, review_job
 from explorer.jobs.read_kind import load_opened, plainly
@@ -34,6 +33,7 @@ from explorer.jobs.requests import (
 from explorer.jobs.run_kinds import prepare_job, run_job, show_run_job
 from explorer.jobs.telling import REDRAW_S, Telling
 from explorer.question.cluster_file import load_cluster
+from explorer.question.derived import NAMES, in_dtype
 from explorer.question.expert import load_expert
 from explorer.question.loading import is_traced, load
 from explorer.question.packing import packed_result, unpacked_problem

@@ -7,7 +7,7 @@ import pytest
 from demo_models import MODELS
 from explorer.jobs import job_kinds
 from explorer.jobs.demo_graphs import FOLDER, SHIPPED, name_of, packed_graph, traced_before
-from explorer.jobs.derived import in_dtype
+from explorer.question.derived import in_dtype
 from explorer.question.loading import load
 from explorer.view.graph.skeleton import skeleton
 from solvers.formats.graph_json import write_graph
