@@ -2,19 +2,10 @@
 (function () {
   "use strict";
   const ex = (window.explorer = window.explorer || {});
-  const SVG = "http://www.w3.org/2000/svg";
   const TICKED_MS = 480;
   let told = null;
   let now_s = 0;
   let drawn_at = 0;
-
-  function element(name, attributes, parent, text) {
-    const made = document.createElementNS(SVG, name);
-    for (const key of Object.keys(attributes)) made.setAttribute(key, attributes[key]);
-    if (text !== undefined) made.textContent = text;
-    parent.appendChild(made);
-    return made;
-  }
 
   /* A chart in a frame; large ones have axes. */
   function chart(place, large) {
@@ -24,35 +15,35 @@
     if (!told || width < 40 || height < 24) return;
     const curve = told.curve;
     const box = large ? { l: 66, r: 92, t: 12, b: 24 } : { l: 2, r: 2, t: 4, b: 4 };
-    const svg = element("svg", { width: width, height: height, role: "img", "aria-label": "Objective and bound over time: " + curve.words }, place);
+    const svg = ex.svg("svg", { width: width, height: height, role: "img", "aria-label": "Objective and bound over time: " + curve.words }, place);
     const spread = told.running && now_s > curve.end_s ? curve.end_s / now_s : 1;
     const X = (x, last) => box.l + (last ? 1 : x * spread) * (width - box.l - box.r);
     const Y = (y) => height - box.b - y * (height - box.t - box.b);
     const stairs = (corners) => corners.map((c, i) => (i ? "L" : "M") + X(c[0], i === corners.length - 1) + "," + Y(c[1])).join("");
     if (large) {
-      for (const y of [0, 1]) element("line", { x1: box.l, x2: width - box.r, y1: Y(y), y2: Y(y), class: "axis" }, svg);
-      element("text", { x: box.l - 8, y: Y(1) + 4, "text-anchor": "end" }, svg, curve.high);
-      element("text", { x: box.l - 8, y: Y(0) + 4, "text-anchor": "end" }, svg, curve.low);
-      element("text", { x: box.l, y: height - 6 }, svg, "0 s");
-      element("text", { x: width - box.r, y: height - 6, "text-anchor": "end" }, svg, spread < 1 ? now_s.toFixed(1) + " s" : curve.end);
+      for (const y of [0, 1]) ex.svg("line", { x1: box.l, x2: width - box.r, y1: Y(y), y2: Y(y), class: "axis" }, svg);
+      ex.svg("text", { x: box.l - 8, y: Y(1) + 4, "text-anchor": "end" }, svg, curve.high);
+      ex.svg("text", { x: box.l - 8, y: Y(0) + 4, "text-anchor": "end" }, svg, curve.low);
+      ex.svg("text", { x: box.l, y: height - 6 }, svg, "0 s");
+      ex.svg("text", { x: width - box.r, y: height - 6, "text-anchor": "end" }, svg, spread < 1 ? now_s.toFixed(1) + " s" : curve.end);
     }
     const floor = curve.bound.length ? curve.bound[curve.bound.length - 1][1] : 0;
     if (curve.objective.length) {
       const first = X(curve.objective[0][0]);
-      element("path", { d: stairs(curve.objective) + "V" + Y(floor) + "H" + first + "Z", class: "between" }, svg);
+      ex.svg("path", { d: stairs(curve.objective) + "V" + Y(floor) + "H" + first + "Z", class: "between" }, svg);
     }
-    if (curve.bound.length) element("path", { d: stairs(curve.bound), class: "bound" }, svg);
-    if (curve.objective.length) element("path", { d: stairs(curve.objective), class: "objective" }, svg);
+    if (curve.bound.length) ex.svg("path", { d: stairs(curve.bound), class: "bound" }, svg);
+    if (curve.objective.length) ex.svg("path", { d: stairs(curve.objective), class: "objective" }, svg);
     if (curve.marks.length <= 60) {
-      for (const [x, y] of curve.marks) element("circle", { cx: X(x), cy: Y(y), r: large ? 2.6 : 1.8 }, svg);
+      for (const [x, y] of curve.marks) ex.svg("circle", { cx: X(x), cy: Y(y), r: large ? 2.6 : 1.8 }, svg);
     }
     if (large && curve.objective.length) {
       const last = curve.objective[curve.objective.length - 1];
       const plan = Y(last[1]);
-      element("text", { x: width - box.r + 8, y: plan + 4, class: "strong" }, svg, curve.best_text);
+      ex.svg("text", { x: width - box.r + 8, y: plan + 4, class: "strong" }, svg, curve.best_text);
       const bound = curve.bound.length ? Math.max(Y(floor), plan + 14) : height - box.b - 2;
       if (curve.bound.length || curve.bound_below) {
-        element("text", { x: width - box.r + 8, y: Math.min(height - 4, bound + 4), class: "proved" }, svg, (curve.bound_below ? "↓ " : "") + curve.bound_text);
+        ex.svg("text", { x: width - box.r + 8, y: Math.min(height - 4, bound + 4), class: "proved" }, svg, (curve.bound_below ? "↓ " : "") + curve.bound_text);
       }
     }
   }

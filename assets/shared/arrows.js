@@ -2,34 +2,26 @@
 (function () {
   "use strict";
   const ex = window.explorer;
-  const SVG = "http://www.w3.org/2000/svg";
   const TURN = 17; /* pixels beyond a box at which an arrow turns */
-
-  function element(name, attributes, parent) {
-    const found = document.createElementNS(SVG, name);
-    for (const key of Object.keys(attributes)) found.setAttribute(key, attributes[key]);
-    parent.appendChild(found);
-    return found;
-  }
 
   /* at: stage -> {x, y, line {top, bottom}} of its box; fit: {w, h, gx} of all; taken: rectangles
      [left, top, right, bottom] that no label may cover. */
   function draw(edges, svg, sheet, at, fit, taken) {
-    const defs = element("defs", {}, svg);
-    const tip = element("marker", { id: "tip", viewBox: "0 0 6 6", refX: 5.5, refY: 3, markerWidth: 6, markerHeight: 6,
+    const defs = ex.svg("defs", {}, svg);
+    const tip = ex.svg("marker", { id: "tip", viewBox: "0 0 6 6", refX: 5.5, refY: 3, markerWidth: 6, markerHeight: 6,
       markerUnits: "userSpaceOnUse", orient: "auto" }, defs);
-    element("path", { d: "M0,0L6,3L0,6Z", class: "tip" }, tip);
+    ex.svg("path", { d: "M0,0L6,3L0,6Z", class: "tip" }, tip);
     for (const p of Object.values(at)) taken.push([p.x, p.y, p.x + fit.w, p.y + fit.h]);
     const labels = [];
     edges.forEach(function (edge, i) {
       const a = at[edge.source];
       const b = at[edge.target];
       const way = direct(a, b, fit, at, edge) || around(a, b, fit, i);
-      const line = element("path", {
+      const line = ex.svg("path", {
         d: way.d, class: "arrow" + (edge.between ? " between" : "") + (edge.waits ? " waits" : ""), "data-source": edge.source, "data-target": edge.target,
         "stroke-width": (0.8 + 1.2 * edge.weight).toFixed(2), "marker-end": "url(#tip)",
       }, svg);
-      element("title", {}, line).textContent = "stage " + edge.source + " to " + edge.target + ": "
+      ex.svg("title", {}, line).textContent = "stage " + edge.source + " to " + edge.target + ": "
         + (edge.waits ? "waits only, reads nothing" : edge.text + " a micro-batch" + (edge.between ? ", between nodes" : ""));
       if (!edge.waits) labels.push([edge, way]);
     });

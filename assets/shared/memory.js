@@ -2,14 +2,6 @@
 (function () {
   "use strict";
   const ex = window.explorer;
-  const SVG = "http://www.w3.org/2000/svg";
-
-  function element(name, attributes, parent) {
-    const made = document.createElementNS(SVG, name);
-    for (const key of Object.keys(attributes)) made.setAttribute(key, attributes[key]);
-    parent.appendChild(made);
-    return made;
-  }
 
   function html(name, className, text, parent) {
     const made = document.createElement(name);
@@ -32,7 +24,7 @@
     html("b", "", told.peak, value);
     if (told.share) html("em", "in-short", " · " + told.share, value);
     html("em", "in-full", " · " + (told.share ? told.share + " of " : "") + told.limit, value);
-    const svg = element("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", "aria-hidden": "true" }, box);
+    const svg = ex.svg("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", "aria-hidden": "true" }, box);
     const y = (share) => 40 - share * 37;
     const colour = "var(--d" + (told.device % 8) + ")";
     let path = "M0,40";
@@ -43,15 +35,15 @@
       height = y(share);
     }
     path += "H100V40Z";
-    element("path", { d: path, fill: colour, opacity: 0.5 }, svg);
-    element("rect", { x: 0, y: y(told.floor), width: 100, height: 40 - y(told.floor), fill: colour, opacity: 0.75 }, svg);
+    ex.svg("path", { d: path, fill: colour, opacity: 0.5 }, svg);
+    ex.svg("rect", { x: 0, y: y(told.floor), width: 100, height: 40 - y(told.floor), fill: colour, opacity: 0.75 }, svg);
     if (told.cap !== null) {
-      element("line", { x1: 0, x2: 100, y1: y(told.cap), y2: y(told.cap), class: "cap" }, svg);
+      ex.svg("line", { x1: 0, x2: 100, y1: y(told.cap), y2: y(told.cap), class: "cap" }, svg);
       if (told.broken) for (const up of [0, 1.6]) { /* two strokes across the gap: the scale is broken here */
         const at = y(0.76) + up;
         let zigzag = "M0," + at;
         for (let x = 0; x < 100; x += 4) zigzag += "L" + (x + 2) + "," + (at - 1.2) + "L" + (x + 4) + "," + at;
-        element("path", { d: zigzag, class: "break" }, svg);
+        ex.svg("path", { d: zigzag, class: "break" }, svg);
       }
     }
     box.addEventListener("click", () => pick(told.device));

@@ -8,6 +8,7 @@ import "../shared/find.js";
 import "../shared/memory.js";
 import "../shared/numbers.js";
 import "../shared/shades.js";
+import "../shared/svg.js";
 import { chart } from "./chart.js";
 import { controls } from "./controls.js";
 import { made, table } from "./html.js";

@@ -1,0 +1,38 @@
+"""Every tab of the page, in both themes, as axe-core sees it: nothing serious for who hears or hardly sees the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed: `npm ci` (the widget's build does it)"),
+]
+START = "model=gpt-small&devices=4&micro_batches=8&effort=quick&time_limit=5&v=2"
+TABS = "return [...document.querySelectorAll('[role=tab]')].map((tab) => tab.innerText)"
+OPEN = "[...document.querySelectorAll('[role=tab]')].find((tab) => tab.innerText === arguments[0]).click()"
+RUN = """
+const done = arguments[0];
+const told = (v) => v.id + ' at ' + v.nodes.map((node) => node.target.join(' ')).join(', ');
+axe.run(document, {resultTypes: ['violations']}).then((found) =>
+  done(found.violations.filter((v) => ['serious', 'critical'].includes(v.impact)).map(told)));
+"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_tab_has_a_serious_finding(real, theme):
+    page = real.open(f"{START}&theme={theme}")
+    page.js("document.querySelector('details.each summary').click()")
+    page.js(AXE.read_text(encoding="utf-8") + "\nwindow.axe = axe;")
+    found = {}
+    for tab in page.js(TABS):
+        page.js(OPEN, tab)
+        page.settle()
+        found[tab] = page.browser.execute_async_script(RUN)
+    assert len(found) >= 8
+    assert {tab: told for tab, told in found.items() if told} == {}
