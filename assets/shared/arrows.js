@@ -91,5 +91,5 @@
     return { d: d, x: (out + into) / 2, y: along };
   }
 
-  ex.arrows = { draw, element, TURN };
+  ex.arrows = { draw, TURN };
 })();

@@ -87,7 +87,7 @@
     const at = {};
     const taken = []; /* rectangles that no label may cover */
     const sheet = made("div", "sheet", null, box);
-    const svg = ex.arrows.element("svg", { "aria-hidden": "true" }, sheet);
+    const svg = ex.svg("svg", { "aria-hidden": "true" }, sheet);
     for (const line of fit.lines) {
       line.top = top + fit.head;
       line.bottom = line.top + (line.high - line.low) * pitch + fit.h;

@@ -124,7 +124,7 @@ def _marks(theme: Theme) -> list[dict[str, Any]]:
             width="data(width)",
             **{"line-color": surface.text, "line-opacity": 0.9, "line-style": "solid", "z-index": 5},
         ),
-        _rule("node.pinned", **{"border-width": 4, "border-color": surface.text, "border-style": "double"}),
+        _rule("node.pinned", **{"border-width": 3, "border-color": surface.text, "border-style": "double"}),
         _rule(".dim", opacity=0.18),
         _rule("node.hot", **{"border-width": 3, "border-color": surface.text, "border-style": "solid"}),
         _rule("node.selected", **{"border-width": 3, "border-color": surface.accent, "border-style": "solid"}),
