@@ -65,7 +65,7 @@ def trace(
         name = join_example(
             model, batch=batch, sequence=sequence, image=image, batch_dim=batch_dim, expert_rows=expert_rows
         )
-        if dtype is None and (shipped := traced_before(name, training, None)) is not None:
+        if (shipped := traced_before(name, training is not False, dtype)) is not None:
             return shipped
         return load(name, training=training, dtype=dtype)
     if batch is not None or sequence is not None or image is not None:
