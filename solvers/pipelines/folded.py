@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from solvers.kernels.arrays import Floats
-from solvers.plan.segments import Place
 from solvers.problem.graph import Operator, OpGraph, Phase, Tensor, per_graph
 from solvers.problem.groups import together
 from solvers.problem.problem import ComputeTable, Contiguity, Problem
+
+if TYPE_CHECKING:
+    from solvers.plan.segments import Place
 
 MOST_FOLDED = 0.5
 """Share of all FLOPs that may be folded: with more, one device would have most of the work anyway."""
