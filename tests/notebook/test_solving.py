@@ -25,6 +25,19 @@ def solved(widget):
     return asyncio.run(asyncio.wait_for(widget.solved(), WAIT_S))
 
 
+def searching(model):
+    """A widget in the middle of a search that ends by itself after minutes, with a plan already."""
+    long = {"planner": "annealing:patience=1000000", "objective": "max-load", "time_limit_s": 600}
+    widget = explorer.PlacementWidget(model, devices=8, **long)
+    until = time.monotonic() + WAIT_S
+    while time.monotonic() < until:
+        told = widget.get_state()["_told"]
+        if told["state"] == "solving" and "no plan" not in told["more"]:
+            return widget
+        time.sleep(0.05)
+    raise AssertionError(f"no plan after {WAIT_S} s: {told}")
+
+
 def test_a_plan_is_found_in_the_background_and_is_the_one_that_plan_finds(gpt):
     widget = explorer.PlacementWidget(gpt, devices=2, planner="graph-pipeline", effort="quick")
     assert widget.result is None, "nobody waited"
@@ -73,10 +86,7 @@ def test_two_widgets_share_the_worker_and_both_are_answered(gpt):
 
 
 def test_a_long_search_is_stopped_and_its_best_plan_is_the_result(gpt):
-    widget = explorer.PlacementWidget(gpt, devices=8, planner="local-search", effort="thorough", time_limit_s=600)
-    until = time.monotonic() + WAIT_S
-    while widget.status != "solving" and time.monotonic() < until:
-        time.sleep(0.05)
+    widget = searching(gpt)
     widget.cancel()
     result = solved(widget)
     assert result.stop_reason == "CANCELLED"
@@ -97,10 +107,7 @@ def test_what_does_not_fit_is_told_with_the_cap_that_would(gpt):
 
 
 def test_a_worker_that_dies_is_told_and_replaced(gpt):
-    widget = explorer.PlacementWidget(gpt, devices=8, planner="local-search", effort="thorough", time_limit_s=600)
-    until = time.monotonic() + WAIT_S
-    while widget.status != "solving" and time.monotonic() < until:
-        time.sleep(0.05)
+    widget = searching(gpt)
     workshop.jobs()._process.kill()
     with pytest.raises(NoPlan, match="the solving process ended unexpectedly"):
         solved(widget)

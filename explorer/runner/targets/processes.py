@@ -55,10 +55,21 @@ def marked(mark: str) -> list[int]:
 def end_marked(
     mark: str, grace_s: float, spare: Collection[int] = (), meanwhile: Callable[[], None] = lambda: None
 ) -> None:
-    """End all that carry ``mark``: asked to at first, killed after ``grace_s``. meanwhile is called while waiting."""
+    """End all that carry ``mark``: asked to at first, killed after ``grace_s``. meanwhile is called while waiting.
+
+    One that was seen is waited for until it has ended: a process that is being killed, or is just becoming another
+    program, has no environment to read and still holds its devices.
+    """
+    seen: dict[int, str] = {}
 
     def left() -> list[int]:
-        return [process for process in marked(mark) if process not in spare]
+        for process in marked(mark):
+            if process not in spare and (began := _running_since(process)):
+                seen[process] = began
+        for process, began in tuple(seen.items()):
+            if _running_since(process) != began:
+                del seen[process]
+        return list(seen)
 
     for process in left():
         _signal(process, signal.SIGTERM)
@@ -74,6 +85,17 @@ def end_marked(
             _signal(process, signal.SIGKILL)
         time.sleep(0.02)
         meanwhile()
+
+
+def _running_since(process: int) -> str:
+    """When a process was started, in ticks since the machine was; "" if it has ended, waited for or not."""
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            after_name = file.read().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    state, began = after_name[0], after_name[19]
+    return "" if state in "ZX" else began
 
 
 def _signal(process: int, number: int) -> None:

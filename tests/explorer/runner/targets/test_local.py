@@ -15,6 +15,7 @@ import pytest
 from explorer.runner.bundles.bundle import Bundle, write_bundle
 from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest
+from explorer.runner.targets import processes
 from explorer.runner.targets.local import LocalTarget, core_notes
 from explorer.runner.targets.processes import MARK, marked
 from explorer.runner.targets.target import RunProgress
@@ -204,6 +205,22 @@ def test_a_mark_finds_its_processes_only() -> None:
         try:
             wait_until(lambda: marked("a" * 16) == [mine.pid])
             assert marked("a" * 15) == []
+        finally:
+            mine.kill()
+
+
+def test_a_process_whose_mark_can_no_longer_be_read_is_ended_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is being killed has no environment left, and has not ended yet."""
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+    command = [sys.executable, "-c", deaf]
+    with subprocess.Popen(command, env={**os.environ, MARK: "b" * 16}, stdout=subprocess.PIPE) as mine:
+        try:
+            assert mine.stdout is not None
+            assert mine.stdout.readline() == b"\n"
+            looks = iter([[mine.pid]])
+            monkeypatch.setattr(processes, "marked", lambda _: next(looks, []))
+            processes.end_marked("b" * 16, 0.0)
+            assert not is_alive(mine.pid)
         finally:
             mine.kill()
 
