@@ -87,7 +87,6 @@
     const place = document.getElementById("fleet");
     if (!place) return;
     const frame = place.closest("details");
-    frame.classList.toggle("said", each !== null);
     document.getElementById("fleet-note").textContent = each === null ? "" : "set for each";
     document.getElementById("fleet-alike").hidden = each === null;
     const now = frame.open ? JSON.stringify(rows()) : "";

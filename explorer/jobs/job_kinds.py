@@ -33,7 +33,7 @@ from explorer.jobs.requests import (
 from explorer.jobs.run_kinds import prepare_job, run_job, show_run_job
 from explorer.jobs.telling import REDRAW_S, Telling
 from explorer.question.cluster_file import load_cluster
-from explorer.question.derived import NAMES, in_dtype
+from explorer.question.derived import in_dtype
 from explorer.question.expert import load_expert
 from explorer.question.loading import is_traced, load
 from explorer.question.packing import packed_result, unpacked_problem
@@ -95,12 +95,9 @@ def workload_of(model: str, training: bool, dtype: str | None, emit: Emit, shoul
 
 
 def _derived(model: str, training: bool, dtype: str) -> Workload | None:
-    """The model in this dtype, from what was traced of it in another one."""
-    for other in (None, *NAMES):
-        there = _workloads.get((model, training, other)) or traced_before(model, training, other)
-        if other != dtype and there is not None and (found := in_dtype(there, dtype)) is not None:
-            return found
-    return None
+    """The model in this dtype, from what was traced of it in its own."""
+    own = _workloads.get((model, training, None)) or traced_before(model, training, None)
+    return None if own is None else in_dtype(own, dtype)
 
 
 def _keep(key: tuple[str, bool, str | None], workload: Workload) -> Workload:

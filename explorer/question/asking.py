@@ -164,10 +164,10 @@ def _is_number(value: object) -> bool:
 
 def _caps(memory: str | float | Sequence[str | float] | None) -> float | tuple[float, ...] | None:
     """One cap for all accelerators, or one for each."""
-    if memory is None or _is_number(memory):
-        return memory  # type: ignore[return-value]
     if isinstance(memory, str):
         return parse_caps(memory)
+    if memory is None or (not isinstance(memory, Sequence) and _is_number(memory)):
+        return memory
     if not isinstance(memory, list | tuple) or not all(isinstance(size, str) or _is_number(size) for size in memory):
         raise InvalidProblem(f"memory must be bytes, a text such as '16GiB', or one for each device, found {memory!r}")
     return tuple(parse_bytes(size) if isinstance(size, str) else size for size in memory)

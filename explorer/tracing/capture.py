@@ -44,29 +44,14 @@ def capture(
     rows: int | None = None,
     batch_dim: int = 0,
     on_call: Callable[[int], None] = ignore,
-) -> Captured:
-    """``module`` and ``inputs`` are fake (see `fake`). rows: how many a selection by value is taken to select.
-    batch_dim: the dimension of the first input that counts samples. on_call: given the number of calls of the forward
-    so far. Raises TraceError in one line."""
-    made, _ = capture_program(
-        module, inputs, mode, name=name, training=training, rows=rows, batch_dim=batch_dim, on_call=on_call
-    )
-    return made
-
-
-def capture_program(
-    module: nn.Module,
-    inputs: Inputs,
-    mode: FakeTensorMode,
-    *,
-    name: str,
-    training: bool,
-    rows: int | None = None,
-    batch_dim: int = 0,
-    on_call: Callable[[int], None] = ignore,
 ) -> tuple[Captured, ExportedProgram]:
-    """The same with the exported program: its calls have the names of the captured nodes, those in a block
-    the block's name and a dot before theirs."""
+    """What was captured, and the exported program: its calls have the names of the captured nodes, those in a block
+    the block's name and a dot before theirs.
+
+    ``module`` and ``inputs`` are fake (see `fake`). rows: how many a selection by value is taken to select.
+    batch_dim: the dimension of the first input that counts samples. on_call: given the number of calls of the forward
+    so far. Raises TraceError in one line.
+    """
     with quiet():
         program, notes = _export(module, inputs, name, training, rows, on_call)
         try:

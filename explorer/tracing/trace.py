@@ -70,7 +70,10 @@ def trace_module(
         rows = None if expert_rows is None else max(1, -(-expert_rows * samples // given))
         there = inputs if samples == given else at_batch(inputs, samples, mode, dim)
         try:
-            return capture(twin, there, mode, name=name, training=training, rows=rows, batch_dim=dim, on_call=on_call)
+            made, _ = capture(
+                twin, there, mode, name=name, training=training, rows=rows, batch_dim=dim, on_call=on_call
+            )
+            return made
         except TraceError:
             if samples == given:
                 raise

@@ -48,6 +48,7 @@ def late_ends(graph: OpGraph) -> dict[int, int]:
 
     Between the two is something of another group: a path leaves the group and comes back."""
     operators = graph.operators
+    rank = {i: place for place, i in enumerate(graph.topological_order)}
     found: dict[int, int] = {}
     for group in together(graph):
         mine = {i for i in group if operators[i].phase is Phase.FORWARD}
@@ -55,7 +56,7 @@ def late_ends(graph: OpGraph) -> dict[int, int]:
             continue
         outside = [j for i in mine for j in _after(graph, i) if j not in mine]
         late = mine & _reached(graph, outside)
-        first = min(mine - late, key=graph.topological_order.index, default=None)
+        first = min(mine - late, key=rank.__getitem__, default=None)
         if first is not None:
             found |= dict.fromkeys(sorted(late), first)
     return found
@@ -74,21 +75,30 @@ def enclosed_share(graph: OpGraph) -> float:
     return sum(_flops(graph.operators[i]) for i in between) / total if total else 0.0
 
 
-def folded(problem: Problem) -> Folded | None:
-    """The folded question, in which a device runs one stage; None if no operator has to share the device of a much
-    earlier one, or if most of the work would be folded."""
-    graph = problem.graph
+@per_graph
+def part_of(graph: OpGraph) -> dict[int, int]:
+    """The forward operators that are folded, each with the early one that it becomes a part of: late ends and, if it is
+    light, what follows them. There are none where most of the work would be folded."""
+    operators = graph.operators
     late = dict(late_ends(graph))
     if not late:
-        return None
-    operators = graph.operators
+        return {}
     total = sum(_flops(o) for o in operators if o.phase is Phase.FORWARD)
     tail = _reached(graph, [j for i in late for j in _after(graph, i)]) - late.keys()
     if sum(_flops(operators[i]) for i in tail) <= TAIL * total:
-        last = max(late, key=graph.topological_order.index)
+        rank = {i: place for place, i in enumerate(graph.topological_order)}
+        last = max(late, key=rank.__getitem__)
         hosts = set(late.values())
         late |= {i: late[last] for i in sorted(tail - hosts) if not operators[i].param_bytes}
-    if sum(_flops(operators[i]) for i in late) > MOST_FOLDED * total:
+    return {} if sum(_flops(operators[i]) for i in late) > MOST_FOLDED * total else late
+
+
+def folded(problem: Problem) -> Folded | None:
+    """The folded question, in which a device runs one stage; None if nothing is folded (see `part_of`)."""
+    graph = problem.graph
+    operators = graph.operators
+    late = part_of(graph)
+    if not late:
         return None
     host = dict(late)
     mirrors: dict[tuple[int, Phase], int] = {}

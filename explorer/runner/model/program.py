@@ -20,7 +20,7 @@ from explorer.runner.model.segment_module import Input, Kind, Output, Parts, Seg
 from explorer.runner.model.weights import Held
 from explorer.tracing.batching import doubled
 from explorer.tracing.build import build, operators, same_nodes
-from explorer.tracing.capture import capture_program
+from explorer.tracing.capture import capture
 from explorer.tracing.captured import Captured
 from explorer.tracing.fake import at_batch, batch_of, fake_inputs, fake_module
 from explorer.tracing.fold import NO_OPERATOR, Folded
@@ -270,7 +270,7 @@ class _Tracer:
             inputs = fake_inputs(self.built.args, mode, dtype, self.built.kwargs)
             if samples != batch_of(inputs):
                 inputs = at_batch(inputs, samples, mode)
-            self._done[key] = capture_program(module, inputs, mode, name=self.name, training=self.training)
+            self._done[key] = capture(module, inputs, mode, name=self.name, training=self.training)
         return self._done[key]
 
     def both(self, samples: int, dtype: torch.dtype | None) -> tuple[Captured, Captured | None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from contextlib import suppress
+from typing import Any
 
 MOST = 4096
 """Elements of what is worked out."""
@@ -31,7 +32,7 @@ def limited(nbytes: int, seconds: int) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
-def inferred(model):  # type: ignore[no-untyped-def]
+def inferred(model: Any) -> Any:
     """``model`` with the shape of everything that follows from its inputs."""
     from onnx import helper, inliner, numpy_helper, shape_inference
 
@@ -49,7 +50,7 @@ def inferred(model):  # type: ignore[no-untyped-def]
     return model
 
 
-def _worked_out(model, known, helper, numpy_helper) -> bool:  # type: ignore[no-untyped-def]
+def _worked_out(model: Any, known: dict[str, Any], helper: Any, numpy_helper: Any) -> bool:
     """Put what is known now in place of the nodes that compute it; whether there was any."""
     import numpy as np
 
@@ -75,7 +76,9 @@ def _worked_out(model, known, helper, numpy_helper) -> bool:  # type: ignore[no-
     return made > 0
 
 
-def _of_node(node, shapes, known, np, numpy_helper, model):  # type: ignore[no-untyped-def]
+def _of_node(
+    node: Any, shapes: dict[str, tuple[int, ...]], known: dict[str, Any], np: Any, numpy_helper: Any, model: Any
+) -> list[Any] | None:
     """The values that a node gives, or None."""
     from onnx.reference import ReferenceEvaluator
 
@@ -100,7 +103,7 @@ def _of_node(node, shapes, known, np, numpy_helper, model):  # type: ignore[no-u
     return found if all(np.size(value) <= MOST for value in found) else None
 
 
-def _numel(node, given) -> float:  # type: ignore[no-untyped-def]
+def _numel(node: Any, given: list[Any]) -> float:
     """Elements that a node would give or read, before it does."""
     most = max((value.size for value in given), default=0)
     if node.op_type == "ConstantOfShape":

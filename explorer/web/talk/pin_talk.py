@@ -21,15 +21,12 @@ class PinTalk(PlanTalk):
     def _pin(self, message: Mapping[str, Any]) -> None:
         """Pin what is selected to a device, or (device null) let it go."""
         device, session = message.get("device"), self.session
-        if session is None or self.skeleton is None or self.view is None or self.selected is None:
+        if session is None or self.skeleton is None:
             return
         if device is not None and (type(device) is not int or not 0 <= device < self._devices()):
             self.send({"type": "say", "text": f"There is no device {str(device)[:20]} to pin to."})
             return
-        found = members(*self.selected, self.view, self.skeleton, self.plan)
-        if not found:
-            return
-        chosen = self._chosen()
+        found, chosen = self._members(), self._chosen()
         if chosen is None:
             return
         told = merged(session.settings.pins, chosen, found, self.skeleton, device)
@@ -49,7 +46,7 @@ class PinTalk(PlanTalk):
         kept, self.keeping = self.keeping, None
         if kept is None:
             return
-        chosen = self._chosen() if self.selected is not None else None
+        chosen = self._chosen()
         if chosen is not None and set(chosen) == set(kept):
             self.keeping = kept  # the same once more
             return
@@ -63,14 +60,20 @@ class PinTalk(PlanTalk):
 
     def _chosen(self) -> tuple[str, ...] | None:
         """The names that stand for what is selected; None, which is said, if there are none or too many."""
-        if self.skeleton is None or self.view is None or self.selected is None:
+        found = self._members()
+        if not found or self.skeleton is None:
             return None
-        found = members(*self.selected, self.view, self.skeleton, self.plan)
         try:
-            return names(found, self.skeleton) if found else None
+            return names(found, self.skeleton)
         except InvalidProblem as error:
             self._note(str(error))
             return None
+
+    def _members(self) -> frozenset[int]:
+        """The operators that are selected."""
+        if self.skeleton is None or self.view is None or self.selected is None:
+            return frozenset()
+        return members(*self.selected, self.view, self.skeleton, self.plan)
 
     def _note(self, words: str) -> None:
         self.send({"type": "say", "text": words})
@@ -85,10 +88,8 @@ class PinTalk(PlanTalk):
     def _inspector(self) -> dict[str, Any]:
         """With the devices that the selection can be pinned to."""
         props = super()._inspector()
-        if self.selected is None or self.view is None or self.skeleton is None or self.plan is None:
-            return props
-        found = members(*self.selected, self.view, self.skeleton, self.plan)
-        if found:
+        found = self._members()
+        if found and self.plan is not None:
             pinned = found <= set(self.plan["pinned"])
             on = {device for i in found for device in self.plan["placement"][i]} if pinned else set()
             props[ids.INSPECTOR]["children"] += pin_panel.choices(self._names(), on)

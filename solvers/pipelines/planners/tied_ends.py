@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from solvers.errors import InvalidPlan
-from solvers.pipelines.folded import folded, late_ends
+from solvers.pipelines.folded import folded, late_ends, part_of
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
 from solvers.plan.result import StopReason
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
@@ -34,10 +34,9 @@ class TiedEnds:
             return "objectives other than iteration; use auto"
         if problem.contiguity is not Contiguity.NONE and problem.pipeline is not Pipeline.INTERLEAVED:
             return "devices with one stage each, which cannot hold two ends of a model; use --contiguity none"
-        question = folded(problem)
-        if question is None:
+        if not part_of(problem.graph):
             return "models of which no late part must share the device of an early one; use graph-pipeline"
-        return GraphPipeline().unsupported(question.question)
+        return GraphPipeline().unsupported(replace(problem, contiguity=Contiguity.ACYCLIC))
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         late = folded(problem)

@@ -78,7 +78,7 @@ def checked_spare(shape: Shape, costed: Costed, found: PiperSearch) -> int:
 @pytest.mark.parametrize("beside", [False, True])
 def test_it_finds_the_least_bottleneck_of_its_model(whole: bool, beside: bool) -> None:
     several = again = 0
-    for seed in range(60):
+    for seed in range(120):
         p = random_problem(
             seed, 5, training=True, mini_batch=8, micro_batches=8, max_replicas=3, recompute=seed % 3 > 0,
             memory=[40.0, 70.0, 120.0, math.inf][seed % 4], contiguity=Contiguity.ACYCLIC,
@@ -92,7 +92,7 @@ def test_it_finds_the_least_bottleneck_of_its_model(whole: bool, beside: bool) -
         again += any(stage.recomputed for stage in found.stages)
         if found.stages:
             checked_spare(shape, costed, found)
-    assert (several > 10, again > 2) == (True, True)
+    assert (several > 12, again > 5) == (True, True)
 
 
 def test_devices_left_over_split_the_longest_stages() -> None:
