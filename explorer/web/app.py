@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import re
 import threading
 import webbrowser
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import dash
-import plotly
 import uvicorn
-from dash.fingerprint import build_fingerprint
 from fastapi import FastAPI
 
 from explorer.question.loading import is_traced
@@ -20,10 +19,12 @@ from explorer.view.session import FIRST_MICRO_BATCHES, Choices, Session, parse_q
 from explorer.web.contract.backend import Backend
 from explorer.web.layout import page
 from explorer.web.serving.callbacks import register
+from explorer.web.serving.chart_script import chart_script
 from explorer.web.serving.live import add_live_route
 from explorer.web.serving.security import LOCAL_HOSTS, Guard, content_security_policy, hostname
 from solvers.errors import InvalidProblem
 
+_POLYFILL = re.compile(r'<script src="[^"]*/polyfill@[^"]*"></script>')
 INDEX = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -60,7 +61,7 @@ def create_app(config: Config) -> dash.Dash:
     )
     server = FastAPI(title="Placement Explorer", docs_url=None, redoc_url=None, openapi_url=None)
     add_live_route(server, config.backend, choices)
-    app = dash.Dash(
+    app = _Page(
         "placement_explorer",
         server=server,
         assets_folder=str(assets_folder()),
@@ -69,7 +70,7 @@ def create_app(config: Config) -> dash.Dash:
         update_title=None,
         serve_locally=True,
         compress=False,
-        index_string=INDEX.replace("PLOTLY", _plotly_path()),
+        index_string=INDEX.replace("PLOTLY", chart_script(server)),
         enable_mcp=False,
     )
     app.backend.websocket_capability = False  # its callbacks' socket is not used: see live.py
@@ -128,6 +129,13 @@ def serve(
         backend.close()
 
 
+class _Page(dash.Dash):
+    """Without Dash's polyfills: browsers that can show this page need none, and they take long to be set up."""
+
+    def interpolate_index(self, **parts: str) -> str:
+        return super().interpolate_index(**{**parts, "scripts": _POLYFILL.sub("", parts["scripts"])})
+
+
 class _Announcing(uvicorn.Server):
     """Says where it listens once it does, and opens a browser there if asked to."""
 
@@ -152,13 +160,6 @@ def assets_folder() -> Path:
     for place in (spec.submodule_search_locations or []) if spec else []:
         return Path(place)
     raise FileNotFoundError("the page's assets are not installed; reinstall placement-explorer[app]")
-
-
-def _plotly_path() -> str:
-    """Where Dash serves plotly.js: drawn with directly, since a plan is one Plotly.react."""
-    file = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-    name = build_fingerprint("package_data/plotly.min.js", plotly.__version__, int(file.stat().st_mtime))
-    return f"/_dash-component-suites/plotly/{name}"
 
 
 def _first(query: str, choices: Choices) -> Session:

@@ -80,7 +80,9 @@ def test_nothing_that_is_built_or_fetched_is_in_the_repository():
     if found.returncode:
         pytest.skip("not a git checkout")
     names = found.stdout.splitlines()
-    assert [name for name in names if name.startswith(("node_modules/", "explorer/notebook/built/"))] == []
+    assert [
+        name for name in names if name.startswith(("node_modules/", "explorer/notebook/built/", "explorer/web/built/"))
+    ] == []
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
