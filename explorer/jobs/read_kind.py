@@ -6,7 +6,7 @@ The process that does this does nothing else: its memory and its time are limite
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from explorer.costs import profile_json
@@ -61,13 +61,13 @@ def opened(path: str, name: str) -> dict[str, Any]:
     if kind == profile_json.FORMAT:
         profile = profile_json.read_profile(value, path)
         words = f"{text.plural(len(profile.operators), 'operator')} measured on {text.short(profile.hardware[0], 40)}"
-        return _event("profile", name, words)
+        return events.opened("profile", name, words)
     if isinstance(value, dict) and "devices" in value and "nodes" not in value and kind is None:
         cluster = parse_cluster(data, path)
-        return _event("cluster", name, text.plural(len(cluster), "device"), devices=len(cluster.accelerators))
+        return events.opened("cluster", name, text.plural(len(cluster), "device"), devices=len(cluster.accelerators))
     if is_placement(value):
-        return _event("placement", name, text.plural(len(value), "name"))  # type: ignore[arg-type]
-    return _model(read_workload(data, path), name)
+        return events.opened("placement", name, text.plural(len(value), "name"))  # type: ignore[arg-type]
+    return _model(read_workload(value, path), name)
 
 
 def is_placement(value: object) -> bool:
@@ -83,11 +83,12 @@ def load_opened(path: str, training: bool) -> Workload:
     """The workload of a file that was looked at; that of a plan is what it was made for. Raises InvalidProblem."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
-    if re.match(rb"\s*\{", head.removeprefix(b"\xef\xbb\xbf")):
-        value = parse_json(read_file(path), path)
-        if isinstance(value, dict) and value.get("format") == plan_json.FORMAT:
-            return workload_of_plan(read_plan(value, path), path)
-    return load_file(path, training=training)
+    if not re.match(rb"\s*\{", head.removeprefix(b"\xef\xbb\xbf")):
+        return load_file(path, training=training)
+    value = parse_json(read_file(path), path)
+    if isinstance(value, dict) and value.get("format") == plan_json.FORMAT:
+        return workload_of_plan(read_plan(value, path), path)
+    return read_workload(value, path)
 
 
 def workload_of_plan(file: PlanFile, path: str) -> Workload:
@@ -112,8 +113,8 @@ def _model(workload: Workload, name: str) -> dict[str, Any]:
     count = len(workload.graph)
     if count > MAX_OPERATORS:
         raise InvalidProblem(f"{name}: {count:,} operators, the page takes at most {MAX_OPERATORS:,}")
-    cluster = workload.cluster
-    return _event("model", name, text.plural(count, "operator"), devices=len(cluster.accelerators) if cluster else 0)
+    devices = len(workload.cluster.accelerators) if workload.cluster else 0
+    return events.opened("model", name, text.plural(count, "operator"), devices, drawn=skeleton(workload))
 
 
 def _plan(file: PlanFile, name: str) -> dict[str, Any]:
@@ -147,7 +148,7 @@ def _plan(file: PlanFile, name: str) -> dict[str, Any]:
         "words": f"plan of {text.short(name, 40)}",
         "controls": _controls(file),
     }
-    return _event("plan", name, text.plural(len(plan.stages), "stage"), len(problem.cluster.accelerators), told)
+    return events.opened("plan", name, text.plural(len(plan.stages), "stage"), len(problem.cluster.accelerators), told)
 
 
 def _controls(file: PlanFile) -> dict[str, Any]:
@@ -159,9 +160,3 @@ def _controls(file: PlanFile) -> dict[str, Any]:
         "objective": problem.objective.value,
         "contiguity": problem.contiguity.value,
     }
-
-
-def _event(
-    what: str, name: str, words: str, devices: int = 0, told: Mapping[str, Any] | None = None
-) -> dict[str, Any]:  # fmt: skip
-    return events.opened(what, name, words, devices, told)

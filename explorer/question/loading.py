@@ -196,7 +196,7 @@ def load_file(path: str, *, training: bool | None = None) -> Workload:
     if head.startswith(b"\x80"):
         raise InvalidProblem(f"{path}: a pickle, which could run code and is never opened; {EXPORT_HINT}")
     if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
-        return read_workload(read_file(path), path)
+        return read_workload(parse_json(read_file(path), path), path)
     if looks_like_pipedream(head):
         return read_pipedream(read_file(path), path)
     if Path(path).suffix.lower() == ".onnx" or looks_like_onnx(head):
@@ -223,9 +223,8 @@ def read_file(path: str) -> bytes:
         raise InvalidProblem(f"{path}: {(error.strerror or str(error)).lower()}") from None
 
 
-def read_workload(data: bytes, where: str) -> Workload:
-    """The workload of a JSON text: our graph.json, or a file of the field. Raises InvalidProblem."""
-    value = parse_json(data, where)
+def read_workload(value: object, where: str) -> Workload:
+    """The workload of parsed JSON: our graph.json, or a file of the field. Raises InvalidProblem."""
     kind = value.get("format") if isinstance(value, dict) else None
     if kind == graph_json.FORMAT:
         return graph_json.read_graph(value, where)

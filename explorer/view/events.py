@@ -9,7 +9,7 @@ from typing import Any
 
 from explorer.view.comparison import Row, contradictions
 from explorer.view.graph.search import thinned
-from explorer.view.graph.skeleton import skeleton
+from explorer.view.graph.skeleton import Skeleton, skeleton
 from explorer.view.plan_view import PlanView, devices, finite, plan_view, result_view
 from explorer.words import text
 from solvers.evaluation.evaluate import evaluate, judge
@@ -157,10 +157,19 @@ def unpacked(view: bytes) -> PlanView:
     return found
 
 
-def opened(what: str, name: str, words: str, devices: int, told: Mapping[str, Any] | None) -> Event:
+def opened(
+    what: str,
+    name: str,
+    words: str,
+    devices: int = 0,
+    told: Mapping[str, Any] | None = None,
+    drawn: Skeleton | None = None,
+) -> Event:
     """A file was read. what: "model", "plan", "profile", "cluster" or "placement"; words: a few on what is in it;
-    devices: accelerators that it states, 0 for none. told: of a plan, what `explorer.jobs.read_kind` says."""
-    return {"kind": "opened", "what": what, "name": name, "words": words, "devices": devices, "told": told}
+    devices: accelerators that it states, 0 for none. told: of a plan, what `explorer.jobs.read_kind` says. drawn: the
+    skeleton of a model, so that it is drawn before anybody solves it."""
+    found = {"kind": "opened", "what": what, "name": name, "words": words, "devices": devices}
+    return {**found, "told": told, "skeleton": drawn}
 
 
 def placed(told: Mapping[str, Any]) -> Event:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
 from enum import StrEnum
-from typing import NoReturn, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
 from solvers.errors import InvalidProblem
 
@@ -19,15 +19,27 @@ E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A JSON value and where it stands: ``plan.json: graph.operators[3].flops``.
+class Field(NamedTuple):
+    """A JSON value and where it stands: ``plan.json: graph.operators[3].flops``, as a text, or as the field that it is
+    in and what it is called there. A file has hundreds of thousands, so that is put into words only where it is asked
+    for.
 
     Every method raises InvalidProblem if the value is not what the method is named for.
     """
 
     value: object
-    where: str
+    within: str | Field
+    key: str | int = ""
+    free: bool = False
+    """Whether the key is an entry's in an object with free keys."""
+
+    @property
+    def where(self) -> str:
+        if isinstance(self.within, str):
+            return self.within
+        if self.free:
+            return f"{self.within.where}[{str(self.key)[:80]!r}]"
+        return f"{self.within.where}[{self.key}]" if isinstance(self.key, int) else self.within._at(self.key)
 
     def refuse(self, expected: str) -> NoReturn:
         raise InvalidProblem(f"{self.where}: expected {expected}, found {shown(self.value)}")
@@ -59,7 +71,7 @@ class Field:
         for key in required:
             if key not in self.value:
                 raise InvalidProblem(f"{self._at(key)}: missing")
-        return {key: Field(item, self._at(key)) for key, item in self.value.items()}
+        return {key: Field(item, self, key) for key, item in self.value.items()}
 
     def mapping(self, most: int) -> dict[str, Field]:
         """The entries of an object with free keys, at most ``most``."""
@@ -67,7 +79,7 @@ class Field:
             self.refuse("an object")
         if len(self.value) > most:
             self.refuse(f"at most {most:,} entries")
-        return {str(key): Field(item, f"{self.where}[{str(key)[:80]!r}]") for key, item in self.value.items()}
+        return {str(key): Field(item, self, key, True) for key, item in self.value.items()}
 
     def items(self, most: int, *, exactly: int | None = None) -> Iterator[Field]:
         """The items of a list of at most ``most``, or of exactly ``exactly``."""
@@ -77,19 +89,16 @@ class Field:
             self.refuse(f"a list of {exactly:,}")
         if len(self.value) > most:
             self.refuse(f"a list of at most {most:,}")
-        return (Field(item, f"{self.where}[{i}]") for i, item in enumerate(self.value))
+        return (Field(item, self, i) for i, item in enumerate(self.value))
 
     def number(self, least: float = 0.0) -> float:
         """A finite number >= ``least``."""
-        expected = f"a finite number >= {least:g}" if math.isfinite(least) else "a finite number"
-        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
-            self.refuse(expected)
-        try:
-            value = float(self.value)
-        except OverflowError:
-            self.refuse(expected)
+        value = math.nan
+        if isinstance(self.value, int | float) and not isinstance(self.value, bool):
+            with suppress(OverflowError):
+                value = float(self.value)
         if not math.isfinite(value) or value < least:
-            self.refuse(expected)
+            self.refuse(f"a finite number >= {least:g}" if math.isfinite(least) else "a finite number")
         return value
 
     def number_or_infinity(self, least: float = 0.0) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 
 from solvers.formats.cluster_json import MAX_OPERATORS
 from solvers.formats.json_fields import Field
@@ -11,6 +12,7 @@ from solvers.problem.graph import NOTHING, Amount, Operator, OpGraph, Phase, Ten
 
 MAX_TENSORS = 4_000_000
 MAX_RANK = 64
+MAX_AMOUNT = sys.float_info.max
 
 _AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes")
 _OPERATOR = (
@@ -118,6 +120,11 @@ def _read_tensor(field: Field, operators: int) -> Tensor:
 
 
 def _read_amount(field: Field) -> Amount:
+    value = field.value
+    if type(value) is list and len(value) == 2 and all(type(part) is float or type(part) is int for part in value):
+        first, second = value
+        if 0.0 <= first <= MAX_AMOUNT and 0.0 <= second <= MAX_AMOUNT:  # nearly all, and there are many
+            return Amount(float(first), float(second))
     fixed, per_sample = (item.number() for item in field.items(2, exactly=2))
     return Amount(fixed, per_sample)
 

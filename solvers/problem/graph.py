@@ -251,10 +251,16 @@ def _check_operators(operators: Sequence[Operator]) -> None:
     if repeated:
         raise InvalidProblem(f"operator names must be unique, found {repeated[0]!r} more than once")
     for position, operator in enumerate(operators):
-        for what in ("flops", "moved_bytes", "saved_bytes", "workspace_bytes"):
-            check_amount(getattr(operator, what), f"operator {operator.name!r}: {what}")
-        check_size(operator.param_bytes, f"operator {operator.name!r}: param_bytes")
-        check_size(operator.frozen_bytes, f"operator {operator.name!r}: frozen_bytes")
+        for what, amount in (
+            ("flops", operator.flops),
+            ("moved_bytes", operator.moved_bytes),
+            ("saved_bytes", operator.saved_bytes),
+            ("workspace_bytes", operator.workspace_bytes),
+        ):
+            if amount is not NOTHING:
+                check_amount(amount, "operator {!r}: {}", operator.name, what)
+        check_size(operator.param_bytes, "operator {!r}: param_bytes", operator.name)
+        check_size(operator.frozen_bytes, "operator {!r}: frozen_bytes", operator.name)
         if operator.frozen_bytes > operator.param_bytes:
             raise InvalidProblem(
                 f"operator {operator.name!r}: frozen_bytes are at most its {operator.param_bytes:.0f} param_bytes,"
@@ -277,16 +283,16 @@ def _check_tensor(position: int, tensor: Tensor, operators: Sequence[Operator]) 
             raise InvalidProblem(f"tensor {position}: operator position {end} is not in 0..{count - 1}")
     if len(set(tensor.consumers)) != len(tensor.consumers):
         raise InvalidProblem(f"tensor {position}: a consumer is listed twice")
-    check_amount(tensor.nbytes, f"tensor {position} (from {operators[tensor.producer].name!r}): nbytes")
+    check_amount(tensor.nbytes, "tensor {} (from {!r}): nbytes", position, operators[tensor.producer].name)
 
 
-def check_amount(amount: Amount, where: str) -> None:
-    """Raises InvalidProblem unless both parts are finite and >= 0."""
-    check_size(amount.fixed, where)
-    check_size(amount.per_sample, where)
+def check_amount(amount: Amount, where: str, *parts: object) -> None:
+    """Raises InvalidProblem unless both parts are finite and >= 0. where: a format, of which ``parts`` are put in."""
+    check_size(amount.fixed, where, *parts)
+    check_size(amount.per_sample, where, *parts)
 
 
-def check_size(value: float, where: str) -> None:
-    """Raises InvalidProblem unless ``value`` is a finite number >= 0."""
+def check_size(value: float, where: str, *parts: object) -> None:
+    """Raises InvalidProblem unless ``value`` is a finite number >= 0. where: a format, see `check_amount`."""
     if not math.isfinite(value) or value < 0:
-        raise InvalidProblem(f"{where} must be a finite number >= 0, found {value}")
+        raise InvalidProblem(f"{where.format(*parts)} must be a finite number >= 0, found {value}")

@@ -116,6 +116,8 @@ class OpenTalk(RunTalk):
         if event["devices"]:
             controls["devices"] = event["devices"]
         self._told(kept, event["what"], event["words"], controls)
+        if event["skeleton"]:
+            self._model({"skeleton": event["skeleton"], "hash": event["skeleton"]["hash"]})
         if event["told"]:
             self._put({**event["told"], "source": kept.path})
         elif self.job is None:
