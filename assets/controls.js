@@ -520,6 +520,7 @@
     ex.sweep.listen();
     ex.pins.listen();
     ex.fleet.listen();
+    ex.guide.listen();
     ex.find.listen();
     ex.split.listen();
     ex.looks.listen();

@@ -126,7 +126,7 @@
       input.value = "";
     });
     document.body.appendChild(input);
-    document.getElementById("open-file").addEventListener("click", function () { listRecent(); dialog().showModal(); });
+    document.getElementById("open-file").addEventListener("click", function () { ex.send({ type: "opening" }); listRecent(); dialog().showModal(); });
     document.getElementById("open-choose").addEventListener("click", () => input.click());
     dialog().addEventListener("click", function (event) {
       const example = event.target.closest("[data-example]");
@@ -135,7 +135,7 @@
     });
     const withFile = (event) => event.dataTransfer && [...event.dataTransfer.types].includes("Files");
     const over = (by) => { depth = Math.max(0, depth + by); document.body.classList.toggle("dropping", depth > 0); };
-    window.addEventListener("dragenter", (event) => { if (withFile(event)) over(1); });
+    window.addEventListener("dragenter", (event) => { if (!withFile(event)) return; if (depth === 0) ex.send({ type: "opening" }); over(1); });
     window.addEventListener("dragleave", (event) => { if (withFile(event)) over(-1); });
     window.addEventListener("dragover", (event) => { if (withFile(event)) event.preventDefault(); });
     window.addEventListener("drop", function (event) {

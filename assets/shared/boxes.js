@@ -12,8 +12,27 @@
     return run ? sorted[0] + "–" + sorted[sorted.length - 1] : sorted.slice(0, 2).join(" ") + " …";
   }
 
-  /* A name as long as its box has room for beside a device's number, or shorter beside more. */
-  const fitting = (name, beside) => (beside.length > 3 && name.length > 10 ? name.slice(0, 9) + "…" : name);
+  /* A box's label: its name, as long as there is room for beside its device's number. What goes is the middle. */
+  const pen = document.createElement("canvas").getContext("2d");
+  const labels = new Map(); /* the same few are asked for again with every plan */
+  function fitting(name, beside, font, room) {
+    const asked = [name, beside, font, room].join("\n");
+    if (labels.has(asked)) return labels.get(asked);
+    const tail = beside ? " · " + beside : "";
+    pen.font = font;
+    let label = name + tail;
+    const gap = name.includes("…") ? name.indexOf("…") : Math.ceil(name.length / 2);
+    const ends = [name.slice(0, gap), name.slice(gap).replace("…", "")];
+    while (pen.measureText(label).width > room && ends[0].length + ends[1].length > 3) {
+      if (ends[0].length > ends[1].length) ends[0] = ends[0].slice(0, -1);
+      else ends[1] = ends[1].slice(1);
+      label = ends.join("…") + tail;
+    }
+    if (labels.size > 5000) labels.clear();
+    labels.set(asked, label);
+    return label;
+  }
+  const LABEL_PX = 8; /* of a box's width that its label leaves free */
   const MARGIN_PX = 6; /* as in explorer/view/graph/layered_layout.py */
   const having = (told, which) => new Set(Object.keys(told).filter((id) => told[id].includes(which)));
 
@@ -58,6 +77,9 @@
       view.stages = message.stages;
       view.keys = message.keys || message.stages;
       ready(function (cy) {
+        const first = cy.nodes()[0];
+        const font = first ? first.style("font-size") + " " + first.style("font-family") : "";
+        const room = first ? first.width() - LABEL_PX : 0;
         cy.batch(function () {
           cy.nodes().forEach(function (node) {
             const devices = message.nodes[node.id()] || [];
@@ -69,7 +91,7 @@
             const pinned = (message.pinned || []).includes(node.id()) ? " pinned" : "";
             node.classes(kind + " " + paint + pinned + extra);
             const beside = off ? off.labels[node.id()] : devices.length ? spread(devices) : "";
-            node.data("label", beside ? fitting(node.data("name"), beside) + " · " + beside : node.data("name"));
+            node.data("label", fitting(node.data("name"), beside, font, room));
             if (devices.length > 1 && !off) node.style(stripes([...devices].sort((a, b) => a - b)));
             else if (node.scratch("striped")) node.removeStyle();
             node.scratch("striped", devices.length > 1 && !off);

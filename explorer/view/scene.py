@@ -25,13 +25,15 @@ EDGED_SHARE = 0.006
 
 
 def graph_scene(view: GraphView, skeleton: Skeleton) -> Scene:
-    """Boxes and edges, before any plan: elements, max_zoom, expandable; count ("16 of 192") and depth, as text."""
+    """Boxes and edges, before any plan: elements, max_zoom, expandable; count ("16 boxes, 192 operators") and depth, as
+    text."""
+    boxes = len(view.boxes)
     note = " · more would not fit" if view.collapsed else ""
     return {
         "elements": elements.cytoscape_elements(view),
         "max_zoom": view.layout.max_zoom,
         "expandable": sorted(view.expandable),
-        "count": f"{len(view.boxes):,} of {skeleton['operators']:,}{note}",
+        "count": f"{boxes:,} box{'es' * (boxes != 1)}, {text.plural(skeleton['operators'], 'operator')}{note}",
         "depth": str(view.depth),
     }
 

@@ -126,6 +126,11 @@ def test_what_does_not_parse_never_reaches_the_backend(talk, session):
     assert kinds(talk) == ["banner", "failed"]
 
 
+def test_what_reads_files_is_started_while_somebody_chooses_one(talk):
+    talk.receive({"type": "opening"})
+    assert talk.backend.expecting == 1
+
+
 @pytest.mark.parametrize(
     "message",
     [

@@ -17,7 +17,7 @@ SHOWN_PARTS = 6
 """Parts of a critical path in the panel; the rest is one more."""
 OBJECTIVE_WORDS = {"iteration": "iteration time", "makespan": "makespan", "max-load": "max-load"}
 CONTIGUITY_WORDS = {
-    "acyclic": "stages that form a chain of downsets",
+    "acyclic": "stages that never wait for one another in a circle",
     "convex": "convex stages",
     "none": "any set of operators on a device",
 }

@@ -31,11 +31,12 @@ class ModelEntry:
 
 @dataclass(frozen=True, slots=True)
 class PlannerEntry:
-    """A planner that can be chosen, with what it promises and where it is published."""
+    """A planner that can be chosen, with what it promises, where it is published and what it is for."""
 
     name: str
     guarantee: str
     source: str = ""
+    purpose: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,10 @@ class Backend(Protocol):
 
     def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
         """Begin to read a past run; returns the job's id. It ends with ``ran`` or ``failed``."""
+        ...
+
+    def expect_file(self) -> None:
+        """Somebody is choosing a file: what reads it is started now."""
         ...
 
     def read(self, request: ReadRequest, on_event: Callable[[Event], None]) -> str:

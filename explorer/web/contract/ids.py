@@ -13,6 +13,7 @@ THEME = "theme-toggle"
 SHARE = "share"
 UNDO = "undo"
 REDO = "redo"
+GUIDE, GUIDE_OPEN, GUIDE_FIND = "guide", "guide-open", "guide-find"
 EXPORT = "export-menu"
 EXPORT_NOTE = "export-note"
 

@@ -11,6 +11,7 @@ from explorer.view.session import FIRST_SAMPLES_PER_DEVICE, Session, to_dict
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.centre import centre
+from explorer.web.layout.guide import guide
 from explorer.web.layout.header import header
 from explorer.web.layout.left_rail import left_rail, model_choices
 from explorer.web.layout.open_dialog import open_dialog
@@ -35,6 +36,7 @@ def page(catalogue: Catalogue, session: Session) -> Component:
             html.A("Skip to the plan", href="#centre", className="skip"),
             header(),
             open_dialog(catalogue),
+            guide(),
             html.Div(
                 "Drop it to open it: a model, a plan, a placement, costs or a cluster",
                 className="drop-veil",

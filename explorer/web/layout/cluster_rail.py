@@ -14,7 +14,7 @@ from explorer.question.settings import MemoryModel, Settings
 from explorer.view.session import Session
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
-from explorer.web.layout.rail import AUTO, number, row, section, select, short_select, slider
+from explorer.web.layout.rail import AUTO, number, row, section, select, short_select, slider, told
 from explorer.words.text import GIB
 
 NONE = "none"
@@ -50,6 +50,7 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
             slider(
                 "GPUs",
                 html.B(str(devices), id=ids.DEVICES_VALUE),
+                "devices",
                 id=ids.DEVICES,
                 min=1,
                 max=max(SLIDER_DEVICES, devices),
@@ -66,6 +67,7 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
                     debounce=500,
                     **{"aria-label": "Memory cap per GPU, with its unit: 16 GiB, 512 MiB or 80 GB"},
                 ),
+                "memory",
                 id=ids.MEMORY,
                 min=min(0.0, math.floor(cap)),
                 max=top,
@@ -74,8 +76,15 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
             ),
             html.Div(
                 [
-                    select(ids.KIND, kind, {name: name for name in kinds}, "Device kind"),
-                    short_select(ids.PER_NODE, str(settings.devices_per_node or "auto"), PER_NODE, "GPUs per node"),
+                    told(html.Div(select(ids.KIND, kind, {name: name for name in kinds}, "Device kind")), "kind"),
+                    told(
+                        html.Div(
+                            short_select(
+                                ids.PER_NODE, str(settings.devices_per_node or "auto"), PER_NODE, "GPUs per node"
+                            )
+                        ),
+                        "node",
+                    ),
                 ],
                 className="pairing",
             ),
@@ -99,7 +108,7 @@ def _each_gpu() -> Component:
     """A table of kinds and caps, one for each, that the page's scripts fill."""
     return html.Details(
         [
-            html.Summary(["Each GPU by itself ", html.Span(id=ids.FLEET_NOTE, className="tag")]),
+            told(html.Summary(["Each GPU by itself ", html.Span(id=ids.FLEET_NOTE, className="tag")]), "each-gpu"),
             html.Table(
                 html.Tbody(id=ids.FLEET), className="fleet", **{"aria-label": "Kind and memory cap of each GPU"}
             ),
@@ -119,18 +128,20 @@ def _more_cluster(settings: Settings, kinds: list[str], second: tuple[str, int])
     others = {NONE: "none", **{kind: kind for kind in kinds if "," not in kind}}
     per_s = None if bandwidth is None else bandwidth / 1e9
     rows = [
-        row("Links", select(ids.LINKS, links, WIRES, "Links", WIDTH)),
-        row("Bandwidth, GB/s", number(ids.BANDWIDTH, "Bandwidth, GB/s", per_s, NARROW, least=0.001)),
-        row("Transfers", select(ids.TRANSFERS, transfers, TRANSFERS, "Transfers", WIDTH)),
+        row("Links", select(ids.LINKS, links, WIRES, "Links", WIDTH), "links"),
+        row("Bandwidth, GB/s", number(ids.BANDWIDTH, "Bandwidth, GB/s", per_s, NARROW, least=0.001), "bandwidth"),
+        row("Transfers", select(ids.TRANSFERS, transfers, TRANSFERS, "Transfers", WIDTH), "transfers"),
         row(
             "Cap applies",
             select(ids.MEMORY_MODEL, settings.memory_model.value, MEMORY_MODELS, "What a cap applies to", WIDTH),
+            "cap",
         ),
-        row("CPUs", number(ids.CPUS, "CPUs", settings.cpus, WIDTH, whole=True, least=0)),
-        row("Mixed with", select(ids.KIND_TWO, second[0], others, "Second device kind", WIDTH)),
+        row("CPUs", number(ids.CPUS, "CPUs", settings.cpus, WIDTH, whole=True, least=0), "cpus"),
+        row("Mixed with", select(ids.KIND_TWO, second[0], others, "Second device kind", WIDTH), "mixed-kind"),
         row(
             "of which",
             number(ids.KIND_TWO_COUNT, "GPUs of the second kind", second[1] or None, WIDTH, True, placeholder="half"),
+            "mixed-kind",
         ),
     ]
     return html.Details(

@@ -41,6 +41,14 @@ def header() -> Component:
                 n_clicks=0,
                 **{"aria-label": "Switch between light and dark theme"},
             ),
+            dmc.Button(
+                "?",
+                id=ids.GUIDE_OPEN,
+                variant="default",
+                size="compact-sm",
+                className="square",
+                **{"aria-label": "Help: keys and words"},
+            ),
         ],
         className="header",
     )

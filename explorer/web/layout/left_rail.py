@@ -10,7 +10,8 @@ from explorer.view.session import DTYPES, Session
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.cluster_rail import cluster
-from explorer.web.layout.rail import AUTO, hinted, number, row, section, select, short_select, switch
+from explorer.web.layout.rail import number, row, section, segments, select, short_select, switch, told
+from explorer.web.parts.choices import AUTO, OBJECTIVES
 from solvers.problem.problem import Pipeline
 from solvers.search.effort import Effort
 
@@ -22,18 +23,7 @@ PIPELINES = {
     Pipeline.ZERO_BUBBLE.value: "Zero-bubble",
     Pipeline.PLANNER.value: "Planner's own",
 }
-OBJECTIVES = {
-    AUTO: "Default objective",
-    "iteration": "Iteration time",
-    "max-load": "Max-load (steady state)",
-    "makespan": "Makespan (one pass)",
-}
 EXECUTIONS = {AUTO: "auto", "operator": "operator", "call": "stage"}
-EFFORT_HINT = (
-    "How much work the search counts before it ends: quick about a seventh of normal, thorough eight times as much. The"
-    " same question and effort give the same plan on every machine."
-)
-GUARD_HINT = "A guard only: most searches end by themselves, by counted work. One that it stops depends on the machine."
 REPLICAS = {"1": "off", "2": "2", "4": "4", "8": "8", "all": "all"}
 
 
@@ -80,14 +70,7 @@ def left_rail(catalogue: Catalogue, session: Session) -> Component:
                         ],
                         className="run",
                     ),
-                    dmc.Switch(
-                        id=ids.LIVE,
-                        label="Solve on change",
-                        labelPosition="left",
-                        checked=True,
-                        size="xs",
-                        className="spread",
-                    ),
+                    switch(ids.LIVE, "Solve on change", True, "live"),
                 ],
                 className="rail-foot",
             ),
@@ -120,23 +103,30 @@ def _model(catalogue: Catalogue, session: Session) -> Component:
             ),
             html.Button("Open a file …", id=ids.OPEN_FILE, className="tool open-file"),
             html.Div(id=ids.OPENED_FILES),
-            dmc.SegmentedControl(
-                id=ids.PHASE,
-                data=[{"value": "true", "label": "Training"}, {"value": "false", "label": "Inference"}],
-                value="false" if training is False else "true",
-                size="xs",
-                fullWidth=True,
+            segments(
+                ids.PHASE,
+                "false" if training is False else "true",
+                {"true": "Training", "false": "Inference"},
+                "training",
+                "Training or inference",
             ),
-            dmc.SegmentedControl(
-                id=ids.DTYPE,
-                data=[{"value": "auto", "label": "as built"}, *({"value": name, "label": name} for name in DTYPES)],
-                value=session.settings.dtype or "auto",
-                size="xs",
-                fullWidth=True,
-                className="dense",
+            segments(
+                ids.DTYPE,
+                session.settings.dtype or AUTO,
+                {AUTO: "own", **{name: name for name in DTYPES}},
+                "dtype",
+                "Number format",
             ),
         ],
     )
+
+
+def _planners(catalogue: Catalogue) -> list[dict[str, object]]:
+    """Grouped by what they are for."""
+    groups: dict[str, list[dict[str, str]]] = {}
+    for planner in catalogue.planners:
+        groups.setdefault(planner.purpose, []).append({"value": planner.name, "label": planner.name})
+    return [{"group": purpose, "items": items} for purpose, items in groups.items()]
 
 
 def _objective(session: Session) -> Component:
@@ -146,17 +136,19 @@ def _objective(session: Session) -> Component:
     return section(
         "Objective",
         [
-            select(ids.OBJECTIVE, settings.objective.value if settings.objective else AUTO, OBJECTIVES, "Objective"),
+            told(
+                html.Div(
+                    select(
+                        ids.OBJECTIVE, settings.objective.value if settings.objective else AUTO, OBJECTIVES, "Objective"
+                    )
+                ),
+                "objective",
+            ),
             html.Div(
                 [
                     html.Div("What runs as a unit", className="label"),
-                    dmc.SegmentedControl(
-                        id=ids.EXECUTION,
-                        data=[{"value": key, "label": label} for key, label in EXECUTIONS.items()],
-                        value=settings.execution.value if settings.execution else AUTO,
-                        size="xs",
-                        fullWidth=True,
-                        className="dense",
+                    segments(
+                        ids.EXECUTION, settings.execution.value if settings.execution else AUTO, EXECUTIONS, "unit"
                     ),
                     html.P(
                         "One pass, unsplit: no micro-batches, pipelines or replicas.",
@@ -165,19 +157,22 @@ def _objective(session: Session) -> Component:
                 ],
                 className="set of-one-pass",
             ),
-            row("Mini-batch", number(ids.MINI_BATCH, "Mini-batch, samples", settings.mini_batch, 84, whole=True)),
+            row(
+                "Mini-batch",
+                number(ids.MINI_BATCH, "Mini-batch, samples", settings.mini_batch, 84, whole=True),
+                "mini-batch",
+            ),
             html.Div(
                 [
                     html.Div("Micro-batches", className="label"),
-                    dmc.SegmentedControl(
-                        id=ids.MICRO_BATCHES,
-                        data=list(MICRO_BATCHES if micro in MICRO_BATCHES else (*MICRO_BATCHES, micro)),
-                        value=micro,
-                        size="xs",
-                        fullWidth=True,
-                        className="dense",
+                    segments(
+                        ids.MICRO_BATCHES,
+                        micro,
+                        {count: count for count in dict.fromkeys((*MICRO_BATCHES, micro))},
+                        "micro-batch",
+                        "Micro-batches",
                     ),
-                    select(ids.PIPELINE, settings.pipeline.value, PIPELINES, "Pipeline"),
+                    told(html.Div(select(ids.PIPELINE, settings.pipeline.value, PIPELINES, "Pipeline")), "pipeline"),
                     row(
                         "Replicate stages",
                         short_select(
@@ -186,9 +181,10 @@ def _objective(session: Session) -> Component:
                             REPLICAS,
                             "Replicate stages, on how many GPUs at most",
                         ),
+                        "replicas",
                     ),
-                    switch(ids.RECOMPUTE, "Recompute activations", settings.recompute),
-                    switch(ids.IN_SEQUENCE, "Stages in sequence", settings.in_sequence),
+                    switch(ids.RECOMPUTE, "Recompute activations", settings.recompute, "recompute"),
+                    switch(ids.IN_SEQUENCE, "Stages in sequence", settings.in_sequence, "sequence"),
                 ],
                 className="set of-pipelines",
             ),
@@ -200,45 +196,38 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
     return section(
         "Planner",
         [
-            dmc.Select(
-                id=ids.PLANNER,
-                data=[{"value": p.name, "label": p.name} for p in catalogue.planners],
-                value=session.planner,
-                allowDeselect=False,
-                searchable=True,
-                size="xs",
-                maxDropdownHeight=320,
-                checkIconPosition="right",
-                **{"aria-label": "Planner"},
-            ),
-            html.Div(id=ids.GUARANTEE, className="hint"),
-            html.Div("Contiguity", className="label"),
-            dmc.SegmentedControl(
-                id=ids.CONTIGUITY,
-                data=[
-                    {"value": "auto", "label": "Auto"},
-                    {"value": "acyclic", "label": "Acyclic"},
-                    {"value": "convex", "label": "Convex"},
-                    {"value": "none", "label": "None"},
-                ],
-                value=session.settings.contiguity.value if session.settings.contiguity else AUTO,
-                size="xs",
-                fullWidth=True,
-                className="dense",
-            ),
-            html.Div(
-                [
-                    hinted(html.Div("Effort", className="label"), EFFORT_HINT),
-                    dmc.SegmentedControl(
-                        id=ids.EFFORT,
-                        data=[effort.value for effort in Effort],
-                        value=session.effort.value,
+            told(
+                html.Div(
+                    dmc.Select(
+                        id=ids.PLANNER,
+                        data=_planners(catalogue),
+                        value=session.planner,
+                        allowDeselect=False,
+                        searchable=True,
                         size="xs",
-                        fullWidth=True,
-                        className="dense",
-                        **{"aria-label": "Effort of the search"},
-                    ),
-                ]
+                        maxDropdownHeight=420,
+                        checkIconPosition="right",
+                        **{"aria-label": "Planner"},
+                    )
+                ),
+                "planner",
+            ),
+            told(html.Div(id=ids.GUARANTEE, className="hint"), "guarantee"),
+            html.Div("Contiguity", className="label"),
+            segments(
+                ids.CONTIGUITY,
+                session.settings.contiguity.value if session.settings.contiguity else AUTO,
+                {AUTO: "Auto", "acyclic": "Acyclic", "convex": "Convex", "none": "None"},
+                "contiguity",
+                "Contiguity",
+            ),
+            html.Div("Effort", className="label"),
+            segments(
+                ids.EFFORT,
+                session.effort.value,
+                {effort.value: effort.value for effort in Effort},
+                "effort",
+                "Effort of the search",
             ),
             row(
                 "Stop after",
@@ -254,8 +243,10 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
                     debounce=350,
                     **{"aria-label": "Time limit, seconds: only a guard"},
                 ),
-                GUARD_HINT,
+                "guard",
             ),
-            row("Seed", number(ids.SEED, "Seed", session.seed or None, 84, whole=True, placeholder="0", least=0)),
+            row(
+                "Seed", number(ids.SEED, "Seed", session.seed or None, 84, whole=True, placeholder="0", least=0), "seed"
+            ),
         ],
     )

@@ -9,6 +9,8 @@ import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.words.glossary import TERMS
+
 AUTO = "auto"
 
 
@@ -16,31 +18,34 @@ def section(title: str, children: list[Component]) -> Component:
     return html.Section([html.H2(title), *children], className="set")
 
 
-def row(label: str, control: Component, hint: str = "") -> Component:
-    """hint: what it means, where the label alone does not say so; shown to pointer and keyboard."""
-    named = html.Span(label, className="label")
-    return html.Div([hinted(named, hint) if hint else named, control], className="spread")
+def row(label: str, control: Component, term: str) -> Component:
+    return told(html.Div([html.Span(label, className="label"), control], className="spread"), term)
 
 
-def hinted(label: Component, hint: str) -> Component:
-    """A label that tells more when it is pointed at or reached by keyboard."""
-    label.className = f"{label.className or ''} told".strip()
-    label.tabIndex = 0
-    return dmc.Tooltip(
-        label,
-        label=hint,
-        multiline=True,
-        w=236,
-        withArrow=True,
-        position="right",
-        events={"hover": True, "focus": True, "touch": True},
-        openDelay=120,
-        zIndex=400,
+def told(part: Component, term: str) -> Component:
+    """A part that says what it means (a key of `glossary.TERMS`) where it is pointed at or reached by keyboard."""
+    assert term in TERMS, term
+    setattr(part, "data-term", term)
+    return part
+
+
+def switch(id_: str, label: str, checked: bool, term: str) -> Component:
+    control = dmc.Switch(id=id_, label=label, labelPosition="left", checked=checked, size="xs", className="spread")
+    return told(html.Div(control), term)
+
+
+def segments(id_: str, value: str, labels: Mapping[str, str], term: str, what: str = "") -> Component:
+    """A few choices side by side; what: its name for those who do not see the label above it."""
+    control = dmc.SegmentedControl(
+        id=id_,
+        data=[{"value": key, "label": label} for key, label in labels.items()],
+        value=value,
+        size="xs",
+        fullWidth=True,
+        className="dense",
+        **({"aria-label": what} if what else {}),
     )
-
-
-def switch(id_: str, label: str, checked: bool) -> Component:
-    return dmc.Switch(id=id_, label=label, labelPosition="left", checked=checked, size="xs", className="spread")
+    return told(html.Div(control), term)
 
 
 def select(id_: str, value: str, labels: Mapping[str, str], what: str, width: int | None = None) -> Component:
@@ -97,13 +102,9 @@ def short_select(id_: str, value: str, labels: Mapping[str, str], what: str) -> 
     )
 
 
-def slider(label: str, shown: Component, **props: Any) -> Component:
+def slider(label: str, shown: Component, term: str, **props: Any) -> Component:
     """shown: its value, as text or as a field."""
-    return html.Div(
-        [
-            html.Div([html.Span(label, className="label"), shown], className="spread"),
-            dmc.Slider(
-                label=None, size=4, thumbSize=14, updatemode="drag", thumbLabel=label, className="slider", **props
-            ),
-        ]
+    control = dmc.Slider(
+        label=None, size=4, thumbSize=14, updatemode="drag", thumbLabel=label, className="slider", **props
     )
+    return told(html.Div([html.Div([html.Span(label, className="label"), shown], className="spread"), control]), term)

@@ -14,6 +14,7 @@ from explorer.view.graph.inspect import Facts
 from explorer.view.no_plan import no_plan_words
 from explorer.view.timeline import charts, why
 from explorer.words import text
+from explorer.words.glossary import KEYS
 
 
 def kpis(plan: Mapping[str, Any], before: Figures | None, measured_s: float | None = None) -> list[Component]:
@@ -23,7 +24,6 @@ def kpis(plan: Mapping[str, Any], before: Figures | None, measured_s: float | No
 
 def _kpi(card: Card) -> Component:
     change = html.I(card.change, className=f"change {card.tone}".strip()) if card.change else None
-    against = f"; {card.change} against the plan before" if card.change else ""
     return html.Div(
         [
             html.Span(card.name),
@@ -31,7 +31,7 @@ def _kpi(card: Card) -> Component:
             html.Em(card.note or "\u00a0", className=card.note_tone),
         ],
         className="kpi",
-        title=f"{card.name}: {card.value}, {card.note}{against}",
+        **{"data-term": KEYS[card.name]},
     )
 
 

@@ -56,17 +56,19 @@ class JobsBackend:
     def catalogue(self) -> Catalogue:
         from demo_models import MODELS
         from explorer.costs.devices import DEVICES
+        from solvers.planners.purposes import PURPOSES, purpose_of
         from solvers.planners.registry import PLANNERS
 
         models = [ModelEntry(name, getattr(demo, "description", "")) for name, demo in MODELS.items()]
         first = self._model or FIRST_MODEL
         if self._model is not None and all(m.name != self._model for m in models):
             models.append(ModelEntry(self._model, "given on the command line"))
-        planners = [PlannerEntry(name, p.guarantee, p.source) for name, p in PLANNERS.items()]
+        planners = [PlannerEntry(name, p.guarantee, p.source, purpose_of(name)) for name, p in PLANNERS.items()]
+        order = {name: place for place, name in enumerate(name for names in PURPOSES.values() for name in names)}
         kinds = [KindEntry(name, kind.memory_bytes) for name, kind in DEVICES.items() if name != CPU_KIND]
         return Catalogue(
             tuple(sorted(models, key=lambda m: m.name != first)),
-            tuple(sorted(planners, key=lambda p: p.name != FIRST_PLANNER)),
+            tuple(sorted(planners, key=lambda p: (p.name != FIRST_PLANNER, order.get(p.name, len(order))))),
             tuple(sorted(kinds, key=lambda k: k.name != DEFAULT_KIND)),
             tuple(TargetEntry(name, KIND_WORDS[setup.kind]) for name, setup in load_targets().setups.items()),
         )
@@ -85,6 +87,9 @@ class JobsBackend:
 
     def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
         return self._jobs.start("show-run", request, on_event)
+
+    def expect_file(self) -> None:
+        self._reads.warm()
 
     def read(self, request: ReadRequest, on_event: Callable[[Event], None]) -> str:
         job = self._reads.start("read", request, on_event)

@@ -21,6 +21,7 @@ from explorer.view.session import Choices, Session, parse, to_query
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Backend, SolveRequest
 from explorer.web.parts import panels
+from explorer.web.parts.choices import objectives
 from explorer.web.redraw import drawing
 from explorer.web.redraw.picture import MAX_CANVAS_PX, MIN_CANVAS_PX, Message
 from explorer.web.talk.answers import Answers
@@ -85,6 +86,7 @@ class Conversation(KeepTalk):
             "cancel-run": self._cancel_run,
             "show-run": self._show_run,
             "replan": self._replan,
+            "opening": self._opening,
             "reopen": self._reopen,
             "export": self._export,
             "show-lean": self._show_lean,
@@ -276,6 +278,7 @@ class Conversation(KeepTalk):
         caps = self.session.settings.memory_bytes if self.session else None
         least = drawing.least_cap(skeleton, min(caps) if isinstance(caps, tuple) else caps)
         props = {ids.CHIP: {"children": panels.chip(skeleton)}, ids.MEMORY: {"min": least}}
+        props[ids.OBJECTIVE] = {"data": objectives(skeleton["objective"])}
         for control in (ids.PHASE, ids.DTYPE, ids.KIND):  # what a file that brings its own times has settled
             props[control] = {"disabled": skeleton["stated"]}
         self.send({"type": "props", "props": props})

@@ -74,6 +74,9 @@ class OpenTalk(RunTalk):
         if self.job is None:
             self._status(*self.standing)
 
+    def _opening(self, _: Mapping[str, Any]) -> None:
+        self.backend.expect_file()
+
     def _reopen(self, message: Mapping[str, Any]) -> None:
         """A file of before, by the name the server gave it."""
         name = message.get("element")

@@ -75,6 +75,7 @@ class FakeBackend:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
+        self.expecting = 0
         self._stops: dict[str, threading.Event] = {}
 
     def catalogue(self) -> Catalogue:
@@ -96,6 +97,9 @@ class FakeBackend:
             (KindEntry("V100-16GB", 16 * GIB), KindEntry("H100-80GB", 80 * GIB)),
             tuple(TargetEntry(name, "a pretence") for name in fake_runs.NAMES),
         )
+
+    def expect_file(self) -> None:
+        self.expecting += 1
 
     def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
         return self._begin(self._run, request, on_event)

@@ -59,7 +59,7 @@ def test_a_device_without_work_only_waits_for_the_start():
 
 
 def test_why_says_what_is_proved_for_which_contiguity():
-    proved = "Proved optimal for iteration time, over stages that form a chain of downsets."
+    proved = "Proved optimal for iteration time, over stages that never wait for one another in a circle."
     assert why.explain(view())["proof"] == proved
     told = why.explain(view(status=Status.FEASIBLE, bound_share=0.8))["proof"]
     assert told.startswith("No plan can be more than 20 % faster")
