@@ -1,0 +1,12 @@
+/* When the parts of the page are first there, in milliseconds after navigation. */
+window.__first = {};
+(function look() {
+  const first = window.__first;
+  const now = performance.now();
+  const graph = document.getElementById("graph");
+  const plot = document.getElementById("gantt");
+  if (!first.controls && document.getElementById("solve")) first.controls = now;
+  if (!first.graph && graph && graph._cyreg && graph._cyreg.cy.nodes().length > 3) first.graph = now;
+  if (!first.bars && plot && plot.data && plot.data.length && plot._fullLayout) first.bars = now;
+  if (!first.bars) requestAnimationFrame(look);
+})();
