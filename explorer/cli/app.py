@@ -9,7 +9,6 @@ import socket
 from explorer.cli.flags import MODEL_HELP
 from explorer.cli.launching import add_targets
 from explorer.cli.terminal.command import Commands, add_command
-from explorer.view.lessons.folder import owners_files
 from solvers.errors import InvalidProblem
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -33,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     if args.targets:
         _declare(args.targets)
     if args.lessons:
-        owners_files(args.lessons)
+        _check_folder(args.lessons)
     query = _first_question(args.model) if args.model else ""
     _check_free(args.host, args.port)
     try:
@@ -57,6 +56,13 @@ def _declare(path: str) -> None:
 
     load_targets(path)
     os.environ["PLACEMENT_EXPLORER_TARGETS"] = os.path.abspath(path)
+
+
+def _check_folder(folder: str) -> None:
+    """Raises InvalidProblem if it holds no lessons; what is wrong with one of them is found when they are read."""
+    from explorer.view.lessons.folder import owners_files
+
+    owners_files(folder)
 
 
 def _first_question(model: str) -> str:

@@ -27,7 +27,7 @@ RELATIONS = {"<": "below", "<=": "at most", ">": "above", ">=": "at least", "=":
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 MAX_NAME = 40
 
-_FIGURE = re.compile(r"\{([^{}]{0,60})\}")
+_FIGURE = re.compile(r"\{([\w.-]{1,60})\}")
 _HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
