@@ -134,6 +134,15 @@
     if (first) requestAnimationFrame(() => first.scrollIntoView({ block: "center" }));
   }
 
+  /* A control that a question names: in sight, and reached by keyboard. */
+  function reveal(name) {
+    const place = (SPOTS[name] || []).map((spot) => document.querySelector(spot)).find(Boolean);
+    if (!place) return;
+    place.scrollIntoView({ block: "center" });
+    const way = place.matches("input, button") ? place : place.querySelector('[role=slider], input:checked, input, button');
+    if (way) way.focus({ preventScroll: true });
+  }
+
   function draw(message) {
     const first = !document.body.classList.contains("in-lesson");
     told = message;
@@ -179,6 +188,8 @@
     const shut = (event) => { if (menu && menu.open && !menu.contains(event.target)) menu.open = false; };
     document.addEventListener("click", function (event) {
       shut(event);
+      const spot = event.target.closest && event.target.closest("[data-spot]");
+      if (spot) reveal(spot.dataset.spot);
       const way = event.target.closest && event.target.closest("[data-lesson]");
       if (!way) return;
       if (menu) menu.open = false;

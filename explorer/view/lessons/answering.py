@@ -32,11 +32,13 @@ COMPARE: Mapping[str, Callable[[float, float], bool]] = {
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """state: "waiting" before the step's own plan is there, "asked" while nothing has moved, then "right", "wrong" or
-    "elsewhere" (something else differs as well). lead: what is said first; rest: the lesson's own words, if any."""
+    "elsewhere" (something else differs as well). lead: what is said first; rest: the lesson's own words, if any; move:
+    the settings to be moved, while nothing has."""
 
     state: str
     lead: str
     rest: Text = ()
+    move: tuple[str, ...] = ()
 
 
 def known(plan: Mapping[str, Any] | None) -> Known:
@@ -49,7 +51,7 @@ def verdict(question: Question, asked: Session, begun: Session | None, now: Know
         return Verdict("waiting", "The step's own plan is not there yet. If it does not come, start the step again.")
     moved = changed(asked, begun)
     if not moved:
-        return Verdict("asked", f"Move {_listed(question.move)}. Wanted: {wanted(question.goals, then)}.")
+        return Verdict("asked", f"Wanted: {wanted(question.goals, then)}.", move=question.move)
     others = sorted(moved - set(question.move))
     if others:
         named = text.listing([CONTROLS.get(name, name) for name in others])
@@ -87,7 +89,3 @@ def _than(goal: Goal, then: Known) -> float | None:
         return goal.than
     begun = then.get(goal.figure)
     return None if begun is None else begun * goal.times
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " or ".join(CONTROLS[name] for name in names)

@@ -10,6 +10,7 @@ from dash.development.base_component import Component
 from explorer.view.lessons.answering import NONE, Known, Verdict
 from explorer.view.lessons.figures import FIGURES, figure_text
 from explorer.view.lessons.lesson import Lesson, Step, Text
+from explorer.view.lessons.lights import CONTROLS
 
 MARKS = {"right": "✓", "wrong": "✗", "elsewhere": "!", "asked": "?", "waiting": "…"}
 
@@ -43,14 +44,25 @@ def verdict_words(told: Verdict | None, now: Known, then: Known) -> list[Compone
         return []
     mark = html.Span(MARKS[told.state], className="mark-of", **{"aria-hidden": "true"})
     rest = [" ", *_filled(told.rest, now, then)] if told.rest else []
-    return [html.P([mark, html.Span([html.B(told.lead), *rest])], className=f"is-{told.state}")]
+    return [html.P([mark, html.Span([*_moves(told), html.B(told.lead), *rest])], className=f"is-{told.state}")]
+
+
+def _moves(told: Verdict) -> list[Any]:
+    """The controls that answer, each a way to where it is."""
+    found: list[Any] = []
+    for name in told.move:
+        found += [
+            " or " if found else "Move ",
+            html.Button(CONTROLS[name], className="row-link", **{"data-spot": name}),
+        ]
+    return [*found, ". "] if found else []
 
 
 def _filled(text: Text, now: Known, then: Known) -> list[Any]:
     return [
         html.B(
             figure_text(piece.figure, (then if piece.begun else now or NONE).get(piece.figure)).replace(" ", "\u00a0"),
-            className="figure-of",
+            className="figure-of" if piece.begun else "figure-of now",
             title=FIGURES[piece.figure].name,
         )
         if piece.figure

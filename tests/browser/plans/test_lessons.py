@@ -165,6 +165,7 @@ def test_a_lesson_that_is_not_here_is_told(real):
 
 @pytest.mark.parametrize("size", [(1280, 720), (1920, 1080)])
 def test_the_strip_covers_nothing_and_clips_nothing(real, size):
+    real.open("lesson=bubbles&step=3")
     with real.sized(*size):
         for name in ("bubbles", "pipelines", "memory"):
             real.open(f"lesson={name}&step=3")
@@ -186,3 +187,12 @@ def test_every_light_is_somewhere_on_the_page(real):
     opacity = "return +getComputedStyle(document.querySelector(arguments[0])).opacity"
     assert page.js(opacity, ".kpi:nth-child(3)") == 1
     assert page.js(opacity, ".kpi:nth-child(1)") < 1
+
+
+def test_a_question_leads_to_its_controls(real):
+    page = real.open("lesson=memory&step=3")
+    page.until(lambda: verdict(page) == "is-asked")
+    page.click("#lesson-verdict [data-spot=recompute]")
+    assert page.js("return document.activeElement.id") == "recompute"
+    page.click("#lesson-verdict [data-spot=memory]")
+    assert page.js("return document.activeElement.id") == "memory-field"
