@@ -46,6 +46,7 @@ setup(
     package_data={
         "placement_explorer_assets": ["*.css", "*.js", "*.svg", "plans/*.js", "shared/*.js"],
         "explorer.jobs": ["graphs/*.json.gz"],
+        "explorer.view.lessons": ["shipped/*.toml"],
     },
     cmdclass={"build_py": BuildWithWidget},
 )

@@ -125,6 +125,7 @@
     query: function (message) { ex.putQuery(message.query); },
     adopt: function (message) { ex.adopt(message); },
     found: function (message) { ex.find.draw(message); },
+    lesson: function (message) { ex.lessons.draw(message); },
     hello: function (message) { ex.files.hello(message); },
     opened: function (message) { ex.files.opened(message); },
     refused: function () {},

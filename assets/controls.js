@@ -226,12 +226,14 @@
     ex.looks.tell();
     if (session) changed();
     ex.tellOpen();
+    ex.lessons.opened();
   };
 
   /* A link's query string is put into the controls, which then ask as if a person had set them. */
   function restore(catalogue, model, devices) {
     const given = new URLSearchParams(location.search);
     const put = (id, value) => window.dash_clientside.set_props(id, { value: value });
+    if (given.get("lesson")) return false; /* its step says what is set */
     if (![...given.keys()].some((key) => key !== "theme" && key !== "v" && !ex.looks.KEYS.includes(key))) return false;
     if (!given.get("micro_batches")) put("micro-batches", "auto"); /* only a page without a question begins with fewer */
     older(given, catalogue.first, model, devices);
@@ -517,6 +519,7 @@
     ex.take.listen();
     ex.steps.listen();
     ex.scenarios.listen();
+    ex.lessons.listen();
     ex.sweep.listen();
     ex.pins.listen();
     ex.fleet.listen();

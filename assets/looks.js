@@ -53,6 +53,13 @@
     ex.send(message);
   }
 
+  /* All of it at once, as a lesson says it or as it was before one. */
+  function put(look) {
+    graph(look.graph);
+    ex.gantt.showPath(look.path === true);
+    ex.send({ type: "view", ...look });
+  }
+
   function listen() {
     const onChoice = (group, act) =>
       document.getElementById(group).addEventListener("click", function (event) {
@@ -89,5 +96,5 @@
     });
   }
 
-  ex.looks = { KEYS, press, rows, stages, tell, listen };
+  ex.looks = { KEYS, press, rows, stages, tell, put, listen };
 })();

@@ -82,6 +82,7 @@ LADDER = (
     "explorer.view.graph",
     "explorer.view.timeline",
     "explorer.view",
+    "explorer.view.lessons",
     "explorer.pictures",
     "explorer.reviews",
     "explorer.exports",

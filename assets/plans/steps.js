@@ -28,6 +28,7 @@
      gesture that made it, by the time of the change: the answer may come long after the pointer was let go. */
   function settle(query, now, of) {
     const state = history.state;
+    query = ex.lessons.address(query);
     if (!state || !state.now) history.replaceState({ step: at(), now: now }, "", query);
     else if (same(state.now, now)) history.replaceState(state, "", query);
     else if (of && of === pushed) history.replaceState({ step: at(), now: now }, "", query);
@@ -40,7 +41,7 @@
     buttons();
   }
 
-  const replace = (query) => history.replaceState(history.state, "", query);
+  const replace = (query) => history.replaceState(history.state, "", ex.lessons.address(query));
 
   /* The controls as they were. What differs is set, and one question asked when all have come to rest. */
   function restore(was) {

@@ -20,6 +20,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="only this machine's own addresses are allowed (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8050)
     add_targets(parser)
+    parser.add_argument("--lessons", metavar="DIR", default="", help="a folder of lessons of your own: docs/lessons.md")
     parser.add_argument("--no-browser", action="store_true", help="print the address only")
 
 
@@ -30,13 +31,22 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidProblem(f"--port must be from 0 to 65535, found {args.port}")
     if args.targets:
         _declare(args.targets)
+    if args.lessons:
+        _check_folder(args.lessons)
     query = _first_question(args.model) if args.model else ""
     _check_free(args.host, args.port)
     try:
         from explorer.web import serve
     except ImportError as error:
         raise InvalidProblem(f"the page needs {error.name}: pip install 'placement-explorer[app]'") from None
-    serve(args.model or None, host=args.host, port=args.port, open_browser=not args.no_browser, query=query)
+    serve(
+        args.model or None,
+        host=args.host,
+        port=args.port,
+        open_browser=not args.no_browser,
+        query=query,
+        lessons=args.lessons,
+    )
     return 0
 
 
@@ -46,6 +56,13 @@ def _declare(path: str) -> None:
 
     load_targets(path)
     os.environ["PLACEMENT_EXPLORER_TARGETS"] = os.path.abspath(path)
+
+
+def _check_folder(folder: str) -> None:
+    """Raises InvalidProblem if it holds no lessons; what is wrong with one of them is found when they are read."""
+    from explorer.view.lessons.folder import owners_files
+
+    owners_files(folder)
 
 
 def _first_question(model: str) -> str:

@@ -15,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from explorer.question.loading import is_traced
+from explorer.view.lessons.folder import all_lessons
 from explorer.view.session import FIRST_MICRO_BATCHES, Choices, Session, parse_query
 from explorer.web.contract.backend import Backend
 from explorer.web.layout import page
@@ -43,15 +44,19 @@ INDEX = """<!DOCTYPE html>
 @dataclass(frozen=True)
 class Config:
     """backend: who traces and solves. query: the page's state when its address has none.
-    hosts: names the server answers for, besides the loopback's."""
+    hosts: names the server answers for, besides the loopback's. lessons: a folder of the owner's lessons."""
 
     backend: Backend
     query: str = ""
     hosts: tuple[str, ...] = ()
+    lessons: str = ""
 
 
 def create_app(config: Config) -> dash.Dash:
-    """The app; its ASGI application, guard included, is ``app.server``. Callbacks belong to it alone."""
+    """The app; its ASGI application, guard included, is ``app.server``. Callbacks belong to it alone.
+
+    Raises InvalidProblem for a lesson of the owner's that cannot be read.
+    """
     catalogue = config.backend.catalogue()
     choices = Choices(
         tuple(m.name for m in catalogue.models),
@@ -60,7 +65,8 @@ def create_app(config: Config) -> dash.Dash:
         tuple(t.name for t in catalogue.targets),
     )
     server = FastAPI(title="Placement Explorer", docs_url=None, redoc_url=None, openapi_url=None)
-    add_live_route(server, config.backend, choices)
+    lessons = all_lessons(choices, config.lessons)
+    add_live_route(server, config.backend, choices, lessons)
     app = _Page(
         "placement_explorer",
         server=server,
@@ -74,7 +80,7 @@ def create_app(config: Config) -> dash.Dash:
         enable_mcp=False,
     )
     app.backend.websocket_capability = False  # its callbacks' socket is not used: see live.py
-    app.layout = page(catalogue, _first(config.query, choices))
+    app.layout = page(catalogue, _first(config.query, choices), lessons)
     register(app)
     app.enable_dev_tools(
         debug=False,
@@ -98,19 +104,25 @@ def serve(
     hosts: tuple[str, ...] = (),
     backend: Backend | None = None,
     log_level: str = "warning",
+    lessons: str = "",
 ) -> None:
     """Serve until interrupted; prints the address once it answers.
 
     model: what to show first; a demo name, or a file or callable that the person who starts the
     server trusts (a browser can only choose among the names in the catalogue). query: the page's
     state when its address has none. hosts: more names to answer for. backend: by default one worker
-    process; it is closed at the end.
+    process; it is closed at the end. lessons: a folder of lessons beside those that are shipped. Raises
+    InvalidProblem for one that cannot be read.
     """
     if backend is None:
         from explorer.web.serving.jobs_backend import JobsBackend
 
         backend = JobsBackend(model)
-    app = create_app(Config(backend, query, (host, *hosts)))
+    try:
+        app = create_app(Config(backend, query, (host, *hosts), lessons))
+    except InvalidProblem:
+        backend.close()
+        raise
     shown = "127.0.0.1" if host == "0.0.0.0" else f"[{host}]" if ":" in host else host
     settings = uvicorn.Config(
         app.server,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import dash_mantine_components as dmc
 from dash import dcc, html
 from dash.development.base_component import Component
 
 from explorer.question.loading import is_traced
+from explorer.view.lessons.lesson import Lesson
 from explorer.view.session import FIRST_SAMPLES_PER_DEVICE, Session, to_dict
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
@@ -14,11 +17,12 @@ from explorer.web.layout.centre import centre
 from explorer.web.layout.guide import guide
 from explorer.web.layout.header import header
 from explorer.web.layout.left_rail import left_rail, model_choices
+from explorer.web.layout.lesson_strip import lesson_strip
 from explorer.web.layout.open_dialog import open_dialog
 from explorer.web.layout.right_rail import right_rail
 
 
-def page(catalogue: Catalogue, session: Session) -> Component:
+def page(catalogue: Catalogue, session: Session, lessons: Sequence[Lesson] = ()) -> Component:
     """The whole page in the state of ``session``, without any model yet."""
     plain = {
         "models": model_choices(catalogue),
@@ -34,7 +38,8 @@ def page(catalogue: Catalogue, session: Session) -> Component:
             dcc.Store(id=ids.SESSION, data=to_dict(session)),
             dcc.Store(id=ids.CATALOGUE, data=plain),
             html.A("Skip to the plan", href="#centre", className="skip"),
-            header(),
+            header(lessons),
+            lesson_strip(),
             open_dialog(catalogue),
             guide(),
             html.Div(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.view.lessons.lesson import Lesson
 from explorer.web.contract import ids
 from explorer.web.layout.export_menu import export_menu
+from explorer.web.layout.lesson_strip import lessons_menu
 
 
-def header() -> Component:
+def header(lessons: Sequence[Lesson] = ()) -> Component:
     return html.Header(
         [
             html.H1(
@@ -30,6 +34,7 @@ def header() -> Component:
             html.Div(
                 [_step(ids.UNDO, "↶", "Undo the last change"), _step(ids.REDO, "↷", "Redo it")], className="steps"
             ),
+            *([lessons_menu(lessons)] if lessons else []),
             export_menu(),
             dmc.Button("Copy link", id=ids.SHARE, variant="default", size="compact-sm", n_clicks=0),
             dmc.Button(

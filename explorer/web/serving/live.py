@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
@@ -17,6 +18,7 @@ from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 from explorer.jobs.limits import UPLOAD_BYTES
 from explorer.view.events import Event
 from explorer.view.graph.skeleton import Skeleton
+from explorer.view.lessons.lesson import Lesson
 from explorer.view.session import Choices
 from explorer.web.contract.backend import Backend
 from explorer.web.serving.downloads import add_download_route
@@ -40,7 +42,7 @@ def encode(message: dict[str, Any]) -> str:
     return json.dumps(message, default=lambda value: value.to_plotly_json(), allow_nan=False, separators=(",", ":"))
 
 
-def add_live_route(server: FastAPI, backend: Backend, choices: Choices) -> None:
+def add_live_route(server: FastAPI, backend: Backend, choices: Choices, lessons: Sequence[Lesson] = ()) -> None:
     """Serve conversations at PATH. Host and origin were checked by `security.Guard`."""
     skeletons: dict[str, Skeleton] = {}
     runs = Runs(backend)
@@ -66,7 +68,9 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices) -> None:
         def deliver(turn: int, event: Event) -> None:
             loop.call_soon_threadsafe(inbox.tell, turn, event, talk.on_event)
 
-        talk = Conversation(backend, choices, skeletons, outbox.put_nowait, deliver, runs, shelf, answers, outlet)
+        talk = Conversation(
+            backend, choices, skeletons, outbox.put_nowait, deliver, runs, shelf, answers, outlet, lessons
+        )
         token = secrets.token_urlsafe(24)
         doors[token] = Door(lambda kept: inbox.put(lambda: talk.take(kept)))
         outbox.put_nowait({"type": "hello", "token": token, "most_bytes": UPLOAD_BYTES})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from explorer.view.events import Event
 from explorer.view.graph import search
 from explorer.view.graph.elements import expanded_to, readable_depth
 from explorer.view.graph.skeleton import Skeleton
+from explorer.view.lessons.lesson import Lesson
 from explorer.view.session import Choices, Session, parse, to_query
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Backend, SolveRequest
@@ -25,7 +26,7 @@ from explorer.web.parts.choices import objectives
 from explorer.web.redraw import drawing
 from explorer.web.redraw.picture import MAX_CANVAS_PX, MIN_CANVAS_PX, Message
 from explorer.web.talk.answers import Answers
-from explorer.web.talk.keep_talk import KeepTalk
+from explorer.web.talk.lesson_talk import LessonTalk
 from explorer.web.talk.outlet import Outlet
 from explorer.web.talk.runs import Runs
 from explorer.web.talk.shelf import Shelf
@@ -36,7 +37,7 @@ REMEMBERED = 12
 """Skeletons kept for all pages together, so that going back to a model is instant."""
 
 
-class Conversation(KeepTalk):
+class Conversation(LessonTalk):
     """State of one page. ``deliver`` brings a worker's event back to `on_event` on the right thread."""
 
     def __init__(
@@ -50,8 +51,10 @@ class Conversation(KeepTalk):
         shelf: Shelf | None = None,
         answers: Answers | None = None,
         outlet: Outlet | None = None,
+        lessons: Sequence[Lesson] = (),
     ) -> None:
         super().__init__(backend, choices, send, deliver, runs, shelf, outlet)
+        self.lessons = lessons
         self.answers = Answers() if answers is None else answers
         self.skeletons = skeletons
         self.cancelling = False
@@ -105,6 +108,8 @@ class Conversation(KeepTalk):
             "sweep": self._sweep,
             "stop-sweep": self._stop_sweep,
             "go-sweep": self._go_sweep,
+            "lesson": self._lesson,
+            "leave-lesson": self._leave_lesson,
         }
         act = acts.get(str(message.get("type")))
         if act is None:

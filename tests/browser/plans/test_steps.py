@@ -34,7 +34,6 @@ def tab(page, name):
 
 def test_back_and_the_buttons_undo_and_redo_and_a_drag_is_one_step(real):
     page = real.open(START)
-    length = page.js("return history.length")
     assert not page.find("#undo").is_enabled()
     page.change(lambda: page.put("micro-batches", "8"))
     page.change(lambda: page.put("memory", 5))
@@ -42,7 +41,7 @@ def test_back_and_the_buttons_undo_and_redo_and_a_drag_is_one_step(real):
     assert "memory=" in two
     page.change(lambda: drag(page, "devices"))
     assert "devices=2" not in page.query
-    assert page.js("return history.length") == length + 3
+    assert page.js("return history.state.step") == 3  # history.length stops at 50
     page.change(page.browser.back)
     assert page.query == two
     assert "from before" in page.text("status")

@@ -1,0 +1,64 @@
+"""What a lesson is: steps with words and settings, and questions that are answered by moving a control."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+BEGUN = "begin"
+"""In front of a figure's name, and in place of a number: of the plan that the step began with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a text: ``words``, or in their place the ``figure`` of a plan, as text."""
+
+    words: str = ""
+    figure: str = ""
+    begun: bool = False
+
+
+Text = tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """figure relation than: a number, or None for ``times`` the same figure of the plan that the step began with."""
+
+    figure: str
+    relation: str
+    than: float | None
+    times: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Answered when a plan meets every goal and nothing differs from the step but settings in ``move``."""
+
+    goals: tuple[Goal, ...]
+    move: tuple[str, ...]
+    right: Text
+    wrong: Text
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """settings: all that it states, the lesson's own among them, by the names that a link gives them. light: what is
+    lit while it is on."""
+
+    title: str
+    text: Text
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    light: tuple[str, ...] = ()
+    question: Question | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """name: what a link calls it. about: one line."""
+
+    name: str
+    title: str
+    about: str
+    steps: tuple[Step, ...]

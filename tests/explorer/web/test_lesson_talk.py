@@ -1,0 +1,121 @@
+"""What a page is told of a lesson, message by message."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from explorer.view import events
+from explorer.web.contract import ids
+from explorer.web.layout.lesson_strip import lessons_menu
+from explorer.web.serving.live import encode
+from explorer.web.talk.conversation import Conversation
+from tests.browser.test_conversation import Recorder, result
+from tests.explorer.view.lessons.written import CHOICES, read, spoiled
+from tests.explorer.view.small import chain_workload
+
+
+@pytest.fixture
+def talk():
+    sent = []
+    talk = Conversation(
+        Recorder(), CHOICES, {}, sent.append, lambda turn, event: talk.on_event(turn, event), lessons=(read(),)
+    )
+    talk.sent = sent
+    return talk
+
+
+def lesson(talk, step=1, **more):
+    talk.receive({"type": "lesson", "lesson": "two-devices", "step": step, **more})
+    return [message for message in talk.sent if message["type"] == "lesson"][-1]
+
+
+def answered(talk, **session):
+    """The last words and verdict after the page has asked, and a plan has come."""
+    talk.receive({"type": "solve", "session": {"model": "chain", "training": True, "device_kind": "toy", **session}})
+    hear = talk.backend.asked[-1][1]
+    hear(events.model(chain_workload(), ()))
+    hear(result())
+    told = {}
+    for message in talk.sent:
+        told |= {key: value for key, value in message.get("props", {}).items() if key.startswith("lesson")}
+    return text_of(told[ids.LESSON_TEXT]["children"]), text_of(told[ids.LESSON_VERDICT]["children"])
+
+
+def text_of(component):
+    if isinstance(component, (list, tuple)):
+        return "".join(text_of(part) for part in component)
+    if isinstance(component, str):
+        return component
+    return "" if component is None else text_of(component.children)
+
+
+def test_a_step_brings_its_settings_lights_and_words(talk):
+    told = lesson(talk)
+    assert (told["lesson"], told["step"], told["back"], told["next"]) == ("two-devices", 1, None, ["two-devices", 2])
+    assert told["light"] == ["devices", "bubble"]
+    assert told["controls"]["devices"] == 1
+    assert "<b>idles</b>" in text_of(told["props"][ids.LESSON_TEXT]["children"])
+    assert json.loads(encode(told))
+    assert lesson(talk, 2)["next"] is None
+
+
+@pytest.mark.parametrize("step", [0, 3, -1, "1", 1.0, True, None, [1], 10**30])
+def test_a_step_that_is_not_there_is_told(talk, step):
+    assert lesson(talk, step)["lesson"] is None
+    assert talk.lesson is None
+
+
+@pytest.mark.parametrize("name", ["", "three", None, ["two-devices"], {"a": 1}, "x" * 100_000])
+def test_a_lesson_that_is_not_there_is_told(talk, name):
+    talk.receive({"type": "lesson", "lesson": name, "step": 1})
+    assert talk.sent[-1]["lesson"] is None
+    assert "no such lesson" in encode(talk.sent[-1])
+    assert len(encode(talk.sent[-1])) < 2000
+
+
+def test_the_words_tell_the_plan_once_it_is_there(talk):
+    lesson(talk)
+    before = text_of(talk.sent[-1]["props"][ids.LESSON_TEXT]["children"])
+    assert before == "OneIt takes – & <b>idles</b> –."
+    words, verdict = answered(talk, devices=1, micro_batches=4)
+    assert words.startswith("OneIt takes ")
+    assert "–" not in words
+    assert verdict == ""
+
+
+def test_a_question_begins_with_the_steps_own_plan_and_looks_at_what_follows(talk):
+    lesson(talk, 2)
+    own = {"devices": 2, "micro_batches": 4, "memory": 2**30}
+    words, verdict = answered(talk, **own)
+    assert "It took" in words
+    assert "Move Micro-batches. Wanted: bubble below" in verdict
+    _, verdict = answered(talk, **{**own, "micro_batches": 8})
+    assert "Not yet: bubble" in verdict  # the stand-in's plan is the same
+    assert verdict.endswith("More pieces.")
+    _, verdict = answered(talk, **{**own, "devices": 3})
+    assert "Also changed: GPUs" in verdict
+
+
+def test_a_question_that_is_kept_from_before_has_no_first_plan(talk):
+    lesson(talk, 2, keep=True)
+    _, verdict = answered(talk, devices=2, micro_batches=16, memory=2**30)
+    assert "start the step again" in verdict
+
+
+def test_who_has_left_a_lesson_is_told_no_more_of_it(talk):
+    lesson(talk)
+    talk.receive({"type": "leave-lesson"})
+    talk.sent.clear()
+    talk.receive({"type": "solve", "session": {"model": "chain"}})
+    hear = talk.backend.asked[-1][1]
+    hear(events.model(chain_workload(), ()))
+    hear(result())
+    assert not [message for message in talk.sent if ids.LESSON_TEXT in message.get("props", {})]
+
+
+def test_the_menu_has_titles_as_text():
+    told = encode({"menu": lessons_menu([read(spoiled({"Two devices": "<img src=x> & more"}))])})
+    assert "<img src=x> & more" in told
+    assert "dangerously" not in told
