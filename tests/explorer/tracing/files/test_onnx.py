@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib.util
+import io
 import os
 import random
 from pathlib import Path
@@ -104,15 +106,64 @@ def said_of(read, data: bytes) -> str:
 # Hostile
 
 
-def test_weights_in_other_files_are_sizes_and_never_opened(read, monkeypatch):
-    outside = field(14, 1) + field(13, field(1, b"location") + field(2, b"../../../etc/passwd"))
+def elsewhere(path: object) -> bytes:
+    """Of a tensor: its bytes are in a file."""
+    return field(14, 1) + field(13, field(1, b"location") + field(2, str(path).encode()))
+
+
+OUTSIDE = ["beside.bin", "./beside.bin", "../beside.bin", "../../../etc/passwd", "/etc/passwd", "", "a\0b"]
+
+
+@pytest.mark.parametrize("location", OUTSIDE)
+def test_weights_in_other_files_are_sizes_and_never_opened(read, monkeypatch, tmp_path, location):
+    (tmp_path / "beside.bin").write_bytes(bytes(4 * 8 * 32))
+    monkeypatch.chdir(tmp_path)
     opened = []
-    real = os.open
-    monkeypatch.setattr(os, "open", lambda path, *rest, **more: (opened.append(path), real(path, *rest, **more))[1])
-    workload = read(perceptron(weight=outside))
+
+    def watched(function):
+        return lambda path, *rest, **more: (opened.append(str(path)), function(path, *rest, **more))[1]
+
+    data = perceptron(weight=elsewhere(location))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(data)
+    for module, name in ((os, "open"), (builtins, "open"), (io, "open"), (os, "stat"), (os, "readlink")):
+        monkeypatch.setattr(module, name, watched(getattr(module, name)))
+    workload = load_onnx(path)
+    monkeypatch.undo()
+    assert set(opened) == {str(path)}
     assert workload.parameters == 8 * 32 + 32 * 2 + 2
+    assert workload.graph == read(perceptron()).graph
     assert any("1 weights are in other files, which are not opened" in note for note in workload.notes)
-    assert not any("passwd" in str(path) for path in opened)
+
+
+@has_onnx
+@pytest.mark.parametrize("where", ["an initializer", "a constant", "a constant of a function"])
+@pytest.mark.parametrize("location", ["size.bin", "/absolute", "../size.bin"])
+def test_sizes_in_other_files_stay_unknown_also_where_shapes_are_inferred(read, monkeypatch, tmp_path, where, location):
+    """The file would say [8, 1], so the shape would be known if it were opened."""
+    inside = tmp_path / "in"
+    inside.mkdir()
+    for folder in (tmp_path, inside):
+        (folder / "size.bin").write_bytes((8).to_bytes(8, "little") + (1).to_bytes(8, "little"))
+    monkeypatch.chdir(inside)
+    path = tmp_path / "size.bin" if location == "/absolute" else location
+    size = tensor("size", [2], INT64, elsewhere(path))
+    attribute = field(5, field(1, b"value") + field(20, 4) + size)
+    parts = [value(11, "x", [4, 2]), value(12, "y", ["a", "b"])]
+    reshape = node("Reshape", ["r", "size"], ["y"])
+    data = {
+        "an initializer": model([node("Relu", ["x"], ["r"]), reshape, size, *parts]),
+        "a constant": model([node("Relu", ["x"], ["r"]), node("Constant", [], ["size"], more=attribute), reshape, *parts]),
+        "a constant of a function": model(
+            [node("Relu", ["x"], ["r"]), node("Size", [], ["size"], more=field(7, b"own")), reshape, *parts],
+            field(8, field(1, b"own") + field(2, 1)) + field(25, b"".join([
+                field(1, b"Size"), field(5, b"size"), field(7, node("Constant", [], ["size"], more=attribute)[2:]),
+                field(9, field(2, 17)), field(10, b"own"),
+            ])),
+        ),
+    }[where]  # fmt: skip
+    said = said_of(read, data)
+    assert "depends on values, or is not known" in said or "could not be inferred" in said
 
 
 def test_millions_of_nodes_are_refused_before_any_is_kept(read):
