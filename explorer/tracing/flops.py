@@ -88,10 +88,17 @@ def _cell(gates: int) -> Callable[[Node, Values], float]:
 
 
 def _recurrent(node: Node, values: Values) -> float:
-    """A whole LSTM or GRU: every matrix of every layer once per step and sample."""
-    output = _output(node, values)
-    matrices = [values[name].shape for argument, name in node.tensors if argument == "params"]
-    return 2.0 * math.prod(output[:-1]) * sum(math.prod(shape) for shape in matrices if len(shape) == 2)
+    """A whole LSTM or GRU: every matrix of every layer and direction once per step and sample."""
+    rows = (_shape(node, values, "input") or _output(node, values))[:-1]
+    return 2.0 * math.prod(rows) * sum(math.prod(shape) for shape in recurrent_matrices(node, values))
+
+
+def recurrent_matrices(node: Node, values: Values) -> list[Shape]:
+    """[gates x width, in] of every product of a recurrent layer. PyTorch has two for each direction (and a third where
+    states are projected), ONNX stacks those of both directions: [directions, gates x width, in]."""
+    shapes = [values[name].shape for argument, name in node.tensors if argument == "params"]
+    stacked = [shape for shape in shapes if len(shape) == 3]
+    return [shape[1:] for shape in stacked for _ in range(shape[0])] or [s for s in shapes if len(s) == 2]
 
 
 def _einsum(node: Node, values: Values) -> float:

@@ -17,9 +17,11 @@ from solvers.noncontiguous.planners.non_contiguous import NonContiguous
 from solvers.pipelines.boundary_moves import improve
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
 from solvers.pipelines.planners.interleaved import Interleaved
+from solvers.pipelines.planners.repeated_blocks import RepeatedBlocks, first_split
 from solvers.pipelines.planners.tied_ends import TiedEnds
 from solvers.plan.result import StopReason
 from solvers.planners.baselines import EqualSplit, SingleDevice
+from solvers.problem.groups import together
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
 from solvers.search.effort import Effort
@@ -30,6 +32,8 @@ EXACT_WORK = 300
 """Pieces of work, of a few hundredths of a second, of the exact programme at normal effort."""
 CONVEX_NODES = 2000
 """Nodes of the integer program's tree at normal effort."""
+LARGE = 800
+"""Co-location groups from which on repeated blocks are planned as such before the whole graph is."""
 APART = (GraphPipeline, Joint, Latency, NonContiguous, Annealing, LocalSearch)
 """Members whose search goes on from what is known and from chance: each goes on as it would alone, so that it finds
 here what it would find there."""
@@ -45,9 +49,9 @@ class Auto:
     without contiguity the portfolio `NonContiguous`; for convex sets annealing and the integer program too. The
     latency of one sample (MAKESPAN with calls): the portfolio `Latency`. One pass of single operators placed anywhere
     (MAKESPAN): `Joint`, without improve only its seeds. ITERATION: the equal split, layer splits, one device,
-    linearised DP if stages are not replicated, `GraphPipeline`, if it supports the problem, and `TiedEnds`. Other
-    objectives, and all if nothing was found: linearised DP, judged by the objective asked for. Then moves of operators
-    across stage boundaries until none helps.
+    for large graphs `RepeatedBlocks`, linearised DP if stages are not replicated, `GraphPipeline`, if it supports the
+    problem, and `TiedEnds`. Other objectives, and all if nothing was found: linearised DP, judged by the objective
+    asked for. Then moves of operators across stage boundaries until none helps.
     """
 
     name: ClassVar[str] = "auto"
@@ -62,15 +66,17 @@ class Auto:
 
     def begin(self, problem: Problem, monitor: Monitor) -> None:
         """A first plan, within a tenth of a second: everything on one device, in the fewest or the most micro-batches,
-        if that fits."""
+        if that fits. Where it does not, layers split over pieces of what the model repeats."""
         monitor.member = SingleDevice.name
         device = next(iter(problem.cluster.accelerators), 0)
         counts = problem.micro_batch_choices()
-        if problem.static_bytes().sum() > problem.cluster.devices[device].memory_bytes:
-            return
-        for count in dict.fromkeys((counts[0], counts[-1])):
-            if monitor.best is None:
-                monitor.offer(assemble(problem, [(device,)] * len(problem.graph), count))
+        if problem.static_bytes().sum() <= problem.cluster.devices[device].memory_bytes:
+            for count in dict.fromkeys((counts[0], counts[-1])):
+                if monitor.best is None:
+                    monitor.offer(assemble(problem, [(device,)] * len(problem.graph), count))
+        if monitor.best is None:
+            monitor.member = LayerSplit.name
+            first_split(problem, monitor)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         try:
@@ -125,7 +131,9 @@ class Auto:
             if graph.unsupported(problem) is None:
                 chain: list[Planner] = [LinearDP()] if problem.max_replicas == 1 or problem.cluster.cpus else []
                 ends = TiedEnds() if self.improve else TiedEnds(evaluations=0)
-                quick = [EqualSplit(), LayerSplit(), SingleDevice(), *chain, graph, ends]
+                large = len(together(problem.graph)) >= LARGE
+                blocks: list[Planner] = [RepeatedBlocks(evaluations=graph.evaluations)] if large else []
+                quick = [EqualSplit(), LayerSplit(), SingleDevice(), *blocks, *chain, graph, ends]
         if problem.pipeline is Pipeline.INTERLEAVED:
             return [*quick, Interleaved()]
         return quick

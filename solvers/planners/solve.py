@@ -84,15 +84,17 @@ def solve(
         )
         stop_reason = StopReason.FINISHED
         covered = False
-        impossible = proved_infeasible(problem)
+        if isinstance(chosen, Auto) and start is None:
+            chosen.begin(problem, monitor)  # people wait for a first plan, not for a first bound
+        impossible = proved_infeasible(problem) if monitor.best is None else None
         if impossible:
             monitor.prove_infeasible(impossible)
         else:
             for candidate in () if start is None else carried(problem, start):
                 if monitor.begin_with(candidate):
                     break
-            if isinstance(chosen, Auto):
-                chosen.begin(problem, monitor)  # people wait for a first plan, not for a first bound
+            if isinstance(chosen, Auto) and start is not None:
+                chosen.begin(problem, monitor)
             monitor.raise_bound(lower_bound_s(problem))
             try:
                 covered = chosen(problem, monitor)

@@ -80,7 +80,8 @@ def _complete(data: memoryview, name: str) -> tuple[OnnxGraph, list[str]]:
     if open_sizes:
         notes.append(f"the file leaves sizes of inputs open; assumed: {', '.join(open_sizes[:4])}")
     made = {output for node in graph.nodes for output in node.outputs if output}
-    elsewhere = sum(tensor.elsewhere for tensor in graph.initializers.values())
+    constants = [node.constant for node in graph.nodes if node.constant is not None]
+    elsewhere = sum(tensor.elsewhere for tensor in (*graph.initializers.values(), *constants))
     if elsewhere:
         notes.append(ELSEWHERE.format(count=elsewhere))
     known = {label for label, tensor in graph.tensors.items() if tensor.is_known}

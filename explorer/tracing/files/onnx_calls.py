@@ -40,6 +40,10 @@ ROLES = {
 }
 """Those whose inputs do."""
 
+RECURRENT = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn_tanh"}
+"""Layers over time: X, W, R, B, lengths, the first states and peepholes go in, Y of every step and the last states
+come out, each of which may be left out."""
+
 VIEWS = {"Transpose": "permute", "Reshape": "reshape", "Flatten": "flatten", "Squeeze": "squeeze", "Split": "split",
          "Unsqueeze": "unsqueeze", "Expand": "expand", "Identity": "alias", "Slice": "slice"}  # fmt: skip
 """Those that look into their first input, where the strides allow it."""
@@ -64,6 +68,10 @@ def call_of(node: OnnxNode, values: Mapping[str, Value], parameters: Mapping[str
         return f"aten.{target}", given, {"normalized_shape": list(row)} if "norm" in target else {}
     if kind in ("MatMul", "Gemm", "Einsum") and len(read) >= 2:
         return _product(node, read, values, parameters)
+    if kind in RECURRENT and len(read) >= 3:
+        roles = ("input", "params", "params", "params", "lengths", "hx", "hx", "params")
+        given = [(role, name) for role, name in zip(roles, node.inputs, strict=False) if name in values]
+        return f"aten.{RECURRENT[kind]}", given, {}
     if kind == "Gather" and len(read) == 2:
         table = ("aten.embedding", "weight", "indices") if read[0] in parameters else ("aten.index", "self", "indices")
         return table[0], [(table[1], read[0]), (table[2], read[1])], {}

@@ -49,17 +49,53 @@ def with_shapes(data: memoryview, sizes: Mapping[str, tuple[int, ...]], name: st
     return memoryview(ran.stdout)
 
 
+INSIDE = {
+    "function": {7: "node", 11: "attribute"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {},
+}
+"""Of ONNX's messages those that may hold a tensor, by the number of the field."""
+FILES = (13, 14)
+"""Fields of a tensor that name another file, and say that its bytes are there."""
+
+
+def named_nowhere(data: memoryview, kind: str) -> bytes:
+    """A message of ``kind`` in which no tensor names another file: the `onnx` package would look for constants that a
+    node holds, relative to where it runs."""
+    if not _names_a_file(data, kind):
+        return bytes(data)
+    return b"".join(
+        field(key, value if key not in INSIDE[kind] else named_nowhere(piece(value), INSIDE[kind][key]))
+        for key, value in fields(data)
+        if kind != "tensor" or key not in FILES
+    )
+
+
+def _names_a_file(data: memoryview, kind: str) -> bool:
+    if kind == "tensor":
+        return any(key in FILES for key, _ in fields(data))
+    inside = INSIDE[kind]
+    return any(_names_a_file(piece(value), inside[key]) for key, value in fields(data) if key in inside)
+
+
 def _model(data: memoryview, sizes: Mapping[str, tuple[int, ...]]) -> Iterator[bytes]:
     for key, value in fields(data):
         if key == 7:
             yield field(7, b"".join(_graph(graph_part(data), sizes)))
-        elif key in (1, 8, 25):  # versions, and functions of its own
+        elif key == 25:  # functions of its own
+            yield field(key, named_nowhere(piece(value), "function"))
+        elif key in (1, 8):  # versions
             yield field(key, value)
 
 
 def _graph(data: memoryview, sizes: Mapping[str, tuple[int, ...]]) -> Iterator[bytes]:
     for key, value in fields(data):
-        if key in (1, 2):
+        if key == 1:
+            yield field(key, named_nowhere(piece(value), "node"))
+        elif key == 2:
             yield field(key, value)
         elif key == 5:
             yield field(5, b"".join(_initializer(piece(value))))

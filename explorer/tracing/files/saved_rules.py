@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from explorer.tracing.captured import Captured, Node, Saved, Value
+from explorer.tracing.flops import recurrent_matrices
 
 Values = Mapping[str, Value]
 STATISTIC_BYTES = 4
@@ -67,10 +68,10 @@ def _steps(kept: float) -> Callable[[Node, Values], float]:
     """A whole recurrent layer: so many rows of its width for every step, layer and direction."""
 
     def extra(node: Node, values: Values) -> float:
-        rows = values[node.outputs[0]].nbytes / (2 if node.constants.get("bidirectional") else 1)
-        hidden = [name for argument, name in node.tensors if argument == "params"]
-        matrices = [values[name] for name in hidden if len(values[name].shape) == 2]
-        return kept * rows * len(matrices) / 2
+        given, made = (values[name] for name in (node.tensors[0][1], node.outputs[0]))
+        width = made.shape[-1] / (2 if node.constants.get("bidirectional") else 1)
+        rows = math.prod(given.shape[:-1]) * width * made.nbytes / max(made.numel, 1)
+        return kept * rows * len(recurrent_matrices(node, values)) / 2
 
     return extra
 

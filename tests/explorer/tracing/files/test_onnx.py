@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib.util
+import io
 import os
 import random
 from pathlib import Path
 
 import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from explorer.question.loading import load
 from explorer.tracing.files.onnx import load_onnx
-from explorer.tracing.files.protobuf import field
+from explorer.tracing.files.protobuf import field, fields, piece
 from solvers.errors import InvalidProblem
 from solvers.problem.graph import Amount, Phase
 from tests.explorer.tracing.files.onnx_bytes import INT64, model, node, perceptron, tensor, value
@@ -81,6 +87,51 @@ def test_attention_is_one_operator_and_what_computes_sizes_is_none(read):
     assert attention.flops.at(2) == 2 * 2 * 8 * 8 * (16 + 16)
 
 
+def recurrent(kind: str, gates: int, both: bool, given: list[str]) -> bytes:
+    """[steps 5, batch 3, 4] through a layer of width 6; given: which of its outputs are read."""
+    ways = 2 if both else 1
+    shapes = {"y": [5, ways, 3, 6], "h": [ways, 3, 6]}
+    way = field(5, field(1, b"direction") + field(4, b"bidirectional" if both else b"forward") + field(20, 3))
+    return model([
+        node(kind, ["x", "W", "R", "B"], [given[0] if "y" in given else "", "h" if "h" in given else ""], "/cell", way),
+        tensor("W", [ways, gates * 6, 4]), tensor("R", [ways, gates * 6, 6]), tensor("B", [ways, 2 * gates * 6]),
+        value(11, "x", [5, 3, 4]), *(value(12, name, shapes[name]) for name in given),
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [["y", "h"], ["y"], ["h"]], ids=["all", "every step", "the last state"])
+@pytest.mark.parametrize("both", [False, True], ids=["forward", "both ways"])
+@pytest.mark.parametrize(("kind", "gates", "layer"), [("LSTM", 4, nn.LSTM), ("GRU", 3, nn.GRU), ("RNN", 1, nn.RNN)])
+def test_a_layer_over_time_counts_as_torch_counts_its_products(read, kind, gates, layer, both, given):
+    """torch's counter knows no LSTM: beside it stands the same as cells, a product for every step."""
+    workload = read(recurrent(kind, gates, both, given))
+    (found,) = workload.graph.operators
+    cells = {nn.LSTM: nn.LSTMCell, nn.GRU: nn.GRUCell, nn.RNN: nn.RNNCell}
+    whole = layer(4, 6, bidirectional=both)
+
+    def unrolled() -> None:
+        for _ in range(2 if both else 1):
+            cell = cells[layer](4, 6)
+            for step in torch.randn(5, 3, 4):
+                F.linear(step, cell.weight_ih)
+                F.linear(torch.zeros(3, 6), cell.weight_hh)
+
+    with FlopCounterMode(display=False) as counter:
+        unrolled()
+    assert found.flops.at(workload.graph.samples) == counter.get_total_flops()
+    assert counter.get_total_flops() == gates * 6 * (4 + 6) * 2 * 5 * 3 * (2 if both else 1)
+    assert workload.parameters == sum(p.numel() for p in whole.parameters())
+    assert not any("formula" in note for note in workload.notes)
+
+
+def test_a_layer_over_time_saves_its_gates_also_where_only_the_last_state_is_read(read):
+    saved = [
+        next(o for o in read(recurrent("LSTM", 4, False, given), training=True).graph.operators).saved_bytes.at(5)
+        for given in (["y"], ["h"])
+    ]
+    assert saved == [8 * 4 * 5 * 3 * 6] * 2, "eight rows of four bytes a number for every step and sample"
+
+
 def test_a_vector_that_an_export_keeps_once_ties_no_operators_together(read):
     workload = read(
         model([
@@ -104,15 +155,65 @@ def said_of(read, data: bytes) -> str:
 # Hostile
 
 
-def test_weights_in_other_files_are_sizes_and_never_opened(read, monkeypatch):
-    outside = field(14, 1) + field(13, field(1, b"location") + field(2, b"../../../etc/passwd"))
+def elsewhere(path: object) -> bytes:
+    """Of a tensor: its bytes are in a file."""
+    return field(14, 1) + field(13, field(1, b"location") + field(2, str(path).encode()))
+
+
+OUTSIDE = ["beside.bin", "./beside.bin", "../beside.bin", "../../../etc/passwd", "/etc/passwd", "", "a\0b"]
+
+
+@pytest.mark.parametrize("location", OUTSIDE)
+def test_weights_in_other_files_are_sizes_and_never_opened(read, monkeypatch, tmp_path, location):
+    (tmp_path / "beside.bin").write_bytes(bytes(4 * 8 * 32))
+    monkeypatch.chdir(tmp_path)
     opened = []
-    real = os.open
-    monkeypatch.setattr(os, "open", lambda path, *rest, **more: (opened.append(path), real(path, *rest, **more))[1])
-    workload = read(perceptron(weight=outside))
+
+    def watched(function):
+        return lambda path, *rest, **more: (opened.append(str(path)), function(path, *rest, **more))[1]
+
+    data = perceptron(weight=elsewhere(location))
+    path = tmp_path / "m.onnx"
+    path.write_bytes(data)
+    for module, name in ((os, "open"), (builtins, "open"), (io, "open"), (os, "stat"), (os, "readlink")):
+        monkeypatch.setattr(module, name, watched(getattr(module, name)))
+    workload = load_onnx(path)
+    monkeypatch.undo()
+    assert set(opened) == {str(path)}
     assert workload.parameters == 8 * 32 + 32 * 2 + 2
+    assert workload.graph == read(perceptron()).graph
     assert any("1 weights are in other files, which are not opened" in note for note in workload.notes)
-    assert not any("passwd" in str(path) for path in opened)
+
+
+@has_onnx
+@pytest.mark.parametrize("where", ["an initializer", "a constant", "a constant of a function"])
+@pytest.mark.parametrize("location", ["size.bin", "/absolute", "../size.bin"])
+def test_sizes_in_other_files_stay_unknown_also_where_shapes_are_inferred(read, monkeypatch, tmp_path, where, location):
+    """The file would say [8, 1], so the shape would be known if it were opened."""
+    inside = tmp_path / "in"
+    inside.mkdir()
+    for folder in (tmp_path, inside):
+        (folder / "size.bin").write_bytes((8).to_bytes(8, "little") + (1).to_bytes(8, "little"))
+    monkeypatch.chdir(inside)
+    path = tmp_path / "size.bin" if location == "/absolute" else location
+    size = tensor("size", [2], INT64, elsewhere(path))
+    attribute = field(5, field(1, b"value") + field(20, 4) + size)
+    parts = [value(11, "x", [4, 2]), value(12, "y", ["a", "b"])]
+    reshape = node("Reshape", ["r", "size"], ["y"])
+    relu, constant = node("Relu", ["x"], ["r"]), node("Constant", [], ["size"], more=attribute)
+    data = {
+        "an initializer": model([relu, reshape, size, *parts]),
+        "a constant": model([relu, constant, reshape, *parts]),
+        "a constant of a function": model(
+            [relu, node("Size", [], ["size"], more=field(7, b"own")), reshape, *parts],
+            field(8, field(1, b"own") + field(2, 1)) + field(25, b"".join([
+                field(1, b"Size"), field(5, b"size"), field(7, bytes(piece(next(fields(memoryview(constant)))[1]))),
+                field(9, field(2, 17)), field(10, b"own"),
+            ])),
+        ),
+    }[where]  # fmt: skip
+    said = said_of(read, data)
+    assert "depends on values, or is not known" in said or "could not be inferred" in said
 
 
 def test_millions_of_nodes_are_refused_before_any_is_kept(read):

@@ -1,6 +1,6 @@
 """The answer people get: `auto` beside every member of its family, when its first plan is there, and when it ends.
 
-pytest -m benchmark tests/benchmarks/test_auto.py -s
+pytest -m benchmark tests/benchmarks/auto/test_auto.py -s
 """
 
 from __future__ import annotations

@@ -1,0 +1,175 @@
+"""Large models that repeat a block: planned over pieces of that block, then expanded and refined at the borders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from solvers.bounds.combinatorial import bound_with_s
+from solvers.coarsening.blocks import Blocks, repeated_blocks
+from solvers.coarsening.coarsen import Condensed
+from solvers.coarsening.contracted import Contracted
+from solvers.coarsening.contraction import Contraction, contraction
+from solvers.coarsening.pieces import group_order, group_seconds, pieces
+from solvers.contiguous.planners.chain_dp import memory_shares
+from solvers.errors import InvalidPlan
+from solvers.pipelines.boundary_moves import improve
+from solvers.pipelines.even_cuts import even_cuts
+from solvers.pipelines.planners.graph_pipeline import GraphPipeline
+from solvers.plan.plan import Plan
+from solvers.plan.result import Progress, StopReason
+from solvers.plan.segments import Place
+from solvers.problem.groups import together
+from solvers.problem.problem import Objective, Pipeline, Problem
+from solvers.schedules.assemble import assemble
+from solvers.search.monitor import Monitor, Stop
+from solvers.search.planner import Planner
+
+FIRST_PIECES = 4
+"""Pieces a device, about, of the question that gives the first plan."""
+COVERED = 0.5
+"""Share of the co-location groups that must be in repeated blocks for these to be what the first plan is made of."""
+
+AMPLE = 0.65
+"""Share of the memory within which a plan nearly always fits: what is counted before leaves buffers out."""
+
+
+@dataclass(frozen=True)
+class RepeatedBlocks:
+    """A pipeline over pieces of the blocks that a model repeats.
+
+    Blocks of one module list are recognised if they are equal operator by operator (`repeated_blocks`). All blocks of
+    a family are cut at the same places, where few bytes cross, so that none takes more than one of so many
+    ``pieces`` of all work; `GraphPipeline` plans the graph of these and of the operators outside them, a few hundred
+    where the model has thousands. Its plans are judged on the whole graph, and in the end operators move across
+    borders of stages. A heuristic: bounds are those of the whole graph.
+    """
+
+    name: ClassVar[str] = "repeated-blocks"
+    source: ClassVar[str] = "new here"
+    guarantee: ClassVar[str] = "heuristic"
+
+    pieces: int = 128
+    evaluations: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.pieces < 1 or self.evaluations < 0:
+            raise ValueError("pieces must be at least 1 and evaluations at least 0")
+
+    def unsupported(self, problem: Problem) -> str | None:
+        if problem.objective is not Objective.ITERATION:
+            return "objectives other than iteration; use auto"
+        reason = GraphPipeline().unsupported(problem)
+        if reason is None and not repeated_blocks(problem):
+            return "models without a block that is repeated operator by operator; use graph-pipeline"
+        return reason
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        blocks = repeated_blocks(problem)
+        smaller = contracted(problem, blocks, self.pieces)
+        if smaller is None:
+            return False
+        ask(GraphPipeline(evaluations=self.evaluations), smaller, monitor)
+        if self.evaluations and monitor.best is not None:
+            monitor.begin("moving operators across the borders of stages")
+            improve(problem, monitor)
+        monitor.note(f"repeated-blocks: {_told(blocks)}, {len(smaller.question.graph):,} operators in place of"
+                     f" {len(problem.graph):,}")  # fmt: skip
+        return False
+
+
+def first_split(problem: Problem, monitor: Monitor) -> None:
+    """Offer one split of layers over pieces of repeated blocks, or of the model's order where few blocks repeat: a
+    plan for thousands of operators in a fraction of a second."""
+    devices = problem.cluster.accelerators
+    if not devices or problem.pins or problem.objective is not Objective.ITERATION:
+        return
+    blocks = repeated_blocks(problem)
+    inside = sum(len(block) for family in blocks for block in family.members)
+    if inside < COVERED * len(together(problem.graph)):
+        blocks = [Blocks("", (group_order(problem),))]
+    smaller = contracted(problem, blocks, FIRST_PIECES * len(devices))
+    if smaller is None:
+        return
+    condensed = Condensed(smaller.question, ordered=True)
+    for count in _likely(smaller.question):
+        contracted_at = condensed.at(problem.mini_batch // count, merge_trivial=False)
+        may = problem.recompute and problem.has_backward()
+        for again in (False, True) if may else (False,):
+            shares = (AMPLE,) if may and not again else memory_shares(problem)  # where running again will do, one try
+            for share in shares:
+                plan = _evenly(smaller.question, contracted_at, count, again, share, monitor.check)
+                if plan is None:
+                    break
+                if monitor.offer(smaller.expanded(plan)) < math.inf:
+                    return
+
+
+def _likely(problem: Problem) -> list[int]:
+    """The number of micro-batches that seems best with the time to fill and drain, and the most, which need least
+    memory."""
+    counts = problem.micro_batch_choices()
+    bounds = {count: bound_with_s(problem, count) for count in counts}
+    spread = len(problem.cluster.accelerators) - 1
+    return list(dict.fromkeys((min(counts, key=lambda c: bounds[c] * (c + spread) / c), counts[-1])))
+
+
+def _evenly(
+    problem: Problem, contracted: Contracted, count: int, again: bool, share: float, check: Callable[[], None]
+) -> Plan | None:
+    """The topological order cut into one stage an accelerator, of nearly equal loads within a share of the memory, by
+    count: None if there is no such cut. again: every stage runs its forward again, and keeps little of it."""
+    devices = problem.cluster.accelerators
+    stages = min(len(devices), len(contracted))
+    if not problem.has_backward() or again:
+        keeps = [1] * stages
+    elif problem.pipeline is Pipeline.GPIPE:
+        keeps = [count] * stages
+    else:
+        keeps = [min(count, stages - stage) for stage in range(stages)]
+    cap = share * min(problem.cluster.devices[device].memory_bytes for device in devices)
+    cuts = even_cuts(contracted, range(len(contracted)), stages, keeps, cap, 0.0, check)
+    if not cuts:
+        return None
+    placement: list[Place] = [()] * len(problem.graph)
+    for device, first, end in zip(devices, cuts[:-1], cuts[1:], strict=False):
+        for operators in contracted.shape.members[first:end]:
+            for operator in operators:
+                placement[operator] = (device,)
+    try:
+        plan = assemble(problem, placement, count)
+    except InvalidPlan:
+        return None
+    return replace(plan, stages=tuple(replace(stage, recompute=again) for stage in plan.stages))
+
+
+def contracted(problem: Problem, blocks: list[Blocks], count: int) -> Contraction | None:
+    """The question over pieces of blocks, none of which takes more than one ``count``-th of all work."""
+    most_s = float(group_seconds(problem).sum()) / count
+    return contraction(problem, [unit for family in blocks for unit in pieces(problem, family, most_s)])
+
+
+def ask(planner: Planner, smaller: Contraction, monitor: Monitor) -> None:
+    """Have a planner answer the smaller question; each of its plans that is the best so far is offered, expanded."""
+    inner = monitor.asking(smaller.question)
+    least = math.inf
+
+    def tell(_: Progress, plan: Plan | None) -> None:
+        nonlocal least
+        if plan is not None and inner.objective_s < least:
+            least = inner.objective_s
+            if least < monitor.objective_s:
+                monitor.offer(smaller.expanded(plan))
+
+    inner.on_progress = tell
+    try:
+        planner(smaller.question, inner)
+    except Stop as stop:
+        if stop.reason is StopReason.CANCELLED:
+            raise
+
+
+def _told(blocks: list[Blocks]) -> str:
+    return ", ".join(f"{len(family.members)} equal blocks of {family.container or 'the model'}" for family in blocks)
