@@ -24,10 +24,10 @@ from explorer.web.parts import panels
 from explorer.web.redraw import drawing
 from explorer.web.redraw.picture import MAX_CANVAS_PX, MIN_CANVAS_PX, Message
 from explorer.web.talk.answers import Answers
-from explorer.web.talk.keep_talk import KeepTalk
 from explorer.web.talk.outlet import Outlet
 from explorer.web.talk.runs import Runs
 from explorer.web.talk.shelf import Shelf
+from explorer.web.talk.time_talk import TimeTalk
 from explorer.words import text
 from solvers.errors import InvalidProblem
 
@@ -35,7 +35,7 @@ REMEMBERED = 12
 """Skeletons kept for all pages together, so that going back to a model is instant."""
 
 
-class Conversation(KeepTalk):
+class Conversation(TimeTalk):
     """State of one page. ``deliver`` brings a worker's event back to `on_event` on the right thread."""
 
     def __init__(
@@ -103,6 +103,8 @@ class Conversation(KeepTalk):
             "sweep": self._sweep,
             "stop-sweep": self._stop_sweep,
             "go-sweep": self._go_sweep,
+            "course": self._course,
+            "waits": self._waits,
         }
         act = acts.get(str(message.get("type")))
         if act is None:
