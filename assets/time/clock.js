@@ -99,7 +99,7 @@
     const work = able.filter((state) => state.does !== null).length;
     const moving = course.moving(at);
     byId("clock-words").textContent = work + " of " + able.length + (able.length === 1 ? " works" : " work") + (moving ? " · " + moving + (moving === 1 ? " transfer" : " transfers") : "");
-    byId("clock-waits").disabled = work === able.length;
+    byId("clock-waits").disabled = !states.some((state) => state.idle);
     asked = -1;
   }
 
@@ -206,7 +206,7 @@
   /* What the next idle device waits for, at this instant. */
   function waits() {
     if (at === null || !course) return;
-    const idle = states.map((state, device) => device).filter((device) => states[device].works && states[device].does === null);
+    const idle = states.map((state, device) => device).filter((device) => states[device].idle);
     if (!idle.length) return;
     stop();
     asked = idle.find((device) => device > asked) ?? idle[0];

@@ -35,7 +35,7 @@
       device.reach = device.end_s.map((end) => (reach = Math.max(reach, end)));
     }
 
-    /* does: in words, null while idle; from, until: of that; held: numbers of micro-batches; bytes. */
+    /* does: in words, null while there is nothing; from, until: of that; idle: whether that is any time at all; held: numbers of micro-batches; bytes. */
     function device(number, given) {
       const it = told.devices[number];
       const at = given + slack / 2; /* an instant that was reached by a step is not just before itself */
@@ -43,10 +43,11 @@
       const held = it.flights.filter(([, from, until]) => from <= at && at < until).map(([micro]) => micro);
       const bytes = it.memory.nbytes[Math.max(0, upTo(it.memory.times_s, at) - 1)];
       const found = { works: it.start_s.length > 0, held: held, bytes: bytes, cap: it.cap_bytes, name: it.name };
-      if (i >= 0) return { ...found, does: told.labels[it.label[i]], from: it.start_s[i], until: it.end_s[i] };
+      if (i >= 0) return { ...found, does: told.labels[it.label[i]], idle: false, from: it.start_s[i], until: it.end_s[i] };
       const before = upTo(it.start_s, at);
       const until = before < it.start_s.length ? it.start_s[before] : span;
-      return { ...found, does: null, from: before ? it.reach[before - 1] : 0, until: until };
+      const from = before ? it.reach[before - 1] : 0;
+      return { ...found, does: null, idle: found.works && until - from > slack, from: from, until: until };
     }
 
     return {

@@ -69,7 +69,7 @@
     return inside;
   }
 
-  const says = (state) => (state.does !== null ? state.does : !state.works ? "no work" : "idle " + ex.figures.seconds(state.until - state.from));
+  const says = (state) => (state.does !== null ? state.does : !state.works ? "no work" : state.idle ? "idle " + ex.figures.seconds(state.until - state.from) : "done");
   const holds = (state) => (state.held.length ? "holds " + ex.figures.ranges(state.held) : "");
 
   function put(place, text) {
