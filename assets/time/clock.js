@@ -7,6 +7,7 @@
   const SPEEDS = [1, 2, 0.5];
   const CALM_MS = 500; /* between two pictures, for who wants less motion */
   const SAY_MS = 350; /* an instant is told once somebody stays there */
+  const READ_MS = 80; /* words that change more often while it plays nobody reads */
   const CLICK_PX = 4;
   const SPOKEN = 8;
 
@@ -18,6 +19,7 @@
   let at = null; /* seconds; null at rest */
   let shown = -1; /* the interval that is told */
   let playing = null; /* the time of the last frame */
+  let readAt = 0;
   let speed = 0;
   let saying = null;
   let states = [];
@@ -81,6 +83,14 @@
     at = Math.min(Math.max(0, to), course.span);
     ex.cursor.show(true);
     place();
+    if (playing === null || playing - readAt >= READ_MS || at >= course.span) say();
+    byId("clock-at").style.setProperty("--at", at / course.span);
+    if (playing === null) settle();
+  }
+
+  /* In words: the time, and what goes on. */
+  function say() {
+    readAt = playing === null ? 0 : playing;
     const now = course.place(at);
     if (now !== shown) {
       shown = now;
@@ -90,8 +100,6 @@
     }
     const told = reading.read(at) + " / " + reading.read(course.span) + " " + reading.unit;
     if (byId("clock-time").textContent !== told) byId("clock-time").textContent = told;
-    byId("clock-at").style.setProperty("--at", at / course.span);
-    if (!playing) settle();
   }
 
   function tell() {
@@ -142,7 +150,7 @@
     if (playing === null) return;
     playing = null;
     press(false);
-    if (course && at !== null) settle();
+    if (course && at !== null) { say(); settle(); }
   }
 
   function play() {

@@ -17,8 +17,8 @@ SPOKEN = 2
 """Legs of the chain that the sentence tells."""
 
 Told = dict[str, Any]
-"""JSON. title, when, sentence; steps: [{kind, device (that computes or sends), words, note, start_s, seconds}], backwards
-in time; started: what the chain begins with."""
+"""JSON. title, when, sentence; steps: [{kind, device (that computes or sends), words, note, start_s, seconds}],
+backwards in time; started: what the chain begins with."""
 
 
 def wait_told(course: Course, wait: Wait, words: SpanWords) -> Told:

@@ -66,7 +66,9 @@ def wait_at(course: Course, device: int, at_s: float) -> Wait | None:
     if found is None or found[1] <= found[0]:
         return None
     start, end, then = found
-    first = max(range(len(course["end_s"])), key=lambda i: course["end_s"][i]) if then == LAST else course["cause"][then]
+    first = (
+        max(range(len(course["end_s"])), key=lambda i: course["end_s"][i]) if then == LAST else course["cause"][then]
+    )
     return Wait(device, start, end, then, chain(course, first))
 
 

@@ -26,7 +26,9 @@ const x = line.getBoundingClientRect().left - sight.plot.getBoundingClientRect()
 return sight.from + (x / sight.width) * (sight.to - sight.from);
 """
 READINGS = "return [...document.querySelectorAll('#cursor .reading')].map((each) => each.textContent)"
-MEMORY = "return [...document.querySelectorAll('.mem-now')].map((each) => [...each.children].map((part) => part.textContent))"
+MEMORY = """
+return [...document.querySelectorAll('.mem-now')].map((each) => [...each.children].map((part) => part.textContent));
+"""
 SAID = "return document.getElementById('clock-says').textContent"
 SHAPES = "return (document.getElementById('gantt').layout.shapes || []).map((shape) => shape.name || '')"
 
@@ -89,7 +91,8 @@ def test_a_step_goes_to_the_next_event_and_says_what_every_device_does(page, sch
     told = page.js(MEMORY)
     for device, (words, held) in enumerate(told):
         curve = schedule.memory[device]
-        assert held == text.nbytes([b for t, b in zip(curve.times_s, curve.nbytes, strict=True) if t <= now + 1e-9][-1])
+        so_far = [b for t, b in zip(curve.times_s, curve.nbytes, strict=True) if t <= now + 1e-9]
+        assert held == text.nbytes(so_far[-1])
         assert words.startswith(expected[device])
     assert "holds 0–2" in told[0][0]
     page.until(lambda: "GPU 0 forward 2, holds 0–2" in page.js(SAID))

@@ -62,10 +62,7 @@ def idle_times(told, device):
     if not mine:
         return []
     edges = sorted({0.0, told["span_s"], *(t for pair in mine for t in pair)})
-    free = [
-        (a, b) for a, b in pairwise(edges) if b - a > SAME and not any(s < (a + b) / 2 < e for s, e in mine)
-    ]  # fmt: skip
-    return free
+    return [(a, b) for a, b in pairwise(edges) if b - a > SAME and not any(s < (a + b) / 2 < e for s, e in mine)]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -158,7 +155,10 @@ def test_idle_after_the_last_work_waits_for_the_end_of_the_schedule():
     assert wait.before == LAST
     assert (told["device"][wait.chain[0]], told["kind"][wait.chain[0]]) == (0, "B")
     assert told["end_s"][wait.chain[0]] == told["span_s"] == wait.end_s
-    assert "after its last work: the schedule ends with backward 7 on GPU 0" in wait_told(told, wait, words(told))["sentence"]
+    assert (
+        "after its last work: the schedule ends with backward 7 on GPU 0"
+        in wait_told(told, wait, words(told))["sentence"]
+    )
 
 
 def test_a_transfer_says_how_long_it_queued_for_its_link():
@@ -166,7 +166,9 @@ def test_a_transfer_says_how_long_it_queued_for_its_link():
     slow = tuple(replace(link, bandwidth_bytes_per_s=1e9) for link in problem.cluster.links)
     problem = replace(problem, cluster=replace(problem.cluster, links=slow))
     told, _ = simulated(problem, even_plan(problem))
-    queued = [i for i, kind in enumerate(told["kind"]) if kind == "T" and told["start_s"][i] > told["ready_s"][i] + 1e-6]
+    queued = [
+        i for i, kind in enumerate(told["kind"]) if kind == "T" and told["start_s"][i] > told["ready_s"][i] + 1e-6
+    ]
     assert queued
     for i in queued:
         behind = told["cause"][i]
