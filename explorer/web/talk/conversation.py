@@ -27,7 +27,7 @@ from explorer.web.talk.answers import Answers
 from explorer.web.talk.outlet import Outlet
 from explorer.web.talk.runs import Runs
 from explorer.web.talk.shelf import Shelf
-from explorer.web.talk.time_talk import TimeTalk
+from explorer.web.talk.why_here_talk import WhyHereTalk
 from explorer.words import text
 from solvers.errors import InvalidProblem
 
@@ -35,7 +35,7 @@ REMEMBERED = 12
 """Skeletons kept for all pages together, so that going back to a model is instant."""
 
 
-class Conversation(TimeTalk):
+class Conversation(WhyHereTalk):
     """State of one page. ``deliver`` brings a worker's event back to `on_event` on the right thread."""
 
     def __init__(
@@ -105,6 +105,8 @@ class Conversation(TimeTalk):
             "go-sweep": self._go_sweep,
             "course": self._course,
             "waits": self._waits,
+            "why-here": self._why_here,
+            "stop-why-here": self._stop_why_here,
         }
         act = acts.get(str(message.get("type")))
         if act is None:

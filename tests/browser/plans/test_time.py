@@ -103,8 +103,11 @@ def test_a_step_goes_to_the_next_event_and_says_what_every_device_does(page, sch
 def test_playing_asks_nobody_and_a_second_press_pauses(page, schedule):
     page.click("#clock-on")  # the course is there
     page.until(lambda: clock(page))
-    page.js("window.sent = []; const send = WebSocket.prototype.send;"
-            " WebSocket.prototype.send = function (text) { window.sent.push(text); return send.call(this, text); }")  # fmt: skip
+    page.js("""
+        window.sent = [];
+        const send = WebSocket.prototype.send;
+        WebSocket.prototype.send = function (text) { window.sent.push(text); return send.call(this, text); };
+    """)
     body = page.find("body")
     body.send_keys(Keys.SPACE)
     assert page.find("#clock-play").get_attribute("aria-label").startswith("Pause")
