@@ -23,7 +23,7 @@ MOST_JOINED = 4
 
 
 def company(problem: Problem, operators: Collection[int]) -> frozenset[int]:
-    """The operators with all that must be where they are: gradients, updates, co-located ones, what is kept together."""
+    """The operators with all that must be where they are: gradients, updates, co-located, kept together."""
     asked = set(operators)
     return frozenset(i for group in together(problem.graph) if asked & set(group) for i in group)
 
@@ -48,7 +48,9 @@ def moved_plans(problem: Problem, plan: Plan, operators: Collection[int], to: Pl
     there = [i for i, stage in enumerate(plan.stages) if stage.devices == to and not set(stage.operators) <= moving]
     for target in there[:MOST_JOINED]:
         stages = _left(plan, moving)
-        stages[target] = replace(plan.stages[target], operators=_in_order(problem, {*plan.stages[target].operators, *moving}))
+        stages[target] = replace(
+            plan.stages[target], operators=_in_order(problem, {*plan.stages[target].operators, *moving})
+        )
         if len(stages) == len(plan.stages):
             yield replace(plan, stages=tuple(stages[i] for i in range(len(stages))), messages=())
         yield from _arranged(problem, list(stages.values()))
@@ -99,9 +101,7 @@ def _arranged(problem: Problem, stages: list[Stage]) -> Iterator[Plan]:
     try:
         waits = stage_waits(problem.graph, sets)
         if len({stage.micro_batch_size for stage in stages}) == 1:
-            kept = in_flight(
-                problem, stage_successors(problem, sets), problem.mini_batch // stages[0].micro_batch_size
-            )
+            kept = in_flight(problem, stage_successors(problem, sets), problem.mini_batch // stages[0].micro_batch_size)
             stages = [replace(stage, in_flight=keeps) for stage, keeps in zip(stages, kept, strict=True)]
         yield arranged(problem, stages, waits)
     except PlacementError:

@@ -157,7 +157,9 @@ def _changes(before: Metrics, after: Metrics, names: Sequence[str]) -> tuple[str
     """What a move makes different, the largest shares first: work and memory of devices, bytes between them."""
     found: list[tuple[float, str]] = []
 
-    def add(was: float, now: float, words: Callable[[str], str], unit: Callable[[float | None], str], of: float) -> None:
+    def add(
+        was: float, now: float, words: Callable[[str], str], unit: Callable[[float | None], str], of: float
+    ) -> None:
         share = abs(now - was) / of if of > 0 else 0.0
         if share >= LEAST_SHARE:
             found.append((share, words(("+" if now > was else "−") + unit(abs(now - was)))))

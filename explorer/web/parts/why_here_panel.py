@@ -34,6 +34,17 @@ def why_here(
     return _box([*head, found, html.P(note, className="small quiet")])
 
 
+def spoken(rows: Sequence[Mapping[str, Any]], words: str = "") -> str:
+    """The answer for those who hear the page."""
+    if words:
+        return words
+    allowed = [row for row in rows if row["delta_s"] is not None and not row["here"]]
+    least = min(allowed, key=lambda row: row["delta_s"], default=None)
+    forbidden = sum(row["delta_s"] is None for row in rows)
+    told = f"best elsewhere: {least['name']}, {least['delta']}" if least else "nowhere else is allowed"
+    return f"Why here: {told}" + (f"; {text.plural(forbidden, 'place')} not allowed" if least and forbidden else "")
+
+
 def _box(children: Sequence[Component]) -> Component:
     return html.Div(list(children), className="why-here")
 

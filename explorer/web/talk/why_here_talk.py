@@ -20,8 +20,8 @@ Asked = tuple[tuple[str, str], PlanSource]
 
 
 class WhyHereTalk(TimeTalk):
-    """trying: the turn of the job that goes on, or 0. tried_of: what it is about; tried, places_of, along: its answers so
-    far. quick: whether the last one was there at once."""
+    """trying: the turn of the job that goes on, or 0. tried_of: what it is about; tried, places_of, along: its answers
+    so far. quick: whether the last one was there at once."""
 
     trying = 0
     tried_of: Asked | None = None
@@ -60,6 +60,8 @@ class WhyHereTalk(TimeTalk):
                 self.quick = event["told"]["took_s"] < QUICK_S
         if self.tried_of == self._about():
             self._inspect()
+            if not self.trying:
+                self.send({"type": "say", "text": why_here_panel.spoken(self.tried, self.tried_words)})
 
     def _stop_why_here(self, _: Mapping[str, Any]) -> None:
         self._drop_trying()
