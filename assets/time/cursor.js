@@ -72,6 +72,9 @@
   const says = (state) => (state.does !== null ? state.does : !state.works ? "no work" : state.idle ? "idle " + ex.figures.seconds(state.until - state.from) : "done");
   const holds = (state) => (state.held.length ? "holds " + ex.figures.ranges(state.held) : "");
 
+  /* Of a name that is too long for a narrow schedule its end says more. */
+  const brief = (text) => (roomy || text.length <= 24 ? text : "…" + text.slice(-20));
+
   function put(place, text) {
     if (place.textContent !== text) place.textContent = text;
   }
@@ -81,7 +84,7 @@
     for (const reading of readings) {
       const state = states[reading.device];
       const told = says(state) + (roomy && state.held.length ? " · " + holds(state) : "");
-      put(reading.element, told);
+      put(reading.element, brief(told));
       reading.element.classList.toggle("idle", state.does === null);
     }
     for (const card of cards) {

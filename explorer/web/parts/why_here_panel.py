@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,7 +53,7 @@ def _box(children: Sequence[Component]) -> Component:
 def _row(row: Mapping[str, Any]) -> Component:
     delta = row["delta_s"]
     tone = "none" if delta is None or row["here"] else "good" if delta < -SAME_S else ""
-    told = row["reason"] or "; ".join(row["changes"])
+    told = re.sub(r"(?<=\d) (?=[nµm]?s\b|[KMGT]?i?B\b)", "\u00a0", row["reason"] or "; ".join(row["changes"]))
     return html.Li(
         [
             html.I(className=f"swatch s{row['device'] % 32}", **{"aria-hidden": "true"}),
