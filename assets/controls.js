@@ -530,6 +530,7 @@
     ex.stages.listen();
     ex.graph.listen();
     ex.gantt.listen();
+    ex.clock.listen();
     ex.search.listen();
     ex.runs.listen();
     ex.connect();

@@ -9,6 +9,8 @@
   let detail = { merged: false, from: 0, to: 1 };
   let operators = false; /* whether a bar is an operator, or a run of them */
   let path = null;
+  let way = null; /* what an idle device waits for: a way through the schedule, in place of the critical path */
+  let idle = null; /* that idle time, as a shape */
   let turn = null; /* the search that the drawn plan is of */
   let scale_s = 1; /* seconds in a unit of the time axis */
   let end = 1;
@@ -39,7 +41,7 @@
     turn = message.turn;
     end = range[1];
     if (kept) message.figure.layout.xaxis.range = kept;
-    held = keep = null;
+    held = keep = way = idle = null;
     lanesBelow = message.figure.layout.shapes;
     ex.whenReady(place, function (plot) {
       const margin = message.figure.layout.margin;
@@ -50,6 +52,7 @@
       window.Plotly.react(plot, message.figure.data, message.figure.layout, config).then(function () {
         if (grown) window.Plotly.Plots.resize(plot);
         lanes(plot);
+        ex.clock.drawn(message);
         if (kept) ask();
         if (ex.graph.selection()) ex.graph.clear();
         requestAnimationFrame(done);
@@ -101,14 +104,55 @@
     if (ex.detailDue(detail, [from, to], operators)) ex.send({ type: "window", from: from, to: to });
   }
 
-  /* Everything above the bars: the veil over what is not bright, and the critical path. */
-  const overlays = () => ex.shades.over(spans, rows, end, keep, rows.path ? path : null);
+  /* Everything above the bars: the veil over what is not bright, and the critical path, or that of a wait. */
+  const overlays = () => ex.shades.over(spans, rows, end, keep, way || (rows.path ? path : null)).concat(idle || []);
 
-  function show(wanted) {
+  function show(wanted, along) {
     const plot = frame();
     keep = wanted;
+    [way, idle] = along || [null, null];
     if (!plot || !bars) return;
     window.Plotly.relayout(plot, { shapes: lanesBelow.concat(overlays()) });
+  }
+
+  /* A device's idle time, from and to in seconds, and what it waits for. */
+  function showWait(message) {
+    const row = rows.devices.findIndex((devices, i) => !rows.link[i] && devices.includes(message.device));
+    if (row < 0) return;
+    held = "wait";
+    const [x0, x1] = message.idle_s.map((at) => at / scale_s);
+    const half = 0.36 * rows.height[row];
+    const colour = getComputedStyle(document.documentElement).getPropertyValue("--accent").trim();
+    show(null, [message.path, { type: "rect", name: "idle", layer: "above", x0: x0, x1: x1, y0: rows.middle[row] - half, y1: rows.middle[row] + half,
+      fillcolor: colour, opacity: 0.28, line: { color: colour, width: 1.5 } }]);
+  }
+
+  /* Where a point of the page is in the schedule: row, and seconds; null beside it. */
+  function under(x, y) {
+    const plot = frame();
+    if (!plot) return null;
+    const box = plot.getBoundingClientRect();
+    const [across, down] = [plot._fullLayout.xaxis, plot._fullLayout.yaxis];
+    const [at, height] = [across.p2l(x - box.left - across._offset), down.p2l(y - box.top - down._offset)];
+    const row = rows.middle.findIndex((middle, i) => Math.abs(height - middle) <= rows.height[i] / 2);
+    return row >= 0 && at >= across.range[0] && at <= across.range[1] ? { row: row, at_s: at * scale_s } : null;
+  }
+
+  /* What is in sight, for what lies over it; the axis in seconds. */
+  function sight() {
+    const plot = frame();
+    if (!plot || !bars) return null;
+    const [across, down] = [plot._fullLayout.xaxis, plot._fullLayout.yaxis];
+    return {
+      plot: plot, rows: rows, left: across._offset, width: across._length, from: across.range[0] * scale_s, to: across.range[1] * scale_s,
+      scale_s: scale_s, top: (row) => down._offset + down.l2p(rows.middle[row]), tall: (row) => Math.abs(down.l2p(rows.height[row]) - down.l2p(0)),
+    };
+  }
+
+  /* That much of the schedule in sight, in seconds. */
+  function look(from, to) {
+    const plot = frame();
+    if (plot) window.Plotly.relayout(plot, { "xaxis.range": [from / scale_s, to / scale_s] });
   }
 
   /* The critical path on or off. */
@@ -250,6 +294,8 @@
           window.Plotly.relayout(plot, { "xaxis.range": [bars.start[i] - room, bars.end[i] + room] });
         }
       });
+      plot.on("plotly_relayouting", () => ex.clock.place());
+      plot.on("plotly_afterplot", () => ex.clock.fit());
       plot.on("plotly_relayout", function (event) {
         if (!Object.keys(event).some((key) => key.startsWith("xaxis"))) return;
         clearTimeout(numbering);
@@ -267,11 +313,11 @@
       };
       if (acts[event.key]) zoom(...acts[event.key]);
       else if (event.key === "0") fit();
-      else if (event.key === "Escape") { ex.graph.select(null); release(); }
+      else if (event.key === "Escape") { ex.graph.select(null); release(); ex.clock.rest(); }
       else return;
       event.preventDefault();
     });
   }
 
-  ex.gantt = { draw, refine, showStages, showKeys, showPath, holdDevice, holdStage, reveal, release, fit, listen };
+  ex.gantt = { draw, refine, showStages, showKeys, showPath, showWait, under, sight, look, holdDevice, holdStage, reveal, release, fit, listen };
 })();

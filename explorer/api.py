@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from explorer.reviews.review import Review
     from explorer.sweeps.answers import Sweep
     from explorer.sweeps.sweep import Row
+    from explorer.sweeps.why_here import WhyHere
     from explorer.view.graph.palette import Theme
     from solvers.formats.plan_json import PlanFile
     from solvers.search.planner import Planner
@@ -194,6 +195,20 @@ def diff(first: Result | PlanFile | str, second: Result | PlanFile | str) -> Dif
 
     a, b = _plan_file(first), _plan_file(second)
     return difference((a.problem, a.plan), (b.problem, b.plan))
+
+
+def why_here(plan: Result | PlanFile | str, operator: str) -> WhyHere:
+    """What it would cost to have an operator, or all of a module, on each other device: `moves`, each with the plan
+    that was evaluated and ``delta_s``, the change of the objective, or None and the rule that forbids it. What must
+    share its device comes along. Printed, it is a table.
+
+    Raises InvalidProblem for a name that is neither, with the closest that is.
+    """
+    from explorer.question.names import Names
+    from explorer.sweeps.why_here import why_here as tried
+
+    file = _plan_file(plan)
+    return tried(file.problem, file.plan, Names(file.problem.graph).operators(operator, "why here"))
 
 
 def show(result: Result) -> PlacementWidget:

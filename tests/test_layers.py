@@ -81,6 +81,7 @@ LADDER = (
     # what is shown
     "explorer.view.graph",
     "explorer.view.timeline",
+    "explorer.view.instants",
     "explorer.view",
     "explorer.view.lessons",
     "explorer.pictures",

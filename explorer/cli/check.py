@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json, printable
 from explorer.files import write_file
@@ -11,6 +11,7 @@ from solvers.errors import InvalidPlan
 
 if TYPE_CHECKING:
     from explorer.reviews.review import Review
+    from explorer.sweeps.why_here import WhyHere
     from solvers.formats.plan_json import PlanFile
 
 
@@ -24,6 +25,9 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("plan", metavar="PLAN", help="a plan.json")
     add_output(parser, "--report", what="write the review with pictures as one self-contained HTML file")
+    parser.add_argument(
+        "--why-here", metavar="NAME", help="also what it would cost to have an operator or module on each other device"
+    )
     add_json(parser)
 
 
@@ -32,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
     file = read_plan_file(args.plan)
     told = review(file.problem, file.plan, file.result)
+    moves = None if args.why_here is None or told.broken else _why_here(file, args.why_here)
     if args.report:
         from explorer.reviews.report_page import report_page
 
@@ -39,14 +44,38 @@ def run(args: argparse.Namespace) -> int:
         page = report_page(told, file.problem, file.reference, notes)
         write_file(args.report, page, "saving the review")
     if args.json:
-        print_json(_object(args.plan, file, told))
+        print_json(_object(args.plan, file, told) | ({} if moves is None else {"why_here": moves_object(moves)}))
     else:
         _print(args.plan, file, told)
+        if moves is not None:
+            print(f"\nwhy here: {printable(args.why_here)}")
+            for line in str(moves).splitlines():
+                print(printable(line))
         if args.report:
             print(f"written to {args.report}")
     refuse_invalid(args.plan, told.broken)
     _refuse_failed(args.plan, told)
     return 0
+
+
+def _why_here(file: PlanFile, name: str) -> WhyHere:
+    """Raises InvalidProblem for a name that is no operator or module."""
+    from explorer.question.names import Names
+    from explorer.sweeps.why_here import why_here
+
+    return why_here(file.problem, file.plan, Names(file.problem.graph).operators(name, "--why-here"))
+
+
+def moves_object(told: WhyHere) -> dict[str, Any]:
+    """As JSON: operators (how many move), objective_s, moves."""
+    return {
+        "operators": len(told.operators),
+        "objective_s": told.objective_s,
+        "moves": [
+            {"devices": list(m.place), "delta_s": m.delta_s, "changes": list(m.changes), "reason": m.reason}
+            for m in told.moves
+        ],
+    }
 
 
 def violations(file: PlanFile) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from explorer.jobs.carried_picture import carried_picture, told_beside
 from explorer.jobs.comparison import Entry, compare, entries
 from explorer.jobs.demo_graphs import traced_before
 from explorer.jobs.held_plans import file_from, hold
-from explorer.jobs.plan_kinds import differ_job, export_job, hash_job, lean_job, review_job
+from explorer.jobs.plan_kinds import differ_job, export_job, hash_job, lean_job, review_job, why_here_job
 from explorer.jobs.read_kind import load_opened, plainly
 from explorer.jobs.replan_kind import replan_job
 from explorer.jobs.requests import (
@@ -324,5 +324,6 @@ KINDS: dict[str, Work] = {
     "differ": differ_job,
     "hash": hash_job,
     "help": help_job,
+    "why-here": why_here_job,
     "sweep": sweep_job,
 }

@@ -29,7 +29,7 @@ HEED_S = 2.0
 ORDERLY_S = 20.0
 """How long a worker that has processes of its own may take to end them."""
 
-BRIEF = frozenset({"prepare", "show-run", "export", "review", "lean", "differ", "hash"})
+BRIEF = frozenset({"prepare", "show-run", "export", "review", "lean", "differ", "hash", "why-here"})
 """Kinds of job that end by themselves soon: nothing is killed for them."""
 
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
 from explorer.exports.formats import export_bytes, format_named
 from explorer.jobs.held_plans import file_from, hold, result_of
-from explorer.jobs.requests import DifferRequest, Emit, ExportRequest, HashRequest, LeanRequest, ReviewRequest
+from explorer.jobs.requests import (
+    DifferRequest,
+    Emit,
+    ExportRequest,
+    HashRequest,
+    LeanRequest,
+    ReviewRequest,
+    WhyHereRequest,
+)
 from explorer.reviews.difference import difference, difference_object
 from explorer.reviews.plan_hash import plan_hash
 from explorer.reviews.review import review, review_object
+from explorer.sweeps.moved import company, places
+from explorer.sweeps.why_here import delta_words, moves
 from explorer.view import events
 from solvers.errors import InvalidProblem
 from solvers.plan.result import Status
@@ -45,6 +56,32 @@ def hash_job(request: HashRequest, emit: Emit, should_stop: Callable[[], bool]) 
     """Tell the sha256 of a plan."""
     file = file_from(request.plan)
     emit(events.told({"sha256": plan_hash(file.problem, file.plan)}))
+
+
+def why_here_job(request: WhyHereRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Tell first how many places there are and how many operators come along, then the move to each: device, name,
+    delta_s, delta (in words), changes, reason, here; at the end took_s, and whether it was stopped."""
+    file, began = file_from(request.plan), time.perf_counter()
+    problem, plan = file.problem, file.plan
+    asked = [operator for operator in request.operators if 0 <= operator < len(problem.graph)]
+    if not asked:
+        raise InvalidProblem("there are no such operators in this plan")
+    moving = company(problem, asked)
+    forward = {o if (of := problem.graph.operators[o].forward_of) is None else of for o in moving}
+    emit(events.part({"of": len(places(problem, plan)), "along": len(forward - set(asked))}))
+    for move in moves(problem, plan, asked, should_stop=should_stop):
+        emit(
+            events.part(
+                {
+                    "move": {
+                        "device": move.place[0], "name": move.name, "delta_s": move.delta_s,
+                        "delta": delta_words(move), "changes": list(move.changes), "reason": move.reason,
+                        "here": move.here,
+                    }
+                }
+            )
+        )  # fmt: skip
+    emit(events.told({"took_s": time.perf_counter() - began, "stopped": should_stop()}))
 
 
 def lean_job(request: LeanRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:

@@ -189,6 +189,14 @@ class HelpRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class WhyHereRequest:
+    """What it would cost to have these operators of a plan, positions in its graph, at every other place."""
+
+    plan: PlanSource
+    operators: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SweepRequest:
     """Answer a question at several values of one axis, see `explorer.sweeps.ranges`."""
 
@@ -211,13 +219,17 @@ class HashRequest:
     plan: PlanSource
 
 
-About = ExportRequest | ReviewRequest | LeanRequest | HelpRequest | SweepRequest | DifferRequest | HashRequest
+About = (
+    ExportRequest | ReviewRequest | LeanRequest | HelpRequest | WhyHereRequest | SweepRequest | DifferRequest
+    | HashRequest
+)  # fmt: skip
 """What is asked about plans that are there."""
 ABOUT: dict[type, str] = {
     ExportRequest: "export",
     ReviewRequest: "review",
     LeanRequest: "lean",
     HelpRequest: "help",
+    WhyHereRequest: "why-here",
     SweepRequest: "sweep",
     DifferRequest: "differ",
     HashRequest: "hash",

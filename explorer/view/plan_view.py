@@ -8,6 +8,7 @@ from typing import Any
 
 from explorer.view.graph.search import thinned
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
+from explorer.view.instants.course import course
 from explorer.view.timeline.bars import bars
 from explorer.view.timeline.charts import memory_curve
 from explorer.view.timeline.lanes import link_uses
@@ -45,7 +46,7 @@ def plan_view(
     whether the schedule is one of single operators, with all_spans of it as bars (see `operator_bars`);
     links: see `link_uses`; path: see `path_view`; span_s: the end of the schedule drawn; seconds: per
     operator its compute time for one micro-batch; pinned: the operators that are;
-    bottleneck: the device that decides the objective.
+    bottleneck: the device that decides the objective; course: see `explorer.view.instants.course`.
     """
     metrics, schedule = examine(problem, plan)
     span_s = schedule.makespan_s
@@ -95,6 +96,7 @@ def plan_view(
         "links": links,
         "path": path_view(schedule, senders, [o.name for o in problem.graph.operators], names, at),
         "spans": len(schedule.spans),
+        "course": course(schedule),
         "span_s": span_s,
         "busy_s": list(busy),
         "bottleneck": bottleneck,

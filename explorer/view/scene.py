@@ -117,6 +117,21 @@ def window_scene(
     }
 
 
+def waits_scene(plan: Mapping[str, Any], look: Look, found: Mapping[str, Any], until_s: float) -> Scene:
+    """The columns of a chain (`explorer.view.instants.wait_words.chain_columns`) as the critical path is drawn."""
+    scale, _ = text.time_unit(until_s or 1.0)
+    shown, _ = _drawn(plan, (0.0, until_s))
+    at = {use["resource"]: i for i, use in enumerate(plan["links"])}
+    link = [at.get(resource, -1) for resource in found["resource"]]
+    rows = gantt_rows.rows_of(plan, look.rows, look.links, shown)
+    return {
+        "row": gantt_rows.rows_along(rows, {"device": found["device"], "link": link}),
+        "link": [resource != "" for resource in found["resource"]],
+        "start": [round(s / scale, 6) for s in found["start_s"]],
+        "end": [round(s / scale, 6) for s in found["end_s"]],
+    }
+
+
 def _drawn(plan: Mapping[str, Any], window: tuple[float, float]) -> tuple[Bars, bool]:
     """The bars to draw for a window in seconds, and whether there are runs among them that come apart."""
     if not plan["by_operator"]:

@@ -100,11 +100,14 @@ class Simulation:
             MemoryCurve(tuple(times[a:b].tolist()), tuple(held[a:b].tolist()), static)
             for a, b, static in zip(start[:-1], start[1:], self.static_bytes.tolist(), strict=True)
         )
-        place = np.empty(len(order), np.int64)
+        place = np.full(len(order) + 1, -1, np.int64)  # the last is that of no task
         place[order] = np.arange(len(order))
         names = tuple(lowered.resource_name(r) for r in used.tolist())
         shared = frozenset(f"device {d}" for d in np.flatnonzero(lowered.shared))
-        return Schedule(columns, names, curves, tuple(int(place[task]) for task in self._critical()), shared)
+        critical = tuple(int(place[task]) for task in self._critical())
+        return Schedule(
+            columns, names, curves, critical, shared, place[self.cause[order]], self._ready_s()[order]
+        )  # fmt: skip
 
     def _senders(self, operator: Ints) -> Ints:
         """Per task the operator that made what it sends, or that it is; -1 if that is no single one."""
@@ -118,6 +121,17 @@ class Simulation:
         last_first = np.lexsort((tasks.reader, self.start_s[tasks.reader]))[::-1]
         found = operator.copy()
         found[of[last_first]] = operator[tasks.reader[last_first]]
+        return found
+
+    def _ready_s(self) -> Floats:
+        """Per task when the last of those that it waits for had ended; a turn on a link is none of them."""
+        tasks = self.lowered.tasks
+        count = len(self.end_s)
+        before = np.repeat(np.arange(count), np.diff(tasks.after_start))
+        pairs = [turn[:-1] * count + turn[1:] for turn in self.lowered.turns]
+        needs = ~np.isin(before * count + tasks.after, np.concatenate([np.zeros(0, np.int64), *pairs]))
+        found = np.zeros(count)
+        np.maximum.at(found, tasks.after[needs], self.end_s[before[needs]])
         return found
 
     def _critical(self) -> list[int]:

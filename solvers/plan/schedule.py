@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -101,6 +101,11 @@ class Schedule:
     critical: tuple[int, ...] = ()
     shared: frozenset[str] = frozenset()
     """Resources that run any number of spans at once (CPU cores)."""
+    cause: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """[spans] position of the span whose end let each one start: the last of those it waited for, or the one that
+    left its resource; -1 for none. Empty where nobody told."""
+    ready_s: Floats = field(default_factory=lambda: np.zeros(0))
+    """[spans] s from which each could have started, had its resource been free. Empty likewise."""
 
     def __post_init__(self) -> None:
         columns = self.columns

@@ -101,7 +101,11 @@ def device_rows(plan: Mapping[str, Any], found: Bars) -> Rows:
 
 def path_rows(rows: Rows, plan: Mapping[str, Any]) -> list[int]:
     """The row of every run of the critical path; HIDDEN where it has none."""
-    path = plan["path"]
+    return rows_along(rows, plan["path"])
+
+
+def rows_along(rows: Rows, path: Mapping[str, Sequence[int]]) -> list[int]:
+    """The row of every part of a way through the schedule: device of each, and link (-1 for compute)."""
     first: dict[int, int] = {}
     of_link: dict[int, int] = {}
     for place, row in enumerate(rows.rows):

@@ -12,6 +12,7 @@ from explorer.view.graph.stylesheet import stylesheet
 from explorer.view.session import Session
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
+from explorer.web.layout.clock import clock, cursor
 from explorer.web.layout.run_tab import run_tab
 from explorer.web.parts.scenario_panel import scenarios
 
@@ -157,6 +158,7 @@ def _gantt(session: Session) -> Component:
             html.Div(
                 [
                     html.Div(id=ids.GANTT),
+                    cursor(),
                     html.Div(className="veil"),
                 ],
                 className="canvas",
@@ -168,6 +170,7 @@ def _gantt(session: Session) -> Component:
                     "is below."
                 },
             ),
+            clock(),
             _twin("Schedule as a table", ids.GANTT_TABLE),
         ],
         className="card gantt-card",

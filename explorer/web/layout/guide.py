@@ -18,6 +18,8 @@ KEYS = (
     ("/", "find an operator or module"),
     ("arrows, Enter, Esc", "between boxes, open one, let go"),
     ("+ − 0", "zoom the schedule, show all of it"),
+    ("space , .", "play the schedule, step back and forward"),
+    ("w", "what an idle GPU waits for"),
     ("p, then a digit", "pin the selection to that GPU"),
     ("x", "let the selection's pin go"),
     ("t", "keep the selection on one GPU with the next"),

@@ -147,7 +147,7 @@ class Picture:
         """Another part of the schedule is in sight: its bars at that scale."""
         if self.plan is None or self.skeleton is None:
             return
-        start, end = (_finite(message.get(key)) for key in ("from", "to"))
+        start, end = (finite_number(message.get(key)) for key in ("from", "to"))
         if start is None or end is None or start >= end:
             return
         window = (start, end)
@@ -224,7 +224,7 @@ class Picture:
         self.send({"type": "props", "props": self._inspector()})
 
 
-def _finite(value: object) -> float | None:
+def finite_number(value: object) -> float | None:
     """A number that a page sent; an integer may be too large to be one."""
     if not isinstance(value, int | float):
         return None

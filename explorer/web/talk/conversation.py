@@ -110,6 +110,10 @@ class Conversation(LessonTalk):
             "go-sweep": self._go_sweep,
             "lesson": self._lesson,
             "leave-lesson": self._leave_lesson,
+            "course": self._course,
+            "waits": self._waits,
+            "why-here": self._why_here,
+            "stop-why-here": self._stop_why_here,
         }
         act = acts.get(str(message.get("type")))
         if act is None:

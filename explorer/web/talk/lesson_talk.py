@@ -11,12 +11,12 @@ from explorer.view.lessons.stated import as_stated, controls_of, session_of
 from explorer.view.session import Session
 from explorer.web.contract import ids
 from explorer.web.parts import lesson_panel
-from explorer.web.talk.keep_talk import KeepTalk
+from explorer.web.talk.why_here_talk import WhyHereTalk
 
 MISSING = "There is no such lesson on this server. Lessons, above, lists those that there are."
 
 
-class LessonTalk(KeepTalk):
+class LessonTalk(WhyHereTalk):
     """lessons: all that this server has. lesson and step: the one that is on, counted from 0. begun: the question that
     the page asked when the step began, once it has; then: figures of its plan. keeps: whether the page kept its
     controls as they were. answers_step: whether the plan on the page is of a question that was asked since."""

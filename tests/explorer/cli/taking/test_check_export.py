@@ -26,6 +26,20 @@ def test_check_tells_the_review_as_json(command: Command, plan_file: Path) -> No
     assert {line["what"] for line in told["review"]["lines"]} >= {"rules", "plan hash"}
 
 
+def test_check_says_why_an_operator_is_where_it_is(command: Command, plan_file: Path) -> None:
+    names = [each["name"] for each in json.loads(plan_file.read_text())["graph"]["operators"]]
+    ran = command("check", plan_file, "--why-here", names[0])
+    assert ran.status == 0
+    table = ran.out[ran.out.index("why here: ") :]
+    assert "here" in table
+    assert "GPU 0" in table
+    told = command("check", plan_file, "--why-here", names[0], "--json").json["why_here"]
+    assert [move["delta_s"] for move in told["moves"] if move["devices"] == [0]] == [0.0]
+    refused = command("check", plan_file, "--why-here", "no such thing")
+    assert refused.status == 2
+    assert refused.err.count("\n") == 1
+
+
 def test_a_report_is_written_of_a_good_plan_and_of_a_bad_one(command: Command, plan_file: Path, tmp_path: Path) -> None:
     report = tmp_path / "review.html"
     assert command("check", plan_file, "--report", report).status == 0

@@ -1,0 +1,101 @@
+"""What an idle device waits for, and what that waited for, down to what started it.
+
+Every span but those that run first was let start by the end of another: the last of those it waited for, or the one
+that left its device or link (`solvers.plan.schedule.Schedule.cause`). So the way back from an idle time is a chain
+without holes: every link of it ends where the one after it begins, and the first of them begins at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from explorer.view.instants.course import Course
+from explorer.words.actions import TRANSFER
+
+LAST = -1
+"""In place of a span: a device waits for nothing of its own any more, but for the schedule to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A device is idle from start_s to end_s. before: the span it then runs, or LAST. chain: spans, backwards in time:
+    the first ends at end_s, each begins where the next one ends, the last one begins at 0."""
+
+    device: int
+    start_s: float
+    end_s: float
+    before: int
+    chain: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """Links of a chain that follow one another on one resource, as one: from start_s to end_s. spans: in time order.
+    queued_s: of a transfer, how long it was ready before its link, or device, was free."""
+
+    start_s: float
+    end_s: float
+    spans: tuple[int, ...]
+    queued_s: float = 0.0
+
+
+def idle_time(course: Course, device: int, at_s: float) -> tuple[float, float, int] | None:
+    """(start_s, end_s, the span that ends it or LAST) of the idle time of a device at an instant. None where it is
+    busy, or has nothing to do in all of the schedule."""
+    before, after, then = 0.0, float(course["span_s"]), LAST
+    works = False
+    for i, on in enumerate(course["on"]):
+        if on != device:
+            continue
+        start, end = course["start_s"][i], course["end_s"][i]
+        if start <= at_s < end:
+            return None
+        works = True
+        if end <= at_s:
+            before = max(before, end)
+        elif start < after:
+            after, then = start, i
+    return (before, after, then) if works and before <= at_s <= after else None
+
+
+def wait_at(course: Course, device: int, at_s: float) -> Wait | None:
+    """What a device waits for at an instant; None where it is busy, or has nothing to do at all."""
+    found = idle_time(course, device, at_s)
+    if found is None or found[1] <= found[0]:
+        return None
+    start, end, then = found
+    first = (
+        max(range(len(course["end_s"])), key=lambda i: course["end_s"][i]) if then == LAST else course["cause"][then]
+    )
+    return Wait(device, start, end, then, chain(course, first))
+
+
+def chain(course: Course, span: int) -> tuple[int, ...]:
+    """A span, the one whose end let it start, and so on."""
+    found = []
+    while span >= 0:
+        found.append(span)
+        span = course["cause"][span]
+    return tuple(found)
+
+
+def legs(course: Course, spans: Sequence[int]) -> list[Leg]:
+    """A chain with what follows on one device as one; transfers are told one by one."""
+    numbered = enumerate(spans)
+    found = []
+    for _, several in groupby(numbered, key=lambda pair: _alike(course, *pair)):
+        mine = [span for _, span in several][::-1]
+        first = mine[0]
+        queued = 0.0
+        if course["kind"][first] == TRANSFER:
+            queued = max(0.0, course["start_s"][first] - course["ready_s"][first])
+        found.append(Leg(course["start_s"][first], course["end_s"][mine[-1]], tuple(mine), queued))
+    return found
+
+
+def _alike(course: Course, place: int, span: int) -> tuple[str, int]:
+    if course["kind"][span] == TRANSFER:
+        return "transfer", place
+    return "compute", course["device"][span]

@@ -1,0 +1,64 @@
+"""Why something is where it is, as Dash components: what it would cost at each other place, or what forbids that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from explorer.words import text
+
+SAME_S = 1e-12
+"""Changes below are none."""
+
+
+def why_here(
+    rows: Sequence[Mapping[str, Any]], of: int | None, along: int, going: bool, words: str = "", asked: bool = False
+) -> Component:
+    """rows: as they came; of: how many there will be, None before that is known; along: operators that have to come
+    along; words: in place of the note; asked: whether anybody asked."""
+    head: list[Component] = [html.H2("Why here")]
+    if not asked:
+        ask = html.Button("What if it were elsewhere?", className="tool", **{"data-act": "why-here"})
+        return _box([*head, html.Div(ask, className="actions")])
+    order = sorted(rows, key=lambda row: (row["delta_s"] is None, row["delta_s"] or 0.0, row["device"]))
+    found = html.Ul([_row(row) for row in order], className="places")
+    if going:
+        at = f"Trying {min(len(rows) + 1, of)} of {of} places …" if of else "Trying …"
+        stop = html.Button("Stop", className="tool", **{"data-act": "stop-why-here"})
+        return _box([*head, found, html.Div([html.Span(at, className="small quiet"), stop], className="spread")])
+    with_it = f" {text.plural(along, 'operator')} must come along." if along else ""
+    note = words or f"Each plan was evaluated, with nothing else moved.{with_it}"
+    return _box([*head, found, html.P(note, className="small quiet")])
+
+
+def spoken(rows: Sequence[Mapping[str, Any]], words: str = "") -> str:
+    """The answer for those who hear the page."""
+    if words:
+        return words
+    allowed = [row for row in rows if row["delta_s"] is not None and not row["here"]]
+    least = min(allowed, key=lambda row: row["delta_s"], default=None)
+    forbidden = sum(row["delta_s"] is None for row in rows)
+    told = f"best elsewhere: {least['name']}, {least['delta']}" if least else "nowhere else is allowed"
+    return f"Why here: {told}" + (f"; {text.plural(forbidden, 'place')} not allowed" if least and forbidden else "")
+
+
+def _box(children: Sequence[Component]) -> Component:
+    return html.Div(list(children), className="why-here")
+
+
+def _row(row: Mapping[str, Any]) -> Component:
+    delta = row["delta_s"]
+    tone = "none" if delta is None or row["here"] else "good" if delta < -SAME_S else ""
+    told = re.sub(r"(?<=\d) (?=[nµm]?s\b|[KMGT]?i?B\b)", "\u00a0", row["reason"] or "; ".join(row["changes"]))
+    return html.Li(
+        [
+            html.I(className=f"swatch s{row['device'] % 32}", **{"aria-hidden": "true"}),
+            html.Span(row["name"]),
+            html.B(row["delta"], className=tone),
+            html.P(told) if told else None,
+        ]
+    )

@@ -1,0 +1,88 @@
+"""What a page is told of instants of its schedule: all of it once, and waits as they are asked for."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from explorer.web.contract import ids
+from explorer.web.serving.live import encode
+from tests.browser.test_conversation import result, solve, talk
+
+__all__ = ["talk"]
+
+
+@pytest.fixture
+def answered(talk):
+    solve(talk, model="chain")(result())
+    talk.sent.clear()
+    return talk
+
+
+def test_the_course_of_the_drawn_plan_is_told_once(answered):
+    answered.receive({"type": "course"})
+    (message,) = answered.sent
+    told = json.loads(encode(message))["course"]
+    assert told["span_s"] == answered.plan["span_s"]
+    assert [device["name"] for device in told["devices"]] == [f"GPU {i}" for i in range(4)]
+
+
+def test_nothing_is_told_before_there_is_a_plan(talk):
+    talk.receive({"type": "course"})
+    talk.receive({"type": "waits", "device": 0, "at_s": 0.0})
+    assert talk.sent == []
+
+
+def test_a_schedule_that_is_too_large_says_so(answered):
+    answered.plan = {**answered.plan, "course": None, "spans": 123456}
+    answered.receive({"type": "course"})
+    assert answered.sent == [
+        {"type": "course", "course": None, "words": "A schedule of 123,456 spans is too large to be played."}
+    ]
+    answered.receive({"type": "waits", "device": 0, "at_s": 0.0})
+    assert len(answered.sent) == 1
+
+
+def test_a_wait_is_told_in_the_inspector_and_as_a_way_through_the_schedule(answered):
+    answered.receive({"type": "waits", "device": 3, "at_s": 0.001})
+    (message,) = answered.sent
+    encode(message)
+    assert message["device"] == 3
+    assert message["idle_s"] == [0.0, pytest.approx(0.01542163296)]
+    assert message["path"]["row"] == [0, 0, 1, 1, 2, 2]
+    assert message["path"]["link"] == [False, True, False, True, False, True]
+    assert message["text"].startswith("GPU 3 idle 15.4 ms before forward 0: waits for activations of micro-batch 0")
+    assert ids.INSPECTOR in message["props"]
+    assert answered.selected is None
+
+
+def test_a_busy_device_is_told_in_words_only(answered):
+    answered.receive({"type": "waits", "device": 0, "at_s": 0.001})
+    assert answered.sent == [{"type": "say", "text": "GPU 0 works then"}]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {},
+        {"device": 0},
+        {"device": True, "at_s": 0.0},
+        {"device": "0", "at_s": 0.0},
+        {"device": -1, "at_s": 0.0},
+        {"device": 4, "at_s": 0.0},
+        {"device": 1.0, "at_s": 0.0},
+        {"device": 10**400, "at_s": 0.0},
+        {"device": 1, "at_s": None},
+        {"device": 1, "at_s": "0"},
+        {"device": 1, "at_s": -1e-3},
+        {"device": 1, "at_s": 1e9},
+        {"device": 1, "at_s": 10**400},
+        {"device": 1, "at_s": float("nan")},
+        {"device": [1], "at_s": {}},
+    ],
+    ids=str,
+)
+def test_what_is_no_device_or_no_instant_is_left_alone(answered, message):
+    answered.receive({"type": "waits", **message})
+    assert answered.sent == []
