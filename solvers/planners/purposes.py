@@ -5,7 +5,7 @@ from __future__ import annotations
 PURPOSES: dict[str, tuple[str, ...]] = {
     "For any question": ("auto",),
     "Pipelines: time of an iteration": (
-        "graph-pipeline", "tied-ends", "interleaved", "pipedream-iter", "piper", "pipedream", "pipedream-optimizer",
+        "graph-pipeline", "repeated-blocks", "tied-ends", "interleaved", "pipedream-iter", "piper", "pipedream", "pipedream-optimizer",
         "gpipe",
     ),
     "Steady state: the busiest device": (

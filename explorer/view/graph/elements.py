@@ -15,6 +15,8 @@ MAX_ELEMENTS = 1500
 READABLE = 60
 """Boxes that still read well at once: the first view shows the deepest level with at most these."""
 FEW = 12
+MANY = 600
+"""Boxes that still show where the model goes, by their colours: better than fewer than FEW."""
 LEGIBLE_PX = 10.0
 LABEL = 12
 FORWARD = "forward"
@@ -56,7 +58,7 @@ def expanded_to(skeleton: Skeleton, depth: int) -> frozenset[str]:
 
 
 def readable_depth(skeleton: Skeleton, canvas: tuple[float, float] | None = None) -> int:
-    """The deepest level with at most READABLE boxes; 1 if there is none.
+    """The deepest level with at most READABLE boxes; where that has fewer than FEW, the next with at most MANY.
 
     canvas: (width, height) in pixels that the drawing is fitted to: then one whose names can be read there, unless
     that leaves fewer than FEW boxes, which say less than more of them without names.
@@ -64,7 +66,7 @@ def readable_depth(skeleton: Skeleton, canvas: tuple[float, float] | None = None
     fit, boxes = [1], 0
     for depth in range(1, depths(skeleton) + 1):
         found = len(set(_owners(skeleton, expanded_to(skeleton, depth))))
-        if boxes < found <= READABLE:  # a level that opens nothing more is none
+        if boxes < found <= (MANY if boxes < FEW else READABLE):  # a level that opens nothing more is none
             fit.append(depth)
         boxes = found
     if canvas is None:

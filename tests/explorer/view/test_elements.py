@@ -19,7 +19,7 @@ from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_view import plan_view
 from solvers.formats.workload import Workload
 from solvers.problem.graph import Amount, Operator, OpGraph, Tensor
-from tests.explorer.view.small import MIB, chain_problem, chain_workload, even_plan
+from tests.explorer.view.small import MIB, chain, chain_problem, chain_workload, even_plan
 
 CHAIN = skeleton(chain_workload())
 
@@ -49,6 +49,12 @@ def test_the_first_level_is_one_whose_names_can_be_read_where_it_is_drawn(canvas
     if canvas is not None:
         view = graph_view(small, expanded_to(small, depth), canvas[0] / canvas[1])
         assert (label_px(view.layout, canvas) >= LEGIBLE_PX) == (canvas != (60.0, 60.0))
+
+
+def test_many_layers_are_shown_rather_than_one_box_of_them_all():
+    deep = skeleton(Workload(chain(150, 4), "deep"))
+    assert readable_depth(deep, (575.0, 550.0)) == readable_depth(deep) == 2
+    assert len(graph_view(deep, expanded_to(deep, 2)).boxes) == 150
 
 
 def test_backward_operators_live_in_the_box_of_their_forward():
