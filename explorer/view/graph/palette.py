@@ -1,7 +1,8 @@
 """Device colours: Okabe and Ito's eight hues, safe for the colour-blind; then the same with patterns.
 
-The order is the one, of all 5,040, in which neighbours in pipeline order differ most: at least
-38 CIELAB units apart for normal, protanopic, deuteranopic and tritanopic sight (Machado et al. 2009).
+The order is the one, of all 5,040, in which neighbours in pipeline order differ most on a light page: at least 38
+CIELAB units (on a dark one 29) for normal, protanopic, deuteranopic and tritanopic sight (Machado et al. 2009); any two
+of the eight at least 16.
 """
 
 from __future__ import annotations
