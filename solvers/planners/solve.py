@@ -85,7 +85,8 @@ def solve(
         stop_reason = StopReason.FINISHED
         covered = False
         if isinstance(chosen, Auto) and start is None:
-            chosen.begin(problem, monitor)  # people wait for a first plan, not for a first bound
+            with suppress(Stop):  # the search is told so again
+                chosen.begin(problem, monitor)  # people wait for a first plan, not for a first bound
         impossible = proved_infeasible(problem) if monitor.best is None else None
         if impossible:
             monitor.prove_infeasible(impossible)
@@ -94,7 +95,8 @@ def solve(
                 if monitor.begin_with(candidate):
                     break
             if isinstance(chosen, Auto) and start is not None:
-                chosen.begin(problem, monitor)
+                with suppress(Stop):
+                    chosen.begin(problem, monitor)
             monitor.raise_bound(lower_bound_s(problem))
             try:
                 covered = chosen(problem, monitor)

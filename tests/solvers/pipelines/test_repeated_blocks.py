@@ -74,3 +74,10 @@ def test_auto_begins_with_a_split_where_one_device_is_too_small():
     first = next(step for step in result.trace if step.objective_s < float("inf"))
     assert first.member == "layer-split"
     assert first.bound_s == 0.0, "people wait for a first plan, not for a first bound"
+
+
+@pytest.mark.parametrize(("stop", "limit_s", "reason"), [(True, 60.0, "CANCELLED"), (False, 1e-9, "TIME_LIMIT")])
+def test_a_search_that_is_stopped_before_its_first_plan_ends_as_any_other(stop, limit_s, reason):
+    p = layered(6, devices=3, memory=250.0, recompute=True)
+    result = solve(p, time_limit_s=limit_s, should_stop=lambda: stop)
+    assert result.stop_reason == reason
