@@ -26,7 +26,10 @@ class Recorder:
     """A backend that only remembers what it was asked."""
 
     def __init__(self):
-        self.asked, self.cancelled = [], []
+        self.asked, self.cancelled, self.expecting = [], [], 0
+
+    def expect_file(self):
+        self.expecting += 1
 
     def start(self, request, on_event):
         self.asked.append((request, on_event))
