@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from demo_models import MODELS
 from explorer.question.models.code import is_callable, make_of_code
 from explorer.question.models.example import Example, split_example
-from explorer.question.models.libraries import library_of, make_of_library
+from explorer.question.models.libraries import graph_name, library_of, make_of_library
 from explorer.question.models.recognised import config_instead, folder_instead, instead
 from explorer.question.names import closest
 from explorer.tracing.files.onnx_model import looks_like_onnx
@@ -135,7 +135,7 @@ def load_of_library(
     workload = trace_module(
         module,
         inputs,
-        name=name.partition(":")[2].rstrip(os.sep).rpartition(os.sep)[2],
+        name=graph_name(name),
         training=training,
         dtype=dtype,
         reference=model,

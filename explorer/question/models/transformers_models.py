@@ -9,9 +9,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from explorer.question.models.example import Example, Made
+from explorer.question.models.making import Making
 from explorer.question.models.torchvision_schemas import declare_missing
 from solvers.errors import TraceError
 
@@ -34,7 +33,7 @@ CLASSES = (
 """In this order where the config names no architecture: the first that has the type."""
 
 
-def make(name: str, example: Example, training: bool) -> Made:
+def make(name: str, example: Example, training: bool, making: Making) -> Made:
     """See `libraries.make_of_library`. Raises what transformers raises, and TraceError."""
     os.environ["HF_HUB_OFFLINE"] = "1"  # nothing is fetched, whatever a config says
     declare_missing()  # models of images import torchvision
@@ -44,9 +43,9 @@ def make(name: str, example: Example, training: bool) -> Made:
     if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
         config.decoder_start_token_id = getattr(config, "pad_token_id", None) or 0
     kind = _class_of(library, config)
-    with torch.device("meta"):
+    with making.device:
         module = kind._from_config(config) if hasattr(kind, "_from_config") else kind.from_config(config)
-    inputs, notes = _inputs(module, config, example, training)
+    inputs, notes = _inputs(module, config, example, training, making)
     return module, inputs, notes
 
 
@@ -81,36 +80,36 @@ def _class_of(library: Any, config: Any) -> Any:
     raise TraceError(f"transformers has no model for the config {type(config).__name__}")
 
 
-def _inputs(module: Any, config: Any, example: Example, training: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """By name, on meta; with labels where the model has a loss."""
+def _inputs(
+    module: Any, config: Any, example: Example, training: bool, making: Making
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """By name; with labels where the model has a loss."""
     takes = inspect.signature(module.forward).parameters
     batch = example.batch or BATCH
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     notes: list[str] = []
     inputs: dict[str, Any] = {}
 
-    def ids(*shape: int) -> torch.Tensor:
-        return torch.zeros(shape, dtype=torch.int64, device="meta")
-
+    words = _found(text, "vocab_size") or 2
     main = getattr(module, "main_input_name", "input_ids")
     if main == "pixel_values" or ("pixel_values" in takes and "return_loss" in takes):
         side, stated = example.image, _image_of(config)
         if side is None:
             side = stated or IMAGE
             notes += [] if stated else [f"images of {side} x {side} pixels were assumed; --image says another size"]
-        inputs["pixel_values"] = torch.empty(batch, _found(config, "num_channels") or 3, side, side, device="meta")
+        inputs["pixel_values"] = making.numbers(batch, _found(config, "num_channels") or 3, side, side)
     if main == "input_features":
         steps = 2 * (_found(config, "max_source_positions") or 1500)
-        inputs[main] = torch.empty(batch, _found(config, "num_mel_bins") or 80, steps, device="meta")
+        inputs[main] = making.numbers(batch, _found(config, "num_mel_bins") or 80, steps)
     if main == "input_values":
-        inputs[main] = torch.empty(batch, example.sequence or 16000, device="meta")
+        inputs[main] = making.numbers(batch, example.sequence or 16000)
     tokens = example.sequence
     if tokens is None:
         most = _found(text, "max_position_embeddings") or _found(text, "n_positions") or SEQUENCE
         tokens = min(SEQUENCE, most)
     has_text = "input_ids" in takes and (main == "input_ids" or "return_loss" in takes)
     if has_text:
-        inputs["input_ids"] = ids(batch, tokens)
+        inputs["input_ids"] = making.choices(words, batch, tokens)
     if (has_text or main == "input_features") and example.sequence is None:
         notes.append(f"{tokens} tokens a sample were assumed; --sequence says another number")
     if "return_loss" in takes and "pixel_values" in inputs and has_text:
@@ -118,9 +117,10 @@ def _inputs(module: Any, config: Any, example: Example, training: bool) -> tuple
     elif "labels" in takes and training:
         kind = type(module).__name__
         per_sample = "Classification" in kind and "Token" not in kind
-        inputs["labels"] = ids(batch) if per_sample else ids(batch, tokens)
+        below = (_found(config, "num_labels") or 2) if "Classification" in kind else words
+        inputs["labels"] = making.choices(below, *((batch,) if per_sample else (batch, tokens)))
     if "start_positions" in takes and training:
-        inputs |= {"start_positions": ids(batch), "end_positions": ids(batch)}
+        inputs |= {end: making.choices(tokens, batch) for end in ("start_positions", "end_positions")}
     return inputs, tuple(notes)
 
 

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from explorer.question.models.example import Example, Made
+from explorer.question.models.making import Making
 from explorer.question.models.torchvision_schemas import declare_missing
 from solvers.errors import TraceError
 
@@ -22,7 +23,7 @@ IMAGE = 224
 """Pixels of a side where the library does not say."""
 
 
-def make_timm(name: str, example: Example, training: bool) -> Made:
+def make_timm(name: str, example: Example, training: bool, making: Making) -> Made:
     """See `libraries.make_of_library`."""
     declare_missing()
     timm: Any = importlib.import_module("timm")
@@ -30,16 +31,16 @@ def make_timm(name: str, example: Example, training: bool) -> Made:
         close = timm.list_models(f"*{name.split('_')[0]}*")[:3]
         raise TraceError(f"timm has no model of that name{'; it has ' + ', '.join(close) + ', ...' if close else ''}")
     stated = {} if example.image is None else {"img_size": example.image}
-    with torch.device("meta"):
+    with making.device:
         try:
             module = timm.create_model(name, pretrained=False, **stated)
         except TypeError:  # convolutions take any size
             module = timm.create_model(name, pretrained=False)
     channels, side, _ = getattr(module, "default_cfg", {}).get("input_size", (3, IMAGE, IMAGE))
-    return _with_loss(module, example, channels, side, training)
+    return _with_loss(module, example, channels, side, training, making)
 
 
-def make_torchvision(name: str, example: Example, training: bool) -> Made:
+def make_torchvision(name: str, example: Example, training: bool, making: Making) -> Made:
     """See `libraries.make_of_library`."""
     declare_missing()
     models: Any = importlib.import_module("torchvision.models")
@@ -58,11 +59,11 @@ def make_torchvision(name: str, example: Example, training: bool) -> Made:
     extra: dict[str, Any] = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
     # Left out, the weights of a backbone would be fetched.
     extra |= {key: None for key in ("weights", "weights_backbone") if key in takes}
-    with torch.device("meta"):
+    with making.device:
         module = build(**extra)
     if type(module).__module__.startswith("torchvision.models.video"):
         side = example.image or _cropped(models, name) or IMAGE
-        inputs: dict[str, Any] = {"x": torch.empty(example.batch or BATCH, 3, 16, side, side, device="meta")}
+        inputs: dict[str, Any] = {"x": making.numbers(example.batch or BATCH, 3, 16, side, side)}
         return _classified(module, inputs, training)
     needed = [p.name for p in signature(module.forward).parameters.values() if p.default is p.empty and p.kind in TAKEN]
     if len(needed) > 1:
@@ -70,7 +71,7 @@ def make_torchvision(name: str, example: Example, training: bool) -> Made:
             f"its forward takes {' and '.join(needed)}, and an example of one image is all that is made here; give a"
             " function of yours that returns it with its inputs (file.py:make)"
         )
-    return _with_loss(module, example, 3, _cropped(models, name) or IMAGE, training)
+    return _with_loss(module, example, 3, _cropped(models, name) or IMAGE, training, making)
 
 
 def _cropped(models: Any, name: str) -> int | None:
@@ -80,9 +81,9 @@ def _cropped(models: Any, name: str) -> int | None:
     return size if isinstance(size, int) else int(size[0]) if size else None
 
 
-def _with_loss(module: nn.Module, example: Example, channels: int, side: int, training: bool) -> Made:
+def _with_loss(module: nn.Module, example: Example, channels: int, side: int, training: bool, making: Making) -> Made:
     batch, side = example.batch or BATCH, example.image or side
-    return _classified(module, {"x": torch.empty(batch, channels, side, side, device="meta")}, training)
+    return _classified(module, {"x": making.numbers(batch, channels, side, side)}, training)
 
 
 def _classified(module: nn.Module, inputs: dict[str, Any], training: bool) -> Made:

@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from demo_models import MODELS
+from explorer.question.models.example import split_example
+from explorer.question.models.libraries import library_of, make_of_library
 from explorer.runner.model.birth import Making, Seeding, Survey, Surveying
 from explorer.runner.model.permission import why_not
 from solvers.errors import PlacementError, RunError
@@ -55,6 +57,8 @@ def builder(reference: str, *, allow_model: bool, batch: int | None = None) -> B
         return lambda: family.build(replace(family.SIZES[demo.size], batch=batch))
     if refusal := why_not(reference, allow_model=allow_model):
         raise RunError(refusal)
+    if library_of(reference) is not None:
+        return _of_library(reference, batch)
     module_name, _, attribute = reference.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -66,6 +70,18 @@ def builder(reference: str, *, allow_model: bool, batch: int | None = None) -> B
     if not callable(found):
         raise RunError(f"{reference}: expected something to call, found {type(found).__name__}")
     return found  # type: ignore[no-any-return]
+
+
+def _of_library(reference: str, batch: int | None) -> Builder:
+    """What really makes a model that was traced on meta, for training. batch: samples of its example."""
+    name, said = split_example(reference)
+    example = said if batch is None else replace(said, batch=batch)
+
+    def make() -> tuple[nn.Module, tuple[()], dict[str, Any]]:
+        module, inputs, _ = make_of_library(name, example, training=True, real=True)
+        return module, (), inputs
+
+    return make
 
 
 def construct(reference: str, *, wanted: Collection[str] | None, seed: int, allow_model: bool) -> Built:

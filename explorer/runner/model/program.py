@@ -12,6 +12,7 @@ from torch._subclasses import FakeTensorMode
 from torch.export import ExportedProgram
 
 from demo_models import MODELS
+from explorer.question.models.libraries import graph_name, library_of
 from explorer.runner.model.construct import Built, construct
 from explorer.runner.model.dtypes import DTYPES, floating
 from explorer.runner.model.flat import Flat, From, Source, flatten
@@ -218,6 +219,8 @@ def trace_for_run(
     """
     built = construct(reference, wanted=(), seed=0, allow_model=allow_model)
     name = reference if reference in MODELS else reference.rpartition(":")[2]
+    if library_of(reference) is not None:
+        name = graph_name(reference)
     planned = _planned_dtype(built.module, graph)
     try:
         tracer = _Tracer(built, name, training)
