@@ -56,5 +56,5 @@ def cursor() -> Component:
 
 
 def _button(label: str, id_: str, what: str, disabled: bool = False) -> Component:
-    named = {} if label[0].isalpha() else {"aria-label": what}
+    named = {} if label[0].isalnum() else {"aria-label": what}
     return html.Button(label, id=id_, className="tool", title=what, disabled=disabled, **named)

@@ -205,7 +205,7 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
                         allowDeselect=False,
                         searchable=True,
                         size="xs",
-                        maxDropdownHeight=420,
+                        maxDropdownHeight=300,
                         checkIconPosition="right",
                         **{"aria-label": "Planner"},
                     )
