@@ -44,7 +44,16 @@ setup(
     packages=[*find_packages(include=["explorer*", "solvers*", "demo_models*"]), "placement_explorer_assets"],
     package_dir={"placement_explorer_assets": "assets"},
     package_data={
-        "placement_explorer_assets": ["*.css", "*.js", "*.svg", "plans/*.js", "shared/*.js", "time/*", "help/*", "lessons/*"],
+        "placement_explorer_assets": [
+            "*.css",
+            "*.js",
+            "*.svg",
+            "plans/*.js",
+            "shared/*.js",
+            "time/*",
+            "help/*",
+            "lessons/*",
+        ],
         "explorer.jobs": ["graphs/*.json.gz"],
         "explorer.view.lessons": ["shipped/*.toml"],
     },

@@ -352,6 +352,7 @@
       ex.modelData = ex.modelData || catalogue.models;
       ex.kinds = Object.keys(catalogue.kinds);
       ex.ownMemory = catalogue.kinds;
+      ex.guide.fill(catalogue.guide);
       if (!restored) {
         restored = true;
         if (restore(catalogue, model, devices)) {

@@ -93,13 +93,47 @@
     dialog().addEventListener("click", function (event) {
       if (event.target === dialog() || event.target.closest("[data-close]")) dialog().close();
     });
-    const find = document.createElement("input");
+  }
+
+  /* The dialog, from words that the server has. */
+  function fill(words) {
+    if (dialog().firstChild) return;
+    const make = function (name, className, text, parent) {
+      const made = document.createElement(name);
+      made.className = className;
+      made.textContent = text;
+      parent.appendChild(made);
+      return made;
+    };
+    const head = make("div", "spread", "", dialog());
+    make("h2", "", "Help", head);
+    make("button", "tool", "Close", head).dataset.close = "guide";
+    const seen = make("dl", "kinds-list", "", dialog());
+    for (const [name, what] of words.seen) { make("dt", "", name, seen); make("dd", "", what, seen); }
+    make("h3", "", "Keys", dialog());
+    const keys = make("dl", "keys", "", dialog());
+    for (const [key, what] of words.keys) { make("kbd", "", key, make("dt", "", "", keys)); make("dd", "", what, keys); }
+    const title = make("div", "spread", "", dialog());
+    make("h3", "", "Words", title);
+    const find = make("input", "", "", title);
     find.type = "search";
     find.placeholder = "Look up a word";
     find.setAttribute("aria-label", "Look up a word");
     find.addEventListener("input", () => filter(find.value));
-    document.getElementById("guide-find").appendChild(find);
+    const all = make("div", "words", "", dialog());
+    for (const [part, terms] of words.parts) {
+      const section = make("section", "", "", all);
+      make("h4", "", part, section);
+      const list = make("dl", "", "", section);
+      for (const [key, name, meaning] of terms) {
+        const entry = make("div", "word", "", list);
+        entry.dataset.word = key;
+        make("dt", "", name, entry);
+        make("dd", "", meaning, entry).id = "word-" + key;
+      }
+    }
+    make("p", "small quiet", "Every control and figure tells its own when it is pointed at.", dialog());
   }
 
-  ex.guide = { listen, open };
+  ex.guide = { listen, fill, open };
 })();

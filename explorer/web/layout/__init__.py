@@ -14,7 +14,7 @@ from explorer.view.session import FIRST_SAMPLES_PER_DEVICE, Session, to_dict
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.centre import centre
-from explorer.web.layout.guide import guide
+from explorer.web.layout.guide import guide, guide_words
 from explorer.web.layout.header import header
 from explorer.web.layout.left_rail import left_rail, model_choices
 from explorer.web.layout.lesson_strip import lesson_strip
@@ -28,6 +28,7 @@ def page(catalogue: Catalogue, session: Session, lessons: Sequence[Lesson] = ())
         "models": model_choices(catalogue),
         "kinds": {kind.name: kind.memory_bytes for kind in catalogue.kinds},
         "planners": {planner.name: [planner.guarantee, planner.source] for planner in catalogue.planners},
+        "guide": guide_words(),
         "first": {  # what links of the first version mean, see `parse_query`
             "samples": FIRST_SAMPLES_PER_DEVICE,
             "models": [model.name for model in catalogue.models if is_traced(model.name)],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dash import html
 from dash.development.base_component import Component
 
@@ -12,7 +14,7 @@ SEEN = (
     ("Left", "the question: model, GPUs, their memory, how the mini-batch runs, who searches. Every change asks anew."),
     ("Middle", "the answer: operators in the colour of their GPU, beside the schedule of one iteration; memory below."),
     ("Right", "why it takes as long as it does, what is proved, what would help, and what you selected."),
-)  # fmt: skip
+)
 KEYS = (
     ("?", "this help"),
     ("/", "find an operator or module"),
@@ -28,35 +30,13 @@ KEYS = (
 
 
 def guide() -> Component:
-    """Terms are also what parts of the page point at (`rail.told`): their elements are found by ``data-word``."""
-    return html.Dialog(
-        [
-            html.Div(
-                [html.H2("Help"), html.Button("Close", className="tool", **{"data-close": "guide"})], className="spread"
-            ),
-            html.Dl([part for name, what in SEEN for part in (html.Dt(name), html.Dd(what))], className="kinds-list"),
-            html.H3("Keys"),
-            html.Dl([part for key, what in KEYS for part in (html.Dt(html.Kbd(key)), html.Dd(what))], className="keys"),
-            html.Div(
-                [
-                    html.H3("Words"),
-                    html.Div(id=ids.GUIDE_FIND),
-                ],
-                className="spread",
-            ),
-            html.Div([_part(part) for part in PARTS], className="words"),
-            html.P("Every control and figure tells its own when it is pointed at.", className="small quiet"),
-        ],
-        id=ids.GUIDE,
-        className="dialog guide",
-        **{"aria-label": "Help: keys and words"},
-    )
+    """Empty: the page's scripts fill it with `guide_words`. As components, two hundred of them would hear of every
+    change of every other one."""
+    return html.Dialog(id=ids.GUIDE, className="dialog guide", **{"aria-label": "Help: keys and words"})
 
 
-def _part(part: str) -> Component:
-    terms = [(key, term) for key, term in TERMS.items() if term.part == part]
-    entries = [
-        html.Div([html.Dt(term.word), html.Dd(term.meaning, id=f"word-{key}")], className="word", **{"data-word": key})
-        for key, term in terms
-    ]
-    return html.Section([html.H4(part), html.Dl(entries)])
+def guide_words() -> dict[str, Any]:
+    """JSON. seen and keys: pairs; parts: [heading, [[key, word, meaning], ...]]. Parts of the page point at the keys
+    (`rail.told`)."""
+    parts = [[part, [[key, t.word, t.meaning] for key, t in TERMS.items() if t.part == part]] for part in PARTS]
+    return {"seen": SEEN, "keys": KEYS, "parts": parts}

@@ -110,11 +110,6 @@ def test_a_file_of_ten_thousand_operators(chromium, tmp_path):  # noqa: F811
         for kind in ("pan the graph", "zoom the graph", "zoom the schedule"):
             took = [frame_ms(page, counted, kind) - idle for _ in range(5)]
             rows.append((f"{kind} of {boxes_of(page)} boxes, main-thread CPU a frame", median(took), "16"))
-        page.js("window.explorer.send({type: 'depth', step: 1})")
-        page.settle()
-        for kind in ("pan the graph", "zoom the graph"):
-            took = [frame_ms(page, counted, kind) - idle for _ in range(5)]
-            rows.append((f"{kind} of {boxes_of(page)} boxes, main-thread CPU a frame", median(took), "16"))
         rows.append((f"hover one of {boxes_of(page):,} boxes", median([page.js(HOVER, i) for i in range(TIMES)]), "50"))
         page.js(TWO)
         painted = [page.js(RECOLOUR, i) for i in range(TIMES)]
