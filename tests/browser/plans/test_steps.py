@@ -34,6 +34,7 @@ def tab(page, name):
 
 def test_back_and_the_buttons_undo_and_redo_and_a_drag_is_one_step(real):
     page = real.open(START)
+    page.browser.execute_cdp_cmd("Page.resetNavigationHistory", {})  # of other tests: a browser keeps 50 steps
     assert not page.find("#undo").is_enabled()
     page.change(lambda: page.put("micro-batches", "8"))
     page.change(lambda: page.put("memory", 5))
