@@ -9,7 +9,7 @@
   /* What is lit, by the names that a lesson uses: the control with its label, or a part of the page. */
   const control = (id) => [
     ".rail .set > #" + id, ".rail .set > :not(.set, details):has(#" + id + ")", ".rail details > .spread:has(#" + id + ")",
-    ".rail .set > .label:has(+ #" + id + ")",
+    ".rail .set > .label:has(+ #" + id + ")", ".rail .set > .label:has(+ [data-term] #" + id + ")",
   ];
   const SPOTS = {
     model: control("model"), training: control("phase"), dtype: control("dtype"), devices: control("devices"), memory: control("memory"),

@@ -7,7 +7,6 @@ from typing import Any
 
 from explorer.jobs.requests import PlanSource, WhyHereRequest
 from explorer.view.events import Event
-from explorer.view.graph.pinning import members
 from explorer.web.contract import ids
 from explorer.web.parts import why_here_panel
 from explorer.web.talk.time_talk import TimeTalk
@@ -33,7 +32,7 @@ class WhyHereTalk(TimeTalk):
 
     def _why_here(self, _: Mapping[str, Any]) -> None:
         """Try what is selected at every other place."""
-        about, found = self._about(), self._moving()
+        about, found = self._about(), self._members()
         if about is None or not found or (self.trying and self.tried_of == about):
             return
         self._drop_trying()
@@ -97,16 +96,11 @@ class WhyHereTalk(TimeTalk):
             return None
         return self.selected, source
 
-    def _moving(self) -> frozenset[int]:
-        if self.selected is None or self.view is None or self.skeleton is None:
-            return frozenset()
-        return members(*self.selected, self.view, self.skeleton, self.plan)
-
     def _inspector(self) -> dict[str, Any]:
         """With what the selection would cost elsewhere, as far as that is known."""
         props = super()._inspector()
         about = self._about()
-        if about is None or not self._moving():
+        if about is None or not self._members():
             return props
         asked = self.tried_of == about
         told = self.tried if asked else ()
