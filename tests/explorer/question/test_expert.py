@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from explorer.question.expert import load_expert
-from explorer.question.loading import load, read_workload
+from explorer.question.loading import load
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
@@ -135,9 +135,7 @@ def expert_file(name: str) -> Path:
 @needs_workloads
 @pytest.mark.parametrize("name", [n for n, r in references().items() if "expert" in r["baselines"]])
 def test_published_throughput(name: str) -> None:
-    model = read_workload(
-        (FOLDER / "throughput" / f"{name}.json").read_bytes(), str(FOLDER / "throughput" / f"{name}.json")
-    )
+    model = load(str(FOLDER / "throughput" / f"{name}.json"))
     found = solve(make_problem(model, Settings()), load_expert(str(expert_file(name)), model))
     assert found.objective_s * 1e3 == pytest.approx(references()[name]["baselines"]["expert"], rel=1e-5)
 
