@@ -56,6 +56,10 @@ class Layer(nn.Module):
         return self.norm2(x + self.down(F.relu(self.up(x))))
 
 
+MODALITIES = ("vision", "text", "audio", "video", "depth", "thermal", "motion", "touch")
+"""Names for the branches: what each of them would read."""
+
+
 class Branch(nn.Module):
     def __init__(self, size: MultimodalSize) -> None:
         super().__init__()
@@ -70,13 +74,14 @@ class Multimodal(nn.Module):
 
     def __init__(self, size: MultimodalSize) -> None:
         super().__init__()
-        self.branches = nn.ModuleList(Branch(size) for _ in range(size.branches))
+        names = (*MODALITIES, *(f"modality{i}" for i in range(len(MODALITIES), size.branches)))
+        self.branches = nn.ModuleDict({name: Branch(size) for name in names[: size.branches]})
         self.join = nn.Linear(size.branches * size.width, size.width)
         self.head = nn.Linear(size.width, size.classes)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         *features, labels = inputs
-        joined = torch.cat([branch(x) for branch, x in zip(self.branches, features, strict=True)], 2)
+        joined = torch.cat([branch(x) for branch, x in zip(self.branches.values(), features, strict=True)], 2)
         x = F.relu(self.join(joined)).mean(1)
         return F.cross_entropy(self.head(x), labels)
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("busy machines too", suppress_health_check=[HealthCheck.too_slow], deadline=None)
+settings.load_profile("busy machines too")  # how fast an input is drawn says nothing about the code
 
 MOST = 4
 """Processes; each needs up to 2 GB, the browser and what its tests start included."""

@@ -10,9 +10,10 @@ from typing import Any
 from explorer.notebook.selection import Selection
 from explorer.view import scene
 from explorer.view.cards import Figures, cards
-from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view, readable_depth
+from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view
 from explorer.view.graph.find import find
 from explorer.view.graph.inspect import Facts, box_facts, device_facts
+from explorer.view.graph.opening import first_view
 from explorer.view.graph.operator_facts import operator_facts
 from explorer.view.graph.palette import Theme
 from explorer.view.graph.skeleton import skeleton
@@ -43,7 +44,7 @@ class Showing:
         """Another graph: no plan is shown over it yet."""
         self.skeleton = skeleton(workload)
         self.plan = None
-        self.view: GraphView = self._arranged(expanded_to(self.skeleton, readable_depth(self.skeleton)))
+        self.view: GraphView = self._arranged(first_view(self.skeleton))
 
     def _arranged(self, expanded: frozenset[str]) -> GraphView:
         return graph_view(self.skeleton, expanded, ASPECT)

@@ -10,7 +10,7 @@ from explorer.pictures.gantt import gantt_picture
 from explorer.pictures.graph import graph_picture
 from explorer.pictures.picture import Picture
 from explorer.pictures.shapes import Label, Rect, Shape, Stroke
-from explorer.view.graph.elements import expanded_to, graph_view, readable_depth
+from explorer.view.graph.opening import first_view
 from explorer.view.graph.skeleton import Skeleton
 
 GAP = 12.0
@@ -39,10 +39,7 @@ def card_picture(skeleton: Skeleton, plan: Mapping[str, Any] | None) -> Picture:
     if plan is not None:
         found = gantt_picture(plan, width=SMALL)
         return replace(found, shapes=tuple(map(_quiet, found.shapes)))
-    depth = readable_depth(skeleton)
-    while depth > 1 and len(graph_view(skeleton, expanded_to(skeleton, depth)).boxes) > MOST_BOXES:
-        depth -= 1
-    return graph_picture(skeleton, depth=depth, aspect=2.8)
+    return graph_picture(skeleton, expanded=first_view(skeleton, most=MOST_BOXES), aspect=2.8)
 
 
 def _quiet(shape: Shape) -> Shape:

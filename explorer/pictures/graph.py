@@ -11,8 +11,9 @@ from typing import Any
 from explorer.pictures.palette import device, pattern_of
 from explorer.pictures.picture import Picture
 from explorer.pictures.shapes import Label, Point, Polygon, Rect, Shape, Stroke, text_width
-from explorer.view.graph.elements import GraphView, assignment, expanded_to, full_name, graph_view, readable_depth
+from explorer.view.graph.elements import GraphView, assignment, full_name, graph_view
 from explorer.view.graph.layered_layout import NODE_HEIGHT, NODE_WIDTH
+from explorer.view.graph.opening import first_view
 from explorer.view.graph.skeleton import Skeleton
 from explorer.words import text
 
@@ -36,15 +37,15 @@ def graph_picture(
     skeleton: Skeleton,
     plan: Mapping[str, Any] | None = None,
     *,
-    depth: int | None = None,
+    expanded: frozenset[str] | None = None,
     aspect: float = ASPECT,
     heading: str = "",
 ) -> Picture:
     """The graph of a workload (`explorer.view.graph.skeleton.skeleton`) coloured by a plan's view; grey without one.
 
-    depth: levels of modules that are open (None: as many as can be read). aspect: width over height, about.
+    expanded: the modules that are open (None: as many as can be read). aspect: width over height, about.
     """
-    view = graph_view(skeleton, expanded_to(skeleton, depth or readable_depth(skeleton)), aspect * STRETCH)
+    view = graph_view(skeleton, first_view(skeleton) if expanded is None else expanded, aspect * STRETCH)
     laid: dict[str, Any] = {"nodes": {}, "cuts": {}}
     names: list[str] = []
     if plan is not None:

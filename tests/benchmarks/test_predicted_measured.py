@@ -90,8 +90,8 @@ def plans_of(name: str, model: str) -> dict[str, Make]:
         }
     if name == "multimodal":
         return {
-            "two branches each": branches(model, ("branches.2", "branches.3")),
-            "three branches and one": branches(model, ("branches.3",)),
+            "two branches each": branches(model, ("branches.audio", "branches.video")),
+            "three branches and one": branches(model, ("branches.video",)),
             "graph-pipeline": planned(model, "graph-pipeline", mini_batch=16, micro_batches=4),
             "cut at 40%": cut(model, 0.4, 4),
             "cut at 75%": cut(model, 0.75, 4),

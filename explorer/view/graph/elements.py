@@ -7,17 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.view.graph.layered_layout import Layout, label_px, layered_layout
+from explorer.view.graph.layered_layout import Layout, layered_layout
 from explorer.view.graph.skeleton import Skeleton
 from explorer.words import text
 
 MAX_ELEMENTS = 1500
-READABLE = 60
-"""Boxes that still read well at once: the first view shows the deepest level with at most these."""
-FEW = 12
-MANY = 600
-"""Boxes that still show where the model goes, by their colours: better than fewer than FEW."""
-LEGIBLE_PX = 10.0
 LABEL = 12
 FORWARD = "forward"
 
@@ -45,58 +39,35 @@ class GraphView:
 
 def depths(skeleton: Skeleton) -> int:
     """The number of levels: 1 is the top modules, the last one single operators."""
-    return 1 + max((len(_parts(path)) for path in skeleton["modules"]), default=0)
+    return 1 + max((len(module_parts(path)) for path in skeleton["modules"]), default=0)
 
 
 def expanded_to(skeleton: Skeleton, depth: int) -> frozenset[str]:
     """The modules to expand so that ``depth`` levels show."""
     found: set[str] = set()
     for path in set(skeleton["modules"]):
-        parts = _parts(path)
+        parts = module_parts(path)
         found.update(".".join(parts[: i + 1]) for i in range(min(len(parts), depth - 1)))
     return frozenset(found)
-
-
-def readable_depth(skeleton: Skeleton, canvas: tuple[float, float] | None = None) -> int:
-    """The deepest level with at most READABLE boxes; where that has fewer than FEW, the next with at most MANY.
-
-    canvas: (width, height) in pixels that the drawing is fitted to: then one whose names can be read there, unless
-    that leaves fewer than FEW boxes, which say less than more of them without names.
-    """
-    fit, boxes = [1], 0
-    for depth in range(1, depths(skeleton) + 1):
-        found = len(set(_owners(skeleton, expanded_to(skeleton, depth))))
-        if boxes < found <= (MANY if boxes < FEW else READABLE):  # a level that opens nothing more is none
-            fit.append(depth)
-        boxes = found
-    if canvas is None:
-        return fit[-1]
-    for depth in reversed(fit):
-        view = graph_view(skeleton, expanded_to(skeleton, depth), canvas[0] / canvas[1])
-        if len(view.boxes) < FEW:
-            break
-        if label_px(view.layout, canvas) >= LEGIBLE_PX:
-            return depth
-    return fit[-1]
 
 
 def graph_view(skeleton: Skeleton, expanded: frozenset[str], aspect: float = 0.85) -> GraphView:
     """Boxes, aggregated edges and their layout; at most MAX_ELEMENTS of both, else modules are shut."""
     collapsed = False
     while True:
-        owner = _owners(skeleton, expanded)
+        owner = owners(skeleton, expanded)
         edges = _edges(skeleton, owner)
         boxes: dict[str, list[int]] = {}
         for i, name in enumerate(owner):
             boxes.setdefault(name, []).append(i)
         if len(boxes) + len(edges) <= MAX_ELEMENTS or not expanded:
             break
-        deepest = max(len(_parts(path)) for path in expanded)
-        expanded = frozenset(path for path in expanded if len(_parts(path)) < deepest)
+        deepest = max(len(module_parts(path)) for path in expanded)
+        expanded = frozenset(path for path in expanded if len(module_parts(path)) < deepest)
         collapsed = True
     index = {name: i for i, name in enumerate(boxes)}
     layout = layered_layout(len(boxes), [(index[a], index[b]) for a, b in edges], aspect)
-    depth = 1 + max((len(_parts(path)) for path in expanded), default=0)
+    depth = 1 + max((len(module_parts(path)) for path in expanded), default=0)
     labels = _labels(skeleton, list(boxes))
     expandable = frozenset(name for name in boxes if name.startswith("m:"))
     return GraphView(boxes, owner, labels, expandable, edges, expanded, layout, collapsed, depth)
@@ -106,7 +77,7 @@ def cytoscape_elements(view: GraphView) -> list[dict[str, Any]]:
     """The elements of dash-cytoscape, without any device: classes are laid over them per plan."""
     found: list[dict[str, Any]] = []
     for (name, members), (x, y) in zip(view.boxes.items(), view.layout.positions, strict=True):
-        label = text.short(view.labels[name], LABEL)
+        label = text.short_path(view.labels[name], LABEL)
         found.append(
             {
                 "data": {"id": name, "label": label, "name": label, "operators": len(members)},
@@ -177,11 +148,13 @@ def full_name(skeleton: Skeleton, element: str) -> str:
     return names[int(rest)]
 
 
-def _parts(path: str) -> list[str]:
+def module_parts(path: str) -> list[str]:
+    """The names along a module path."""
     return path.split(".") if path else []
 
 
-def _owners(skeleton: Skeleton, expanded: frozenset[str]) -> list[str]:
+def owners(skeleton: Skeleton, expanded: frozenset[str]) -> list[str]:
+    """The id of the box that each operator is in."""
     modules, anchors = skeleton["modules"], skeleton["anchors"]
     shut: dict[str, str | None] = {}
     owner: list[str] = []
@@ -196,7 +169,7 @@ def _owners(skeleton: Skeleton, expanded: frozenset[str]) -> list[str]:
 
 
 def _first_shut(path: str, expanded: frozenset[str]) -> str | None:
-    parts = _parts(path)
+    parts = module_parts(path)
     for i in range(len(parts)):
         prefix = ".".join(parts[: i + 1])
         if prefix not in expanded:
@@ -219,7 +192,7 @@ def _edges(skeleton: Skeleton, owner: Sequence[str]) -> dict[tuple[str, str], li
 
 def _labels(skeleton: Skeleton, boxes: Sequence[str]) -> dict[str, str]:
     """The shortest tail of each name that no other box has; "layers.4" rather than a bare number."""
-    parts = {box: _parts(full_name(skeleton, box).replace("/", ".")) for box in boxes}
+    parts = {box: module_parts(full_name(skeleton, box).replace("/", ".")) for box in boxes}
     found: dict[str, str] = {}
     todo = list(boxes)
     for length in range(1, max((len(p) for p in parts.values()), default=1) + 1):

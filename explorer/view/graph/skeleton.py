@@ -6,6 +6,8 @@ import hashlib
 import json
 from typing import Any
 
+import numpy as np
+
 from solvers.formats.workload import Workload
 from solvers.problem.graph import OpGraph, Phase
 
@@ -15,9 +17,9 @@ FLAT_LIMIT = 600
 
 Skeleton = dict[str, Any]
 """JSON. hash, name, reference, operators (their number), parameters, costs_from, stated (whether the
-source brings its own times), samples, training,
-notes; and per operator: names, types, modules, phases, anchors (the forward operator that stands
-for it on screen), params (bytes), saved ([fixed, per sample] bytes); tensors: [producer,
+source brings its own times), samples, training, notes; and per operator: names, types, modules,
+phases, anchors (the forward operator that stands for it on screen), work (FLOPs, or seconds where the
+source states them), params (bytes), saved ([fixed, per sample] bytes); tensors: [producer,
 [consumers], fixed bytes, bytes per sample]."""
 
 
@@ -40,6 +42,7 @@ def skeleton(workload: Workload) -> Skeleton:
         "modules": _modules(graph),
         "phases": [str(o.phase) for o in graph.operators],
         "anchors": _anchors(graph),
+        "work": _work(workload),
         "params": [o.param_bytes for o in graph.operators],
         "saved": [[o.saved_bytes.fixed, o.saved_bytes.per_sample] for o in graph.operators],
         "tensors": [[t.producer, list(t.consumers), t.nbytes.fixed, t.nbytes.per_sample] for t in graph.tensors],
@@ -47,6 +50,15 @@ def skeleton(workload: Workload) -> Skeleton:
     text = json.dumps(found, sort_keys=True, separators=(",", ":"))
     found["hash"] = hashlib.sha256(text.encode()).hexdigest()[:16]
     return found
+
+
+def _work(workload: Workload) -> list[float]:
+    """By what modules are compared: stated seconds (of the kind that runs an operator fastest), or FLOPs."""
+    graph, stated = workload.graph, workload.compute
+    if stated is None:
+        return [float(f"{o.flops.at(graph.samples):.4g}") for o in graph.operators]
+    fastest = np.min([table[:, -1] for table in stated.seconds.values()], axis=0)
+    return [float(f"{s:.4g}") if np.isfinite(s) else 0.0 for s in fastest]
 
 
 def _anchors(graph: OpGraph) -> list[int]:

@@ -15,7 +15,7 @@ from typing import Any
 from explorer.view.cards import figures
 from explorer.view.events import Event
 from explorer.view.graph import search
-from explorer.view.graph.elements import expanded_to, readable_depth
+from explorer.view.graph.opening import first_view
 from explorer.view.graph.skeleton import Skeleton
 from explorer.view.lessons.lesson import Lesson
 from explorer.view.session import Choices, Session, parse, to_query
@@ -283,7 +283,7 @@ class Conversation(LessonTalk):
         while len(self.skeletons) > REMEMBERED:
             self.skeletons.pop(next(iter(self.skeletons)))
         self.skeleton, self.plan = skeleton, None
-        self._arrange(expanded_to(skeleton, readable_depth(skeleton, self.canvas if all(self.canvas) else None)))
+        self._arrange(first_view(skeleton, self.canvas if all(self.canvas) else None))
         caps = self.session.settings.memory_bytes if self.session else None
         least = drawing.least_cap(skeleton, min(caps) if isinstance(caps, tuple) else caps)
         props = {ids.CHIP: {"children": panels.chip(skeleton)}, ids.MEMORY: {"min": least}}

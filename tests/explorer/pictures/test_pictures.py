@@ -14,6 +14,7 @@ from explorer.pictures.palette import css_variables, palette
 from explorer.pictures.picture import Picture
 from explorer.pictures.shapes import Label, Rect, Stroke
 from explorer.pictures.stages import stages_picture
+from explorer.view.graph.elements import expanded_to
 from explorer.view.graph.palette import THEMES
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_view import PlanView, plan_view
@@ -51,7 +52,9 @@ PICTURES = {
     "stages": lambda: drawn_stages(branched()),
     "chain of stages": lambda: drawn_stages(view()),
     "graph": lambda: graph_picture(skeleton(chain_workload()), view()),
-    "deep graph": lambda: graph_picture(skeleton(chain_workload()), view(), depth=4),
+    "deep graph": lambda: graph_picture(
+        skeleton(chain_workload()), view(), expanded=expanded_to(skeleton(chain_workload()), 4)
+    ),
     "bare graph": lambda: graph_picture(skeleton(chain_workload())),
 }
 

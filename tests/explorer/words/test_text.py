@@ -62,3 +62,17 @@ def test_a_long_name_keeps_both_ends():
     assert text.short("encoder.layers.11.attention", 15) == "encoder…tention"
     assert len(text.short("encoder.layers.11.attention", 15)) == 15
     assert text.short("short", 15) == "short"
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("vision.layers.0", "vision…0"),
+        ("layers.10", "layers.10"),
+        ("0.attention.query.linear", "0…linear"),
+        ("multi_head_attention.0", "multi_…ion.0"),
+        ("nothing_but_one_name", "nothin…_name"),
+    ],
+)
+def test_a_short_path_keeps_whole_names_where_it_can(path: str, shown: str) -> None:
+    assert text.short_path(path, 12) == shown

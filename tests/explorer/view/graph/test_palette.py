@@ -34,7 +34,7 @@ def test_only_black_and_white_swap_with_the_theme():
 def test_the_stylesheet_file_has_the_same_hues():
     from pathlib import Path
 
-    css = (Path(__file__).parents[3] / "assets" / "page.css").read_text()
+    css = (Path(__file__).parents[4] / "assets" / "page.css").read_text()
     for device in range(8):
         assert f"--d{device}: {swatch(device, 'light').fill}" in css
     assert f"--d5: {swatch(5, 'dark').fill}" in css

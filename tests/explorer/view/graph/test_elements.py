@@ -1,25 +1,19 @@
 """Boxes for modules, edges for tensors, cuts for what crosses devices."""
 
-import pytest
-
-from explorer.jobs.demo_graphs import traced_before
 from explorer.view.graph.elements import (
-    LEGIBLE_PX,
     MAX_ELEMENTS,
     assignment,
     cytoscape_elements,
     depths,
     expanded_to,
     graph_view,
-    readable_depth,
     table,
 )
-from explorer.view.graph.layered_layout import label_px
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_view import plan_view
 from solvers.formats.workload import Workload
 from solvers.problem.graph import Amount, Operator, OpGraph, Tensor
-from tests.explorer.view.small import MIB, chain, chain_problem, chain_workload, even_plan
+from tests.explorer.view.small import MIB, chain_problem, chain_workload, even_plan
 
 CHAIN = skeleton(chain_workload())
 
@@ -31,30 +25,6 @@ def test_equal_graphs_have_equal_hashes():
 def test_levels_go_from_top_modules_to_operators():
     sizes = [len(graph_view(CHAIN, expanded_to(CHAIN, d)).boxes) for d in range(1, depths(CHAIN) + 1)]
     assert sizes == [1, 8, 16, 96]
-    assert readable_depth(CHAIN) == 3
-
-
-@pytest.mark.parametrize(
-    ("canvas", "depth"),
-    [
-        ((575.0, 550.0), 4),
-        ((300.0, 265.0), 3),  # of 47 boxes no name could be read
-        ((60.0, 60.0), 4),  # here none can be read at all: then as many boxes as elsewhere
-        (None, 4),
-    ],
-)
-def test_the_first_level_is_one_whose_names_can_be_read_where_it_is_drawn(canvas, depth):
-    small = skeleton(traced_before("gpt-small", True, None))
-    assert readable_depth(small, canvas) == depth
-    if canvas is not None:
-        view = graph_view(small, expanded_to(small, depth), canvas[0] / canvas[1])
-        assert (label_px(view.layout, canvas) >= LEGIBLE_PX) == (canvas != (60.0, 60.0))
-
-
-def test_many_layers_are_shown_rather_than_one_box_of_them_all():
-    deep = skeleton(Workload(chain(150, 4), "deep"))
-    assert readable_depth(deep, (575.0, 550.0)) == readable_depth(deep) == 2
-    assert len(graph_view(deep, expanded_to(deep, 2)).boxes) == 150
 
 
 def test_backward_operators_live_in_the_box_of_their_forward():
