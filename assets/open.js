@@ -104,19 +104,32 @@
   /* Chips of what stands in place of settings, each with a way to take it out. */
   function chips(files, names) {
     const place = document.getElementById("opened-files");
+    const named = document.getElementById("named-cluster");
+    const option = named && [...named.options].find((each) => each.value === (files.cluster || ""));
+    if (named) named.value = option ? option.value : "";
+    if (option && option.value) names = { ...names, [option.value]: option.textContent };
     place.replaceChildren();
     for (const [what, words] of [["profile", "Costs"], ["cluster", "Cluster"]]) {
       if (!files[what]) continue;
       const chip = make("div", "opened", "", place);
       make("span", "", words + ": " + (names[files[what]] || "a file"), chip).title = names[files[what]] || "";
       const out = make("button", "tool", "×", chip);
-      out.setAttribute("aria-label", "Leave out " + words.toLowerCase() + " from a file");
+      out.setAttribute("aria-label", "Leave out " + words.toLowerCase());
       out.addEventListener("click", () => ex.putFiles({ [what]: null }, {}));
     }
     document.body.classList.toggle("own-cluster", !!files.cluster);
   }
 
+  /* A cluster by name takes the place of the settings for devices, as one from a file does. */
+  function nameCluster(named) {
+    const chosen = named.selectedOptions[0];
+    if (chosen.value) window.dash_clientside.set_props("devices", { value: Number(chosen.dataset.devices), max: Math.max(16, Number(chosen.dataset.devices)) });
+    ex.putFiles({ cluster: chosen.value || null }, chosen.value ? { [chosen.value]: chosen.title } : {});
+  }
+
   function listen() {
+    const named = document.getElementById("named-cluster");
+    if (named) named.addEventListener("change", () => nameCluster(named));
     const input = document.createElement("input");
     input.type = "file";
     input.id = "open-input";

@@ -9,8 +9,8 @@ from explorer.costs.profile import Profile
 from explorer.question.asking import Question, choice, workload_of
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
-from explorer.question.quantities import parse_bandwidth, parse_bytes
 from explorer.question.settings import Settings
+from explorer.question.written.quantities import parse_bandwidth, parse_bytes
 from solvers.errors import InvalidProblem, TraceError
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan

@@ -68,7 +68,9 @@ LADDER = (
     "explorer.tracing",
     "explorer.tracing.files",
     "explorer.costs",
+    "explorer.question.written",
     "explorer.question.models",
+    "explorer.question.nodes",
     "explorer.question",
     # a plan really runs
     "explorer.runner.scripts",
@@ -125,6 +127,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "explorer.tracing": frozenset({"numpy", "torch", "networkx"}),
     "explorer.tracing.files.onnx_child": frozenset({"numpy", "onnx"}),
     "explorer.question.models": frozenset({"torch"}),
+    "explorer.question.nodes.yaml_text": frozenset({"yaml"}),
     "explorer.runner": frozenset({"numpy", "torch"}),
     "explorer.runner.targets.ray_driver": frozenset({"ray"}),
     "explorer.api": frozenset({"numpy", "torch"}),

@@ -41,15 +41,21 @@ def add(commands: Commands) -> None:
     add_target_flags(parser.add_argument_group("where"))
     add_phase(parser)
     add_output(parser, "-o", "--output", what="where to write profile.json")
+    add_output(
+        parser, "--write-cluster", what="where to write the devices and links measured, for --cluster with any model"
+    )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from explorer.cli.terminal.progress import working
+    from explorer.costs.measured import as_catalogued, measured_cluster
     from explorer.costs.profile_json import profile_object, write_profile
     from explorer.question.loading import load
     from explorer.runner.measuring.calibration import Ended
     from explorer.runner.targets.registry import load_targets
+    from solvers.formats.cluster_json import cluster_json
+    from solvers.formats.json_text import dump_json
 
     _check_model(args.model)
     targets = load_targets(args.targets)
@@ -73,8 +79,13 @@ def run(args: argparse.Namespace) -> int:
     finally:  # a reader that left early (| head) must not cost the file
         if args.output:
             write_file(args.output, write_profile(profile), "saving the profile")
+        if args.write_cluster:
+            cluster = dump_json(cluster_json(as_catalogued(measured_cluster(profile), profile)), indent=2)
+            write_file(args.write_cluster, cluster, "saving the cluster")
     if args.output and not args.json:
         print(f"written    {args.output}")
+    if args.write_cluster and not args.json:
+        print(f"written    {args.write_cluster}")
     return 0
 
 

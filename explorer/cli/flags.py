@@ -8,12 +8,12 @@ from enum import StrEnum
 from typing import TypeVar
 
 from explorer.costs.profile import Profile
-from explorer.question.accelerators import parse_caps, parse_kinds
 from explorer.question.models.example import join_example
 from explorer.question.pins import parse_pin
-from explorer.question.quantities import parse_bandwidth, parse_seconds
 from explorer.question.settings import MemoryModel, Settings
 from explorer.question.together import parse_together
+from explorer.question.written.device_lists import parse_caps, parse_kinds
+from explorer.question.written.quantities import parse_bandwidth, parse_seconds
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Cluster, Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
@@ -111,10 +111,10 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         "With --devices-per-node, --bandwidth is that inside a host (PCIe, if not given). Hosts of 4 V100 with two"
         " NVLinks of 25GB/s between any two of them, and 100 Gbit/s InfiniBand between hosts: --devices 32"
         " --device-kind V100-16GB --devices-per-node 4 --bandwidth 50GB/s --node-bandwidth 12.5GB/s. Devices that"
-        " differ: --device-kind 2xV100-32GB,2xA100-40GB --memory 24GiB,24GiB,40GiB,16GiB; or any cluster at all,"
-        ' --cluster FILE: {"devices": [{"name": "GPU 0", "kind": "V100-16GB", "memory_bytes": 8e9}, {"name": "CPU",'
-        ' "kind": "cpu"}], "links": [{"src": 0, "dst": 1, "bandwidth_bytes_per_s": 12e9, "latency_s": 1e-5,'
-        ' "resource": "PCIe"}, {"src": 1, "dst": 0, "bandwidth_bytes_per_s": 12e9, "resource": "PCIe"}]}',
+        " differ: --device-kind 2xV100-32GB,2xA100-40GB --memory 24GiB,24GiB,40GiB,16GiB. Whole clusters by name,"
+        " --cluster dgx-h100 or --cluster 4xdgx-h100 for four of them (`placement-explorer clusters` lists them and"
+        " prints one as a file to start from); or any cluster at all, --cluster FILE, by its nodes or by its devices"
+        " and links, in YAML or JSON (docs/clusters.md).",
     )
     cluster.add_argument("--devices", type=int, metavar="N", help="accelerators (4, or those of the file)")
     cluster.add_argument(
@@ -150,8 +150,8 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
     )
     cluster.add_argument(
         "--cluster",
-        metavar="FILE",
-        help="all devices and links from a JSON file, in place of the flags above but --memory; see the example",
+        metavar="NAME|FILE",
+        help="all devices and links, by name or from a file, in place of the flags above but --memory",
     )
     cluster.add_argument(
         "--profile",

@@ -1,10 +1,11 @@
-"""``models``, ``planners`` and ``devices``: what there is to choose from."""
+"""``models``, ``planners``, ``devices`` and ``clusters``: what there is to choose from."""
 
 from __future__ import annotations
 
 import argparse
 
 from explorer.cli.terminal.command import Commands, add_command, add_json, print_json, print_table
+from solvers.errors import InvalidProblem
 
 
 def add_models(commands: Commands) -> None:
@@ -23,7 +24,19 @@ def add_devices(commands: Commands) -> None:
     add_json(add_command(commands, "devices", devices, "list the device kinds", "placement-explorer devices --json"))
 
 
-ADD = (add_models, add_planners, add_devices)
+def add_clusters(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "clusters",
+        clusters,
+        "list the clusters that --cluster knows by name, or print one as a file to start from",
+        "placement-explorer clusters 2xdgx-h100 > mine.yaml",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="print this one; 2xNAME is two nodes of it (list all)")
+    add_json(parser)
+
+
+ADD = (add_models, add_planners, add_devices, add_clusters)
 
 
 def models(args: argparse.Namespace) -> int:
@@ -86,3 +99,35 @@ def devices(args: argparse.Namespace) -> int:
         rows.append([kind.name, text.nbytes(kind.memory_bytes), f"{text.nbytes(kind.memory_bytes_per_s)}/s", *peaks])
     print_table(rows, right=frozenset({1, 2, 3, 4}))
     return 0
+
+
+def clusters(args: argparse.Namespace) -> int:
+    from explorer.question.nodes.presets import OFFERED, PRESETS, find_preset, preset_title, suggestion
+
+    if args.name is None:
+        if args.json:
+            print_json([{"name": p.name, "title": p.title, "source": p.source} for p in PRESETS.values()])
+        else:
+            print_table([["name", "what"]] + [[name, preset_title(name)] for name in OFFERED])
+            print("\n2xNAME is two nodes of it, with its network. `placement-explorer clusters NAME` prints its file.")
+        return 0
+    found = find_preset(args.name)
+    if found is None:
+        raise InvalidProblem(f"there is no cluster {args.name[:80]!r}{suggestion(args.name)}")
+    description = found[0].description(found[1])
+    if args.json:
+        print_json(description)
+        return 0
+    print(f"# {preset_title(args.name)}\n# {found[0].source}")
+    for key, value in description.items():
+        print(f"{key}: {_flow(value)}" if key != "nodes" else f"nodes:\n  - {_flow(value[0])}")
+    return 0
+
+
+def _flow(value: object) -> str:
+    """YAML on one line, of what presets hold: objects, numbers, and texts that need no quotes."""
+    return (
+        f"{{{', '.join(f'{key}: {_flow(item)}' for key, item in value.items())}}}"
+        if isinstance(value, dict)
+        else str(value)
+    )

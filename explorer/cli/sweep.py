@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from explorer.cli.flags import add_limits, add_model, add_phase, add_planner, add_problem, settings_of, wants_training
 from explorer.cli.terminal.command import Commands, add_command, print_json
 from explorer.files import write_file
-from explorer.question.quantities import parse_bandwidth, parse_bytes
+from explorer.question.written.quantities import parse_bandwidth, parse_bytes
 from solvers.errors import InvalidProblem
 from solvers.plan.result import Status
 from solvers.search.effort import Effort

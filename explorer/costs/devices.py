@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from solvers.problem.cluster import CPU_KIND
 
+CPU_CORE = "cpu-core"
 GB = 1e9
 TERA = 1e12
 GB_PER_S = 1e9
@@ -65,6 +66,17 @@ _H100 = {"fp16": 989.5 * TERA, "bf16": 989.5 * TERA, "tf32": 494.5 * TERA, "fp32
 # https://www.nvidia.com/en-us/data-center/l4/ (half of the sparse 242 and 120)
 _L4 = {"fp16": 121 * TERA, "bf16": 121 * TERA, "tf32": 60 * TERA, "fp32": 30.3 * TERA}
 
+# https://www.nvidia.com/en-us/geforce/laptops/compare/ (3,072 cores at up to 2.37 GHz, 128 bits of GDDR6 at 16 Gbit/s)
+# and the Ada white paper's ratios: products in half precision that add in single are twice the single-precision rate,
+# TF32 once.
+_LAPTOP_FP32 = 3072 * 2 * 2.37e9
+_LAPTOP_4060 = {
+    "fp16": 2 * _LAPTOP_FP32,
+    "bf16": 2 * _LAPTOP_FP32,
+    "tf32": _LAPTOP_FP32,
+    "fp32": _LAPTOP_FP32,
+}
+
 # Intel Xeon Platinum 8380, one socket, ark.intel.com product 212287: 40 cores at 2.3 GHz, each with two
 # AVX-512 multiply-add units (16 lanes x 2 operations x 2 units); 8 channels of DDR4-3200. It has no
 # half-precision products: they run at the single-precision rate.
@@ -86,6 +98,7 @@ _KINDS = (
     # https://www.nvidia.com/en-us/data-center/h200/: Hopper's rates, 4.8 TB/s
     _gpu("H200-141GB", 141, 4800, _H100, 132),
     _gpu("L4-24GB", 24, 300, _L4, 58),
+    _gpu("RTX4060M-8GB", 8, 256, _LAPTOP_4060, 24),
     DeviceKind(
         CPU_KIND,
         memory_bytes=256 * GB,
@@ -96,6 +109,18 @@ _KINDS = (
         tile=(16, 32),
         narrowest=16,
         # The order of one operator call in PyTorch's eager mode.
+        launch_s=2e-6,
+    ),
+    # One core of it with its share of memory and bandwidth: a process that is pinned to a core runs one operator at a
+    # time, as an accelerator does.
+    DeviceKind(
+        CPU_CORE,
+        memory_bytes=256 * GB / 40,
+        memory_bytes_per_s=204.8 * GB_PER_S / 40,
+        peak_flops_per_s={dtype: peak / 40 for dtype, peak in _XEON.items()},
+        multiprocessors=1,
+        tile=(16, 32),
+        narrowest=16,
         launch_s=2e-6,
     ),
 )

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from explorer.costs.devices import CPU_CORE, DEVICES
 from explorer.costs.profile import LinkTimes, Profile
 from solvers.errors import InvalidProblem
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.workload import Workload
-from solvers.problem.cluster import Cluster, Device, Link
+from solvers.problem.cluster import CPU_KIND, Cluster, Device, Link
 from solvers.problem.graph import OpGraph, Phase
 from solvers.problem.problem import ComputeTable, Optimizer
 
@@ -83,6 +84,34 @@ def measured_cluster(profile: Profile) -> Cluster:
         for rank, memory in enumerate(profile.memory_bytes)
     )
     return Cluster(devices, links_between([device.node for device in devices], profile))
+
+
+def as_catalogued(cluster: Cluster, profile: Profile) -> Cluster:
+    """The measured cluster with the catalogue's kinds for its devices, so that models which were not measured can be
+    planned for it. Raises InvalidProblem if the catalogue has no such device."""
+    kinds = [catalogue_kind(hardware) for hardware in profile.hardware]
+    for hardware, kind in zip(profile.hardware, kinds, strict=True):
+        if kind is None:
+            known = ", ".join(name for name in DEVICES if name != CPU_KIND)
+            raise InvalidProblem(
+                f"there are no costs of {hardware[:80]!r} for models that were not measured; known are {known}"
+            )
+    devices = tuple(
+        replace(device, kind=kind or "", flops_per_s=max(DEVICES[kind or ""].peak_flops_per_s.values()))
+        for device, kind in zip(cluster.devices, kinds, strict=True)
+    )
+    return replace(cluster, devices=devices)
+
+
+def catalogue_kind(hardware: str) -> str | None:
+    """ "NVIDIA H200" -> "H200-141GB": the catalogue's kind whose model (and memory, where it says so) is in the name;
+    what is no GPU is a core, to which a process is pinned; None for a GPU that the catalogue does not have."""
+    words = re.split(r"[^a-z0-9]+", hardware.lower())
+    if not any(word in ("nvidia", "tesla", "geforce", "amd") for word in words) or "epyc" in words or "ryzen" in words:
+        return CPU_CORE
+    found = [name for name in DEVICES if name.lower().split("-")[0] in words]
+    sized = [name for name in found if name.lower().rsplit("-", 1)[-1] in words]
+    return (sized or found or [None])[0]
 
 
 def links_between(nodes: list[int], profile: Profile) -> tuple[Link, ...]:

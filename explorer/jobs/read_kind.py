@@ -15,6 +15,7 @@ from explorer.jobs.requests import Emit, ReadRequest
 from explorer.question.cluster_file import parse_cluster
 from explorer.question.expert import MAX_NAMES
 from explorer.question.loading import load_file, read_file, read_workload
+from explorer.question.nodes.described import is_described
 from explorer.view import events, run_events
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_view import plan_view
@@ -51,6 +52,8 @@ def opened(path: str, name: str) -> dict[str, Any]:
     """The event. what: "model", "plan", "profile", "cluster" or "placement"."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
+    if name.lower().endswith((".yaml", ".yml")):
+        return _cluster(read_file(path), path, name)
     if head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):
         return _model(load_file(path), name)
     data = read_file(path)
@@ -62,12 +65,18 @@ def opened(path: str, name: str) -> dict[str, Any]:
         profile = profile_json.read_profile(value, path)
         words = f"{text.plural(len(profile.operators), 'operator')} measured on {text.short(profile.hardware[0], 40)}"
         return events.opened("profile", name, words)
-    if isinstance(value, dict) and "devices" in value and "nodes" not in value and kind is None:
-        cluster = parse_cluster(data, path)
-        return events.opened("cluster", name, text.plural(len(cluster), "device"), devices=len(cluster.accelerators))
+    if is_described(value) or (
+        isinstance(value, dict) and "devices" in value and "nodes" not in value and kind is None
+    ):
+        return _cluster(data, path, name)
     if is_placement(value):
         return events.opened("placement", name, text.plural(len(value), "name"))  # type: ignore[arg-type]
     return _model(read_workload(value, path), name)
+
+
+def _cluster(data: bytes, path: str, name: str) -> dict[str, Any]:
+    cluster = parse_cluster(data, path)
+    return events.opened("cluster", name, text.plural(len(cluster), "device"), devices=len(cluster.accelerators))
 
 
 def is_placement(value: object) -> bool:

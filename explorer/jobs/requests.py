@@ -21,7 +21,7 @@ Work = Callable[[Any, Emit, Callable[[], bool]], None]
 @dataclass(frozen=True, slots=True)
 class Files:
     """Paths of files that take the place of settings, "" for none. profile: measured costs; cluster: devices and
-    links. Whoever solves reads them: they are data from outside."""
+    links, or the name of a cluster. Whoever solves reads them: they are data from outside."""
 
     profile: str = ""
     cluster: str = ""

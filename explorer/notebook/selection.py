@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.question.names import closest
+from explorer.question.written.closest import closest
 from explorer.view.graph import pinning
 from explorer.view.graph.elements import GraphView
 from explorer.view.graph.skeleton import Skeleton

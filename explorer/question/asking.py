@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from explorer.costs.profile import Profile
 from explorer.costs.profile_json import load_profile
-from explorer.question.accelerators import parse_caps, parse_kinds
 from explorer.question.cluster_file import load_cluster
 from explorer.question.planner_choice import choose_planner
-from explorer.question.quantities import parse_bandwidth, parse_bytes, parse_seconds
 from explorer.question.settings import MemoryModel, Settings
+from explorer.question.written.device_lists import parse_caps, parse_kinds
+from explorer.question.written.quantities import parse_bandwidth, parse_bytes, parse_seconds
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.problem.cluster import Cluster, Wires

@@ -1,9 +1,14 @@
-"""A cluster from a file of one's own: a JSON object with devices and links."""
+"""A cluster from a file of one's own, by its nodes or by all its devices and links, or by its name."""
 
 from __future__ import annotations
 
+import os
+
 from explorer.costs.devices import DEVICES
 from explorer.question.loading import read_file
+from explorer.question.nodes.described import is_described, read_described
+from explorer.question.nodes.presets import preset_cluster, suggestion
+from explorer.question.nodes.yaml_text import parse_yaml
 from solvers.errors import InvalidProblem
 from solvers.formats.cluster_json import read_cluster
 from solvers.formats.json_fields import Field
@@ -11,20 +16,30 @@ from solvers.formats.json_text import parse_json
 from solvers.problem.cluster import Cluster
 
 
-def load_cluster(path: str) -> Cluster:
-    """The cluster of a file as `parse_cluster` reads it. Raises InvalidProblem, in one line."""
-    return parse_cluster(read_file(path), path)
+def load_cluster(name: str) -> Cluster:
+    """The cluster of a file as `parse_cluster` reads it, or one of `explorer.question.nodes.presets` where there is no
+    such file. Raises InvalidProblem, in one line."""
+    if not os.path.exists(name):
+        preset = preset_cluster(name)
+        if preset is not None:
+            return preset
+        if "." not in name and os.sep not in name:
+            raise InvalidProblem(f"--cluster {name[:80]}: neither a file nor a cluster's name{suggestion(name)}")
+    return parse_cluster(read_file(name), name)
 
 
 def parse_cluster(data: bytes | str, where: str) -> Cluster:
-    """The cluster of a JSON text: {"devices": [{"name", "kind", "memory_bytes", "node"}], "links": [{"src", "dst",
-    "bandwidth_bytes_per_s", "latency_s", "resource"}]}, see `solvers.formats.cluster_json`.
+    """The cluster of a JSON or YAML text: by its nodes (`explorer.question.nodes.described`), or by {"devices":
+    [{"name", "kind", "memory_bytes", "node"}], "links": [{"src", "dst", "bandwidth_bytes_per_s", "latency_s",
+    "resource"}]}, see `solvers.formats.cluster_json`.
 
     A device needs a name and a kind; what else is not stated is as the catalogue has it for its kind (null is no
     limit). Devices without a link between them cannot send to each other; links that name one resource share it.
     Raises InvalidProblem that names the place in the file.
     """
-    field = Field(parse_json(data, where), f"{where}:")
+    field = Field(_parse(data, where), f"{where}:")
+    if is_described(field.value):
+        return read_described(field)
     cluster = read_cluster(Field(_completed(field.value), field.where))
     seen: dict[str, int] = {}
     for position, device in enumerate(cluster.devices):
@@ -39,6 +54,18 @@ def parse_cluster(data: bytes | str, where: str) -> Cluster:
                 " out, or give 1"
             )
     return cluster
+
+
+def _parse(data: bytes | str, where: str) -> object:
+    """YAML if it is called so or does not begin as JSON does."""
+    text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+    begin = text[:1000].lstrip("\ufeff \t\r\n")[:1]
+    if (begin not in ("{", "[", "") and not where.endswith(".json")) or where.endswith((".yaml", ".yml")):
+        value = parse_yaml(data, where)
+        if not isinstance(value, dict) or not ({"nodes", "devices"} & value.keys()):
+            raise InvalidProblem(f"{where}: no cluster: expected an object with nodes, or with devices and links")
+        return value
+    return parse_json(data, where)
 
 
 def _completed(value: object) -> object:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.question.accelerators import MAX_DEVICES, device_of, make_accelerators, next_name, with_caps
+from explorer.question.accelerators import device_of, make_accelerators, next_name, with_caps
 from explorer.question.settings import Settings
+from explorer.question.written.device_lists import MAX_DEVICES
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.problem.cluster import CPU_KIND, Cluster, Device, Link, Wires, two_level_cluster, uniform_cluster

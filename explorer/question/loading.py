@@ -17,7 +17,7 @@ from explorer.question.models.code import is_callable, make_of_code
 from explorer.question.models.example import Example, split_example
 from explorer.question.models.libraries import graph_name, library_of, make_of_library
 from explorer.question.models.recognised import config_instead, folder_instead, instead
-from explorer.question.names import closest
+from explorer.question.written.closest import closest
 from explorer.tracing.files.onnx_model import looks_like_onnx
 from solvers.errors import InvalidProblem, TraceError
 from solvers.formats import graph_json, plan_json

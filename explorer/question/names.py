@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
+from explorer.question.written.closest import closest
 from solvers.errors import InvalidProblem
 from solvers.problem.graph import OpGraph
 
@@ -34,12 +34,6 @@ class Names:
         """Later ones say more: modules, the longer the later, then forward operators, then backward ones."""
         named = self.index.get(name)
         return named is not None, named is not None and self.graph.operators[named].forward_of is not None, len(name)
-
-
-def closest(name: str, known: Iterable[str]) -> str:
-    """A question to append to "there is no ...": the known name that is most like ``name``."""
-    match = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {match[0]!r}?" if match else ""
 
 
 def _is_in(module_path: str, module: str) -> bool:

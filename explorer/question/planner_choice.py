@@ -7,7 +7,7 @@ import types
 import typing
 from enum import Enum
 
-from explorer.question.names import closest
+from explorer.question.written.closest import closest
 from solvers.errors import InvalidProblem
 
 if typing.TYPE_CHECKING:

@@ -11,9 +11,10 @@ from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
-from explorer.question.accelerators import DEFAULT_DEVICES, kinds_text, parse_kinds
+from explorer.question.accelerators import DEFAULT_DEVICES
 from explorer.question.loading import is_traced
 from explorer.question.settings import MemoryModel, Settings
+from explorer.question.written.device_lists import kinds_text, parse_kinds
 from explorer.view.graph.palette import THEMES, Theme
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Wires
@@ -82,7 +83,7 @@ class Look:
 class Session:
     """What the page asks for. settings is what a problem is made of; look and theme are how it is drawn. effort: how
     much work a search counts before it ends; time_limit_s guards against more than anyone waits for. profile and
-    cluster: files that were handed in, of measured costs and of devices and links, or ""."""
+    cluster: files that were handed in, of measured costs and of devices and links (or the name of a cluster), or ""."""
 
     model: str = ""
     settings: Settings = field(default_factory=Settings)
@@ -106,6 +107,8 @@ class Choices:
     targets: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     """Files that were handed in, by the names that the server gave them."""
+    clusters: tuple[str, ...] = ()
+    """Clusters that have a name."""
 
 
 def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
@@ -152,7 +155,7 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         seed=_integer(raw, "seed", 0, MAX_SEED) or 0,
         effort=_enum(raw, "effort", Effort) or Effort.NORMAL,
         profile=_file(raw, "profile", choices),
-        cluster=_file(raw, "cluster", choices),
+        cluster=_cluster(raw, choices),
     )
 
 
@@ -421,6 +424,12 @@ def _model(raw: Mapping[str, Any], choices: Choices) -> str:
     if isinstance(value, str) and _FILE.fullmatch(value) and value not in choices.files:
         raise InvalidProblem("model: this file is no longer on the server; open it again, or choose another model")
     return _one_of(raw, "model", choices.models) or choices.models[0]
+
+
+def _cluster(raw: Mapping[str, Any], choices: Choices) -> str:
+    """A file that was handed in, or one of the clusters that have a name."""
+    value = _given(raw, "cluster")
+    return value if isinstance(value, str) and value in choices.clusters else _file(raw, "cluster", choices)
 
 
 def _file(raw: Mapping[str, Any], key: str, choices: Choices) -> str:

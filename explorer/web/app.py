@@ -63,6 +63,7 @@ def create_app(config: Config) -> dash.Dash:
         tuple(p.name for p in catalogue.planners),
         tuple(k.name for k in catalogue.kinds),
         tuple(t.name for t in catalogue.targets),
+        clusters=tuple(c.name for c in catalogue.clusters),
     )
     server = FastAPI(title="Placement Explorer", docs_url=None, redoc_url=None, openapi_url=None)
     lessons = all_lessons(choices, config.lessons)

@@ -106,6 +106,12 @@ _TERMS = {
         "Mixed with",
         "A second kind of GPU in the same cluster, and how many there are of it.",
     ),
+    "named-cluster": (
+        CLUSTER,
+        "A cluster by name",
+        "A machine as it is sold, or several of them with their network: kinds, memory and links at once, in place of "
+        "the settings below. `placement-explorer clusters` prints them as files to change.",
+    ),
     "each-gpu": (
         CLUSTER,
         "Each GPU by itself",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from explorer.question.names import closest
+from explorer.question.written.closest import closest
 from explorer.runner.bundles.bundle import RANK_MODULE
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.targets.target import Target

@@ -55,7 +55,16 @@ class TargetEntry:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class ClusterEntry:
+    """A cluster that has a name; title: what it is; devices: its accelerators."""
+
+    name: str
+    title: str
+    devices: int
+
+
+@dataclass(frozen=True)
 class Catalogue:
     """What there is to choose from. The first of each is the default."""
 
@@ -63,6 +72,7 @@ class Catalogue:
     planners: tuple[PlannerEntry, ...]
     kinds: tuple[KindEntry, ...]
     targets: tuple[TargetEntry, ...] = ()
+    clusters: tuple[ClusterEntry, ...] = ()
 
 
 class Backend(Protocol):

@@ -9,8 +9,8 @@ import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.question.accelerators import kinds_text
 from explorer.question.settings import MemoryModel, Settings
+from explorer.question.written.device_lists import kinds_text
 from explorer.view.session import Session
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
@@ -47,6 +47,7 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
     return section(
         "Cluster",
         [
+            *_named(catalogue),
             slider(
                 "GPUs",
                 html.B(str(devices), id=ids.DEVICES_VALUE),
@@ -92,6 +93,21 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
             _more_cluster(settings, kinds, second),
         ],
     )
+
+
+def _named(catalogue: Catalogue) -> list[Component]:
+    """Clusters by name, in place of the settings below."""
+    if not catalogue.clusters:
+        return []
+    options = [html.Option("as set below", value="")]
+    options += [
+        html.Option(c.name.replace("x", " × ", 1) if c.name[0].isdigit() else c.name, value=c.name, title=c.title)
+        for c in catalogue.clusters
+    ]
+    for option, entry in zip(options[1:], catalogue.clusters, strict=True):
+        setattr(option, "data-devices", str(entry.devices))
+    chosen = html.Select(options, id=ids.NAMED_CLUSTER, className="plain-select", **{"aria-label": "A cluster by name"})
+    return [row("Machine", chosen, "named-cluster")]
 
 
 def _mix(kinds: str | tuple[str, ...] | None, devices: int, usual: str) -> tuple[str, tuple[str, int], int]:

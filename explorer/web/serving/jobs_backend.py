@@ -25,6 +25,7 @@ from explorer.view.events import Event
 from explorer.view.run_events import PastRun
 from explorer.web.contract.backend import (
     Catalogue,
+    ClusterEntry,
     CompareRequest,
     KindEntry,
     ModelEntry,
@@ -56,6 +57,7 @@ class JobsBackend:
     def catalogue(self) -> Catalogue:
         from demo_models import MODELS
         from explorer.costs.devices import DEVICES
+        from explorer.question.nodes.presets import OFFERED, preset_devices, preset_title
         from solvers.planners.purposes import PURPOSES, purpose_of
         from solvers.planners.registry import PLANNERS
 
@@ -71,6 +73,7 @@ class JobsBackend:
             tuple(sorted(planners, key=lambda p: (p.name != FIRST_PLANNER, order.get(p.name, len(order))))),
             tuple(sorted(kinds, key=lambda k: k.name != DEFAULT_KIND)),
             tuple(TargetEntry(name, KIND_WORDS[setup.kind]) for name, setup in load_targets().setups.items()),
+            tuple(ClusterEntry(name, preset_title(name), preset_devices(name)) for name in OFFERED),
         )
 
     def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:

@@ -49,7 +49,8 @@ class OpenTalk(RunTalk):
         return self._path(session.model) or session.model
 
     def _files_of(self, session: Session) -> Files:
-        return Files(self._path(session.profile), self._path(session.cluster))
+        named = session.cluster if session.cluster in self.choices.clusters else ""
+        return Files(self._path(session.profile), named or self._path(session.cluster))
 
     def _path(self, name: str) -> str:
         kept = self.shelf.get(name) if self.shelf is not None and name.startswith(PREFIX) else None

@@ -23,7 +23,9 @@ from tests.instances import training_graph
 def test_a_model_is_measured_and_planned_for(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path / "home"))
     file = tmp_path / "profile.json"
-    ran = command("calibrate", "gpt-small", "--devices", 2, "--samples", "1,4", "--budget", 0.5, "--no-pin", "-o", file)
+    quick = ("--devices", 2, "--samples", "1,4", "--budget", 0.5, "--no-pin")
+    hosts = tmp_path / "cluster.json"
+    ran = command("calibrate", "gpt-small", *quick, "-o", file, "--write-cluster", hosts)
     assert (ran.status, ran.err) == (0, "")
     assert "2 at once" in ran.out
     assert "link       0 - 1" in ran.out
@@ -45,7 +47,11 @@ def test_a_model_is_measured_and_planned_for(command: Command, tmp_path: Path, m
     assert "costs      measured on 2 x " in made.out
     problem = read_plan(plan.read_bytes()).problem
     assert len(problem.cluster) == 2
-    assert problem.cluster.link(0, 1) is not None
+    link = problem.cluster.link(0, 1)
+    assert link is not None
+    other = command("plan", "rnnlm-small", "--cluster", hosts, "--planner", "equal", "-o", tmp_path / "other.json")
+    assert other.status == 0
+    assert read_plan((tmp_path / "other.json").read_bytes()).problem.cluster.link(0, 1) == link
     (kind,) = problem.compute.seconds
     for position, operator in enumerate(graph.operators):
         if operator.phase is Phase.UPDATE:

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.costs.measured import compute_table, kind_of, label, links_between, measured_cluster
+from explorer.costs.measured import (
+    as_catalogued,
+    catalogue_kind,
+    compute_table,
+    kind_of,
+    label,
+    links_between,
+    measured_cluster,
+)
 from explorer.costs.profile import LinkTimes
 from explorer.jobs.replan import replanned
 from explorer.question.problems import make_problem
@@ -39,6 +47,33 @@ def test_times_are_those_measured_a_line_between_them_and_beyond_them() -> None:
     np.testing.assert_allclose(table.at(kind, 1), each)
     np.testing.assert_allclose(table.at(kind, 4), 3 * each)
     np.testing.assert_allclose(table.at(kind, 10), 7 * each)
+
+
+@pytest.mark.parametrize(
+    ("hardware", "kind"),
+    [
+        ("NVIDIA H200", "H200-141GB"),
+        ("NVIDIA A100-SXM4-80GB", "A100-80GB"),
+        ("NVIDIA A100-PCIE-40GB", "A100-40GB"),
+        ("Tesla V100-SXM2-32GB", "V100-32GB"),
+        ("NVIDIA L4", "L4-24GB"),
+        ("AMD EPYC 9R14", "cpu-core"),
+        ("Intel(R) Xeon(R) Processor", "cpu-core"),
+        ("NVIDIA GeForce GTX 1080", None),
+    ],
+)
+def test_the_catalogues_kind_of_what_was_measured(hardware: str, kind: str | None) -> None:
+    assert catalogue_kind(hardware) == kind
+
+
+def test_links_measured_serve_models_that_were_not() -> None:
+    profile = replace(profile_of(CHAIN), hardware=("NVIDIA H200", "NVIDIA H200"))
+    found = as_catalogued(measured_cluster(profile), profile)
+    assert [device.kind for device in found.devices] == ["H200-141GB"] * 2
+    assert found.links == measured_cluster(profile).links
+    unknown = replace(profile, hardware=("NVIDIA H200", "NVIDIA GeForce GTX 1080"))
+    with pytest.raises(InvalidProblem, match="no costs of 'NVIDIA GeForce GTX 1080'"):
+        as_catalogued(measured_cluster(unknown), unknown)
 
 
 def test_updates_are_those_of_the_optimizer() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.costs.devices import DEVICES
-from explorer.question.accelerators import MAX_DEVICES, kinds_text, parse_caps, parse_kinds
+from explorer.question.written.device_lists import MAX_DEVICES, kinds_text, parse_caps, parse_kinds
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import CPU_KIND
 

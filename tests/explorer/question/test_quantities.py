@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from explorer.question.quantities import parse_bandwidth, parse_bytes, parse_seconds
+from explorer.question.written.quantities import parse_bandwidth, parse_bytes, parse_seconds
 from solvers.errors import InvalidProblem
 
 

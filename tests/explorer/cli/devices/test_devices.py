@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from explorer.costs.devices import DEVICES
-from explorer.question.cluster_file import parse_cluster
 from tests.explorer.cli.command import Command, workload, write
 
 HOST = {
@@ -42,15 +40,6 @@ def test_a_cluster_from_a_file_is_planned_for_and_kept_in_the_plan(
     assert ran.json["metrics"]["peak_memory_bytes"][0] <= 30
     assert ran.json["metrics"]["peak_memory_bytes"][1] <= 20
     assert command("check", plan).status == 0
-
-
-def test_the_example_of_the_help_is_a_cluster(command: Command) -> None:
-    told = " ".join(command("plan", "--help").out.split())
-    start = told.index('{"devices"')
-    example = told[start : told.index("]}", told.index('"links"')) + 2]
-    cluster = parse_cluster(example, "the example")
-    assert [device.kind in DEVICES for device in cluster.devices] == [True] * len(cluster.devices)
-    assert {(link.src, link.dst) for link in cluster.links} == {(0, 1), (1, 0)}
 
 
 @pytest.mark.parametrize(("caps", "held"), [("30,10", [30, 10]), ("10,30", [10, 30])])
