@@ -136,7 +136,7 @@
     ex.fleet.take(fleet);
     if (session) session = { ...session, ...files, ...ex.pins.write(), ...ex.fleet.write() };
   };
-  ex.busy = () => timer !== null || inFlight > 0;
+  ex.busy = () => timer !== null || inFlight > 0 || !window.Plotly;
 
   ex.settled = function (message) {
     if (message.query !== undefined) {
@@ -355,6 +355,7 @@
       ex.guide.fill(catalogue.guide);
       if (!restored) {
         restored = true;
+        ex.plain.install();
         if (restore(catalogue, model, devices)) {
           setTimeout(ex.start, 0);
           return [nothing(), nothing(), nothing(), nothing()];
@@ -535,5 +536,13 @@
     ex.search.listen();
     ex.runs.listen();
     ex.connect();
+    loadCharts();
   };
+
+  /* The library of the charts takes long to be set up: while the server answers there is time for it. */
+  function loadCharts() {
+    const script = document.createElement("script");
+    script.src = document.getElementById("charts").href;
+    document.head.appendChild(script);
+  }
 })();

@@ -19,13 +19,14 @@ from explorer.view.lessons.folder import all_lessons
 from explorer.view.session import FIRST_MICRO_BATCHES, Choices, Session, parse_query
 from explorer.web.contract.backend import Backend
 from explorer.web.layout import page
+from explorer.web.layout.plain import called_back, with_plain
 from explorer.web.serving.callbacks import register
 from explorer.web.serving.chart_script import chart_script
 from explorer.web.serving.live import add_live_route
 from explorer.web.serving.security import LOCAL_HOSTS, Guard, content_security_policy, hostname
 from solvers.errors import InvalidProblem
 
-_POLYFILL = re.compile(r'<script src="[^"]*/polyfill@[^"]*"></script>')
+_UNUSED = re.compile(r'<script src="[^"]*/(?:polyfill@|dash_table/|dash/dcc/)[^"]*"></script>')
 INDEX = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -33,10 +34,11 @@ INDEX = """<!DOCTYPE html>
 <title>{%title%}</title>
 <link rel="icon" type="image/svg+xml" href="/assets/mark.svg">
 {%css%}
+<link rel="prefetch" as="script" id="charts" href="PLOTLY">
 </head>
 <body>
 {%app_entry%}
-<footer>{%config%}{%scripts%}<script src="PLOTLY"></script>{%renderer%}</footer>
+<footer>{%config%}{%scripts%}{%renderer%}</footer>
 </body>
 </html>"""
 
@@ -81,8 +83,8 @@ def create_app(config: Config) -> dash.Dash:
         enable_mcp=False,
     )
     app.backend.websocket_capability = False  # its callbacks' socket is not used: see live.py
-    app.layout = page(catalogue, _first(config.query, choices), lessons)
     register(app)
+    app.layout = with_plain(page(catalogue, _first(config.query, choices), lessons), called_back(app))
     app.enable_dev_tools(
         debug=False,
         dev_tools_ui=False,
@@ -143,10 +145,10 @@ def serve(
 
 
 class _Page(dash.Dash):
-    """Without Dash's polyfills: browsers that can show this page need none, and they take long to be set up."""
+    """Without what Dash adds to every page and this one does not use: polyfills, its core components and tables."""
 
     def interpolate_index(self, **parts: str) -> str:
-        return super().interpolate_index(**{**parts, "scripts": _POLYFILL.sub("", parts["scripts"])})
+        return super().interpolate_index(**{**parts, "scripts": _UNUSED.sub("", parts["scripts"])})
 
 
 class _Announcing(uvicorn.Server):

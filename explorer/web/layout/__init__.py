@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import dash_mantine_components as dmc
-from dash import dcc, html
+from dash import html
 from dash.development.base_component import Component
 
 from explorer.question.loading import is_traced
@@ -19,6 +19,7 @@ from explorer.web.layout.header import header
 from explorer.web.layout.left_rail import left_rail, model_choices
 from explorer.web.layout.lesson_strip import lesson_strip
 from explorer.web.layout.open_dialog import open_dialog
+from explorer.web.layout.plain import Kept
 from explorer.web.layout.right_rail import right_rail
 
 
@@ -36,8 +37,8 @@ def page(catalogue: Catalogue, session: Session, lessons: Sequence[Lesson] = ())
     }
     return dmc.MantineProvider(
         [
-            dcc.Store(id=ids.SESSION, data=to_dict(session)),
-            dcc.Store(id=ids.CATALOGUE, data=plain),
+            Kept(id=ids.SESSION, data=to_dict(session)),
+            Kept(id=ids.CATALOGUE, data=plain),
             html.A("Skip to the plan", href="#centre", className="skip"),
             header(lessons),
             lesson_strip(),
