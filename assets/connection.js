@@ -176,7 +176,7 @@
     ex.stages.draw(message.dag);
     ex.looks.rows(message.rows);
     ex.looks.stages(message.can_draw_stages, message.dag.note);
-    ex.memory.draw(message.memory);
+    ex.memory.draw(message.memory, message.strips);
     ex.gantt.draw(message, function () { ex.timing(message, received); });
     ex.setProps(message.props);
   }

@@ -52,16 +52,19 @@
 
   /* As many columns as fit, but rows of the same length. */
   function columns(place) {
-    const count = place.children.length;
-    const fit = Math.max(1, Math.floor(place.clientWidth / 190));
+    const strips = place.classList.contains("of-strips");
+    const count = strips ? place.querySelectorAll(".mem-panel").length : place.children.length;
+    const fit = Math.max(1, Math.floor(place.clientWidth / (strips ? 215 : 190)));
     if (count) place.style.setProperty("--columns", Math.ceil(count / Math.ceil(count / fit)));
   }
 
   const watched = new WeakSet();
 
-  /* place: the frame; pick: what a click on a device does. */
-  function drawIn(place, cards, pick) {
-    place.replaceChildren(...cards.map((told) => card(told, pick)));
+  /* place: the frame; strips: of many devices, null for a card each; pick: what a click on a device does. */
+  function drawIn(place, cards, strips, pick) {
+    place.classList.toggle("of-strips", !!strips);
+    if (strips) ex.strips(place, strips, pick);
+    else place.replaceChildren(...cards.map((told) => card(told, pick)));
     columns(place);
     if (!watched.has(place)) new ResizeObserver(() => columns(place)).observe(place);
     watched.add(place);
@@ -69,9 +72,9 @@
 
   ex.memory = {
     drawIn,
-    draw: function (cards) {
+    draw: function (cards, strips) {
       const place = document.getElementById("memory-cards");
-      if (place) drawIn(place, cards, (device) => ex.gantt.holdDevice(device));
+      if (place) drawIn(place, cards, strips, (device) => ex.gantt.holdDevice(device));
     },
   };
 })();

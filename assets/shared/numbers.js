@@ -5,30 +5,36 @@
   const MOST_NUMBERS = 1200;
   const SIZES = [11, 9]; /* pixels */
 
-  /* Micro-batch numbers of what is in sight: all of a trace, or none where a bar is too narrow for its
-     own; null for traces without. bars: columns; range: of the time axis; width: its pixels. */
-  ex.numbers = function (traces, bars, range, width) {
+  /* Micro-batch numbers of what is in sight: all of a lane, or none where a bar is too narrow for its own; null for lanes
+     without. lanes: of ex.lanes; bars: columns; range: of the time axis; width: its pixels; row: pixels of a row. Returns
+     {size, first, text} a lane; text begins with the lane's bar `first`. */
+  ex.numbers = function (lanes, bars, range, width, row) {
     const scale = width / (range[1] - range[0]);
     let count = 0;
-    const found = traces.map(function (trace) {
-      if (!trace.textfont) return null;
-      let size = SIZES[0];
-      const text = trace.customdata.map(function (i) {
+    const found = lanes.map(function (lane) {
+      if (!lane.trace.textfont) return null;
+      let size = SIZES.find((each) => each <= lane.tall * row) || 0;
+      const [first, last] = ex.lanes.inSight(lane, range);
+      const text = [];
+      for (let at = first; at < last; at++) {
+        const i = lane.trace.customdata[lane.at[at]];
         const micro = bars.micro[i];
-        const unnumbered = micro < 0 || bars.kind[i] === "U" || bars.kind[i] === "R";
-        if (unnumbered || bars.end[i] < range[0] || bars.start[i] > range[1]) return "";
-        const repeats = bars.kind[i] === "S";
-        const wide = (bars.end[i] - bars.start[i]) * scale - 8;
-        if (repeats) return wide > 6.2 * bars.label[i].length ? bars.label[i] : wide > 30 ? micro + "×" : "";
+        const wide = (bars.end[i] - bars.start[i]) * scale;
+        if (bars.end[i] < range[0] || micro < 0 || bars.kind[i] === "U" || bars.kind[i] === "R") { text.push(""); continue; }
+        if (bars.kind[i] === "S") {
+          text.push(wide - 8 > 6.2 * bars.label[i].length ? bars.label[i] : wide - 8 > 30 ? micro + "×" : "");
+          continue;
+        }
         const words = String(micro);
-        const room = ((bars.end[i] - bars.start[i]) * scale - 1.5) / (0.58 * words.length);
-        size = room >= size ? size : room >= SIZES[1] ? SIZES[1] : 0;
+        const room = (wide - 1.5) / (0.58 * words.length);
+        size = room >= size ? size : room >= SIZES[1] ? Math.min(size, SIZES[1]) : 0;
+        if (!size) break;
         count += 1;
-        return words;
-      });
-      return { size: size, text: size ? text : text.map(() => "") };
+        text.push(words);
+      }
+      return size ? { size: size, first: first, text: text } : { size: 0, first: first, text: [] };
     });
-    return count <= MOST_NUMBERS ? found : found.map((told) => told && { size: 0, text: told.text.map(() => "") });
+    return count <= MOST_NUMBERS ? found : found.map((told) => told && { size: 0, first: 0, text: [] });
   };
 
   /* Whether bars of a part in sight are due: runs come apart, or others come into sight. detail: what is drawn; range: what

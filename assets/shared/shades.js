@@ -1,12 +1,12 @@
-/* What lies over the bars of the schedule, as plotly's shapes: a veil over all that is not bright, and the
-   critical path. A shape each, however many bars there are: the bars themselves are never restyled. */
+/* What lies over the bars of the schedule: a veil over all that is not bright, and the critical path. However many bars
+   there are, they are never restyled. */
 (function () {
   "use strict";
   const ex = window.explorer;
   const MANY_RUNS = 120; /* of a critical path, beyond which its edges step back */
   const BESIDE = 0.4; /* where a device's row has its transfers, if links have no rows: explorer/view/timeline/gantt_paint.py */
 
-  /* A light veil over everything that is not kept: the complement of the kept bars, as one path. */
+  /* A light veil over everything that is not kept: the complement of the kept bars. */
   function veil(spans, rows, end, keep) {
     const kept = rows.devices.map(() => []);
     for (let i = 0; i < spans.device.length; i++) {
@@ -16,36 +16,32 @@
     return outside(kept, rows, end);
   }
 
-  /* Per row, what its intervals leave over, as rectangles in one path. */
+  /* Per row, what its intervals leave over, as rectangles [from, to, top, bottom]. */
   function outside(kept, rows, end) {
     const parts = [];
-    const rect = (x0, x1, y0, y1) => {
-      if (x1 > x0) parts.push("M" + x0 + "," + y0 + "L" + x1 + "," + y0 + "L" + x1 + "," + y1 + "L" + x0 + "," + y1 + "Z");
-    };
     kept.forEach(function (intervals, row) {
       let from = 0;
       const [top, bottom] = [rows.middle[row] - rows.height[row] / 2, rows.middle[row] + rows.height[row] / 2];
       for (const [start, stop] of intervals.sort((a, b) => a[0] - b[0])) {
-        rect(from, start, top, bottom);
+        if (start > from) parts.push([from, start, top, bottom]);
         from = Math.max(from, stop);
       }
-      rect(from, end, top, bottom);
+      if (end > from) parts.push([from, end, top, bottom]);
     });
-    return parts.join("");
+    return parts;
   }
 
-
-  /* The critical path: lines through its bars, and edges from row to row where one waits for another. */
+  /* The critical path, as lines [from, to, row, row]: through its bars, and from row to row where one waits for another. */
   function lines(path, rows) {
-    const found = { through: "", between: "" };
+    const found = { through: [], between: [] };
     let before = null;
     for (let i = 0; i < path.row.length; i++) {
       const row = path.row[i];
       if (row < 0) continue;
-      const y = (rows.middle[row] + (path.link[i] && !rows.link[row] ? BESIDE : 0)).toFixed(3);
-      found.through += "M" + path.start[i] + "," + y + "L" + path.end[i] + "," + y;
-      if (before) found.between += "M" + before + "L" + path.start[i] + "," + y;
-      before = path.end[i] + "," + y;
+      const y = rows.middle[row] + (path.link[i] && !rows.link[row] ? BESIDE : 0);
+      found.through.push([path.start[i], path.end[i], y, y]);
+      if (before) found.between.push([before[0], path.start[i], before[1], y]);
+      before = [path.end[i], y];
     }
     return found;
   }
@@ -57,25 +53,57 @@
     return outside(kept, rows, end);
   }
 
-  /* All of it. spans: columns of the bars; rows: of the schedule; end: of its time axis; keep: which spans are
-     bright, null for all; path: null without one; root: whose CSS variables are the colours. */
+  /* All of it, as {name, colour, opacity} with rects or with lines and their width. spans: columns of the bars; rows: of
+     the schedule; end: of its time axis; keep: which spans are bright, null for all; path: null without one; root: whose
+     CSS variables are the colours. */
   function over(spans, rows, end, keep, path, root) {
     const style = getComputedStyle(root || document.documentElement);
     const paint = (name) => style.getPropertyValue(name).trim();
     const found = [];
-    const shade = (what, opacity) => ({ type: "path", path: what, fillcolor: paint("--card"), opacity: opacity, line: { width: 0 }, layer: "above" });
     const drawn = path && path.row.length;
-    if (keep) found.push(shade(veil(spans, rows, end, keep), 0.74));
-    else if (drawn) found.push({ ...shade(offPath(path, rows, end), 0.6), name: "off path" });
+    if (keep) found.push({ name: "veil", rects: veil(spans, rows, end, keep), colour: paint("--card"), opacity: 0.74 });
+    else if (drawn) found.push({ name: "off path", rects: offPath(path, rows, end), colour: paint("--card"), opacity: 0.6 });
     if (drawn) {
       const told = lines(path, rows);
-      const stroke = (what, colour, width, opacity) => ({
-        type: "path", path: what, layer: "above", opacity: opacity, line: { color: paint(colour), width: width }, name: "path" });
-      if (told.between) found.push(stroke(told.between, "--ink", 1, path.row.length > MANY_RUNS ? 0.25 : 0.55));
+      const stroke = (what, colour, width, opacity) => ({ name: "path", lines: what, colour: paint(colour), width: width, opacity: opacity });
+      if (told.between.length) found.push(stroke(told.between, "--ink", 1, path.row.length > MANY_RUNS ? 0.25 : 0.55));
       found.push(stroke(told.through, "--card", 4.5, 1), stroke(told.through, "--ink", 2.2, 1));
     }
     return found;
   }
 
-  ex.shades = { over };
+  /* size, x, y, range: of a chart. */
+  function draw(pen, shape, x, y, range) {
+    const inSight = ([from, to]) => to >= range[0] && from <= range[1];
+    pen.globalAlpha = shape.opacity;
+    if (shape.rects) {
+      pen.fillStyle = shape.colour;
+      pen.beginPath(); /* one path: rectangles that touch are not darker where they do */
+      for (const part of shape.rects) {
+        if (!inSight(part)) continue;
+        const [left, right] = [x(Math.max(part[0], range[0])), x(Math.min(part[1], range[1]))];
+        pen.rect(left, y(part[2]), right - left, y(part[3]) - y(part[2]));
+      }
+      pen.fill();
+      if (shape.edge) {
+        pen.globalAlpha = 1;
+        pen.strokeStyle = shape.colour;
+        pen.lineWidth = shape.edge;
+        pen.stroke();
+      }
+    } else {
+      pen.strokeStyle = shape.colour;
+      pen.lineWidth = shape.width;
+      pen.beginPath();
+      for (const part of shape.lines) {
+        if (!inSight(part)) continue;
+        pen.moveTo(x(part[0]), y(part[2]));
+        pen.lineTo(x(part[1]), y(part[3]));
+      }
+      pen.stroke();
+    }
+    pen.globalAlpha = 1;
+  }
+
+  ex.shades = { over, draw };
 })();

@@ -254,7 +254,7 @@
     return ((event.clientX - track.left) / track.width) * course.span;
   }
 
-  /* A click on no bar: what does that device wait for? Plotly tells of bars only. */
+  /* A click on no bar: what does that device wait for? */
   function listenToIdle(canvas) {
     let down = null;
     canvas.addEventListener("pointerdown", (event) => { down = event.button ? null : [event.clientX, event.clientY]; }, true);
@@ -263,9 +263,9 @@
       down = null;
       const sight = ex.gantt.sight();
       if (!from || !sight || Math.hypot(event.clientX - from[0], event.clientY - from[1]) > CLICK_PX) return;
-      if (measured() || (sight.plot._hoverdata && sight.plot._hoverdata.length)) return;
+      if (measured() || !event.target.closest || !event.target.closest(".chart canvas")) return;
       const found = ex.gantt.under(...from);
-      if (found && !sight.rows.link[found.row]) askWait(sight.rows.devices[found.row][0], found.at_s);
+      if (found && !found.bar && !sight.rows.link[found.row]) askWait(sight.rows.devices[found.row][0], found.at_s);
     }, true);
   }
 

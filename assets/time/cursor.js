@@ -1,5 +1,5 @@
 /* The line that stands at an instant, over the schedule and over the memory of every device, with what is read there.
-   A frame moves transforms only; words change from event to event. Plotly draws nothing anew for it. */
+   A frame moves transforms only; words change from event to event. The schedule is not drawn anew for it. */
 (function () {
   "use strict";
   const ex = window.explorer;
@@ -9,7 +9,8 @@
 
   const box = () => document.getElementById("cursor");
   let readings = []; /* {element, device}: a row each */
-  let cards = []; /* {element, value, line, device}: a card of memory each */
+  let cards = []; /* {element, value, device}: a card or a strip of memory each; a strip says no words */
+  let lines = []; /* of a card, or of a panel of strips */
   let roomy = false;
 
   function element(name, className, parent) {
@@ -28,16 +29,19 @@
       if (sight.rows.link[row]) return;
       readings.push({ element: element("span", "reading", place), row: row, device: sight.rows.devices[row][0] });
     });
-    for (const old of document.querySelectorAll(".mem .mem-now, .mem .mem-clip")) old.remove();
+    for (const old of document.querySelectorAll("#memory-cards :is(.mem-now, .mem-clip)")) old.remove();
     cards = [...document.querySelectorAll("#memory-cards .mem")].map(function (card) {
       const now = document.createElement("span");
       now.className = "mem-now";
       card.insertBefore(now, card.querySelector("svg"));
       const words = element("span", "mem-does", now);
       const value = element("b", "", now);
-      const line = element("i", "mem-line", element("i", "mem-clip", card));
-      return { card: card, element: words, value: value, line: line, device: +card.dataset.device };
+      return { element: words, value: value, device: +card.dataset.device };
     });
+    for (const row of document.querySelectorAll("#memory-cards .mem-row")) {
+      cards.push({ element: null, value: element("b", "mem-now", row), device: +row.dataset.device });
+    }
+    lines = [...document.querySelectorAll("#memory-cards :is(.mem, .mem-rows)")].map((place) => element("i", "mem-line", element("i", "mem-clip", place)));
     fit(sight);
   }
 
@@ -65,7 +69,7 @@
       line.classList.toggle("flipped", x - sight.left < FLIP);
     }
     const along = "translateX(" + ((100 * at) / span).toFixed(2) + "%)";
-    for (const card of cards) card.line.style.transform = along;
+    for (const each of lines) each.style.transform = along;
     return inside;
   }
 
@@ -89,8 +93,9 @@
     }
     for (const card of cards) {
       const state = states[card.device];
-      put(card.element, [says(state), holds(state)].filter(Boolean).join(" · "));
       put(card.value, ex.figures.nbytes(state.bytes));
+      if (!card.element) continue;
+      put(card.element, [says(state), holds(state)].filter(Boolean).join(" · "));
       card.element.parentNode.title = card.element.textContent + ", " + card.value.textContent;
     }
   }

@@ -8,12 +8,6 @@ export function made(name, className, text, parent, attributes) {
   return found;
 }
 
-/* What the schedule's hover says is written for plotly: a few tags, and names escaped. Here it is lines of text. */
-export function plainLines(hovertext) {
-  const lines = String(hovertext).split(/<br\s*\/?>/i);
-  return lines.map((line) => new DOMParser().parseFromString(line, "text/html").body.textContent);
-}
-
 /* A table with a header; the first column names the row. */
 export function table(columns, rows, caption) {
   const found = made("table");

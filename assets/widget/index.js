@@ -3,13 +3,19 @@
 import cytoscape from "cytoscape";
 import { explorerParts as ex } from "./parts.js";
 import "../shared/arrows.js";
+import "../shared/axis.js";
 import "../shared/boxes.js";
+import "../shared/chart.js";
 import "../shared/find.js";
+import "../shared/lanes.js";
 import "../shared/memory.js";
 import "../shared/numbers.js";
+import "../shared/row_names.js";
 import "../shared/shades.js";
+import "../shared/strips.js";
 import "../shared/svg.js";
-import { chart } from "./chart.js";
+import "../shared/tiles.js";
+import "../shared/tip.js";
 import { controls } from "./controls.js";
 import { made, table } from "./html.js";
 import { banner, figures, inspector, why } from "./panels.js";
@@ -74,7 +80,7 @@ function render({ model, el }) {
   });
   tool(chartHead, "Fit", "Show the whole schedule", () => gantt.fit());
   const legend = made("div", "gantt-legend", null, chartCard);
-  const frame = made("div", "canvas", null, chartCard, { tabindex: "0", role: "img", "aria-label": CHART_LABEL });
+  const frame = made("div", "canvas", null, chartCard, { tabindex: "0", role: "group", "aria-label": CHART_LABEL });
 
   const below = made("div", "below", null, shell);
   const memoryCard = made("section", "card memory-card", null, below, { "aria-label": "Memory over time" });
@@ -112,7 +118,7 @@ function render({ model, el }) {
     released: () => {},
   });
   const unwatch = boxes.listen(canvas);
-  const gantt = chart(frame, {
+  const gantt = ex.chart(frame, frame, {
     root: () => root,
     pick(bar) {
       const told = gantt.bars();
@@ -120,11 +126,11 @@ function render({ model, el }) {
       else if (told.key[bar] >= 0) select("operator", told.key[bar]);
       else { /* a run: large enough that its operators can be clicked */
         const room = 0.15 * (told.end[bar] - told.start[bar]);
-        gantt.zoomTo(told.start[bar] - room, told.end[bar] + room);
+        gantt.look(told.start[bar] - room, told.end[bar] + room);
       }
     },
     pickRow(row) {
-      if (plan.rows.link[row]) gantt.show((i) => gantt.spans().row[i] === row);
+      if (plan.rows.link[row]) showBars((i) => gantt.spans().row[i] === row);
       else if (plan.rows.kind === "stages") toggle("stage", plan.rows.stages[row]);
       else toggle("device", plan.rows.devices[row][0]);
     },
@@ -135,6 +141,15 @@ function render({ model, el }) {
     },
     release,
     ask: (from, to) => send({ type: "window", from, to }),
+    /* The wheel belongs to the notebook until the chart has the focus. */
+    wheel: (event) => frame === frame.getRootNode().activeElement || event.ctrlKey || event.metaKey,
+  });
+  const showBars = (keep) => gantt.show(keep, plan && plan.rows.path ? plan.path : null);
+  frame.addEventListener("keydown", function (event) {
+    if (event.key === "Escape") release();
+    else if (!gantt.key(event)) return;
+    event.preventDefault();
+    event.stopPropagation();
   });
   const finder = ex.finder({
     frame: () => canvases, focused: () => canvas, send, before: () => {},
@@ -149,7 +164,7 @@ function render({ model, el }) {
   });
 
   const toggle = (kind, id) => (selected && selected.kind === kind && selected.id === String(id) ? release() : select(kind, id));
-  const byKeys = (keys) => gantt.show(keys && plan ? (i) => keys.has(gantt.spans().key[i]) : null);
+  const byKeys = (keys) => showBars(keys && plan ? (i) => keys.has(gantt.spans().key[i]) : null);
 
   /* What is selected is bright, here and in the graph. */
   function light() {
@@ -159,11 +174,11 @@ function render({ model, el }) {
     }
     const one = selected && selected.kind === "box" && selected.boxes.length === 1 ? selected.boxes[0] : null;
     boxes.mark(one);
-    if (!selected) { boxes.highlight(null); gantt.show(null); return; }
+    if (!selected) { boxes.highlight(null); showBars(null); return; }
     if (one) boxes.clear(); /* what is marked is bright, with its neighbours */
     else boxes.highlight(new Set(selected.boxes), null);
     const values = new Set(selected.values);
-    gantt.show(spans ? (i) => values.has(spans[selected.column][i]) : null);
+    showBars(spans ? (i) => values.has(spans[selected.column][i]) : null);
   }
 
   function act(verb, argument) {
@@ -178,7 +193,7 @@ function render({ model, el }) {
     const end = plan.figure.layout.xaxis.range[1];
     const half = Math.min(end / 2, Math.max(12 * (to - from), end / 60));
     const middle = Math.min(Math.max((from + to) / 2, half), end - half);
-    gantt.zoomTo(middle - half, middle + half);
+    gantt.look(middle - half, middle + half);
   }
 
   /* -- the kernel's traits ------------------------------------------------------------------------- */
@@ -199,7 +214,8 @@ function render({ model, el }) {
     },
     _plan() {
       const next = model.get("_plan");
-      const again = plan && next.turn === plan.turn;
+      const again = plan && next.figure && next.turn === plan.turn && next.scale_s === plan.scale_s;
+      const looked = again && gantt.range()[1] - gantt.range()[0] < 0.97 * gantt.end() ? gantt.range() : null;
       plan = next.figure ? next : null;
       for (const part of [kpis, story, legend, memory, whyBody, rows]) part.replaceChildren();
       below.hidden = kpis.hidden = !plan;
@@ -217,8 +233,8 @@ function render({ model, el }) {
       }
       for (const button of rowsChoice.children) button.setAttribute("aria-pressed", String(button.dataset.value === plan.rows.kind));
       pathButton.setAttribute("aria-pressed", String(plan.rows.path));
-      gantt.draw(plan, again);
-      ex.memory.drawIn(memory, plan.memory, (device) => toggle("device", device));
+      gantt.draw(plan, looked);
+      ex.memory.drawIn(memory, plan.memory, plan.strips, (device) => toggle("device", device));
       rows.replaceChildren(table(DEVICES, plan.device_rows, "Devices"));
       why(whyBody, plan.why, reveal);
       light();

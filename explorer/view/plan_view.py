@@ -133,7 +133,7 @@ def result_view(result: Result) -> PlanView | None:
 
 
 def devices(problem: Problem) -> list[dict[str, Any]]:
-    """Devices with the names people read: "GPU 3", "CPU 0"; memory_bytes is None without a cap."""
+    """Devices with the names people read: "GPU 3", "CPU 0"; memory_bytes is None without a cap. node: the host."""
     found = []
     for i, device in enumerate(problem.cluster.devices):
         number = i - len(problem.cluster.accelerators) if device.is_cpu else i
@@ -143,6 +143,7 @@ def devices(problem: Problem) -> list[dict[str, Any]]:
                 "name": f"{'CPU' if device.is_cpu else 'GPU'} {number}",
                 "kind": device.kind,
                 "memory_bytes": finite(device.memory_bytes),
+                "node": device.node,
             }
         )
     return found

@@ -10,7 +10,7 @@ from explorer.view.graph.elements import GraphView
 from explorer.view.graph.palette import Theme
 from explorer.view.graph.skeleton import Skeleton
 from explorer.view.session import Look
-from explorer.view.timeline import charts, gantt, gantt_rows, operator_bars, repeated
+from explorer.view.timeline import charts, gantt, gantt_rows, memory_strips, operator_bars, repeated
 from explorer.view.timeline.bars import Bars
 from explorer.view.timeline.gantt_rows import Rows
 from explorer.view.timeline.operator_words import OperatorWords
@@ -68,24 +68,20 @@ def schedule_scene(
     mark: tuple[str, float] | None = None,
 ) -> Scene:
     """The schedule of a plan's view, the DAG of its stages, memory over time. until_s: where the time axis ends, if not
-    with the plan; mark: see `gantt.figure`."""
+    with the plan; mark: see `gantt.figure`. memory: a card a device, or of many devices ``strips``."""
     until_s = until_s or plan["span_s"]
     scale, _ = text.time_unit(until_s or 1.0)
     shown, merged = _drawn(plan, (0.0, until_s))
     lanes = gantt_rows.rows_of(plan, look.rows, look.links, shown)
     stages = stage_boxes.stage_boxes(plan)
+    strips = memory_strips.memory_strips(plan)
     return {
         "figure": _figure(plan, shown, skeleton, lanes, theme, until_s, mark, until_s),
         "bars": _columns(plan, shown, lanes.of_bar, skeleton, scale),
         "spans": _spans(plan, look, skeleton, scale) if merged else None,
         "detail": {"merged": merged, "from": 0.0, "to": until_s / scale},
         "rows": {
-            "kind": lanes.kind,
-            "stages": [row.stage for row in lanes.rows],
-            "devices": [row.devices for row in lanes.rows],
-            "middle": [round(middle, 4) for middle in lanes.middles()],
-            "height": [row.height for row in lanes.rows],
-            "link": [bool(row.links) for row in lanes.rows],
+            **gantt_rows.rows_told(lanes, [device["node"] for device in plan["devices"]]),
             "can": gantt_rows.can_stages(plan),
             "can_link": bool(plan["links"]),
             "links": any(row.links for row in lanes.rows),
@@ -97,7 +93,8 @@ def schedule_scene(
         "can_draw_stages": not stages["too_many"],
         "devices": [d["name"] for d in plan["devices"]],
         "dag": stages,
-        "memory": charts.memory_cards(plan),
+        "memory": charts.memory_cards(plan) if strips is None else [],
+        "strips": strips,
         "count": _count(plan, shown),
     }
 

@@ -21,7 +21,7 @@ from solvers.problem.cluster import Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Transfers
 from solvers.search.effort import Effort
 
-MAX_DEVICES = 32
+MAX_DEVICES = 64
 MAX_BATCH = 65536
 MIN_MEMORY, MAX_MEMORY = 2**20, 2**50
 MIN_BANDWIDTH, MAX_BANDWIDTH = 1e3, 1e15

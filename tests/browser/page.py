@@ -20,8 +20,8 @@ const cy = document.getElementById('graph')._cyreg.cy;
 return Object.fromEntries(cy.nodes().map((n) => [n.id(), n.classes().find((c) => /^d[0-9]+$|^mixed$/.test(c)) || '']));
 """
 BARS = """
-const plot = document.getElementById('gantt');
-return (plot.data || []).map((t) => [t.name, t.x.length]);
+const drawn = window.explorer.gantt.drawn();
+return drawn ? drawn.data.map((t) => [t.name, t.x.length]) : [];
 """
 CENTRE = """
 const cy = document.getElementById('graph')._cyreg.cy;
@@ -44,6 +44,33 @@ OPENED = "window.opened = {query: arguments[0], shown: location.search}"
 LEFT = """
 const left = window.opened;
 return left && location.href.startsWith(arguments[0]) && location.search === left.shown ? left.query : null;
+"""
+BAR = """
+const [trace, number] = arguments;
+const drawn = window.explorer.gantt.drawn();
+const told = drawn.data[trace];
+const sight = window.explorer.gantt.sight();
+const box = sight.plot.getBoundingClientRect();
+const row = sight.rows.middle.findIndex((middle, i) => Math.abs(told.y[number] - middle) <= sight.rows.height[i] / 2);
+const middle = told.base[number] + told.x[number] / 2;
+const across = (middle - drawn.range[0]) / (drawn.range[1] - drawn.range[0]);
+return [box.left + sight.left + across * sight.width, box.top + sight.top(row)];
+"""
+INKED = """
+const canvas = document.querySelector('#gantt canvas');
+const box = canvas.getBoundingClientRect();
+const [x, y, wide, tall] = arguments;
+const at = (value) => Math.round((value * canvas.width) / box.width);
+const copy = document.createElement('canvas');
+[copy.width, copy.height] = [at(wide), at(tall)];
+const pen = copy.getContext('2d');
+pen.drawImage(canvas, -at(x - box.left - wide / 2), -at(y - box.top - tall / 2));
+const pixels = pen.getImageData(0, 0, copy.width, copy.height).data;
+const found = new Set();
+for (let i = 0; i < pixels.length; i += 4) {
+  if (pixels[i + 3] > 250) found.add(pixels[i] + ',' + pixels[i + 1] + ',' + pixels[i + 2]);
+}
+return [...found];
 """
 DIM = "return document.getElementById('graph')._cyreg.cy.nodes('.dim').length"
 """How many boxes are dimmed."""
@@ -136,6 +163,25 @@ class Page:
     def colours(self) -> set[str]:
         """The opaque colours painted in the graph, as "r,g,b"."""
         return set(self.js(PAINTED))
+
+    def bar(self, trace: int = 0, number: int = 0) -> tuple[int, int]:
+        """The middle of a bar of the schedule on screen."""
+        x, y = self.js(BAR, trace, number)
+        return round(x), round(y)
+
+    def inked(self, x: float, y: float, wide: float = 6, tall: float = 6) -> set[str]:
+        """The opaque colours painted in the schedule about a point, as "r,g,b"."""
+        return set(self.js(INKED, x, y, wide, tall))
+
+    def point(self, x: int, y: int, click: bool = False) -> None:
+        """Put the pointer somewhere, and press it there if asked to."""
+        chain = ActionChains(self.browser, duration=20)
+        hand = chain.w3c_actions.pointer_action
+        hand.move_to_location(x, y)
+        if click:
+            hand.pointer_down()
+            hand.pointer_up()
+        chain.perform()
 
     def text(self, element: str) -> str:
         return self.js("return document.getElementById(arguments[0]).innerText", element)

@@ -86,7 +86,7 @@ def test_single_operators_are_placed_while_the_curve_of_the_search_grows(real):
     assert "Step " in real.text("why")
     assert "plan" in real.text("search-mini")
     real.click("#gantt-path")
-    path = "return document.getElementById('gantt').layout.shapes.some((s) => s.name === 'path')"
+    path = "return window.explorer.gantt.drawn().over.some((shape) => shape.name === 'path')"
     real.until(lambda: real.js(path))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
 
 from tests.browser.test_page import devices
 from tests.browser.test_stages import ROWS, VEIL
@@ -13,17 +12,16 @@ pytestmark = pytest.mark.browser
 
 LATTICE = "model=lattice&objective=makespan&theme=light"
 LARGE = "model=lattice-large&objective=makespan&theme=light"
-COUNT = "return document.getElementById('gantt').data.reduce((sum, t) => sum + t.x.length, 0)"
-PATH = "return document.getElementById('gantt').layout.shapes.filter((s) => s.name === 'path').length"
-RANGE = "return document.getElementById('gantt')._fullLayout.xaxis.range"
+COUNT = "return window.explorer.gantt.drawn().data.reduce((sum, t) => sum + t.x.length, 0)"
+PATH = "return window.explorer.gantt.drawn().over.filter((shape) => shape.name === 'path').length"
+RANGE = "return window.explorer.gantt.drawn().range"
 SHOWN = "return document.querySelector(arguments[0]).offsetParent !== null"
 CURVE = "return document.querySelectorAll('#search-mini svg .objective').length"
 
 
 def test_a_click_on_a_bar_shows_its_operator_and_a_span_that_is_named_is_revealed(fake):
     fake.at(LATTICE)
-    bar = fake.browser.find_elements(By.CSS_SELECTOR, "#gantt .barlayer .point path")[0]
-    ActionChains(fake.browser).move_to_element(bar).pause(0.3).click().perform()
+    fake.point(*fake.bar(), click=True)
     fake.until(lambda: "Input gradient" in fake.text("inspector"))
     assert "encoder.layers.0.norm.entry" in fake.text("inspector")
     dim = (
@@ -73,7 +71,7 @@ def test_zooming_in_takes_runs_apart(fake):
     fake.at(LARGE)
     assert "spans as" in fake.text("gantt-count")
     before = fake.js(COUNT)
-    runs = "return document.getElementById('gantt').data.some((t) => t.hovertext.some((h) => h.includes('zoom in')))"
+    runs = "return window.explorer.gantt.drawn().data.some((t) => t.hovertext.some((h) => h.includes('zoom in')))"
     assert fake.js(runs)
     canvas = fake.find(".gantt-card .canvas")
     for _ in range(11):

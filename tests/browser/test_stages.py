@@ -14,10 +14,9 @@ pytestmark = pytest.mark.browser
 BRANCHES = "model=branches&devices=7&theme=light"
 PRESSED = "return document.querySelector(`#${arguments[0]} [aria-pressed=true]`)?.innerText"
 ROWS = """
-const shown = document.getElementById('gantt').layout.yaxis.ticktext;
-return shown.map((t) => t.replace(/<[^>]*>/g, '').replace(/■/g, '').trim());
+return [...document.querySelectorAll('#gantt .row-name')].map((name) => name.textContent);
 """
-END = "return document.getElementById('gantt').layout.xaxis.range[1]"
+END = "return window.explorer.gantt.drawn().range[1]"
 STAGES = """
 const boxes = [...document.querySelectorAll('#stages .stage')].map((b) => b.getBoundingClientRect());
 return boxes.map((r) => [r.left, r.top, r.right, r.bottom]);
@@ -26,7 +25,7 @@ FRAME = """
 const r = document.getElementById('stages').getBoundingClientRect();
 return [r.left, r.top, r.right, r.bottom];
 """
-VEIL = "return document.getElementById('gantt').layout.shapes.some((s) => s.layer === 'above' && s.opacity < 1)"
+VEIL = "return window.explorer.gantt.drawn().over.some((shape) => ['veil', 'off path'].includes(shape.name))"
 
 
 def test_the_stages_are_a_view_of_their_own_and_rows_are_stages_or_devices_as_a_link_keeps(fake):
@@ -85,7 +84,7 @@ def test_one_click_plans_the_sequential_pipeline_too_and_toggling_asks_nobody(fa
     fake.until(lambda: "1.69× faster" in fake.text("pair"))
     fake.settle()
     assert fake.js(PRESSED, "pair") == "Graph pipeline"
-    assert "Sequential ends at" in fake.js("return document.getElementById('gantt').layout.annotations[0].text")
+    assert "Sequential ends at" in fake.js("return window.explorer.gantt.drawn().notes[0]")
     end, graph = fake.js(END), fake.js(STAGES)
     told = fake.js("return window.__pe_timing.length")
     fake.change(lambda: fake.click("[data-act=show-pair][data-arg='1']"))
@@ -107,7 +106,7 @@ def test_one_click_plans_the_sequential_pipeline_too_and_toggling_asks_nobody(fa
 
 def test_zooming_in_numbers_the_micro_batches(fake):
     fake.open(BRANCHES + "&micro_batches=64")
-    numbered = "return document.getElementById('gantt').data.flatMap((t) => t.text || []).filter((t) => t).length"
+    numbered = "return window.explorer.gantt.drawn().numbers.length"
     before = fake.js(numbered)
     canvas = fake.find(".gantt-card .canvas")
     for _ in range(8):

@@ -62,6 +62,38 @@ class Rows:
         return sum(row.height for row in self.rows)
 
 
+def rows_told(rows: Rows, nodes: Sequence[int]) -> dict[str, Any]:
+    """Rows as a drawing takes them, a list a property. nodes: of the devices."""
+    return {
+        "kind": rows.kind,
+        "label": [row.label for row in rows.rows],
+        "stages": [row.stage for row in rows.rows],
+        "devices": [row.devices for row in rows.rows],
+        "middle": [round(middle, 4) for middle in rows.middles()],
+        "height": [row.height for row in rows.rows],
+        "link": [bool(row.links) for row in rows.rows],
+        "groups": node_groups(rows.rows, nodes),
+    }
+
+
+def node_groups(rows: Sequence[Row], nodes: Sequence[int]) -> list[dict[str, Any]]:
+    """Neighbouring rows whose devices are all in one node, as {label, from, to}: rows from ``from``, before ``to``. []
+    where there is one node only. nodes: of the devices."""
+    found: list[dict[str, Any]] = []
+    if len(set(nodes)) < 2:
+        return found
+    before = -1
+    for i, row in enumerate(rows):
+        on = {nodes[device] for device in row.devices} if not row.links else set()
+        node = on.pop() if len(on) == 1 else -1
+        if node >= 0 and node == before:
+            found[-1]["to"] = i + 1
+        elif node >= 0:
+            found.append({"label": f"node {node}", "from": i, "to": i + 1})
+        before = node
+    return found
+
+
 def usual_kind(plan: Mapping[str, Any]) -> RowKind:
     """Stages for a pipeline whose devices have a stage each (glue aside), else devices."""
     stages = [stage for stage in plan["stages"] if not stage["glue"]]

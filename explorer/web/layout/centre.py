@@ -163,11 +163,11 @@ def _gantt(session: Session) -> Component:
                 ],
                 className="canvas",
                 tabIndex=0,
-                role="img",
+                role="group",
                 **{
                     "aria-label": "Schedule: a row a device, a stage or a link, a bar a stage and micro-batch, an "
-                    "operator or a transfer. Plus and minus zoom, arrow keys move, 0 shows all. The same as a table "
-                    "is below."
+                    "operator or a transfer. Plus and minus zoom, arrow keys move, 0 shows all. The rows' names are "
+                    "buttons. The same as a table is below."
                 },
             ),
             clock(),

@@ -15,6 +15,7 @@ from explorer.view.graph.skeleton import Skeleton
 from explorer.view.session import Look
 from explorer.view.timeline import measured_gantt
 from explorer.view.timeline.gantt_paint import BAR
+from explorer.view.timeline.gantt_rows import Row, Rows, rows_told
 from explorer.web.contract import ids
 from explorer.web.parts import panels
 from explorer.words import text
@@ -46,6 +47,7 @@ def schedule(plan: Mapping[str, Any], comparison: Mapping[str, Any], times: str,
     scale, _ = text.time_unit(until_s(comparison) or 1.0)
     lanes = [upper, lower] if both else [lower]
     bars = _joined([_columns(lane, place, scale, bool(plan["by_operator"])) for lane in lanes])
+    lanes_told = Rows("devices", tuple(Row(text.short(names[device], 12), (device,)) for device in drawn), ())
     end = until_s(comparison) / scale
     return {
         "figure": figure,
@@ -53,12 +55,7 @@ def schedule(plan: Mapping[str, Any], comparison: Mapping[str, Any], times: str,
         "spans": None,
         "detail": {"merged": False, "from": 0.0, "to": end},
         "rows": {
-            "kind": "devices",
-            "stages": [-1] * len(drawn),
-            "devices": [[device] for device in drawn],
-            "middle": list(range(len(drawn))),
-            "height": [1.0] * len(drawn),
-            "link": [False] * len(drawn),
+            **rows_told(lanes_told, [device["node"] for device in plan["devices"]]),
             "can": False,
             "can_link": False,
             "links": False,

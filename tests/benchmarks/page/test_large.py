@@ -36,7 +36,6 @@ document.getElementById('open-input').addEventListener('change', function () {
 FRAME = """
 const [kind, frames, done] = arguments;
 const cy = document.getElementById('graph')._cyreg.cy;
-const plot = document.getElementById('gantt');
 let n = 0;
 (function go() {
   if (n++ >= frames) return done(n);
@@ -44,8 +43,8 @@ let n = 0;
   const by = n < frames / 2 ? 1.03 : 1 / 1.03;
   if (kind === 'zoom the graph') cy.zoom({ level: cy.zoom() * by, renderedPosition: { x: 300, y: 200 } });
   if (kind === 'zoom the schedule') {
-    const [from, to] = plot._fullLayout.xaxis.range;
-    Plotly.relayout(plot, { 'xaxis.range': [from + 0.01 * (to - from), to - 0.01 * (to - from)] });
+    const { from, to } = window.explorer.gantt.sight();
+    window.explorer.gantt.look(from + 0.01 * (to - from), to - 0.01 * (to - from));
   }
   requestAnimationFrame(go);
 })();

@@ -58,7 +58,7 @@ OURS = Tool(
     "Placement Explorer",
     "",
     "?model={file}&devices=4&micro_batches=8&effort=quick&v=2",
-    "window.explorer && explorer.busy && !explorer.busy() && document.getElementById('gantt').data"
+    "window.explorer && explorer.busy && !explorer.busy() && explorer.gantt.drawn() && explorer.gantt.drawn().pieces"
     " && ['optimal', 'feasible'].includes(document.body.dataset.state)",
     "document.getElementById('find').click()",
     ".find input",

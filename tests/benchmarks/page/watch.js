@@ -10,10 +10,10 @@ window.__first = {};
   told("begin");
   (function look() {
     const graph = document.getElementById("graph");
-    const plot = document.getElementById("gantt");
+    const drawn = window.explorer && window.explorer.gantt ? window.explorer.gantt.drawn() : null;
     if (document.getElementById("solve")) told("controls");
     if (graph && graph._cyreg && graph._cyreg.cy.nodes().length > 3) told("graph");
-    if (plot && plot.data && plot.data.length && plot._fullLayout) {
+    if (drawn && drawn.pieces) {
       /* painted, and free for a click */
       requestAnimationFrame(() => setTimeout(() => told("bars"), 0));
       return;

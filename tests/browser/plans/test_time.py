@@ -30,7 +30,7 @@ MEMORY = """
 return [...document.querySelectorAll('.mem-now')].map((each) => [...each.children].map((part) => part.textContent));
 """
 SAID = "return document.getElementById('clock-says').textContent"
-SHAPES = "return (document.getElementById('gantt').layout.shapes || []).map((shape) => shape.name || '')"
+SHAPES = "return window.explorer.gantt.drawn().over.map((shape) => shape.name)"
 
 
 @pytest.fixture(scope="module")

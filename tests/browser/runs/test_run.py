@@ -8,7 +8,7 @@ from selenium.webdriver.common.keys import Keys
 
 pytestmark = pytest.mark.browser
 
-LANES = "return [...new Set((document.getElementById('gantt').data || []).map((t) => t.meta || 'plan'))].sort()"
+LANES = "return [...new Set((window.explorer.gantt.drawn()?.data || []).map((t) => t.meta || 'plan'))].sort()"
 HISTORY = "return [...document.querySelectorAll('#run-history tbody tr')].map((r) => r.lastChild.innerText)"
 HIDDEN = "return document.getElementById(arguments[0]).hidden"
 PICK = (

@@ -42,7 +42,7 @@ from solvers.evaluation.simulation import simulate
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status, StopReason
-from solvers.problem.cluster import Wires
+from solvers.problem.cluster import Wires, two_level_cluster
 from solvers.problem.problem import Contiguity, Problem
 from solvers.schedules.assemble import assemble
 from tests.browser.standins import fake_runs
@@ -248,4 +248,7 @@ class FakeBackend:
         mini = asked.mini_batch or 16
         micro = asked.micro_batches or math.gcd(mini, 8)
         problem = chain_problem(devices, asked.memory_bytes or own, mini, micro, asked.pipeline)
+        if asked.devices_per_node:
+            placed = [replace(d, node=i // asked.devices_per_node) for i, d in enumerate(problem.cluster.devices)]
+            problem = replace(problem, cluster=two_level_cluster(placed, 25e9, 5e-6, 25e9, 5e-6))
         return replace(problem, training=asked.training is not False, contiguity=asked.contiguity or Contiguity.ACYCLIC)

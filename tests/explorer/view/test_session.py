@@ -92,7 +92,7 @@ def test_auto_empty_and_unknown_keys_mean_the_default():
     ("key", "value"),
     [
         ("devices", 0),
-        ("devices", 33),
+        ("devices", 65),
         ("devices", 2.5),
         ("devices", "many"),
         ("devices", True),
@@ -133,15 +133,15 @@ def test_auto_empty_and_unknown_keys_mean_the_default():
         ("bandwidth", 0),
         ("bandwidth", "nan"),
         ("latency", -1),
-        ("cpus", 33),
+        ("cpus", 65),
         ("device_kind", "V100-16GB,TPU"),
-        ("device_kind", "33xV100-16GB"),
+        ("device_kind", "65xV100-16GB"),
         ("device_kind", "0xV100-16GB"),
         ("device_kind", ","),
         ("memory", "1e9,"),
         ("memory", "1e9,auto"),
         ("memory", "1e9,nan"),
-        ("memory", ",".join(["1e9"] * 33)),
+        ("memory", ",".join(["1e9"] * 65)),
     ],
 )
 def test_anything_else_is_refused_by_name(key, value):

@@ -1,0 +1,60 @@
+/* The time axis of a schedule, and what is written into its plot. */
+(function () {
+  "use strict";
+  const ex = window.explorer;
+  const APART = 76; /* pixels from tick to tick, about */
+  const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
+
+  /* Round times of a range and how they read, at steps of 1, 2 or 5 times a power of ten. */
+  function ticks(range, width, suffix) {
+    const rough = (range[1] - range[0]) / Math.min(12, Math.max(2, width / APART));
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((times) => times * power).find((value) => value >= rough * (1 - 1e-9));
+    const places = Math.min(12, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
+    const found = [];
+    for (let i = Math.ceil(range[0] / step - 1e-9); i * step <= range[1]; i++) {
+      found.push({ at: i * step, words: (i * step).toFixed(places) + suffix });
+    }
+    return found;
+  }
+
+  /* size: of a chart; x: pixels of a time; told: the figure's xaxis. */
+  function draw(pen, size, x, range, told) {
+    pen.font = "10.5px " + FONT;
+    pen.textBaseline = "middle";
+    pen.textAlign = "center";
+    pen.strokeStyle = told.gridcolor;
+    pen.fillStyle = told.tickfont.color;
+    pen.lineWidth = 1;
+    let last = -Infinity;
+    for (const tick of ticks(range, size.width, told.ticksuffix)) {
+      const at = x(tick.at);
+      pen.beginPath();
+      pen.moveTo(Math.round(at) + 0.5, size.top - 5);
+      pen.lineTo(Math.round(at) + 0.5, size.top + size.height);
+      pen.stroke();
+      const half = pen.measureText(tick.words).width / 2;
+      const middle = Math.min(Math.max(at, half + 2), size.wide - half - 2);
+      if (middle - half < last + 8) continue;
+      pen.fillText(tick.words, middle, size.top - 14);
+      last = middle + half;
+    }
+  }
+
+  /* A note at a time, on the side of it where there is room. told: an annotation as plotly has it; words: its text. */
+  function note(pen, size, at, y, told, words) {
+    if (at < size.left || at > size.left + size.width) return;
+    pen.font = told.font.size + "px " + FONT;
+    const wide = pen.measureText(words).width;
+    const after = told.xanchor === "left" ? at + wide + 10 <= size.left + size.width : at - wide - 10 < size.left;
+    const from = after ? at + 4 : at - 4 - wide;
+    pen.fillStyle = told.bgcolor;
+    pen.fillRect(from - 2, y - 15, wide + 4, 15);
+    pen.fillStyle = told.font.color;
+    pen.textAlign = "left";
+    pen.textBaseline = "middle";
+    pen.fillText(words, from, y - 7);
+  }
+
+  ex.axis = { ticks, draw, note, FONT };
+})();

@@ -1,0 +1,393 @@
+/* The schedule on two canvases: bars below, and what lies over them above. The figure is the one that plotly takes; a frame
+   draws what is in sight of it.
+   frame: the element that is as large as the chart may be, and scrolls; place: where it is put. host: root(), whose CSS
+   variables are the colours; pick(bar, event), pickRow(row), hover(bar or null), release(), ask(from, to) for the bars of a
+   part that comes into sight, wheel(event): whether the wheel is the chart's; and, where wanted, moved() and laid(). */
+(function () {
+  "use strict";
+  const ex = window.explorer;
+  const ROW_PX = 17; /* lower rows scroll rather than shrink */
+  const FEW_ROWS = 16; /* up to which that holds; more of them get lower, so that all are in sight */
+  const THIN_PX = 6;
+  const CLICK_PX = 4; /* a pointer that moves farther drags */
+  const LEAST = 0.7; /* pixels of a bar that is there at all */
+  const HATCHED = 3; /* pixels from which a bar has its hatch and its edge: a narrower one would only look dirty */
+  const HATCHED_TALL = 7; /* and of its height */
+  const PALEST = 0.3; /* of a run, however sparse its bars */
+  const ASK_MS = 140;
+  const PRINT_RATIO = 3;
+
+  ex.chart = function (frame, place, host) {
+    const make = (name, className, parent) => {
+      const made = document.createElement(name);
+      if (className) made.className = className;
+      return parent.appendChild(made);
+    };
+    const sheet = make("div", "chart", place);
+    const below = make("canvas", "", sheet);
+    const above = make("canvas", "", sheet);
+    for (const canvas of [below, above]) canvas.setAttribute("aria-hidden", "true");
+    const names = make("div", "row-names", sheet);
+    const tip = ex.tip.box(frame);
+    let plan = null;
+    let lanes = [];
+    let bars = null;
+    let detail = null;
+    let range = [0, 1];
+    let size = null; /* pixels of the sheet, and the plot in it */
+    let bands = []; /* the figure's shapes below the bars, each with its path */
+    let notes = [];
+    let numbers = [];
+    let over = []; /* see ex.shades */
+    let painted = { below: 0, above: 0 };
+    let wanted = null; /* the frame that was asked for */
+    let asked = null;
+    let shown = -1; /* the bar that was told last */
+
+    const end = () => plan.figure.layout.xaxis.range[1];
+    const spans = () => plan.spans || plan.bars;
+    const perUnit = () => size.width / (range[1] - range[0]);
+    const x = (time) => size.left + (time - range[0]) * perUnit();
+    const timeAt = (px) => range[0] + (px - size.left) / perUnit();
+    const y = (row) => size.top + (row - size.high) * size.row;
+
+    /* next: a scene's schedule; kept: the range to show of it, or null for all. */
+    function draw(next, kept) {
+      plan = next;
+      use(next.figure.data, next);
+      const layout = next.figure.layout;
+      bands = layout.shapes.map((told) => ({ told: told, path: told.type === "path" ? new Path2D(told.path) : null }));
+      notes = (layout.annotations || []).map((told) => ({ told: told, words: ex.tip.plain(told.text) }));
+      over = [];
+      range = kept || [...layout.xaxis.range];
+      tip.hide();
+      layOut();
+      if (kept) ask();
+    }
+
+    function use(data, next) {
+      ({ bars, detail } = next);
+      lanes = ex.lanes.of(data);
+      fill();
+    }
+
+    function refine(found) {
+      if (!plan) return;
+      use(found.data, found);
+      request();
+    }
+
+    const fill = () => lanes.forEach((lane) => { lane.filling = ex.filling(lane.trace.marker, below.getContext("2d"), size ? size.ratio : 1); });
+
+    /* The sheet is as tall as its rows need, and scrolls in its frame. */
+    function layOut(ratio) {
+      if (!plan) return;
+      const layout = plan.figure.layout;
+      const total = plan.rows.height.reduce((sum, height) => sum + height, 0);
+      const wide = frame.clientWidth;
+      const least = total * Math.max(THIN_PX, ROW_PX * Math.min(1, FEW_ROWS / total));
+      const tall = Math.max(frame.clientHeight, Math.round(least + 34));
+      if (wide < 40 || tall < 40) return;
+      const [low, high] = layout.yaxis.range;
+      const margin = layout.margin;
+      const indent = (plan.rows.groups || []).length ? ex.rowNames.BRACKET_PX : 0;
+      const left = Math.round(Math.min(margin.l + indent, 0.34 * wide));
+      size = { wide, tall, left, top: margin.t, width: wide - left - margin.r, height: tall - margin.t - margin.b, high,
+        row: (tall - margin.t - margin.b) / (low - high), ratio: ratio || window.devicePixelRatio || 1 };
+      sheet.style.height = tall + "px";
+      for (const canvas of [below, above]) {
+        canvas.width = Math.round(wide * size.ratio);
+        canvas.height = Math.round(tall * size.ratio);
+        canvas.style.width = wide + "px";
+        canvas.style.height = tall + "px";
+      }
+      fill();
+      ex.rowNames.draw(names, plan.rows, size, y, host.pickRow);
+      render();
+      if (host.laid) host.laid();
+    }
+
+    function begin(canvas) {
+      const pen = canvas.getContext("2d");
+      pen.setTransform(size.ratio, 0, 0, size.ratio, 0, 0);
+      pen.clearRect(0, 0, size.wide, size.tall);
+      return pen;
+    }
+
+    function clip(pen) {
+      pen.save();
+      pen.beginPath();
+      pen.rect(size.left, size.top - 6, size.width, size.height + 12);
+      pen.clip();
+    }
+
+    /* One frame, however often something changed since the last. */
+    function request() {
+      if (wanted === null) wanted = requestAnimationFrame(function () { wanted = null; render(); });
+    }
+
+    function render() {
+      if (wanted !== null) { cancelAnimationFrame(wanted); wanted = null; }
+      if (!size || !plan) return;
+      const layout = plan.figure.layout;
+      const pen = begin(below);
+      clip(pen);
+      for (const band of bands) if (band.told.layer === "below") drawBand(pen, band);
+      pen.restore();
+      ex.axis.draw(pen, size, x, range, layout.xaxis);
+      clip(pen);
+      dividers(pen, layout.xaxis.gridcolor);
+      painted.below = 0;
+      for (const lane of lanes) drawLane(pen, lane);
+      numbers = ex.numbers(lanes, bars, range, size.width, size.row);
+      lanes.forEach((lane, i) => { if (numbers[i] && numbers[i].size) write(pen, lane, numbers[i]); });
+      for (const band of bands) if (band.told.layer !== "below") drawBand(pen, band);
+      for (const { told, words } of notes) ex.axis.note(pen, size, x(told.x), y(told.y), told, words);
+      pen.restore();
+      shade();
+      if (host.moved) host.moved();
+    }
+
+    /* A shape of the figure: a path in times and rows, or a line. */
+    function drawBand(pen, { told, path }) {
+      const drawn = new Path2D();
+      const scale = perUnit();
+      if (path) drawn.addPath(path, new DOMMatrix([scale, 0, 0, size.row, size.left - range[0] * scale, size.top - size.high * size.row]));
+      else { drawn.moveTo(x(told.x0), y(told.y0)); drawn.lineTo(x(told.x1), y(told.y1)); }
+      if (told.fillcolor) { pen.fillStyle = told.fillcolor; pen.fill(drawn); }
+      if (told.line && told.line.width) {
+        pen.strokeStyle = told.line.color;
+        pen.lineWidth = told.line.width;
+        pen.setLineDash(told.line.dash ? [5, 4] : []);
+        pen.stroke(drawn);
+        pen.setLineDash([]);
+      }
+    }
+
+    /* A line between the rows of one node and those of the next. */
+    function dividers(pen, colour) {
+      pen.fillStyle = colour;
+      for (const { from } of plan.rows.groups || []) {
+        if (from) pen.fillRect(size.left, Math.round(y(plan.rows.middle[from] - plan.rows.height[from] / 2)) - 0.5, size.width, 1);
+      }
+    }
+
+    function drawLane(pen, lane) {
+      const { trace, filling } = lane;
+      const tall = Math.max(lane.tall * size.row, 0.5);
+      const hatched = tall >= HATCHED_TALL ? HATCHED : Infinity;
+      const top = y(lane.y) - tall / 2;
+      const line = trace.marker.line || { width: 0 };
+      const opacity = trace.marker.opacity === undefined ? 1 : trace.marker.opacity;
+      const origin = x(0);
+      const far = size.width + 20; /* what begins or ends beyond is cut there: canvases are bad at large numbers */
+      pen.globalAlpha = opacity;
+      ex.lanes.pieces(lane, range, perUnit(), function (i, from, to) {
+        const [left, right] = [Math.max(from, -20), Math.min(to, far)];
+        painted.below += 1;
+        pen.fillStyle = to - from >= hatched ? filling.at(origin) : filling.plain;
+        pen.fillRect(size.left + left, top, right - left, tall);
+        const edge = Array.isArray(line.width) ? line.width[lane.at[i]] : line.width;
+        if (edge && to - from >= hatched) {
+          pen.strokeStyle = line.color;
+          pen.lineWidth = edge;
+          pen.strokeRect(size.left + left, top, right - left, tall);
+        }
+      }, function (left, right, share) {
+        painted.below += 1;
+        pen.globalAlpha = opacity * (right - left > LEAST ? Math.max(PALEST, share) : 1);
+        pen.fillStyle = filling.plain;
+        pen.fillRect(size.left + Math.max(left, -20), top, Math.max(Math.min(right, far) - Math.max(left, -20), LEAST), tall);
+        pen.globalAlpha = opacity;
+      });
+      pen.globalAlpha = 1;
+    }
+
+    /* Numbers, in the middle of what is in sight of their bars. */
+    function write(pen, lane, told) {
+      pen.font = told.size + "px " + ex.axis.FONT;
+      pen.fillStyle = lane.trace.textfont.color;
+      pen.textAlign = "center";
+      pen.textBaseline = "middle";
+      const middle = y(lane.y) + 0.5;
+      told.text.forEach(function (text, n) {
+        if (!text) return;
+        const [left, right] = [x(Math.max(range[0], lane.from[told.first + n])), x(Math.min(range[1], lane.to[told.first + n]))];
+        if (right - left >= 0.58 * told.size * Math.min(text.length, 3)) pen.fillText(text, (left + right) / 2, middle);
+      });
+    }
+
+    function shade() {
+      if (!over.length && !painted.above) return;
+      const pen = begin(above);
+      clip(pen);
+      for (const shape of over) ex.shades.draw(pen, shape, x, y, range);
+      pen.restore();
+      painted.above = over.length;
+    }
+
+    /* What is bright (of all spans; null for everything), a way through the schedule or null, and more shapes. */
+    function show(keep, path, more) {
+      if (!plan) return;
+      over = ex.shades.over(spans(), plan.rows, end(), keep, path, host.root()).concat(more || []);
+      if (size) shade();
+    }
+
+    /* -- looking closer ---------------------------------------------------------------------------- */
+
+    function look(from, to) {
+      if (!plan) return;
+      const width = Math.min(Math.max(to - from, end() * 1e-6), end());
+      const begin = Math.min(Math.max(from, 0), end() - width);
+      range = [begin, begin + width];
+      request();
+      ask();
+    }
+
+    /* by: the new width; shift: to the side, as a share of the old; about: the time that stays where it is. */
+    function zoom(by, shift, about) {
+      if (!plan) return;
+      const width = range[1] - range[0];
+      const next = Math.min(width * by, end());
+      const fixed = about === undefined ? (range[0] + range[1]) / 2 : about;
+      const from = fixed - ((fixed - range[0]) / width) * next + (shift || 0) * width;
+      look(from, from + next);
+    }
+
+    function fit() {
+      if (plan) look(0, end());
+    }
+
+    /* Runs come apart, or others come into sight: who made the plan knows them. */
+    function ask() {
+      clearTimeout(asked);
+      asked = setTimeout(function () {
+        if (plan && plan.spans && ex.detailDue(detail, range, plan.by_operator)) host.ask(range[0], range[1]);
+      }, ASK_MS);
+    }
+
+    /* -- what is under the pointer ----------------------------------------------------------------- */
+
+    function inSheet(clientX, clientY) {
+      const box = sheet.getBoundingClientRect();
+      return [clientX - box.left, clientY - box.top];
+    }
+
+    /* {bar, words} at a point of the window, or null. */
+    function barAt(clientX, clientY) {
+      if (!plan || !size) return null;
+      const [px, py] = inSheet(clientX, clientY);
+      if (px < size.left || px > size.left + size.width) return null;
+      const slack = Math.max(LEAST, 1) / perUnit();
+      for (let n = lanes.length - 1; n >= 0; n--) {
+        const lane = lanes[n];
+        if (Math.abs(y(lane.y) - py) > Math.max((lane.tall * size.row) / 2, 2)) continue;
+        const found = ex.lanes.barAt(lane, timeAt(px), slack);
+        if (found >= 0) return { bar: lane.trace.customdata[lane.at[found]], words: lane.trace.hovertext[lane.at[found]] };
+      }
+      return null;
+    }
+
+    /* Row and time at a point of the window; null beside the plot. */
+    function under(clientX, clientY) {
+      if (!plan || !size) return null;
+      const [px, py] = inSheet(clientX, clientY);
+      const row = plan.rows.middle.findIndex((middle, i) => Math.abs(y(middle) - py) <= (plan.rows.height[i] * size.row) / 2);
+      return row >= 0 && px >= size.left && px <= size.left + size.width ? { row: row, at: timeAt(px) } : null;
+    }
+
+    function point(event) {
+      const found = barAt(event.clientX, event.clientY);
+      above.style.cursor = found ? "pointer" : "default";
+      if (found) tip.show(found.words, event.clientX, event.clientY);
+      else tip.hide();
+      const bar = found ? found.bar : -1;
+      if (bar !== shown) host.hover(found ? bar : null);
+      shown = bar;
+    }
+
+    function leave() {
+      tip.hide();
+      if (shown >= 0) host.hover(null);
+      shown = -1;
+    }
+
+    let dragged = null;
+    above.addEventListener("pointerdown", function (event) {
+      if (event.button || !plan || !size) return;
+      dragged = { x: event.clientX, range: [...range], moved: false };
+      above.setPointerCapture(event.pointerId);
+    });
+    above.addEventListener("pointermove", function (event) {
+      if (!dragged) { point(event); return; }
+      const by = event.clientX - dragged.x;
+      if (Math.abs(by) < CLICK_PX && !dragged.moved) return;
+      dragged.moved = true;
+      leave();
+      above.style.cursor = "grabbing";
+      const shift = (by / size.width) * (dragged.range[1] - dragged.range[0]);
+      look(dragged.range[0] - shift, dragged.range[1] - shift);
+    });
+    above.addEventListener("pointerup", function (event) {
+      const moved = dragged && dragged.moved;
+      const pressed = dragged !== null;
+      dragged = null;
+      if (moved || !pressed) { point(event); return; }
+      const found = barAt(event.clientX, event.clientY);
+      if (found) host.pick(found.bar, event);
+      else host.release();
+    });
+    above.addEventListener("pointercancel", function () { dragged = null; });
+    above.addEventListener("pointerleave", function () { if (!dragged) leave(); });
+    above.addEventListener("dblclick", fit);
+    /* The wheel zooms about the pointer; sideways, or with shift, it moves. */
+    above.addEventListener("wheel", function (event) {
+      if (!plan || !size || !host.wheel(event)) return;
+      event.preventDefault();
+      tip.hide();
+      const lines = event.deltaMode === 1 ? 16 : 1;
+      const along = event.shiftKey ? event.deltaX || event.deltaY : Math.abs(event.deltaX) > Math.abs(event.deltaY) ? event.deltaX : 0;
+      if (along) { zoom(1, (along * lines) / size.width); return; }
+      const by = Math.exp(Math.min(Math.max(event.deltaY * lines, -150), 150) / 500);
+      zoom(by, 0, timeAt(inSheet(event.clientX, event.clientY)[0]));
+    }, { passive: false });
+    ex.rowNames.listen(names);
+
+    /* +, -, arrows and 0. Returns whether the key was one of them. */
+    function key(event) {
+      const acts = { "+": [0.7, 0], "=": [0.7, 0], "-": [1.4, 0], ArrowLeft: [1, -0.1], ArrowRight: [1, 0.1] };
+      if (acts[event.key]) zoom(...acts[event.key]);
+      else if (event.key === "0") fit();
+      else return false;
+      return true;
+    }
+
+    const watching = new ResizeObserver(() => layOut());
+    watching.observe(frame);
+    const toPaper = () => layOut(PRINT_RATIO); /* as sharp on paper as type is */
+    const fromPaper = () => layOut();
+    window.addEventListener("beforeprint", toPaper);
+    window.addEventListener("afterprint", fromPaper);
+
+    return {
+      draw, refine, show, look, zoom, fit, key, barAt, under,
+      bars: () => bars,
+      spans: () => (plan ? spans() : null),
+      range: () => range,
+      end: () => (plan ? end() : 1),
+      ready: () => plan !== null && size !== null,
+      /* Where things are: {sheet, left, width, top(row), tall(row)}, pixels of the sheet. */
+      sight: () => ({ sheet: sheet, left: size.left, width: size.width, top: (row) => y(plan.rows.middle[row]), tall: (row) => plan.rows.height[row] * size.row }),
+      /* What is drawn, for who asks: the figure, its part in sight, what lies over it, numbers and pieces. */
+      drawn: () => ({ data: lanes.map((lane) => lane.trace), layout: plan.figure.layout, range: range, over: over, pieces: painted.below, row: size.row,
+        notes: notes.map((note) => note.words), numbers: numbers.flatMap((told) => (told ? told.text.filter(Boolean) : [])) }),
+      clear() { plan = null; size = null; lanes = []; over = []; tip.hide(); sheet.style.height = ""; names.replaceChildren(); below.width = above.width = 1; },
+      dispose() {
+        clearTimeout(asked);
+        watching.disconnect();
+        window.removeEventListener("beforeprint", toPaper);
+        window.removeEventListener("afterprint", fromPaper);
+      },
+    };
+  };
+})();

@@ -1,0 +1,117 @@
+/* Memory over time of many devices: a strip each, as strong in colour as it is full, in a panel for every node. */
+(function () {
+  "use strict";
+  const ex = window.explorer;
+  const STEPS = 320; /* of a strip, over the whole time */
+  const STOPS = ["--heat-0", "--heat-1", "--heat-2", "--heat-3", "--heat-4"];
+
+  function html(name, className, text, parent) {
+    const made = document.createElement(name);
+    if (className) made.className = className;
+    if (text) made.textContent = text;
+    if (parent) parent.appendChild(made);
+    return made;
+  }
+
+  /* From a place on the scale to a colour [r, g, b]; above 1 is above the cap. */
+  function ramp(root) {
+    const style = getComputedStyle(root);
+    const channels = (name) => [1, 3, 5].map((at) => parseInt(style.getPropertyValue(name).trim().slice(at, at + 2), 16));
+    const stops = STOPS.map(channels);
+    const over = channels("--heat-over");
+    return function (share) {
+      if (share > 1 + 1e-9) return over;
+      const at = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
+      const low = Math.min(Math.floor(at), stops.length - 2);
+      return stops[low].map((value, i) => Math.round(value + (stops[low + 1][i] - value) * (at - low)));
+    };
+  }
+
+  /* The highest place of each step of the time; points: where it changes. */
+  function steps(points, count) {
+    const found = new Float64Array(count);
+    points.forEach(function ([from, share], i) {
+      const until = i + 1 < points.length ? points[i + 1][0] : 1;
+      const first = i ? Math.min(count - 1, Math.floor(from * count)) : 0;
+      const last = Math.min(count - 1, Math.max(first, Math.ceil(until * count) - 1));
+      for (let at = first; at <= last; at++) found[at] = Math.max(found[at], share);
+    });
+    return found;
+  }
+
+  /* One pixel high: the page stretches it. */
+  function strip(points, colour, parent) {
+    const canvas = html("canvas", "heat", null, parent);
+    [canvas.width, canvas.height] = [STEPS, 1];
+    const pen = canvas.getContext("2d");
+    const image = pen.createImageData(STEPS, 1);
+    steps(points, STEPS).forEach((share, at) => image.data.set([...colour(share), 255], 4 * at));
+    pen.putImageData(image, 0, 0);
+  }
+
+  function row(told, colour, pick, parent) {
+    const button = html("button", "mem-row" + (told.over ? " over" : ""), null, parent);
+    button.type = "button";
+    button.dataset.device = told.device;
+    button.title = told.name + ": peak " + told.peak + (told.share ? ", " + told.share + " of its cap" : "") + ". Click to show only this device.";
+    html("i", "swatch s" + (told.device % 32), null, button);
+    html("span", "mem-name", told.name, button);
+    strip(told.points, colour, button);
+    html("b", "v", told.share || told.peak, button);
+    button.addEventListener("click", () => pick(told.device));
+    return button;
+  }
+
+  function legend(told, colour, parent) {
+    const place = html("div", "heat-legend", null, parent);
+    html("span", "", "Memory, share " + told.what, place);
+    const scale = html("span", "heat-scale", null, place);
+    const bar = html("i", "heat-bar", null, scale);
+    const shades = Array.from({ length: 9 }, (_, i) => "rgb(" + colour(i / 8).join(",") + ")");
+    bar.style.background = "linear-gradient(90deg," + shades.join(",") + ")";
+    const words = html("span", "heat-ticks", null, scale);
+    for (const [, label] of told.ticks) html("span", "", label, words);
+    if (told.over) {
+      const key = html("span", "heat-over", null, place);
+      html("i", "", null, key).style.background = "rgb(" + colour(2).join(",") + ")";
+      html("span", "", "over the cap", key);
+    }
+    html("span", "spring", null, place);
+    html("span", "", "the number is the peak; time runs as in the schedule", place).className = "heat-note";
+  }
+
+  /* Arrows move from device to device; there is one stop for all. */
+  function listen(rows) {
+    rows.forEach(function (button, at) {
+      button.tabIndex = at ? -1 : 0;
+      button.addEventListener("keydown", function (event) {
+        const by = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+        const next = by && rows[at + by];
+        if (!next) return;
+        button.tabIndex = -1;
+        next.tabIndex = 0;
+        next.focus();
+        event.preventDefault();
+      });
+    });
+  }
+
+  /* place: the frame; told: explorer.view.timeline.memory_strips; pick: what a click on a device does. */
+  ex.strips = function (place, told, pick) {
+    place.replaceChildren();
+    const colour = ramp(place);
+    legend(told, colour, place);
+    const panels = html("div", "mem-panels", null, place);
+    const rows = [];
+    for (const panel of told.panels) {
+      const made = html("div", "mem-panel", null, panels);
+      made.setAttribute("role", "group");
+      made.setAttribute("aria-label", "Memory of " + panel.label);
+      html("span", "mem-group", panel.label, made);
+      const body = html("div", "mem-rows", null, made);
+      for (const each of panel.rows) rows.push(row(each, colour, pick, body));
+    }
+    listen(rows);
+  };
+  ex.strips.steps = steps;
+})();

@@ -1,0 +1,48 @@
+/* What stands under the pointer of a chart, beside it. */
+(function () {
+  "use strict";
+  const ex = window.explorer;
+
+  /* What a bar says is written with a few tags and its names are escaped. Here it is text, bold where it says so. */
+  function told(words) {
+    const found = [];
+    for (const line of String(words).split(/<br\s*\/?>/i)) {
+      const place = document.createElement("span");
+      for (const part of new DOMParser().parseFromString(line, "text/html").body.childNodes) {
+        const made = part.nodeName === "B" ? document.createElement("b") : document.createTextNode("");
+        made.textContent = part.textContent;
+        place.appendChild(made);
+      }
+      found.push(place);
+    }
+    return found;
+  }
+
+  /* Its text alone. */
+  const plain = (words) => told(words).map((line) => line.textContent).join(" ");
+
+  /* frame: what it stays inside of, and which may scroll. */
+  function box(frame) {
+    const tip = document.createElement("div");
+    tip.className = "tip-box";
+    tip.hidden = true;
+    frame.appendChild(tip);
+    let shown = null;
+    return {
+      hide() { tip.hidden = true; shown = null; },
+      /* words: see above; beside a point of the window. */
+      show(words, clientX, clientY) {
+        if (shown !== words) tip.replaceChildren(...told(words));
+        [tip.hidden, shown] = [false, words];
+        const place = frame.getBoundingClientRect();
+        const [x, y] = [clientX - place.left, clientY - place.top];
+        const left = x + 14 + tip.offsetWidth > place.width ? x - tip.offsetWidth - 10 : x + 14;
+        const top = y + 16 + tip.offsetHeight > place.height ? y - tip.offsetHeight - 8 : y + 16;
+        tip.style.left = Math.max(3, left) + frame.scrollLeft + "px";
+        tip.style.top = Math.max(3, top) + frame.scrollTop + "px";
+      },
+    };
+  }
+
+  ex.tip = { box, plain };
+})();
