@@ -3,20 +3,18 @@ PYTHON ?= python3
 VENV   ?= .venv
 NOTEBOOK ?= .venv-notebook
 MODEL  ?= gpt
-CHARTS := explorer/web/built/plotly-basic.min.js
 BIN    := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WARM    = @echo "Compiling kernels, once ..."; $(BIN)/python -m solvers.planners.warm
 
-.PHONY: app test widget charts lint format benchmark clean
+.PHONY: app test widget lint format benchmark clean
 
 app: $(VENV)/.app ## the page, with the demo model solved
-	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory charts || echo "The page takes the larger build of plotly.js."; fi
 	$(BIN)/placement-explorer app $(MODEL)
 
 test: $(VENV)/.test ## everything the tests need, a browser included, then the tests
 	tests/browser/install.sh
-	@$(MAKE) --no-print-directory widget charts || echo "The notebook widget could not be built; its tests are skipped."
+	@$(MAKE) --no-print-directory widget || echo "The notebook widget could not be built; its tests are skipped."
 	@$(MAKE) --no-print-directory $(VENV)/.notebook || echo "JupyterLab could not be installed; its tests are skipped."
 	$(BIN)/python -m pytest
 
@@ -26,12 +24,6 @@ WIDGET_SOURCES = $(wildcard assets/widget/*) $(wildcard assets/shared/*.js) asse
 
 explorer/notebook/built/widget.js: node_modules/.package-lock.json $(WIDGET_SOURCES)
 	node assets/widget/build.mjs explorer/notebook/built
-
-charts: $(CHARTS) ## the small build of plotly.js: the page opens sooner with it
-
-$(CHARTS): node_modules/.package-lock.json
-	mkdir -p $(dir $@)
-	cp node_modules/plotly.js-basic-dist-min/plotly-basic.min.js $@
 
 node_modules/.package-lock.json: package.json package-lock.json
 	@command -v npm >/dev/null || { echo "This is built with Node and npm (20 or newer); \`make app\` needs neither"; exit 1; }
@@ -73,4 +65,4 @@ $(VENV)/.notebook: tests/notebook/requirements.txt pyproject.toml | $(BIN)/pytho
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(NOTEBOOK) node_modules explorer/notebook/built explorer/web/built build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(NOTEBOOK) node_modules explorer/notebook/built build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

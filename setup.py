@@ -1,5 +1,5 @@
-"""Packages of the wheel, and what a wheel's build makes for browsers: the notebook widget's module, and the small build
-of plotly.js for the page. Everything else is in pyproject.toml.
+"""Packages of the wheel, and what a wheel's build makes: the notebook widget's module. Everything else is in
+pyproject.toml.
 
 The page's css and scripts live in the top-level folder assets/ and are installed as the package
 placement_explorer_assets, which a list found by pattern cannot name. Who installs a wheel needs no Node; who builds
@@ -15,7 +15,6 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
 BUILT = Path("explorer") / "notebook" / "built"
-CHARTS = Path("explorer") / "web" / "built"
 
 
 class BuildWithWidget(build_py):
@@ -25,9 +24,6 @@ class BuildWithWidget(build_py):
         super().run()
         if not self.editable_mode:
             build_widget(Path(self.build_lib).absolute() / BUILT)
-            charts = Path(self.build_lib) / CHARTS
-            charts.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / "node_modules" / "plotly.js-basic-dist-min" / "plotly-basic.min.js", charts)
 
 
 def build_widget(target: Path) -> None:

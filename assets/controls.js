@@ -136,7 +136,7 @@
     ex.fleet.take(fleet);
     if (session) session = { ...session, ...files, ...ex.pins.write(), ...ex.fleet.write() };
   };
-  ex.busy = () => timer !== null || inFlight > 0 || !window.Plotly;
+  ex.busy = () => timer !== null || inFlight > 0;
 
   ex.settled = function (message) {
     if (message.query !== undefined) {
@@ -536,13 +536,5 @@
     ex.search.listen();
     ex.runs.listen();
     ex.connect();
-    loadCharts();
   };
-
-  /* The library of the charts takes long to be set up: while the server answers there is time for it. */
-  function loadCharts() {
-    const script = document.createElement("script");
-    script.src = document.getElementById("charts").href;
-    document.head.appendChild(script);
-  }
 })();

@@ -21,7 +21,6 @@ from explorer.web.contract.backend import Backend
 from explorer.web.layout import page
 from explorer.web.layout.plain import called_back, with_plain
 from explorer.web.serving.callbacks import register
-from explorer.web.serving.chart_script import chart_script
 from explorer.web.serving.live import add_live_route
 from explorer.web.serving.security import LOCAL_HOSTS, Guard, content_security_policy, hostname
 from solvers.errors import InvalidProblem
@@ -34,7 +33,6 @@ INDEX = """<!DOCTYPE html>
 <title>{%title%}</title>
 <link rel="icon" type="image/svg+xml" href="/assets/mark.svg">
 {%css%}
-<link rel="prefetch" as="script" id="charts" href="PLOTLY">
 </head>
 <body>
 {%app_entry%}
@@ -79,7 +77,7 @@ def create_app(config: Config) -> dash.Dash:
         update_title=None,
         serve_locally=True,
         compress=False,
-        index_string=INDEX.replace("PLOTLY", chart_script(server)),
+        index_string=INDEX,
         enable_mcp=False,
     )
     app.backend.websocket_capability = False  # its callbacks' socket is not used: see live.py

@@ -95,7 +95,8 @@ def _attribute(name: str, value: Any) -> str:
 
 
 def _props(part: Component) -> dict[str, Any]:
-    return part.to_plotly_json()["props"]
+    """By name: Dash keeps those with a hyphen in the order of a set, another in every process."""
+    return dict(sorted(part.to_plotly_json()["props"].items()))
 
 
 def _can_be(part: Any, of_dash: Set[str]) -> bool:

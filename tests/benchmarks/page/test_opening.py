@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from explorer.web.serving.chart_script import BUILT
 from tests.benchmarks.page.driven import Counted, load, marks_cpu_ms, traced, whole  # noqa: F401
 from tests.benchmarks.table import show
 from tests.browser.conftest import serve
@@ -58,14 +57,11 @@ def watching(traced):  # noqa: F811
 
 
 def test_first_picture_of_gpt(watching):
-    """The library of the charts whole, small, and small again for somebody who was here before."""
-    if not BUILT.exists():
-        pytest.skip("the small build of plotly.js is not here: `make charts`")
+    """Of somebody who is here for the first time, and of somebody who was here before."""
     before = load()
     found = {
-        "whole plotly.js": loads(watching, "tests.browser.standins.serve_whole"),
-        "small build": loads(watching, "tests.browser.standins.serve_real"),
-        "small build, cache kept": loads(watching, "tests.browser.standins.serve_real", cached=True),
+        "first time": loads(watching, "tests.browser.standins.serve_real"),
+        "cache kept": loads(watching, "tests.browser.standins.serve_real", cached=True),
     }
     rows = [
         (name, word, *("-" if each[0] != each[0] else whole(each) for each in zip(*taken[part], strict=True)))

@@ -24,8 +24,8 @@ def test_markup_is_what_dash_would_draw_with_text_as_text() -> None:
         **{"aria-hidden": "true", "data-on": False},
     )
     assert markup(part) == (
-        '<div title="say &quot;no&quot;" aria-hidden="true" data-on="false">a &lt; b'
-        '<button id="i" class="tool" hidden tabindex="-1">x</button>3</div>'
+        '<div aria-hidden="true" data-on="false" title="say &quot;no&quot;">a &lt; b'
+        '<button class="tool" hidden id="i" tabindex="-1">x</button>3</div>'
     )
     assert markup(html.P(["one", html.Br(), "two"])) == "<p>one<br>two</p>"
 
