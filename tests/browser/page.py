@@ -79,8 +79,8 @@ DIM = "return document.getElementById('graph')._cyreg.cy.nodes('.dim').length"
 class Page:
     """browser: a selenium driver. Reads the state from what is drawn, waits instead of sleeping."""
 
-    def __init__(self, browser: Any, address: str) -> None:
-        self.browser, self.address = browser, address
+    def __init__(self, browser: Any, address: str, patience_s: float = PATIENCE_S) -> None:
+        self.browser, self.address, self.patience_s = browser, address, patience_s
 
     def open(self, query: str = "") -> Page:
         """Open anew with a query string and wait for the first answer."""
@@ -124,8 +124,9 @@ class Page:
         self.js("return new Promise((done) => requestAnimationFrame(() => setTimeout(done, 150)))")
         return self
 
-    def until(self, test: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
+    def until(self, test: Callable[[], T], patience_s: float | None = None) -> T:
         """The first true value of ``test``."""
+        patience_s = patience_s or self.patience_s
         end = time.monotonic() + patience_s
         while time.monotonic() < end:
             found = test()

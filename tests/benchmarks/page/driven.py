@@ -14,6 +14,9 @@ import pytest
 from tests.browser.conftest import FLAGS, Service, webdriver
 from tests.browser.page import Page
 
+PATIENCE_S = 300.0
+"""For a page whose server compiles first, on a machine with other work."""
+
 
 class Counted:
     """CPU milliseconds of a page's main thread."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.page.driven import Counted, load, marks_cpu_ms, traced, whole  # noqa: F401
+from tests.benchmarks.page.driven import PATIENCE_S, Counted, load, marks_cpu_ms, traced, whole  # noqa: F401
 from tests.benchmarks.table import show
 from tests.browser.conftest import serve
 from tests.browser.page import Page
@@ -30,7 +30,7 @@ def loads(browser, module: str, cached: bool = False) -> dict[str, list[tuple[fl
     """For each part of the page, (milliseconds, main-thread CPU until then; nan where it is not known)."""
     found: dict[str, list[tuple[float, float]]] = {part: [] for part in PARTS}
     for address in serve(module, "gpt"):
-        page = Page(browser, address).open(QUESTION)
+        page = Page(browser, address, PATIENCE_S).open(QUESTION)
         counted = Counted(page)
         for _ in range(3 if cached else 0):  # compiled code is kept from the third visit on
             page.open(QUESTION)

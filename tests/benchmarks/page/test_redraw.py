@@ -8,7 +8,7 @@ from itertools import cycle, islice
 
 import pytest
 
-from tests.benchmarks.page.driven import Counted, load
+from tests.benchmarks.page.driven import PATIENCE_S, Counted, load
 from tests.benchmarks.table import show
 from tests.browser.conftest import chromium, serve  # noqa: F401
 from tests.browser.page import Page
@@ -41,7 +41,9 @@ def server() -> Iterator[str]:
 def test_from_a_change_of_the_gpu_count_to_the_redrawn_page(chromium, server, model):  # noqa: F811
     """3, 4, 3, 2, 3, ... devices, each time on links of another bandwidth: a question that was asked before is answered
     from memory, and says nothing of solving."""
-    page = Page(chromium, server).open(f"model={model}&devices=2&mini_batch=64&bandwidth=20e9&effort=quick&v=2")
+    page = Page(chromium, server, PATIENCE_S).open(
+        f"model={model}&devices=2&mini_batch=64&bandwidth=20e9&effort=quick&v=2"
+    )
     page.js(DRAWN)
     page.js("window.__pe_timing.length = 0")
     counted, cpu, before = Counted(page), [], load()
