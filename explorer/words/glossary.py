@@ -110,7 +110,7 @@ _TERMS = {
         CLUSTER,
         "A cluster by name",
         "A machine as it is sold, or several of them with their network: kinds, memory and links at once, in place of "
-        "the settings below. `placement-explorer clusters` prints them as files to change.",
+        "the settings below. placement-explorer clusters prints them as files to change.",
     ),
     "each-gpu": (
         CLUSTER,
