@@ -14,7 +14,7 @@
   const SPOTS = {
     model: control("model"), training: control("phase"), dtype: control("dtype"), devices: control("devices"), memory: control("memory"),
     device_kind: control("kind"), devices_per_node: control("per-node"), links: control("links"), bandwidth: control("bandwidth"),
-    transfers: control("transfers"), memory_model: control("memory-model"), cpus: control("cpus"), objective: control("objective"),
+    transfers: control("transfers"), memory_model: control("memory-model"), optimizer: control("optimizer"), precision: control("precision"), cpus: control("cpus"), objective: control("objective"),
     execution: control("execution"), mini_batch: control("mini-batch"), micro_batches: control("micro-batches"),
     pipeline: control("pipeline"), max_replicas: control("replicas"), recompute: control("recompute"), in_sequence: control("in-sequence"),
     planner: [...control("planner"), "#guarantee"], contiguity: control("contiguity"), effort: control("effort"),
@@ -96,7 +96,7 @@
         "per-node": text(of.devices_per_node, "auto"), replicas: text(of.max_replicas, "1"), recompute: of.recompute === true,
         "in-sequence": of.in_sequence === true, execution: or(of.execution, "auto"), links: or(of.links, "auto"),
         bandwidth: of.bandwidth ? of.bandwidth / 1e9 : "", transfers: or(of.transfers, "auto"),
-        "memory-model": or(of.memory_model, "peak"), "kind-two": "none", "kind-two-count": "", cpus: or(of.cpus, ""),
+        "memory-model": or(of.memory_model, "peak"), optimizer: or(of.optimizer, "adam"), precision: or(of.precision, "pure"), "kind-two": "none", "kind-two-count": "", cpus: or(of.cpus, ""),
         seed: or(of.seed, ""), effort: or(of.effort, "normal"),
       },
     };

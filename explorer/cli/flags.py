@@ -16,7 +16,7 @@ from explorer.question.settings import MemoryModel, Settings
 from explorer.question.together import parse_together
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Cluster, Wires
-from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
+from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
 from solvers.search.effort import Effort
 
 T = TypeVar("T")
@@ -190,7 +190,16 @@ def _add_question(problem: argparse._ArgumentGroup, contiguity: bool) -> None:
         "--optimizer",
         choices=_values(Optimizer),
         default=Optimizer.ADAM.value,
-        help="which states are kept per parameter in training (adam)",
+        help="which states are kept per parameter in training: momentum is SGD with a velocity, none not even keeps"
+        " gradients (adam)",
+    )
+    problem.add_argument(
+        "--precision",
+        choices=_values(Precision),
+        default=Precision.PURE.value,
+        help="of training: pure, weights, gradients and states in the dtype traced (8 bytes a parameter in bf16 with"
+        " Adam); mixed, 16-bit weights and gradients beside fp32 masters and states (16 bytes);"
+        " mixed-fp32-gradients, gradients added up in fp32 too (18 bytes) (pure)",
     )
     problem.add_argument(
         "--memory-model",
@@ -301,6 +310,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         pipeline=Pipeline(args.pipeline),
         training=wants_training(args),
         optimizer=Optimizer(args.optimizer),
+        precision=Precision(args.precision),
         mini_batch=args.mini_batch,
         micro_batches=args.micro_batches,
         max_replicas=args.replicate,

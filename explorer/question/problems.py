@@ -15,7 +15,7 @@ from solvers.formats.workload import Workload
 from solvers.pipelines.folded import enclosed_share
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph
-from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Problem
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Precision, Problem
 from solvers.problem.static_sizes import static_sizes
 
 MINI_BATCH = 64
@@ -68,6 +68,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         micro_batches=micro_batches,
         training=workload.training,
         optimizer=settings.optimizer,
+        precision=_precision(workload, settings),
         max_replicas=_replicas(settings, cluster),
         recompute=settings.recompute,
         mixed_micro_batches=settings.mixed_micro_batches,
@@ -88,6 +89,22 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
 
         problem = sequential_problems(problem, orders=1)[0]
     return problem if settings.subgraphs_per_device is None else _limited(problem, settings.subgraphs_per_device)
+
+
+def _precision(workload: Workload, settings: Settings) -> Precision:
+    """As asked for. Raises InvalidProblem where there are no 16-bit weights to keep fp32 masters of."""
+    if settings.precision is Precision.PURE or not workload.training:
+        return settings.precision
+    from explorer.costs.roofline import stated_dtype
+
+    found = stated_dtype(workload.graph)
+    if workload.stated_bytes is not None or found not in ("bf16", "fp16"):
+        holds = "states its sizes" if workload.stated_bytes is not None else f"is {found}" if found else "has no dtype"
+        raise InvalidProblem(
+            f"precision {settings.precision.value} keeps fp32 masters of 16-bit weights, and {workload.reference}"
+            f" {holds}; trace a model with --dtype bf16, or leave out --precision"
+        )
+    return settings.precision
 
 
 def _contiguity(objective: Objective, execution: Execution, graph: OpGraph) -> Contiguity:

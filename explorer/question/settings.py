@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from explorer.costs.profile import Profile
 from solvers.problem.cluster import Cluster, Wires
-from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
+from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
 
 
 class MemoryModel(StrEnum):
@@ -57,6 +57,7 @@ class Settings:
     training: bool | None = None
     dtype: str | None = None
     optimizer: Optimizer = Optimizer.ADAM
+    precision: Precision = Precision.PURE
     mini_batch: int | None = None
     micro_batches: int | None = None
     max_replicas: int = 1

@@ -96,6 +96,18 @@ _TERMS = {
         "To the peak: what is held at each moment of the schedule. To the sum: parameters and all activations "
         "added up, as some papers count.",
     ),
+    "optimizer": (
+        CLUSTER,
+        "Optimizer",
+        "What a training step keeps beside each parameter and its gradient: Adam and AdamW two moments, momentum one "
+        "velocity, Adafactor sums by row and column, SGD nothing. None counts no gradient either.",
+    ),
+    "precision": (
+        CLUSTER,
+        "Trained in",
+        "As traced: weights, gradients and states all in the model's number format. Mixed: 16-bit weights beside fp32 "
+        "copies (masters) and fp32 states, 16 bytes a parameter with Adam; 18 with gradients in fp32.",
+    ),
     "cpus": (
         CLUSTER,
         "CPUs",

@@ -231,7 +231,7 @@ def _on_one_device(problem: Problem, group: Sequence[int], nbytes: float) -> str
     if held <= nbytes / 2 or problem.stated_bytes is not None:
         return "these operators must share one device" if len(group) > 1 else f"{operator.name} is one operator"
     with_states = ", with gradients and optimizer states," if held > operator.param_bytes else ""
-    fewer = ", an optimizer with fewer states" if problem.static_copies > 2 and with_states else ""
+    fewer = ", an optimizer with fewer states" if problem.copies.states and with_states else ""
     return (
         f"the parameters of operator {operator.name}{with_states} are {_size(held)}, and an operator is not divided: a"
         f" model in which it is several (each expert or slice of its weight a module of its own){fewer} or a smaller"

@@ -111,7 +111,7 @@ class Condensed:
             _sums(message_to, (self._fixed + self._per_sample > 0).astype(float), len(shape.traffic)).astype(np.int64),
             np.where(supported, by_pass(acc), 0.0),
             by_pass(cpu),
-            total(np.array([o.trained_bytes if o.phase is Phase.FORWARD else 0.0 for o in operators])),
+            total(np.array([problem.reduced_bytes(o.trained_bytes) * (o.phase is Phase.FORWARD) for o in operators])),
             self.count - len(shape),
         )
 

@@ -145,7 +145,8 @@ def _synchronisation(problem: Problem, plan: Plan, sent: Floats) -> None:
     operators = problem.graph.operators
     for stage in plan.stages:
         replicas = len(stage.devices)
-        gradient = sum(operators[o].trained_bytes for o in stage.operators if operators[o].phase is Phase.FORWARD)
+        trained = sum(operators[o].trained_bytes for o in stage.operators if operators[o].phase is Phase.FORWARD)
+        gradient = problem.reduced_bytes(trained)
         if replicas == 1 or gradient == 0:
             continue
         for src, dst in around(stage.devices):

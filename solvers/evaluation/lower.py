@@ -206,4 +206,5 @@ def _gradients(problem: Problem, plan: Plan) -> Floats:
     graph = graph_columns(problem.graph)
     owned = np.where(graph.phase == 0, graph.trained_bytes, 0.0)[columns.operator]
     replicas = np.diff(columns.device_start)
-    return np.where(replicas > 1, np.bincount(columns.stage, owned, minlength=stages), 0.0)
+    trained = np.bincount(columns.stage, owned, minlength=stages)
+    return np.where(replicas > 1, problem.reduced_bytes(1.0) * trained, 0.0)

@@ -172,7 +172,7 @@ def static_bytes_per_device(problem: Problem, plan: Plan) -> Floats:
     columns = plan_columns(plan)
     if problem.stated_bytes is None:
         graph = graph_columns(problem.graph)
-        static = graph.trained_bytes * problem.static_copies + graph.frozen_bytes
+        static = problem.copies.by_kind(graph.trained_bytes, graph.frozen_bytes, graph.factorable_bytes).total()
     else:
         static = problem.static_bytes()
     amount = np.bincount(columns.stage, static[columns.operator], minlength=len(plan.stages))

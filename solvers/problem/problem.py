@@ -14,6 +14,9 @@ from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph
+from solvers.problem.training import ByKind, Copies, copies
+from solvers.problem.training import Optimizer as Optimizer
+from solvers.problem.training import Precision as Precision
 
 
 class Objective(StrEnum):
@@ -83,18 +86,6 @@ class Pipeline(StrEnum):
     ONE_F_ONE_B = "1f1b"
     INTERLEAVED = "interleaved"
     ZERO_BUBBLE = "zero-bubble"
-
-
-class Optimizer(StrEnum):
-    """Which states are kept per parameter."""
-
-    NONE = "none"
-    SGD = "sgd"
-    ADAM = "adam"
-
-
-STATIC_COPIES = {Optimizer.NONE: 1.0, Optimizer.SGD: 2.0, Optimizer.ADAM: 4.0}
-"""Copies of the parameters held in training: weights + gradients (+ Adam's two moments)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +175,7 @@ class Problem:
     micro_batches: int | None = 1
     training: bool = True
     optimizer: Optimizer = Optimizer.ADAM
+    precision: Precision = Precision.PURE
     max_replicas: int = 1
     recompute: bool = False
     mixed_micro_batches: bool = False
@@ -250,9 +242,13 @@ class Problem:
         return self.transfer_s is not None or len(speeds) <= 1
 
     @property
-    def static_copies(self) -> float:
-        """How many times trained parameters are held: 1 in inference, else by optimizer. Frozen ones are held once."""
-        return STATIC_COPIES[self.optimizer] if self.training else 1.0
+    def copies(self) -> Copies:
+        """What is held of trained parameters beside themselves: nothing in inference. Frozen ones are held once."""
+        return copies(self.optimizer, self.precision) if self.training else Copies()
+
+    def reduced_bytes(self, trained_bytes: float) -> float:
+        """Bytes of the gradients that replicas add up, of parameters of so many."""
+        return trained_bytes * (copies(Optimizer.SGD, self.precision).gradients if self.training else 1.0)
 
     def can_share(self, micro_batch_size: int, replicas: int) -> bool:
         """Whether so many replicas can share every micro-batch equally: a sample cannot be split. Where
@@ -268,8 +264,14 @@ class Problem:
         """Bytes each operator holds on its device all the time, shape [operators]."""
         if self.stated_bytes is not None:
             return np.asarray(self.stated_bytes, dtype=np.float64)
-        copies = self.static_copies
-        return np.array([o.trained_bytes * copies + o.frozen_bytes for o in self.graph.operators])
+        return self.held_by_kind().total()
+
+    def held_by_kind(self) -> ByKind:
+        """Bytes each operator holds on its device all the time, apart by what they are; of sizes that are counted,
+        not of stated ones."""
+        sizes = [(o.trained_bytes, o.frozen_bytes, o.factorable_bytes) for o in self.graph.operators]
+        trained, frozen, factorable = np.array(sizes, np.float64).reshape(-1, 3).T
+        return self.copies.by_kind(trained, frozen, factorable)
 
     def tensor_s(self, tensor: int, samples: float, src: int, dst: int) -> float:
         """Seconds to move one tensor for ``samples`` from device ``src`` to ``dst``."""

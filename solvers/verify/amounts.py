@@ -9,7 +9,7 @@ import numpy as np
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.plan import Plan
 from solvers.problem.graph import Amount, OpGraph, Phase, per_graph
-from solvers.problem.problem import Optimizer, Problem
+from solvers.problem.problem import Optimizer, Precision, Problem
 from solvers.verify.arrays.ragged import flat, ints, sums
 from solvers.verify.work.jobs import FORWARD, Jobs
 
@@ -47,8 +47,8 @@ class Sizes(NamedTuple):
     """[operators]"""
 
 
-BESIDE_WEIGHTS = {Optimizer.NONE: 0, Optimizer.SGD: 1, Optimizer.ADAM: 3}
-"""What is kept of a trained parameter beside itself, each as large: its gradient, and Adam's two moments."""
+MOMENTS = {Optimizer.SGD: 0, Optimizer.MOMENTUM: 1, Optimizer.ADAM: 2, Optimizer.ADAMW: 2}
+"""States of every entry of a parameter. Adafactor's are of rows and columns where there are any."""
 
 
 def held_throughout(problem: Problem) -> Floats:
@@ -58,8 +58,18 @@ def held_throughout(problem: Problem) -> Floats:
     weights = np.array([o.param_bytes for o in problem.graph.operators])
     if not problem.training:
         return weights
+    if problem.optimizer is Optimizer.NONE:
+        return weights
     trained = weights - np.array([o.frozen_bytes for o in problem.graph.operators])
-    return np.asarray(weights + BESIDE_WEIGHTS[problem.optimizer] * trained)
+    if problem.optimizer is Optimizer.ADAFACTOR:
+        states = trained - np.array([o.factorable_bytes for o in problem.graph.operators])
+    else:
+        states = MOMENTS[problem.optimizer] * trained
+    if problem.precision is Precision.PURE:
+        return np.asarray(weights + trained + states)
+    master, fp32_states = 2 * trained, 2 * states  # four bytes an entry for two
+    gradients = 2 * trained if problem.precision is Precision.MIXED_FP32_GRADIENTS else trained
+    return np.asarray(weights + gradients + master + fp32_states)
 
 
 @per_graph

@@ -14,7 +14,7 @@ from solvers.errors import InvalidPlan, NoLink
 from solvers.plan.crossings import messages_between_stages
 from solvers.plan.plan import Action, MessageOrder, Plan
 from solvers.problem.graph import Phase
-from solvers.problem.problem import Execution, Objective, Problem, Transfers
+from solvers.problem.problem import Execution, Objective, Precision, Problem, Transfers
 from tests.oracle.units import Pass, Unit, unroll
 
 Place = tuple[tuple[int, ...], int]
@@ -379,6 +379,8 @@ class _Lowering:
             replicas = len(stage.devices)
             owners = [operators[o] for o in stage.operators if operators[o].phase is Phase.FORWARD]
             gradient = sum(o.param_bytes - o.frozen_bytes for o in owners)
+            if self.problem.precision is Precision.MIXED_FP32_GRADIENTS:
+                gradient *= 2
             if replicas == 1 or gradient == 0:
                 continue
             mine = [u for u, unit in enumerate(self.units) if unit.stage == index]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import MemoryCurve
 from solvers.problem.graph import Phase
-from solvers.problem.problem import Optimizer, Problem
+from solvers.problem.problem import Optimizer, Precision, Problem
 from tests.oracle.lowering import TaskGraph
 from tests.oracle.units import Unit
 
@@ -34,8 +34,25 @@ def _static(problem: Problem) -> Sequence[float]:
     """What each operator holds all the time: gradients and Adam's moments only of what is trained."""
     if problem.stated_bytes is not None:
         return problem.stated_bytes
-    copies = {Optimizer.NONE: 1, Optimizer.SGD: 2, Optimizer.ADAM: 4}[problem.optimizer] if problem.training else 1
-    return [(o.param_bytes - o.frozen_bytes) * copies + o.frozen_bytes for o in problem.graph.operators]
+    held = []
+    for o in problem.graph.operators:
+        entry = {"weight": o.param_bytes - o.frozen_bytes}
+        if problem.training and problem.optimizer is not Optimizer.NONE:
+            entry["gradient"] = entry["weight"]
+            if problem.optimizer in (Optimizer.ADAM, Optimizer.ADAMW):
+                entry["first moment"] = entry["second moment"] = entry["weight"]
+            if problem.optimizer is Optimizer.MOMENTUM:
+                entry["velocity"] = entry["weight"]
+            if problem.optimizer is Optimizer.ADAFACTOR:
+                entry["rows and columns"] = entry["weight"] - o.factorable_bytes
+            if problem.precision is not Precision.PURE:
+                entry["master"] = entry["weight"]
+                wide = set(entry) - {"weight", "gradient"}
+                if problem.precision is Precision.MIXED_FP32_GRADIENTS:
+                    wide.add("gradient")
+                entry = {what: nbytes * (2 if what in wide else 1) for what, nbytes in entry.items()}
+        held.append(sum(entry.values()) + o.frozen_bytes)
+    return held
 
 
 def memory_curves(

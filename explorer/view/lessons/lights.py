@@ -12,6 +12,8 @@ CONTROLS = {
     "bandwidth": "Bandwidth",
     "transfers": "Transfers",
     "memory_model": "Cap applies",
+    "optimizer": "Optimizer",
+    "precision": "Trained in",
     "cpus": "CPUs",
     "objective": "Objective",
     "execution": "What runs as a unit",

@@ -43,6 +43,8 @@ def register(app: Dash) -> None:
         Input(ids.CPUS, "value"),
         Input(ids.SEED, "value"),
         Input(ids.EFFORT, "value"),
+        Input(ids.OPTIMIZER, "value"),
+        Input(ids.PRECISION, "value"),
         Input(ids.LIVE, "checked"),
         State(ids.CATALOGUE, "data"),
         State(ids.MEMORY, "max"),

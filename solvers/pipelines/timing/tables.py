@@ -40,7 +40,8 @@ class Costs:
         self.phase: Ints = np.array([PHASES.index(operators[o].phase) for o in self.order], np.int64)
         self.node: Ints = node[self.order]
         self._static: Floats = problem.static_bytes()[self.order]
-        self._gradient: Floats = np.array([operators[o].trained_bytes for o in self.order]) * (self.phase == 0)
+        trained = [problem.reduced_bytes(operators[o].trained_bytes) for o in self.order]
+        self._gradient: Floats = np.array(trained) * (self.phase == 0)
         amounts = [(operators[o].saved_bytes, operators[o].workspace_bytes) for o in self.order]
         self._saved: Floats = np.array([(s.fixed, s.per_sample) for s, _ in amounts]).T
         self._workspace: Floats = np.array([(w.fixed, w.per_sample) for _, w in amounts]).T

@@ -183,7 +183,7 @@ def _weights(
         operators = list(members)
         place_of[operators] = places.setdefault((group, stage.micro_batch_size), len(places))
         if problem.training and learns[operators].any():
-            gradient_bytes[group] += gradient_weight * held[operators].sum()
+            gradient_bytes[group] += gradient_weight * problem.reduced_bytes(held[operators].sum())
     group_of = np.array([group for group, _ in places], np.int64)
     sizes = np.array([size for _, size in places], np.int64)
     shares = start[group_of + 1] - start[group_of]

@@ -9,7 +9,7 @@ import numpy as np
 from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.schedule import SPAN_KINDS
 from solvers.problem.graph import Phase
-from solvers.problem.problem import Problem, Transfers
+from solvers.problem.problem import Precision, Problem, Transfers
 from solvers.verify.arrays.ragged import ints
 from solvers.verify.travel.wires import Wires
 from solvers.verify.work.jobs import BACKWARDS, FORWARD, Jobs
@@ -56,4 +56,5 @@ def _gradient_bytes(problem: Problem, jobs: Jobs, stage: int) -> float:
     owns = (jobs.stage == stage) & (jobs.kind == FORWARD)
     mine = jobs.members[owns[jobs.member_of]].tolist()
     owners = [operators[o] for o in mine if operators[o].phase is Phase.FORWARD]
-    return math.fsum(owner.param_bytes for owner in owners) - math.fsum(owner.frozen_bytes for owner in owners)
+    trained = math.fsum(owner.param_bytes for owner in owners) - math.fsum(owner.frozen_bytes for owner in owners)
+    return 2 * trained if problem.precision is Precision.MIXED_FP32_GRADIENTS else trained
