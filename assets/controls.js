@@ -253,7 +253,7 @@
     for (const [id, key] of [["model", "model"], ["phase", "training"], ["dtype", "dtype"], ["micro-batches", "micro_batches"],
       ["pipeline", "pipeline"], ["objective", "objective"], ["contiguity", "contiguity"], ["planner", "planner"], ["per-node", "devices_per_node"], ["replicas", "max_replicas"],
       ["execution", "execution"], ["effort", "effort"], ["links", "links"], ["transfers", "transfers"], ["memory-model", "memory_model"],
-      ["optimizer", "optimizer"], ["precision", "precision"]]) {
+      ["optimizer", "optimizer"], ["precision", "precision"], ["zero", "zero"]]) {
       if (given.get(key)) put(id, given.get(key));
     }
     for (const [id, key] of [["devices", "devices"], ["mini-batch", "mini_batch"], ["time-limit", "time_limit"], ["cpus", "cpus"], ["seed", "seed"]]) {
@@ -349,7 +349,7 @@
   window.dash_clientside.explorer = {
     controls: function (model, phase, dtype, devices, memory, kind, mini, micro, pipeline, objective, contiguity, planner, limit,
       perNode, replicas, recompute, inSequence, execution, links, bandwidth, transfers, memoryModel, kindTwo, ofTwo, cpus, seed,
-      effort, optimizer, precision, onChange, catalogue, top) {
+      effort, optimizer, precision, zero, onChange, catalogue, top) {
       ex.modelData = ex.modelData || catalogue.models;
       ex.kinds = Object.keys(catalogue.kinds);
       ex.ownMemory = catalogue.kinds;
@@ -388,6 +388,7 @@
       else {
         Object.assign(next, {
           micro_batches: micro === "auto" ? null : +micro, pipeline: pipeline, max_replicas: replicas === "all" ? "all" : +replicas,
+          zero: replicas === "1" ? 0 : +zero,
           recompute: recompute === true, in_sequence: inSequence === true,
         });
       }
@@ -398,7 +399,7 @@
           pipeline: pipeline, objective: objective, contiguity: contiguity, planner: planner, "time-limit": limit, "per-node": perNode,
           replicas: replicas, recompute: recompute, "in-sequence": inSequence, execution: execution, links: links, bandwidth: bandwidth,
           transfers: transfers, "memory-model": memoryModel, "kind-two": kindTwo, "kind-two-count": ofTwo, cpus: cpus, seed: seed, effort: effort,
-          optimizer: optimizer, precision: precision,
+          optimizer: optimizer, precision: precision, zero: zero,
         },
       };
       const text = JSON.stringify(next);

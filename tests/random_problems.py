@@ -115,11 +115,14 @@ def random_problem(seed: int, largest: int = 5, **options: object) -> Problem:
 
 
 def trained_somehow(p: Problem, seed: int) -> Problem:
-    """With an optimizer and a precision drawn from ``seed``, half the time Adam and all in one precision."""
+    """With an optimizer, a precision and a stage of ZeRO drawn from ``seed``; a third of the time Adam, all in one
+    precision and nothing shared out."""
     rng = random.Random(f"trained {seed}")
-    if rng.random() < 0.5:
+    if rng.random() < 0.33:
         return p
-    return replace(p, optimizer=rng.choice(list(Optimizer)), precision=rng.choice(list(Precision)))
+    return replace(
+        p, optimizer=rng.choice(list(Optimizer)), precision=rng.choice(list(Precision)), zero=rng.randrange(4)
+    )
 
 
 def random_placement(rng: random.Random, p: Problem) -> list[tuple[int, ...]]:

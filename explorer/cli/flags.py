@@ -17,6 +17,7 @@ from explorer.question.together import parse_together
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Cluster, Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
+from solvers.problem.training import ZERO_STAGES
 from solvers.search.effort import Effort
 
 T = TypeVar("T")
@@ -202,6 +203,14 @@ def _add_question(problem: argparse._ArgumentGroup, contiguity: bool) -> None:
         " mixed-fp32-gradients, gradients added up in fp32 too (18 bytes) (pure)",
     )
     problem.add_argument(
+        "--zero",
+        type=int,
+        choices=ZERO_STAGES,
+        default=0,
+        help="stage of ZeRO: the replicas of a stage (--replicate) share out optimizer states (1), gradients too (2),"
+        " parameters too (3) (0: none)",
+    )
+    problem.add_argument(
         "--memory-model",
         choices=_values(MemoryModel),
         default=MemoryModel.PEAK.value,
@@ -311,6 +320,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         training=wants_training(args),
         optimizer=Optimizer(args.optimizer),
         precision=Precision(args.precision),
+        zero=args.zero,
         mini_batch=args.mini_batch,
         micro_batches=args.micro_batches,
         max_replicas=args.replicate,

@@ -93,6 +93,7 @@ class PlacementWidget(anywidget.AnyWidget):
     pipeline = Asked()
     optimizer = Asked()
     precision = Asked()
+    zero = Asked()
     mini_batch = Asked()
     micro_batches = Asked()
     max_replicas = Asked()

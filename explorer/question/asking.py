@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=Enum)
 
-WHOLE = ("devices", "cpus", "devices_per_node", "mini_batch", "micro_batches", "max_replicas", "subgraphs_per_device")
+WHOLE = (
+    "devices", "cpus", "devices_per_node", "mini_batch", "micro_batches", "max_replicas", "subgraphs_per_device",
+    "zero",
+)  # fmt: skip
 """What must be a whole number, or None."""
 
 
@@ -58,6 +61,7 @@ class Question:
     pipeline: str = "1f1b"
     optimizer: str = "adam"
     precision: str = "pure"
+    zero: int = 0
     mini_batch: int | None = None
     micro_batches: int | None = None
     max_replicas: int = 1
@@ -112,6 +116,7 @@ class Question:
             pipeline=choice(Pipeline, self.pipeline),
             optimizer=choice(Optimizer, self.optimizer),
             precision=choice(Precision, self.precision),
+            zero=self.zero,
             mini_batch=self.mini_batch,
             micro_batches=self.micro_batches,
             max_replicas=self.max_replicas,

@@ -17,6 +17,7 @@ from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Precision, Problem
 from solvers.problem.static_sizes import static_sizes
+from solvers.problem.training import ZERO_STAGES
 
 MINI_BATCH = 64
 """Default mini-batch of a traced model, for any number of devices, or its example's batch where that is larger."""
@@ -69,6 +70,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         training=workload.training,
         optimizer=settings.optimizer,
         precision=_precision(workload, settings),
+        zero=_zero(workload, settings),
         max_replicas=_replicas(settings, cluster),
         recompute=settings.recompute,
         mixed_micro_batches=settings.mixed_micro_batches,
@@ -105,6 +107,29 @@ def _precision(workload: Workload, settings: Settings) -> Precision:
             f" {holds}; trace a model with --dtype bf16, or leave out --precision"
         )
     return settings.precision
+
+
+def _zero(workload: Workload, settings: Settings) -> int:
+    """As asked for. Raises InvalidProblem where there is nothing that replicas could share out."""
+    zero = settings.zero
+    if zero not in ZERO_STAGES:
+        raise InvalidProblem(f"zero must be a stage of ZeRO, 1, 2 or 3 (0: none), found {zero}")
+    if not zero:
+        return zero
+    if not workload.training:
+        raise InvalidProblem(f"ZeRO-{zero} shares out what training holds; leave out --zero in inference")
+    if workload.stated_bytes is not None or settings.memory_model is MemoryModel.STATIC:
+        whose = f"{workload.reference} states" if workload.stated_bytes is not None else "--memory-model static states"
+        raise InvalidProblem(
+            f"ZeRO-{zero} shares out parameters and what is kept for them, and {whose} sizes as a whole;"
+            " leave out --zero"
+        )
+    if settings.max_replicas == 1:
+        raise InvalidProblem(
+            f"ZeRO-{zero} shares out what the replicas of a stage hold, and no stage may have replicas; allow them"
+            " (--replicate)"
+        )
+    return zero
 
 
 def _contiguity(objective: Objective, execution: Execution, graph: OpGraph) -> Contiguity:

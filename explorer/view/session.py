@@ -18,6 +18,7 @@ from explorer.view.graph.palette import THEMES, Theme
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
+from solvers.problem.training import ZERO_STAGES
 from solvers.search.effort import Effort
 
 MAX_DEVICES = 32
@@ -132,6 +133,7 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         dtype=_one_of(raw, "dtype", DTYPES),
         optimizer=_enum(raw, "optimizer", Optimizer) or Optimizer.ADAM,
         precision=_enum(raw, "precision", Precision) or Precision.PURE,
+        zero=_integer(raw, "zero", 0, ZERO_STAGES[-1]) or 0,
         mini_batch=_integer(raw, "mini_batch", 1, MAX_BATCH),
         micro_batches=_integer(raw, "micro_batches", 1, MAX_BATCH),
         devices_per_node=_integer(raw, "devices_per_node", 1, MAX_DEVICES),
@@ -238,6 +240,7 @@ def to_dict(session: Session) -> dict[str, Any]:
         "dtype": settings.dtype,
         "optimizer": settings.optimizer.value if settings.optimizer is not Optimizer.ADAM else None,
         "precision": settings.precision.value if settings.precision is not Precision.PURE else None,
+        "zero": settings.zero or None,
         "mini_batch": settings.mini_batch,
         "micro_batches": settings.micro_batches,
         "devices_per_node": settings.devices_per_node,

@@ -174,6 +174,12 @@ _TERMS = {
         "Several GPUs run the same stage on parts of each micro-batch (data parallelism), and add their gradients "
         "up at the end.",
     ),
+    "zero": (
+        PIPELINE,
+        "Replicas share (ZeRO)",
+        "What the replicas of a stage hold a part of each, rather than all: optimizer states and fp32 copies (1), "
+        "gradients too (2), parameters too (3). Less memory; 2 and 3 send more.",
+    ),
     "recompute": (
         PIPELINE,
         "Recompute activations",

@@ -24,6 +24,11 @@ def not_run(problem: Problem, asked: str | None) -> Iterator[str]:
             f"precision {problem.precision.value} is planned for and not run: a run keeps no fp32 masters;"
             " plan with --precision pure"
         )
+    if problem.zero:
+        yield (
+            f"ZeRO-{problem.zero} is planned for and not run: replicas of a run hold parameters, gradients and states"
+            " whole; plan with --zero 0"
+        )
     if (named := optimizer_of(problem, asked)) not in OPTIMIZERS:
         yield (
             f"optimizer {named} is planned for and not run: run with --optimizer {', '.join(OPTIMIZERS[:-1])} or"

@@ -21,6 +21,7 @@ CONTROLS = {
     "micro_batches": "Micro-batches",
     "pipeline": "Pipeline",
     "max_replicas": "Replicate stages",
+    "zero": "Replicas share",
     "recompute": "Recompute activations",
     "in_sequence": "Stages in sequence",
     "planner": "Planner",

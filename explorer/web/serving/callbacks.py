@@ -45,6 +45,7 @@ def register(app: Dash) -> None:
         Input(ids.EFFORT, "value"),
         Input(ids.OPTIMIZER, "value"),
         Input(ids.PRECISION, "value"),
+        Input(ids.ZERO, "value"),
         Input(ids.LIVE, "checked"),
         State(ids.CATALOGUE, "data"),
         State(ids.MEMORY, "max"),

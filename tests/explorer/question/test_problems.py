@@ -452,3 +452,18 @@ def test_what_a_16_bit_model_is_taken_to_train_in_is_said() -> None:
     for quiet in (Settings(precision=Precision.MIXED), Settings(optimizer=Optimizer.NONE)):
         assert precision_note(make_problem(workload, quiet)) is None
     assert precision_note(make_problem(TRACED, Settings())) is None
+
+
+def test_zero_needs_replicas_training_and_sizes_that_are_counted() -> None:
+    assert make_problem(TRACED, Settings(zero=2, max_replicas=0)).zero == 2
+    inference = replace(TRACED, training=False)
+    for workload, settings, found in (
+        (TRACED, Settings(zero=2), "--replicate"),
+        (TRACED, Settings(zero=4, max_replicas=0), "1, 2 or 3"),
+        (inference, Settings(zero=1, max_replicas=0), "in inference"),
+        (STATED, Settings(zero=1, max_replicas=0), "states sizes as a whole"),
+        (TRACED, Settings(zero=1, max_replicas=0, memory_model=MemoryModel.STATIC), "--memory-model static"),
+    ):
+        with pytest.raises(InvalidProblem, match=found) as caught:
+            make_problem(workload, settings)
+        assert "\n" not in str(caught.value)

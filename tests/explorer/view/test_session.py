@@ -32,6 +32,7 @@ FULL = Session(
         dtype="bf16",
         optimizer=Optimizer.ADAFACTOR,
         precision=Precision.MIXED_FP32_GRADIENTS,
+        zero=3,
         mini_batch=64,
         micro_batches=16,
         devices_per_node=4,
@@ -180,6 +181,7 @@ DEVICES = st.integers(1, 32)
         execution=st.none() | st.sampled_from(Execution),
         optimizer=st.sampled_from(Optimizer),
         precision=st.sampled_from(Precision),
+        zero=st.integers(0, 3),
     )
 )
 def test_settings_of_devices_and_links_survive_a_link(settings):

@@ -111,6 +111,7 @@ def planned(draw: st.DrawFn) -> tuple[Problem, Plan]:
         pins=draw(st.dictionaries(st.integers(0, len(graph) - 1), st.integers(0, len(cluster) - 1))),
         optimizer=draw(st.sampled_from(Optimizer)),
         precision=draw(st.sampled_from(Precision)),
+        zero=draw(st.integers(0, 3)),
         costs_from=draw(names),
     )
     stages = tuple(Stage((i,), (i % len(cluster),), 8 // micro, i + 1) for i in range(len(graph)))

@@ -124,6 +124,8 @@ of_problem("another optimizer", lambda p, rng: replace(
 of_problem("another precision", lambda p, rng: replace(
     p, precision=rng.choice([each for each in Precision if each is not p.precision])
 ))  # fmt: skip
+of_problem("nothing is shared out among replicas", lambda p, rng: replace(p, zero=0))
+of_problem("another stage of ZeRO", lambda p, rng: replace(p, zero=rng.choice([z for z in range(4) if z != p.zero])))
 of_problem("nothing is factored", lambda p, rng: with_operators(p, lambda i, o: replace(o, factorable_bytes=0.0)))
 of_problem("no training", lambda p, rng: replace(p, training=not p.training))
 of_problem("unsplit pass run otherwise", lambda p, rng: replace(

@@ -158,5 +158,9 @@ def test_an_optimizer_that_is_not_run_is_refused_unless_another_is_asked_for(opt
         assert told(p, PLAN, optimizer="adamw") == []
 
 
+def test_zero_is_refused() -> None:
+    only(told(sound(zero=1, max_replicas=2), PLAN), Level.ERROR, "ZeRO-1 is planned for and not run")
+
+
 def test_a_precision_that_is_not_run_is_refused() -> None:
     only(told(sound(precision=Precision.MIXED), PLAN), Level.ERROR, "precision mixed is planned for and not run")
