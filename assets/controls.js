@@ -19,7 +19,7 @@
   let awaited = null; /* turn of the question asked last, once the server has told it */
   let drawn = null; /* the question that the plan on the page answers */
 
-  const RARE = ["links", "transfers", "memory_model", "cpus", "bandwidth"];
+  const RARE = ["links", "transfers", "memory_model", "optimizer", "precision", "cpus", "bandwidth"];
   let usual = "iteration"; /* the objective of the model, if none is chosen */
 
   /* The model says what it is usually planned for. */
@@ -252,7 +252,8 @@
     }
     for (const [id, key] of [["model", "model"], ["phase", "training"], ["dtype", "dtype"], ["micro-batches", "micro_batches"],
       ["pipeline", "pipeline"], ["objective", "objective"], ["contiguity", "contiguity"], ["planner", "planner"], ["per-node", "devices_per_node"], ["replicas", "max_replicas"],
-      ["execution", "execution"], ["effort", "effort"], ["links", "links"], ["transfers", "transfers"], ["memory-model", "memory_model"]]) {
+      ["execution", "execution"], ["effort", "effort"], ["links", "links"], ["transfers", "transfers"], ["memory-model", "memory_model"],
+      ["optimizer", "optimizer"], ["precision", "precision"], ["zero", "zero"]]) {
       if (given.get(key)) put(id, given.get(key));
     }
     for (const [id, key] of [["devices", "devices"], ["mini-batch", "mini_batch"], ["time-limit", "time_limit"], ["cpus", "cpus"], ["seed", "seed"]]) {
@@ -348,7 +349,7 @@
   window.dash_clientside.explorer = {
     controls: function (model, phase, dtype, devices, memory, kind, mini, micro, pipeline, objective, contiguity, planner, limit,
       perNode, replicas, recompute, inSequence, execution, links, bandwidth, transfers, memoryModel, kindTwo, ofTwo, cpus, seed,
-      effort, onChange, catalogue, top) {
+      effort, optimizer, precision, zero, onChange, catalogue, top) {
       ex.modelData = ex.modelData || catalogue.models;
       ex.kinds = Object.keys(catalogue.kinds);
       ex.ownMemory = catalogue.kinds;
@@ -380,7 +381,7 @@
       const next = {
         model: model, training: phase === "true", dtype: chosen(dtype), devices: devices, ...alike, ...ex.fleet.write(),
         cpus: number(cpus), links: chosen(links), bandwidth: number(bandwidth) ? bandwidth * 1e9 : null, transfers: chosen(transfers),
-        memory_model: memoryModel, ...files, ...ex.pins.write(), mini_batch: number(mini), objective: objective, contiguity: contiguity,
+        memory_model: memoryModel, optimizer: optimizer, precision: precision, ...files, ...ex.pins.write(), mini_batch: number(mini), objective: objective, contiguity: contiguity,
         planner: planner, time_limit: number(limit) || 30, seed: number(seed), effort: effort, devices_per_node: perNode === "auto" ? null : +perNode,
         theme: document.documentElement.dataset.mantineColorScheme || "light",
       };
@@ -388,6 +389,7 @@
       else {
         Object.assign(next, {
           micro_batches: micro === "auto" ? null : +micro, pipeline: pipeline, max_replicas: replicas === "all" ? "all" : +replicas,
+          zero: replicas === "1" ? 0 : +zero,
           recompute: recompute === true, in_sequence: inSequence === true,
         });
       }
@@ -398,6 +400,7 @@
           pipeline: pipeline, objective: objective, contiguity: contiguity, planner: planner, "time-limit": limit, "per-node": perNode,
           replicas: replicas, recompute: recompute, "in-sequence": inSequence, execution: execution, links: links, bandwidth: bandwidth,
           transfers: transfers, "memory-model": memoryModel, "kind-two": kindTwo, "kind-two-count": ofTwo, cpus: cpus, seed: seed, effort: effort,
+          optimizer: optimizer, precision: precision, zero: zero,
         },
       };
       const text = JSON.stringify(next);

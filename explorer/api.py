@@ -112,6 +112,8 @@ def plan(
     execution: str | None = None,
     pipeline: str = "1f1b",
     optimizer: str = "adam",
+    precision: str = "pure",
+    zero: int = 0,
     mini_batch: int | None = None,
     micro_batches: int | None = None,
     max_replicas: int = 1,
@@ -131,9 +133,11 @@ def plan(
     """The best plan found for ``model``, with a proved bound. What is None takes the model's word,
     then the command line's defaults; sizes may be numbers (bytes, bytes/s, seconds) or text ("16GiB").
     device_kind and memory may be one for each accelerator; cluster is a whole one, or the path of its file;
-    profile, measured costs or the path of their file, takes the place of estimates. together: groups of
-    operators or modules, each group to be on one device. start: a plan of the same
-    model to start from, made for other devices, caps or batches maybe. effort: "quick", "normal" or
+    profile, measured costs or the path of their file, takes the place of estimates. optimizer: "none", "sgd",
+    "momentum", "adam", "adamw" or "adafactor"; precision: "pure", "mixed" or "mixed-fp32-gradients"; zero: 1, 2
+    or 3, a stage of ZeRO, for stages with replicas. together: groups of operators or modules, each group to be
+    on one device. start: a plan of the same model to start from, made for other devices, caps or batches maybe.
+    effort: "quick", "normal" or
     "thorough", counted work; time_limit_s ends a search early.
 
     Raises InvalidProblem or UnsupportedProblem. That nothing fits is a status of the result.
@@ -142,8 +146,8 @@ def plan(
         devices=devices, memory=memory, planner=planner, objective=objective, device_kind=device_kind, cpus=cpus,
         bandwidth=bandwidth, latency=latency, devices_per_node=devices_per_node, node_bandwidth=node_bandwidth,
         links=links, cluster=cluster, profile=profile, memory_model=memory_model, contiguity=contiguity,
-        transfers=transfers, execution=execution, pipeline=pipeline, optimizer=optimizer, mini_batch=mini_batch,
-        micro_batches=micro_batches, max_replicas=max_replicas, recompute=recompute,
+        transfers=transfers, execution=execution, pipeline=pipeline, optimizer=optimizer, precision=precision,
+        zero=zero, mini_batch=mini_batch, micro_batches=micro_batches, max_replicas=max_replicas, recompute=recompute,
         mixed_micro_batches=mixed_micro_batches, in_sequence=in_sequence, subgraphs_per_device=subgraphs_per_device,
         pins=pins or {}, together=tuple(map(tuple, together)), effort=effort, time_limit_s=time_limit_s, seed=seed,
     )  # fmt: skip

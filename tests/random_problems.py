@@ -8,7 +8,16 @@ from dataclasses import replace
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.cluster import Device, two_level_cluster
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Problem, Transfers
+from solvers.problem.problem import (
+    Contiguity,
+    Execution,
+    Objective,
+    Optimizer,
+    Pipeline,
+    Precision,
+    Problem,
+    Transfers,
+)
 from tests.instances import GPU, problem
 
 
@@ -26,6 +35,7 @@ def random_graph(rng: random.Random, count: int, training: bool) -> OpGraph:
             f"o{i}",
             param_bytes=(params := float(rng.randint(1, 9)) if owns[i] else 0.0),
             frozen_bytes=params // (1 + i) if i % 2 else 0.0,
+            factorable_bytes=params // 4,
             saved_bytes=Amount(0.0, float(rng.randint(0, 5))),
             workspace_bytes=Amount(0.0, float(rng.randint(0, 2))),
             colocation=rng.choice(["x", None, None, None, None]),
@@ -102,6 +112,17 @@ def random_problem(seed: int, largest: int = 5, **options: object) -> Problem:
         latency=rng.choice([0.0, 0.25]),
         **options,
     )  # type: ignore[arg-type]
+
+
+def trained_somehow(p: Problem, seed: int) -> Problem:
+    """With an optimizer, a precision and a stage of ZeRO drawn from ``seed``; a third of the time Adam, all in one
+    precision and nothing shared out."""
+    rng = random.Random(f"trained {seed}")
+    if rng.random() < 0.33:
+        return p
+    return replace(
+        p, optimizer=rng.choice(list(Optimizer)), precision=rng.choice(list(Precision)), zero=rng.randrange(4)
+    )
 
 
 def random_placement(rng: random.Random, p: Problem) -> list[tuple[int, ...]]:

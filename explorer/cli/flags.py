@@ -16,7 +16,8 @@ from explorer.question.written.device_lists import parse_caps, parse_kinds
 from explorer.question.written.quantities import parse_bandwidth, parse_seconds
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Cluster, Wires
-from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
+from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
+from solvers.problem.training import ZERO_STAGES
 from solvers.search.effort import Effort
 
 T = TypeVar("T")
@@ -190,7 +191,24 @@ def _add_question(problem: argparse._ArgumentGroup, contiguity: bool) -> None:
         "--optimizer",
         choices=_values(Optimizer),
         default=Optimizer.ADAM.value,
-        help="which states are kept per parameter in training (adam)",
+        help="which states are kept per parameter in training: momentum is SGD with a velocity, none not even keeps"
+        " gradients (adam)",
+    )
+    problem.add_argument(
+        "--precision",
+        choices=_values(Precision),
+        default=Precision.PURE.value,
+        help="of training: pure, weights, gradients and states in the dtype traced (8 bytes a parameter in bf16 with"
+        " Adam); mixed, 16-bit weights and gradients beside fp32 masters and states (16 bytes);"
+        " mixed-fp32-gradients, gradients added up in fp32 too (18 bytes) (pure)",
+    )
+    problem.add_argument(
+        "--zero",
+        type=int,
+        choices=ZERO_STAGES,
+        default=0,
+        help="stage of ZeRO: the replicas of a stage (--replicate) share out optimizer states (1), gradients too (2),"
+        " parameters too (3) (0: none)",
     )
     problem.add_argument(
         "--memory-model",
@@ -301,6 +319,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
         pipeline=Pipeline(args.pipeline),
         training=wants_training(args),
         optimizer=Optimizer(args.optimizer),
+        precision=Precision(args.precision),
+        zero=args.zero,
         mini_batch=args.mini_batch,
         micro_batches=args.micro_batches,
         max_replicas=args.replicate,

@@ -13,6 +13,7 @@ from explorer.cli.check import refuse_invalid, violations
 from explorer.cli.launching import ENDED, FAILED, add_target_flags, run_plan, saved, usual_request
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json, printable
 from explorer.runner.bundles.words import one_line
+from explorer.runner.scripts.executable import OPTIMIZERS
 from solvers.errors import InvalidPlan, InvalidProblem
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def add(commands: Commands) -> None:
     what = parser.add_argument_group("what")
     what.add_argument("--steps", type=int, default=5, metavar="N", help="iterations that are measured (5)")
     what.add_argument("--warmup", type=int, default=2, metavar="N", help="iterations before them that are not (2)")
-    what.add_argument("--optimizer", choices=("sgd", "adam"), help="of training (the plan's)")
+    what.add_argument("--optimizer", choices=OPTIMIZERS, help="of training (the plan's)")
     what.add_argument("--learning-rate", type=float, default=1e-3, metavar="R", help="its step size (0.001)")
     what.add_argument("--seed", type=int, default=0, metavar="N", help="of parameters and samples (0)")
     what.add_argument("--float64", action="store_true", help="compute in float64, whatever was planned")
@@ -158,7 +159,7 @@ def _checked(args: argparse.Namespace, file: PlanFile, targets: Targets) -> list
     if refusal := why_not(file.reference, allow_model=args.allow_model):
         hint = "" if why_not(file.reference, allow_model=True) else " (--allow-model)"
         raise InvalidProblem(f"{args.plan}: {one_line(refusal)}{hint}")
-    found = check(file.problem, file.plan, targets.setup(args.target).max_ranks)
+    found = check(file.problem, file.plan, targets.setup(args.target).max_ranks, optimizer=args.optimizer)
     errors = [finding.message for finding in found if finding.level is Level.ERROR]
     if errors:
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""

@@ -16,8 +16,16 @@ from solvers.problem.cluster import CPU_KIND, Cluster, Device, Link
 from solvers.problem.graph import OpGraph, Phase
 from solvers.problem.problem import ComputeTable, Optimizer
 
-UPDATED_AS = {Optimizer.ADAM: "adam", Optimizer.SGD: "sgd", Optimizer.NONE: "sgd"}
-"""Whose step is taken: without an optimizer's states a step still adds the gradients."""
+UPDATED_AS = {
+    Optimizer.NONE: "sgd",
+    Optimizer.SGD: "sgd",
+    Optimizer.MOMENTUM: "sgd",
+    Optimizer.ADAM: "adam",
+    Optimizer.ADAMW: "adam",
+    Optimizer.ADAFACTOR: "adam",
+}
+"""Whose measured step is taken: without an optimizer's states a step still adds the gradients; a velocity adds one
+reading and writing to SGD's, and AdamW goes through memory as Adam does."""
 
 
 def kind_of(profile: Profile) -> str:

@@ -92,6 +92,8 @@ class PlacementWidget(anywidget.AnyWidget):
     execution = Asked()
     pipeline = Asked()
     optimizer = Asked()
+    precision = Asked()
+    zero = Asked()
     mini_batch = Asked()
     micro_batches = Asked()
     max_replicas = Asked()

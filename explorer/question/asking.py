@@ -19,7 +19,7 @@ from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.problem.cluster import Cluster, Wires
 from solvers.problem.graph import BACKWARD_PHASES, OpGraph
-from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
+from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
 from solvers.search.effort import Effort
 
 if TYPE_CHECKING:
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=Enum)
 
-WHOLE = ("devices", "cpus", "devices_per_node", "mini_batch", "micro_batches", "max_replicas", "subgraphs_per_device")
+WHOLE = (
+    "devices", "cpus", "devices_per_node", "mini_batch", "micro_batches", "max_replicas", "subgraphs_per_device",
+    "zero",
+)  # fmt: skip
 """What must be a whole number, or None."""
 
 
@@ -57,6 +60,8 @@ class Question:
     execution: str | None = None
     pipeline: str = "1f1b"
     optimizer: str = "adam"
+    precision: str = "pure"
+    zero: int = 0
     mini_batch: int | None = None
     micro_batches: int | None = None
     max_replicas: int = 1
@@ -110,6 +115,8 @@ class Question:
             execution=None if self.execution is None else choice(Execution, self.execution),
             pipeline=choice(Pipeline, self.pipeline),
             optimizer=choice(Optimizer, self.optimizer),
+            precision=choice(Precision, self.precision),
+            zero=self.zero,
             mini_batch=self.mini_batch,
             micro_batches=self.micro_batches,
             max_replicas=self.max_replicas,

@@ -15,8 +15,9 @@ from solvers.formats.workload import Workload
 from solvers.pipelines.folded import enclosed_share
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph
-from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Problem
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Precision, Problem
 from solvers.problem.static_sizes import static_sizes
+from solvers.problem.training import ZERO_STAGES
 
 MINI_BATCH = 64
 """Default mini-batch of a traced model, for any number of devices, or its example's batch where that is larger."""
@@ -68,6 +69,8 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         micro_batches=micro_batches,
         training=workload.training,
         optimizer=settings.optimizer,
+        precision=_precision(workload, settings),
+        zero=_zero(workload, settings),
         max_replicas=_replicas(settings, cluster),
         recompute=settings.recompute,
         mixed_micro_batches=settings.mixed_micro_batches,
@@ -88,6 +91,45 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
 
         problem = sequential_problems(problem, orders=1)[0]
     return problem if settings.subgraphs_per_device is None else _limited(problem, settings.subgraphs_per_device)
+
+
+def _precision(workload: Workload, settings: Settings) -> Precision:
+    """As asked for. Raises InvalidProblem where there are no 16-bit weights to keep fp32 masters of."""
+    if settings.precision is Precision.PURE or not workload.training:
+        return settings.precision
+    from explorer.costs.roofline import stated_dtype
+
+    found = stated_dtype(workload.graph)
+    if workload.stated_bytes is not None or found not in ("bf16", "fp16"):
+        holds = "states its sizes" if workload.stated_bytes is not None else f"is {found}" if found else "has no dtype"
+        raise InvalidProblem(
+            f"precision {settings.precision.value} keeps fp32 masters of 16-bit weights, and {workload.reference}"
+            f" {holds}; trace a model with --dtype bf16, or leave out --precision"
+        )
+    return settings.precision
+
+
+def _zero(workload: Workload, settings: Settings) -> int:
+    """As asked for. Raises InvalidProblem where there is nothing that replicas could share out."""
+    zero = settings.zero
+    if zero not in ZERO_STAGES:
+        raise InvalidProblem(f"zero must be a stage of ZeRO, 1, 2 or 3 (0: none), found {zero}")
+    if not zero:
+        return zero
+    if not workload.training:
+        raise InvalidProblem(f"ZeRO-{zero} shares out what training holds; leave out --zero in inference")
+    if workload.stated_bytes is not None or settings.memory_model is MemoryModel.STATIC:
+        whose = f"{workload.reference} states" if workload.stated_bytes is not None else "--memory-model static states"
+        raise InvalidProblem(
+            f"ZeRO-{zero} shares out parameters and what is kept for them, and {whose} sizes as a whole;"
+            " leave out --zero"
+        )
+    if settings.max_replicas == 1:
+        raise InvalidProblem(
+            f"ZeRO-{zero} shares out what the replicas of a stage hold, and no stage may have replicas; allow them"
+            " (--replicate)"
+        )
+    return zero
 
 
 def _contiguity(objective: Objective, execution: Execution, graph: OpGraph) -> Contiguity:

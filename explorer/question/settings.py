@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from explorer.costs.profile import Profile
 from solvers.problem.cluster import Cluster, Wires
-from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Transfers
+from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
 
 
 class MemoryModel(StrEnum):
@@ -31,7 +31,7 @@ class Settings:
     cluster: a whole one, in place of all that describes one but memory_bytes. profile: measured costs, links and
     memory in place of estimates; its ranks are the devices unless others are asked for. contiguity: by default NONE for
     one pass of single operators, else ACYCLIC. dtype: "bf16", "fp16" or "fp32", what a model is traced in
-    (None: its own). max_replicas, recompute, mixed_micro_batches and subgraphs_per_device are as in
+    (None: its own). zero, max_replicas, recompute, mixed_micro_batches and subgraphs_per_device are as in
     `Problem`; a max_replicas of 0 allows all accelerators. in_sequence: whether operators wait for one another
     in one linear order, which makes every pipeline a sequential one. pins: operator name (or a module path, for
     all of its operators) -> device index. together: groups of such names, each group to be on one device.
@@ -57,6 +57,8 @@ class Settings:
     training: bool | None = None
     dtype: str | None = None
     optimizer: Optimizer = Optimizer.ADAM
+    precision: Precision = Precision.PURE
+    zero: int = 0
     mini_batch: int | None = None
     micro_batches: int | None = None
     max_replicas: int = 1

@@ -203,6 +203,7 @@ def _questions(first: Problem, second: Problem) -> list[str]:
     for what, key in (
         ("objective", "objective"), ("pipeline", "pipeline"), ("mini-batch", "mini_batch"), ("transfers", "transfers"),
         ("execution", "execution"), ("contiguity", "contiguity"), ("optimizer", "optimizer"),
+        ("precision", "precision"), ("ZeRO stage", "zero"),
         ("replicas allowed", "max_replicas"), ("costs", "costs_from"),
     ):  # fmt: skip
         rows.append((what, getattr(first, key), getattr(second, key)))

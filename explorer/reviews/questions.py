@@ -12,10 +12,10 @@ from explorer.reviews.transfers import Transfer
 from explorer.view.graph.stage_boxes import device_words
 from explorer.words import text
 from solvers.evaluation.evaluate import MEMORY_SLACK, Metrics
-from solvers.plan.plan import PHASES_OF, Plan
+from solvers.plan.plan import PHASES_OF, Plan, Stage
 from solvers.plan.result import Result, Status
 from solvers.plan.schedule import SPAN_KINDS, Schedule
-from solvers.problem.problem import Objective, Optimizer, Problem
+from solvers.problem.problem import Objective, Optimizer, Precision, Problem
 
 TIGHT = 0.05
 """Share of a cap that should be free: allocators round up and fragment."""
@@ -29,10 +29,11 @@ BUSY_LINK = 0.8
 LARGEST = 3
 """Transfers named in the line; the table has more."""
 ROUNDING = 1e-6
-COPIES = {
-    Optimizer.NONE: "parameters",
-    Optimizer.SGD: "parameters and gradients",
-    Optimizer.ADAM: "parameters, gradients and Adam's two moments",
+STATES = {
+    Optimizer.MOMENTUM: "velocities",
+    Optimizer.ADAM: "Adam's two moments",
+    Optimizer.ADAMW: "AdamW's two moments",
+    Optimizer.ADAFACTOR: "Adafactor's row and column sums",
 }
 ESTIMATED = ("roofline", "estimated")
 MEASURED = ("measured",)
@@ -56,19 +57,14 @@ def placed(problem: Problem, plan: Plan) -> Line:
 
 def counted(problem: Problem, plan: Plan, metrics: Metrics, sent: Sequence[Transfer]) -> list[Line]:
     """Whether the bytes on devices and between them are those of the graph, added up here once more."""
-    if problem.stated_bytes is None:
-        states = problem.static_copies - 1
-        own = [o.param_bytes + o.trained_bytes * states for o in problem.graph.operators]
-        said = COPIES[problem.optimizer] if problem.training else "parameters"
-    else:
-        own = list(problem.stated_bytes)
-        said = "sizes stated by the workload"
-    expected = math.fsum(own[o] * len(stage.devices) for stage in plan.stages for o in stage.operators)
+    said = held_words(problem) if problem.stated_bytes is None else "sizes stated by the workload"
+    expected = math.fsum(_held(problem, stage) for stage in plan.stages)
     held = math.fsum(metrics.static_bytes)
     same = math.isclose(expected, held, rel_tol=ROUNDING, abs_tol=1.0)
     words = f"{said}: {text.nbytes(held)} on the devices"
     copies = sum(len(stage.devices) > 1 for stage in plan.stages)
-    words += ", replicas counted once each" if copies else ""
+    words += ", replicas counted once each" if copies and not problem.zero else ""
+    words += f", shared out among replicas (ZeRO-{problem.zero})" if copies and problem.zero else ""
     kept = Line("bytes held", Verdict.PASS if same else Verdict.FAIL,
                 words if same else f"{words}, but their operators hold {text.nbytes(expected)}")  # fmt: skip
     if problem.transfer_s is not None:
@@ -82,6 +78,23 @@ def counted(problem: Problem, plan: Plan, metrics: Metrics, sent: Sequence[Trans
         words = "nothing is sent between devices"
     words = words if same else f"{words}, which are {text.nbytes(moved)} one by one"
     return [kept, Line("bytes sent", Verdict.PASS if same else Verdict.FAIL, words)]
+
+
+def _held(problem: Problem, stage: Stage) -> float:
+    """B that all devices of a stage hold all the time."""
+    replicas, mine = len(stage.devices), list(stage.operators)
+    each = float(problem.static_bytes(replicas)[mine].sum() + problem.gathered_bytes(replicas)[mine].max(initial=0.0))
+    return each * replicas
+
+
+def held_words(problem: Problem) -> str:
+    """What is held all the time: "parameters, gradients and Adam's two moments"."""
+    if not problem.training or problem.optimizer is Optimizer.NONE:
+        return "parameters"
+    parts = ["parameters", "gradients"]
+    parts += ["fp32 masters"] if problem.precision is not Precision.PURE else []
+    parts += [STATES[problem.optimizer]] if problem.optimizer in STATES else []
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def memory(problem: Problem, peaks: Sequence[float], names: Sequence[str]) -> list[Line]:

@@ -44,7 +44,7 @@ from explorer.runner.measuring.operator_times import (
     update_times,
     whole,
 )
-from explorer.runner.model.optimizers import OPTIMIZERS
+from explorer.runner.model.optimizers import MEASURED, OPTIMIZERS
 from explorer.runner.model.program import Program, trace_for_run
 from explorer.runner.model.samples import make_samples
 from explorer.runner.model.weights import Held, hold
@@ -319,10 +319,10 @@ def _updates(
         if operator.phase is Phase.UPDATE and operator.forward_of is not None
     }
     found: dict[str, dict[str, float]] = {}
-    for name, kind in OPTIMIZERS.items():
+    for name in MEASURED:
         try:
             dist.barrier()
-            stepper = partial(kind, lr=0.0)  # type: ignore[call-arg]
+            stepper = partial(OPTIMIZERS[name], lr=0.0)
             seconds = update_times(of_operator, stepper, place.device, now=now, between=lambda: whole(subject))
         except RuntimeError as error:
             notes.append(f"{name} was left out: {(str(error).splitlines() or [''])[0]}"[:300])

@@ -6,20 +6,22 @@ with the parameters would give them gradients and optimizer states; they are sma
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import networkx as nx
 
-from explorer.tracing.captured import Captured
+from explorer.tracing.captured import Captured, Value
 from explorer.tracing.fold import Folded
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """owned: bytes held, by operator: the first operator that reads a parameter owns it. frozen: those of them
-    that are not trained, where others are.
+    that are not trained, where others are. factorable: by how much sums by row and by column of the trained ones
+    are smaller than they.
 
     weights: by operator, the trainable parameters it reads, as owner -> bytes.
     colocation: operator -> group name, for operators that read a common parameter.
@@ -27,6 +29,7 @@ class Parameters:
 
     owned: tuple[float, ...]
     frozen: tuple[float, ...]
+    factorable: tuple[float, ...]
     weights: tuple[Mapping[int, float], ...]
     colocation: Mapping[int, str]
     notes: tuple[str, ...]
@@ -41,18 +44,30 @@ def parameters(captured: Captured, folded: Folded) -> Parameters:
             readers[parameter].append(group)
     owned = [0.0] * len(folded.groups)
     frozen = [0.0] * len(folded.groups)
+    factorable = [0.0] * len(folded.groups)
     trains = any(captured.values[parameter].requires_grad for parameter in readers)
     weights: list[dict[int, float]] = [{} for _ in folded.groups]
     for parameter, groups in readers.items():
         value, owner = captured.values[parameter], groups[0]
         owned[owner] += value.nbytes
         if value.requires_grad:
+            factorable[owner] += _factorable(value)
             for group in groups:
                 weights[group][owner] = weights[group].get(owner, 0.0) + value.nbytes
         elif trains:
             frozen[owner] += value.nbytes
     together, notes = _together(captured, readers), tuple(_notes(captured, readers))
-    return Parameters(tuple(owned), tuple(frozen), tuple(weights), together, notes)
+    return Parameters(tuple(owned), tuple(frozen), tuple(factorable), tuple(weights), together, notes)
+
+
+def _factorable(value: Value) -> float:
+    """Bytes by which Adafactor's sums over the last dimension and over the last but one are smaller than a parameter
+    (Shazeer and Stern, ICML 2018, section 3; `torch.optim.Adafactor`); none of a vector."""
+    entries = math.prod(value.shape)
+    if len(value.shape) < 2 or not entries:
+        return 0.0
+    sums = entries // value.shape[-1] + entries // value.shape[-2]
+    return value.nbytes * max(entries - sums, 0) / entries
 
 
 def _together(captured: Captured, readers: Mapping[str, list[int]]) -> dict[int, str]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from explorer.costs.trained_in import precision_note
 from explorer.view.graph.search import thinned
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
 from explorer.view.instants.course import course
@@ -118,6 +119,7 @@ def result_view(result: Result) -> PlanView | None:
     """The view of a result's plan, or None if it has none."""
     if result.plan is None:
         return None
+    assumed = precision_note(result.problem)
     return plan_view(
         result.problem,
         result.plan,
@@ -127,7 +129,7 @@ def result_view(result: Result) -> PlanView | None:
         status=result.status,
         stop_reason=str(result.stop_reason),
         runtime_s=result.runtime_s,
-        notes=result.notes,
+        notes=(*result.notes, *([] if assumed is None else [assumed])),
         trace=result.trace,
     )
 

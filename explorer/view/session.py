@@ -18,7 +18,8 @@ from explorer.question.written.device_lists import kinds_text, parse_kinds
 from explorer.view.graph.palette import THEMES, Theme
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Wires
-from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Transfers
+from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
+from solvers.problem.training import ZERO_STAGES
 from solvers.search.effort import Effort
 
 MAX_DEVICES = 64
@@ -133,6 +134,9 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         pipeline=_enum(raw, "pipeline", Pipeline) or Pipeline.ONE_F_ONE_B,
         training=_boolean(raw, "training"),
         dtype=_one_of(raw, "dtype", DTYPES),
+        optimizer=_enum(raw, "optimizer", Optimizer) or Optimizer.ADAM,
+        precision=_enum(raw, "precision", Precision) or Precision.PURE,
+        zero=_integer(raw, "zero", 0, ZERO_STAGES[-1]) or 0,
         mini_batch=_integer(raw, "mini_batch", 1, MAX_BATCH),
         micro_batches=_integer(raw, "micro_batches", 1, MAX_BATCH),
         devices_per_node=_integer(raw, "devices_per_node", 1, MAX_DEVICES),
@@ -237,6 +241,9 @@ def to_dict(session: Session) -> dict[str, Any]:
         "pipeline": settings.pipeline.value if settings.pipeline is not Pipeline.ONE_F_ONE_B else None,
         "training": settings.training,
         "dtype": settings.dtype,
+        "optimizer": settings.optimizer.value if settings.optimizer is not Optimizer.ADAM else None,
+        "precision": settings.precision.value if settings.precision is not Precision.PURE else None,
+        "zero": settings.zero or None,
         "mini_batch": settings.mini_batch,
         "micro_batches": settings.micro_batches,
         "devices_per_node": settings.devices_per_node,

@@ -96,6 +96,18 @@ _TERMS = {
         "To the peak: what is held at each moment of the schedule. To the sum: parameters and all activations "
         "added up, as some papers count.",
     ),
+    "optimizer": (
+        CLUSTER,
+        "Optimizer",
+        "What a training step keeps beside each parameter and its gradient: Adam and AdamW two moments, momentum one "
+        "velocity, Adafactor sums by row and column, SGD nothing. None counts no gradient either.",
+    ),
+    "precision": (
+        CLUSTER,
+        "Trained in",
+        "As traced: weights, gradients and states all in the model's number format. Mixed: 16-bit weights beside fp32 "
+        "copies (masters) and fp32 states, 16 bytes a parameter with Adam; 18 with gradients in fp32.",
+    ),
     "cpus": (
         CLUSTER,
         "CPUs",
@@ -167,6 +179,12 @@ _TERMS = {
         "Replicate stages",
         "Several GPUs run the same stage on parts of each micro-batch (data parallelism), and add their gradients "
         "up at the end.",
+    ),
+    "zero": (
+        PIPELINE,
+        "Replicas share (ZeRO)",
+        "What the replicas of a stage hold a part of each, rather than all: optimizer states and fp32 copies (1), "
+        "gradients too (2), parameters too (3). Less memory; 2 and 3 send more.",
     ),
     "recompute": (
         PIPELINE,

@@ -188,10 +188,12 @@ def memory_need(problem: Problem) -> MemoryNeed:
     """
     graph = problem.graph
     static = problem.static_bytes()
+    most = min(problem.max_replicas, len(problem.cluster))
+    shared = problem.static_bytes(most)  # with ZeRO: all replicas of an operator hold as much as one alone, or more
     samples = min(problem.mini_batch // m for m in problem.micro_batch_choices())
     if problem.objective is Objective.MAKESPAN:
         samples = problem.mini_batch
-    least = samples / min(problem.max_replicas, len(problem.cluster))  # on one of the most replicas
+    least = samples / most  # on one of the most replicas
     groups = together(graph)
     on_cpu = [_cpu_can_run(problem, group) for group in groups]
     counted = problem.stated_bytes is None and problem.has_backward()
@@ -204,7 +206,7 @@ def memory_need(problem: Problem) -> MemoryNeed:
     for group in groups:
         held = float(static[list(group)].sum())
         saved = [saved_bytes(problem, (o,), least) for o in group] if counted else [0.0]
-        need.append(held + (sum(saved) if one_stage else max(saved)))
+        need.append(float(shared[list(group)].sum()) + (sum(saved) if one_stage else max(saved)))
         spread.append(
             held + (sum(saved_bytes(problem, (o,), samples) for o in group) if counted and one_stage else 0.0)
         )
@@ -225,13 +227,13 @@ def memory_need(problem: Problem) -> MemoryNeed:
 def _on_one_device(problem: Problem, group: Sequence[int], nbytes: float) -> str:
     """Why a group needs as much as it does: a single operator whose parameters are most of it, and what would divide
     those, or that its operators stay together."""
-    static = problem.static_bytes()
+    static = problem.static_bytes(min(problem.max_replicas, len(problem.cluster)))
     heaviest = max(group, key=lambda o: float(static[o]))
     operator, held = problem.graph.operators[heaviest], float(static[heaviest])
     if held <= nbytes / 2 or problem.stated_bytes is not None:
         return "these operators must share one device" if len(group) > 1 else f"{operator.name} is one operator"
     with_states = ", with gradients and optimizer states," if held > operator.param_bytes else ""
-    fewer = ", an optimizer with fewer states" if problem.static_copies > 2 and with_states else ""
+    fewer = ", an optimizer with fewer states" if problem.copies.states and with_states else ""
     return (
         f"the parameters of operator {operator.name}{with_states} are {_size(held)}, and an operator is not divided: a"
         f" model in which it is several (each expert or slice of its weight a module of its own){fewer} or a smaller"

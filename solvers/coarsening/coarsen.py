@@ -86,7 +86,7 @@ class Condensed:
         def by_pass(values: Floats) -> Floats:
             return np.array([total(np.where(row, values, 0.0)) for row in (self._forward, ~self._forward)])
 
-        static = problem.static_bytes()
+        static = problem.static_bytes(replicas)
         stays = into[self.node_of] == self.node_of
         supported = np.isfinite(total(acc))
         counted = problem.stated_bytes is None
@@ -95,6 +95,10 @@ class Condensed:
             if problem.has_backward():
                 saved = np.array([o.saved_bytes.at(samples / replicas) for o in operators])
             np.maximum.at(workspace, final, [o.workspace_bytes.at(samples / replicas) for o in operators])
+            if replicas > 1 and problem.zero:
+                gathered = np.zeros(len(shape))
+                np.maximum.at(gathered, final, problem.gathered_bytes(replicas))
+                workspace += gathered
         return Contracted(
             shape,
             samples,
@@ -111,7 +115,7 @@ class Condensed:
             _sums(message_to, (self._fixed + self._per_sample > 0).astype(float), len(shape.traffic)).astype(np.int64),
             np.where(supported, by_pass(acc), 0.0),
             by_pass(cpu),
-            total(np.array([o.trained_bytes if o.phase is Phase.FORWARD else 0.0 for o in operators])),
+            total(problem.reduced_bytes(samples) * np.array([o.phase is Phase.FORWARD for o in operators])),
             self.count - len(shape),
         )
 

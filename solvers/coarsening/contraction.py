@@ -136,7 +136,7 @@ def _operators(graph: OpGraph, unit_of: Ints, into: Ints, members: Sequence[Sequ
     sizes = np.array(
         [
             (o.flops.fixed, o.flops.per_sample, o.moved_bytes.fixed, o.moved_bytes.per_sample, o.param_bytes,
-             o.frozen_bytes)
+             o.frozen_bytes, o.factorable_bytes)
             for o in graph.operators
         ]
     )  # fmt: skip
@@ -156,7 +156,8 @@ def _operators(graph: OpGraph, unit_of: Ints, into: Ints, members: Sequence[Sequ
                 moved_bytes=Amount(*amounts[2:4]),
                 param_bytes=amounts[4],
                 frozen_bytes=amounts[5],
-                saved_bytes=Amount(*amounts[6:8]),
+                factorable_bytes=amounts[6],
+                saved_bytes=Amount(*amounts[7:9]),
                 workspace_bytes=Amount(*working),
                 colocation=f"unit {unit}" if home is None else None,
                 forward_of=None if home is None or home == number else home,

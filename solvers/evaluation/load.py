@@ -145,7 +145,9 @@ def _synchronisation(problem: Problem, plan: Plan, sent: Floats) -> None:
     operators = problem.graph.operators
     for stage in plan.stages:
         replicas = len(stage.devices)
-        gradient = sum(operators[o].trained_bytes for o in stage.operators if operators[o].phase is Phase.FORWARD)
+        owners = [operators[o] for o in stage.operators if operators[o].phase is Phase.FORWARD]
+        trained, frozen = math.fsum(o.trained_bytes for o in owners), math.fsum(o.frozen_bytes for o in owners)
+        gradient = problem.copies.reduced(trained, frozen, problem.mini_batch / stage.micro_batch_size)
         if replicas == 1 or gradient == 0:
             continue
         for src, dst in around(stage.devices):

@@ -78,7 +78,7 @@ def lower(problem: Problem, plan: Plan, objective: Objective) -> Lowered:
     stage_group = np.empty(len(plan.stages), np.int64)
     stage_group[units.stage] = units.group
     missing, tasks, sends = tasks_of(
-        units, rows, seconds, pairs, bundles, wires, _gradients(problem, plan), stage_group
+        units, rows, seconds, pairs, bundles, wires, _gradients(problem, plan, single), stage_group
     )
     if missing:
         src, dst = divmod(missing - 1, len(problem.cluster))
@@ -198,12 +198,19 @@ def _mirrors(problem: Problem, units: Units, by_operator: bool) -> Ints:
     return np.stack([earlier[together], later[together]], axis=1)
 
 
-def _gradients(problem: Problem, plan: Plan) -> Floats:
-    """Bytes of gradients that the replicas of each stage add up, [stages]."""
+def _gradients(problem: Problem, plan: Plan, single: bool) -> Floats:
+    """Bytes of gradients whose all-reduce stands for what the replicas of each stage tell each other, [stages]."""
     columns, stages = plan_columns(plan), len(plan.stages)
     if not problem.training:
         return np.zeros(stages)
     graph = graph_columns(problem.graph)
-    owned = np.where(graph.phase == 0, graph.trained_bytes, 0.0)[columns.operator]
+    forward = graph.phase[columns.operator] == 0
+    owned = [
+        np.asarray(np.bincount(columns.stage, np.where(forward, nbytes[columns.operator], 0.0), stages), np.float64)
+        for nbytes in (graph.trained_bytes, graph.frozen_bytes)
+    ]
+    micro_batches: Floats = np.ones(stages)
+    if not single:
+        micro_batches = problem.mini_batch / np.array([stage.micro_batch_size for stage in plan.stages], np.float64)
     replicas = np.diff(columns.device_start)
-    return np.where(replicas > 1, np.bincount(columns.stage, owned, minlength=stages), 0.0)
+    return np.where(replicas > 1, problem.copies.reduced(owned[0], owned[1], micro_batches), 0.0)

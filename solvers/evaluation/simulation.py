@@ -170,15 +170,28 @@ def simulate(problem: Problem, plan: Plan, objective: Objective | None = None) -
 def static_bytes_per_device(problem: Problem, plan: Plan) -> Floats:
     """Parameters, gradients and optimizer states (or the stated sizes) per device, [devices] B."""
     columns = plan_columns(plan)
-    if problem.stated_bytes is None:
-        graph = graph_columns(problem.graph)
-        static = graph.trained_bytes * problem.static_copies + graph.frozen_bytes
-    else:
-        static = problem.static_bytes()
-    amount = np.bincount(columns.stage, static[columns.operator], minlength=len(plan.stages))
     replicas = np.diff(columns.device_start)
+    amount = held_by_stage(problem, plan).sum(axis=0)
     held = np.bincount(columns.device, np.repeat(amount, replicas), minlength=len(problem.cluster))
     return np.asarray(held, np.float64)
+
+
+def held_by_stage(problem: Problem, plan: Plan) -> Floats:
+    """What each device of a stage holds all the time, apart as in `ByKind`, then, with ZeRO-3, the largest of the
+    operators whose parameters it gathers, [5, stages] B. Stated sizes are all told as the first."""
+    columns, stages = plan_columns(plan), len(plan.stages)
+    held = np.zeros((5, stages))
+    if problem.stated_bytes is not None:
+        held[0] = np.bincount(columns.stage, problem.static_bytes()[columns.operator], minlength=stages)
+        return held
+    graph, mine = graph_columns(problem.graph), columns.operator
+    trained, frozen = graph.trained_bytes[mine], graph.frozen_bytes[mine]
+    replicas = np.diff(columns.device_start)[columns.stage].astype(np.float64)
+    kinds = problem.copies.by_kind(trained, frozen, graph.factorable_bytes[mine], replicas)
+    for row, nbytes in enumerate(kinds):
+        held[row] = np.bincount(columns.stage, nbytes, minlength=stages)
+    np.maximum.at(held[4], columns.stage, problem.copies.gathered(trained + frozen, replicas))
+    return held
 
 
 def task_name(lowered: Lowered, task: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from dataclasses import replace
 
 from solvers.formats.cluster_json import MAX_OPERATORS
 from solvers.formats.json_fields import Field
@@ -16,15 +17,18 @@ MAX_AMOUNT = sys.float_info.max
 
 _AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes")
 _OPERATOR = (
-    "op_type", "phase", "module_path", *_AMOUNTS, "param_bytes", "frozen_bytes", "colocation", "forward_of",
-    "replicable",
+    "op_type", "phase", "module_path", *_AMOUNTS, "param_bytes", "frozen_bytes", "factorable_bytes", "colocation",
+    "forward_of", "replicable",
 )  # fmt: skip
 _TENSOR = ("nbytes", "shape", "dtype", "sum_group")
 
 
 def graph_hash(graph: OpGraph) -> str:
-    """sha256 of the graph's canonical JSON: equal graphs have equal hashes."""
-    return hashlib.sha256(dump_json(graph_json(graph)).encode()).hexdigest()
+    """sha256 of the graph's canonical JSON: equal graphs have equal hashes. Without `Operator.factorable_bytes`, which
+    follow from the same parameters: plans and profiles of files that do not state them are of the same graph."""
+    value = graph_json(graph)
+    value["operators"] = [_operator_json(replace(o, factorable_bytes=0.0)) for o in graph.operators]
+    return hashlib.sha256(dump_json(value).encode()).hexdigest()
 
 
 def graph_json(graph: OpGraph) -> dict[str, object]:
@@ -65,6 +69,8 @@ def _operator_json(operator: Operator) -> dict[str, object]:
         written["param_bytes"] = _exact(operator.param_bytes)
     if operator.frozen_bytes:
         written["frozen_bytes"] = _exact(operator.frozen_bytes)
+    if operator.factorable_bytes:
+        written["factorable_bytes"] = _exact(operator.factorable_bytes)
     if operator.colocation is not None:
         written["colocation"] = operator.colocation
     if operator.forward_of is not None:
@@ -86,6 +92,7 @@ def _read_operator(field: Field) -> Operator:
         amounts.get("moved_bytes", NOTHING),
         parts["param_bytes"].number() if "param_bytes" in parts else 0.0,
         parts["frozen_bytes"].number() if "frozen_bytes" in parts else 0.0,
+        parts["factorable_bytes"].number() if "factorable_bytes" in parts else 0.0,
         amounts.get("saved_bytes", NOTHING),
         amounts.get("workspace_bytes", NOTHING),
         parts["colocation"].text() if "colocation" in parts else None,

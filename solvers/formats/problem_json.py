@@ -6,7 +6,8 @@ from solvers.formats.cluster_json import cluster_json, compute_json, read_cluste
 from solvers.formats.json_fields import Field
 from solvers.formats.op_graph_json import read_numbers
 from solvers.problem.graph import OpGraph
-from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Problem, Transfers
+from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Problem, Transfers
+from solvers.problem.training import ZERO_STAGES
 
 _REQUIRED = (
     "cluster", "compute", "objective", "contiguity", "transfers", "execution", "pipeline", "mini_batch",
@@ -14,7 +15,7 @@ _REQUIRED = (
 )  # fmt: skip
 _OPTIONAL = (
     "transfer_s", "stated_bytes", "pins", "costs_from", "max_replicas", "recompute", "mixed_micro_batches",
-    "subgraphs_per_device",
+    "subgraphs_per_device", "precision", "zero",
 )  # fmt: skip
 
 
@@ -30,6 +31,8 @@ def problem_json(problem: Problem) -> dict[str, object]:
         "micro_batches": problem.micro_batches,
         "training": problem.training,
         "optimizer": problem.optimizer.value,
+        **({} if problem.precision is Precision.PURE else {"precision": problem.precision.value}),
+        **({"zero": problem.zero} if problem.zero else {}),
         "max_replicas": problem.max_replicas,
         "recompute": problem.recompute,
         "mixed_micro_batches": problem.mixed_micro_batches,
@@ -55,6 +58,8 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
         "execution": parts["execution"].choice(Execution),
         "pipeline": parts["pipeline"].choice(Pipeline),
         "optimizer": parts["optimizer"].choice(Optimizer),
+        "precision": parts["precision"].choice(Precision) if "precision" in parts else Precision.PURE,
+        "zero": parts["zero"].integer(0, ZERO_STAGES[-1]) if "zero" in parts else 0,
         "training": parts["training"].flag(),
         "mini_batch": parts["mini_batch"].integer(1),
         "micro_batches": None if micro_batches.is_null else micro_batches.integer(1),

@@ -18,7 +18,7 @@ class SizeCosts:
     """Costs of one micro-batch; row i is for ``degrees[i]`` replicas that share it, [degrees, super-operators].
 
     forward_s, backward_s: seconds (backward with its part of the update). saved_bytes are kept from the
-    forward to the backward, workspace_bytes while it runs; static_bytes, param_bytes: [super-operators].
+    forward to the backward, workspace_bytes while it runs; static_bytes all the time; param_bytes: [super-operators].
     message_s: seconds of each message of ``traffic`` over one link, message_bytes its size;
     [degrees, messages]. sync_s, sync_s_per_byte: all-reduce of gradients, once per mini-batch, [degrees].
     """
@@ -68,7 +68,7 @@ def size_costs(condensed: Condensed, samples: int) -> SizeCosts:
         np.array([copy.acc_pass_s[1] * samples for copy in copies]),
         np.array([copy.saved_bytes for copy in copies]),
         np.array([copy.workspace_bytes for copy in copies]),
-        copies[0].static_bytes,
+        np.array([copy.static_bytes for copy in copies]),
         copies[0].param_bytes,
         message_s,
         np.array([copy.message_bytes for copy in copies]),

@@ -52,7 +52,8 @@ class Operator:
     flops, moved_bytes (read + written in device memory), saved_bytes (kept from the forward until
     the backward of the same micro-batch) and workspace_bytes (held only while it runs) are for the
     number of samples at hand. param_bytes are the parameters the forward operator owns, and frozen_bytes those
-    of them that are not trained: they have no gradient and no optimizer state.
+    of them that are not trained: they have no gradient and no optimizer state. factorable_bytes: by how much the
+    sums by row and by column of the trained ones are smaller than themselves: what Adafactor saves of its state.
     colocation names a group that must share a device. forward_of is the position of the forward
     operator that a backward or update operator mirrors. A replicable operator (cheap and
     parameter-free, such as a mask) may be copied into several stages.
@@ -66,6 +67,7 @@ class Operator:
     moved_bytes: Amount = NOTHING
     param_bytes: float = 0.0
     frozen_bytes: float = 0.0
+    factorable_bytes: float = 0.0
     saved_bytes: Amount = NOTHING
     workspace_bytes: Amount = NOTHING
     colocation: str | None = None
@@ -265,6 +267,12 @@ def _check_operators(operators: Sequence[Operator]) -> None:
             raise InvalidProblem(
                 f"operator {operator.name!r}: frozen_bytes are at most its {operator.param_bytes:.0f} param_bytes,"
                 f" found {operator.frozen_bytes:.0f}"
+            )
+        check_size(operator.factorable_bytes, "operator {!r}: factorable_bytes", operator.name)
+        if operator.factorable_bytes > operator.trained_bytes:
+            raise InvalidProblem(
+                f"operator {operator.name!r}: factorable_bytes are at most its {operator.trained_bytes:.0f} trained"
+                f" bytes, found {operator.factorable_bytes:.0f}"
             )
         forward = operator.forward_of
         if forward is None:

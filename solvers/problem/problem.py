@@ -14,6 +14,9 @@ from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph
+from solvers.problem.training import ZERO_STAGES, ByKind, Copies, copies
+from solvers.problem.training import Optimizer as Optimizer
+from solvers.problem.training import Precision as Precision
 
 
 class Objective(StrEnum):
@@ -85,18 +88,6 @@ class Pipeline(StrEnum):
     ZERO_BUBBLE = "zero-bubble"
 
 
-class Optimizer(StrEnum):
-    """Which states are kept per parameter."""
-
-    NONE = "none"
-    SGD = "sgd"
-    ADAM = "adam"
-
-
-STATIC_COPIES = {Optimizer.NONE: 1.0, Optimizer.SGD: 2.0, Optimizer.ADAM: 4.0}
-"""Copies of the parameters held in training: weights + gradients (+ Adam's two moments)."""
-
-
 @dataclass(frozen=True, eq=False)
 class ComputeTable:
     """Seconds of every operator per device kind, at some batch sizes, linear in between.
@@ -162,7 +153,9 @@ class Problem:
     states it (then nothing else is counted), or None (then parameters, gradients, optimizer
     states, saved activations, workspace and receive buffers are counted).
     mini_batch: samples per iteration. micro_batches: how many it is split into, or None (a planner
-    sweeps powers of two). max_replicas: on how many devices a stage may be replicated. recompute:
+    sweeps powers of two). zero: the stage of ZeRO, which shares out what
+    replicas hold of parameters in training (0: each holds all). max_replicas: on how many devices a stage may be
+    replicated. recompute:
     whether a stage may run its forward again in place of keeping activations. mixed_micro_batches:
     whether stages may differ in the size of their micro-batches.
     subgraphs_per_device: in a single pass of calls (`is_latency`), how many stages an accelerator may
@@ -184,6 +177,8 @@ class Problem:
     micro_batches: int | None = 1
     training: bool = True
     optimizer: Optimizer = Optimizer.ADAM
+    precision: Precision = Precision.PURE
+    zero: int = 0
     max_replicas: int = 1
     recompute: bool = False
     mixed_micro_batches: bool = False
@@ -215,6 +210,8 @@ class Problem:
             raise InvalidProblem(
                 f"micro_batches must divide the mini-batch of {self.mini_batch} samples, found {self.micro_batches}"
             )
+        if self.zero not in ZERO_STAGES:
+            raise InvalidProblem(f"zero must be 0 (none) or a stage of ZeRO, 1, 2 or 3, found {self.zero}")
         if self.max_replicas < 1:
             raise InvalidProblem(f"max_replicas must be at least 1, found {self.max_replicas}")
         if self.subgraphs_per_device is not None and self.subgraphs_per_device < 1:
@@ -250,9 +247,15 @@ class Problem:
         return self.transfer_s is not None or len(speeds) <= 1
 
     @property
-    def static_copies(self) -> float:
-        """How many times trained parameters are held: 1 in inference, else by optimizer. Frozen ones are held once."""
-        return STATIC_COPIES[self.optimizer] if self.training else 1.0
+    def copies(self) -> Copies:
+        """What is held of trained parameters beside themselves: nothing in inference. Frozen ones are held once."""
+        return copies(self.optimizer, self.precision, self.zero) if self.training else Copies()
+
+    def reduced_bytes(self, samples: float) -> Floats:
+        """Bytes of gradients whose all-reduce, once a mini-batch, stands for what replicas tell each other of the
+        parameters of each operator, [operators]; samples: of a micro-batch of theirs. See `Copies.reduced`."""
+        owned = np.array([(o.trained_bytes, o.frozen_bytes) for o in self.graph.operators], np.float64).reshape(-1, 2)
+        return self.copies.reduced(owned[:, 0], owned[:, 1], np.full(len(owned), self.mini_batch / samples))
 
     def can_share(self, micro_batch_size: int, replicas: int) -> bool:
         """Whether so many replicas can share every micro-batch equally: a sample cannot be split. Where
@@ -264,12 +267,25 @@ class Problem:
         """Whether all stages of a plan have micro-batches of one size."""
         return not self.mixed_micro_batches or len(self.stage_choices()) == 1
 
-    def static_bytes(self) -> Floats:
-        """Bytes each operator holds on its device all the time, shape [operators]."""
+    def static_bytes(self, replicas: int = 1) -> Floats:
+        """Bytes each operator holds on its device all the time, shape [operators]; on each of so many replicas, which
+        with ZeRO share them. With ZeRO-3 `gathered_bytes` of one of them come on top."""
         if self.stated_bytes is not None:
             return np.asarray(self.stated_bytes, dtype=np.float64)
-        copies = self.static_copies
-        return np.array([o.trained_bytes * copies + o.frozen_bytes for o in self.graph.operators])
+        return self.held_by_kind(replicas).total()
+
+    def gathered_bytes(self, replicas: int) -> Floats:
+        """Bytes of parameters that the other of so many replicas hold, [operators]: a stage has room for those of one
+        operator at a time, the largest. 0 without ZeRO-3, and where sizes are stated."""
+        params = np.array([o.param_bytes for o in self.graph.operators], np.float64)
+        return self.copies.gathered(params, replicas) * (self.stated_bytes is None)
+
+    def held_by_kind(self, replicas: int = 1) -> ByKind:
+        """Bytes each operator holds on its device all the time, apart by what they are; of sizes that are counted,
+        not of stated ones."""
+        sizes = [(o.trained_bytes, o.frozen_bytes, o.factorable_bytes) for o in self.graph.operators]
+        trained, frozen, factorable = np.array(sizes, np.float64).reshape(-1, 3).T
+        return self.copies.by_kind(trained, frozen, factorable, replicas)
 
     def tensor_s(self, tensor: int, samples: float, src: int, dst: int) -> float:
         """Seconds to move one tensor for ``samples`` from device ``src`` to ``dst``."""

@@ -13,9 +13,8 @@ def static_sizes(problem: Problem) -> tuple[float, ...]:
     Workspace and buffers of transfers, which come and go, are not part of it.
     """
     saves = problem.has_backward()
+    held = problem.held_by_kind().total().tolist()
     return tuple(
-        operator.trained_bytes * problem.static_copies
-        + operator.frozen_bytes
-        + saves * operator.saved_bytes.at(problem.mini_batch)
-        for operator in problem.graph.operators
+        parameters + saves * operator.saved_bytes.at(problem.mini_batch)
+        for operator, parameters in zip(problem.graph.operators, held, strict=True)
     )

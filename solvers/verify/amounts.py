@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.plan import Plan
 from solvers.problem.graph import Amount, OpGraph, Phase, per_graph
-from solvers.problem.problem import Optimizer, Problem
+from solvers.problem.problem import Optimizer, Precision, Problem
 from solvers.verify.arrays.ragged import flat, ints, sums
 from solvers.verify.work.jobs import FORWARD, Jobs
 
@@ -47,19 +48,40 @@ class Sizes(NamedTuple):
     """[operators]"""
 
 
-BESIDE_WEIGHTS = {Optimizer.NONE: 0, Optimizer.SGD: 1, Optimizer.ADAM: 3}
-"""What is kept of a trained parameter beside itself, each as large: its gradient, and Adam's two moments."""
+MOMENTS = {Optimizer.SGD: 0, Optimizer.MOMENTUM: 1, Optimizer.ADAM: 2, Optimizer.ADAMW: 2}
+"""States of every entry of a parameter. Adafactor's are of rows and columns where there are any."""
 
 
-def held_throughout(problem: Problem) -> Floats:
-    """[operators] B: what a workload states, or parameters, and in training what is kept beside those not frozen."""
+def held_throughout(problem: Problem, replicas: int) -> Floats:
+    """[operators] B on each of so many replicas: what a workload states, or parameters, and in training what is kept
+    beside those not frozen. With ZeRO replicas keep a part of the states each, then of gradients, then of parameters.
+    """
     if problem.stated_bytes is not None:
         return np.array(problem.stated_bytes, np.float64)
     weights = np.array([o.param_bytes for o in problem.graph.operators])
     if not problem.training:
         return weights
+    states_of, gradients_of, weights_of = (replicas if problem.zero > kind else 1 for kind in range(3))
+    if problem.optimizer is Optimizer.NONE:
+        return np.asarray(weights / weights_of)
     trained = weights - np.array([o.frozen_bytes for o in problem.graph.operators])
-    return np.asarray(weights + BESIDE_WEIGHTS[problem.optimizer] * trained)
+    if problem.optimizer is Optimizer.ADAFACTOR:
+        states = trained - np.array([o.factorable_bytes for o in problem.graph.operators])
+    else:
+        states = MOMENTS[problem.optimizer] * trained
+    if problem.precision is Precision.PURE:
+        return np.asarray(weights / weights_of + trained / gradients_of + states / states_of)
+    master, fp32_states = 2 * trained, 2 * states  # four bytes an entry for two
+    gradients = 2 * trained if problem.precision is Precision.MIXED_FP32_GRADIENTS else trained
+    return np.asarray(weights / weights_of + gradients / gradients_of + (master + fp32_states) / states_of)
+
+
+def borrowed_bytes(problem: Problem, operators: Sequence[int], replicas: int) -> float:
+    """B of parameters that a replica lacks of the largest of ``operators``, all of which it has while it uses them."""
+    if problem.zero < 3 or not problem.training or problem.stated_bytes is not None:
+        return 0.0
+    largest = max((problem.graph.operators[o].param_bytes for o in operators), default=0.0)
+    return largest - largest / replicas
 
 
 @per_graph

@@ -8,7 +8,14 @@ from solvers.kernels.arrays import Floats
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
 from solvers.problem.problem import Problem
-from solvers.verify.amounts import held_throughout, received_here_bytes, saved_bytes, sizes, workspace_bytes
+from solvers.verify.amounts import (
+    borrowed_bytes,
+    held_throughout,
+    received_here_bytes,
+    saved_bytes,
+    sizes,
+    workspace_bytes,
+)
 from solvers.verify.arrays.alike import SLACK
 from solvers.verify.arrays.ragged import starts
 from solvers.verify.curves import Holds, curve_findings
@@ -22,10 +29,11 @@ def memory(problem: Problem, plan: Plan, jobs: Jobs, moves: Moves, spans: Spans,
     devices = problem.cluster.devices
     if len(schedule.memory) != len(devices):
         return [f"the schedule tells the memory of {len(schedule.memory)} devices, expected {len(devices)}"]
-    each = held_throughout(problem)
     static = np.zeros(len(devices))
     for stage in plan.stages:
-        static[list(stage.devices)] += each[list(stage.operators)].sum()
+        mine, replicas = list(stage.operators), len(stage.devices)
+        static[list(stage.devices)] += held_throughout(problem, replicas)[mine].sum()
+        static[list(stage.devices)] += borrowed_bytes(problem, mine, replicas)
     holds: list[Holds] = []
     if problem.stated_bytes is None:
         released = _released(problem, jobs, spans, schedule)

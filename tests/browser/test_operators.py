@@ -137,6 +137,14 @@ def test_one_pass_has_no_micro_batches_to_set(fake):
         assert part in fake.query
 
 
+def test_what_training_holds_is_kept_by_the_link_and_zero_goes_with_replicas(fake):
+    fake.open("model=chain&devices=4&max_replicas=2&zero=2&optimizer=adafactor&precision=mixed")
+    for part in ("zero=2", "optimizer=adafactor", "precision=mixed", "max_replicas=2"):
+        assert part in fake.query
+    fake.change(lambda: fake.js("window.dash_clientside.set_props('replicas', {value: '1'})"))
+    assert "zero" not in fake.query
+
+
 def test_a_second_kind_of_device_is_kept_by_the_link(fake):
     fake.open("model=chain&devices=4&device_kind=3xV100-16GB,1xH100-80GB")
     assert "device_kind=3xV100-16GB%2C1xH100-80GB" in fake.query

@@ -14,7 +14,7 @@ from solvers.errors import InvalidPlan, NoLink
 from solvers.plan.crossings import messages_between_stages
 from solvers.plan.plan import Action, MessageOrder, Plan
 from solvers.problem.graph import Phase
-from solvers.problem.problem import Execution, Objective, Problem, Transfers
+from solvers.problem.problem import Execution, Objective, Precision, Problem, Transfers
 from tests.oracle.units import Pass, Unit, unroll
 
 Place = tuple[tuple[int, ...], int]
@@ -379,9 +379,20 @@ class _Lowering:
             replicas = len(stage.devices)
             owners = [operators[o] for o in stage.operators if operators[o].phase is Phase.FORWARD]
             gradient = sum(o.param_bytes - o.frozen_bytes for o in owners)
-            if replicas == 1 or gradient == 0:
-                continue
+            weights = sum(o.param_bytes for o in owners)
+            trained = gradient
+            if self.problem.precision is Precision.MIXED_FP32_GRADIENTS:
+                gradient *= 2
             mine = [u for u, unit in enumerate(self.units) if unit.stage == index]
+            times = len({i for u, i, _ in self.task_of if u in mine and self.units[u].kind != "U"})
+            scattered, gathered = {
+                0: (gradient, gradient),
+                1: (gradient, trained),
+                2: (times * gradient, trained),
+                3: (times * gradient, 2 * times * weights),
+            }[self.problem.zero]
+            if replicas == 1 or scattered + gathered == 0:
+                continue
             before = [t for (u, _, _), t in self.task_of.items() if u in mine and self.units[u].kind in "BIW"]
             later = [t for (u, _, _), t in self.task_of.items() if u in mine and self.units[u].kind == "U"]
             if not before:
@@ -391,7 +402,7 @@ class _Lowering:
                 link = self.cluster.link(src, dst)
                 if link is None:
                     raise NoLink(f"there is no link from device {src} to device {dst}, replicas of stage {index}")
-                moved = 2 * (replicas - 1) / replicas * gradient
+                moved = (replicas - 1) / replicas * (scattered + gathered)
                 seconds = 2 * (replicas - 1) * link.latency_s + moved / link.bandwidth_bytes_per_s
                 task = self.add(
                     Task(f"{index}S>{dst}", link.resource or f"{src}->{dst}", src, seconds, 0.0, to_device=dst,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import MemoryCurve
 from solvers.problem.graph import Phase
-from solvers.problem.problem import Optimizer, Problem
+from solvers.problem.problem import Optimizer, Precision, Problem
 from tests.oracle.lowering import TaskGraph
 from tests.oracle.units import Unit
 
@@ -21,21 +21,51 @@ Holds = list[tuple[float, float, float]]
 
 def static_bytes_per_device(problem: Problem, plan: Plan) -> NDArray[np.float64]:
     """Parameters, gradients and optimizer states (or the stated sizes) per device, shape [devices]."""
-    static = np.array(_static(problem))
     held = np.zeros(len(problem.cluster))
     for stage in plan.stages:
-        amount = float(static[list(stage.operators)].sum())
+        static = _static(problem, len(stage.devices))
+        amount = sum(static[o] for o in stage.operators)
+        if problem.zero == 3 and problem.training and problem.stated_bytes is None:
+            whole = max((problem.graph.operators[o].param_bytes for o in stage.operators), default=0.0)
+            amount += whole * (len(stage.devices) - 1) / len(stage.devices)
         for device in stage.devices:
             held[device] += amount
     return held
 
 
-def _static(problem: Problem) -> Sequence[float]:
+def _static(problem: Problem, replicas: int) -> Sequence[float]:
     """What each operator holds all the time: gradients and Adam's moments only of what is trained."""
     if problem.stated_bytes is not None:
         return problem.stated_bytes
-    copies = {Optimizer.NONE: 1, Optimizer.SGD: 2, Optimizer.ADAM: 4}[problem.optimizer] if problem.training else 1
-    return [(o.param_bytes - o.frozen_bytes) * copies + o.frozen_bytes for o in problem.graph.operators]
+    held = []
+    for o in problem.graph.operators:
+        entry = {"weight": o.param_bytes - o.frozen_bytes}
+        if problem.training and problem.optimizer is not Optimizer.NONE:
+            entry["gradient"] = entry["weight"]
+            if problem.optimizer in (Optimizer.ADAM, Optimizer.ADAMW):
+                entry["first moment"] = entry["second moment"] = entry["weight"]
+            if problem.optimizer is Optimizer.MOMENTUM:
+                entry["velocity"] = entry["weight"]
+            if problem.optimizer is Optimizer.ADAFACTOR:
+                entry["rows and columns"] = entry["weight"] - o.factorable_bytes
+            if problem.precision is not Precision.PURE:
+                entry["master"] = entry["weight"]
+                wide = set(entry) - {"weight", "gradient"}
+                if problem.precision is Precision.MIXED_FP32_GRADIENTS:
+                    wide.add("gradient")
+                entry = {what: nbytes * (2 if what in wide else 1) for what, nbytes in entry.items()}
+        entry["frozen"] = o.frozen_bytes
+        if problem.training:
+            shared: set[str] = set()
+            if problem.zero > 0:
+                shared |= set(entry) - {"weight", "frozen", "gradient"}
+            if problem.zero > 1:
+                shared |= {"gradient"}
+            if problem.zero > 2:
+                shared |= {"weight", "frozen"}
+            entry = {what: nbytes / replicas if what in shared else nbytes for what, nbytes in entry.items()}
+        held.append(sum(entry.values()))
+    return held
 
 
 def memory_curves(

@@ -15,7 +15,13 @@ from solvers.problem.problem import ComputeTable, Contiguity, Objective, Pipelin
 from solvers.schedules.assemble import assemble
 from solvers.schedules.realise import realise
 from tests.explorer.runner.scripts.random_plans import random_plan as random_traced_plan
-from tests.random_problems import random_draft, random_placement, random_problem, random_two_level_problem
+from tests.random_problems import (
+    random_draft,
+    random_placement,
+    random_problem,
+    random_two_level_problem,
+    trained_somehow,
+)
 
 PIPELINES = (Pipeline.GPIPE, Pipeline.ONE_F_ONE_B, Pipeline.INTERLEAVED, Pipeline.ZERO_BUBBLE)
 
@@ -30,7 +36,7 @@ def random_plan(seed: int) -> tuple[Problem, Plan] | None:
     if found is None:
         return None
     problem, plan = found
-    return _other_costs(rng, problem), plan
+    return trained_somehow(_other_costs(rng, problem), seed), plan
 
 
 def _of_draft(rng: random.Random, seed: int) -> tuple[Problem, Plan]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from explorer.cli.reports.pass_report import idle_share, is_pass_of_operators, print_pass
 from explorer.cli.terminal.command import print_table, printable
 from explorer.costs.roofline import stated_dtype
+from explorer.costs.trained_in import precision_note
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics, evaluate, examine, judge
 from solvers.evaluation.load import loads
@@ -55,7 +56,7 @@ def result_object(
         "mini_batch": problem.mini_batch,
         "dtype": stated_dtype(problem.graph),
         "costs_from": problem.costs_from,
-        "notes": [*result.notes, *notes],
+        "notes": [*result.notes, *notes, *_assumed(problem)],
     }
     if why is not None:
         told["infeasible"] = {
@@ -139,8 +140,13 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None, n
         others = [name for name in ("bf16", "fp16", "fp32") if name != dtype]
         print(f"dtype      {dtype}, as traced; another with --dtype {' or '.join(others)} when tracing")
     print(f"costs      {printable(problem.costs_from)}")
-    for note in (*result.notes, *notes):
+    for note in (*result.notes, *notes, *_assumed(problem)):
         print(f"note       {printable(note)}")
+
+
+def _assumed(problem: Problem) -> list[str]:
+    note = precision_note(problem)
+    return [] if note is None else [note]
 
 
 def _print_front(problem: Problem, plan: Plan, result: Result) -> None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+from explorer.runner.scripts.executable import OPTIMIZERS
 from solvers.errors import InvalidProblem
 
 MAX_STEPS = 100_000
@@ -25,7 +26,7 @@ class Backend(StrEnum):
 class RunRequest:
     """How a plan is to be run.
 
-    steps: measured iterations, after ``warmup`` unmeasured ones. optimizer: "sgd" or "adam" (None: the
+    steps: measured iterations, after ``warmup`` unmeasured ones. optimizer: one of OPTIMIZERS (None: the
     plan's); learning_rate: its step size. seed: of parameters and samples. dtype: "float64" or "float32" to
     run in another floating dtype than the plan's (None: the plan's). threads: of each rank on a CPU; pin:
     whether each rank keeps to its own cores. verify: compare loss, gradients and parameters with the whole
@@ -62,8 +63,8 @@ class RunRequest:
                 raise InvalidProblem(f"{what}: expected a number above 0, found {value!r}")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**31:
             raise InvalidProblem(f"seed: expected a whole number from 0 to {2**31 - 1}, found {self.seed!r}")
-        if self.optimizer not in (None, "sgd", "adam"):
-            raise InvalidProblem(f"optimizer: expected sgd or adam, found {self.optimizer!r}")
+        if self.optimizer is not None and self.optimizer not in OPTIMIZERS:
+            raise InvalidProblem(f"optimizer: expected {', '.join(OPTIMIZERS)}, found {self.optimizer!r}")
         if self.dtype not in (None, "float64", "float32"):
             raise InvalidProblem(f"dtype: expected float64 or float32, found {self.dtype!r}")
         counts = list(self.samples)

@@ -22,12 +22,13 @@ from explorer.runner.model.samples import make_samples
 from explorer.runner.model.segment_module import Kind
 from explorer.runner.model.states import check_states
 from explorer.runner.model.weights import Held, hold
+from explorer.runner.scripts.executable import optimizer_of
 from explorer.runner.scripts.lowering import make_script
 from explorer.runner.scripts.script import Script, Segment
 from solvers.errors import RunError
 from solvers.formats.plan_json import PlanFile
 from solvers.plan.plan import Plan
-from solvers.problem.problem import Objective, Optimizer, Problem
+from solvers.problem.problem import Objective, Problem
 
 
 @dataclass
@@ -248,13 +249,12 @@ def _make_segments(machine: Machine, mine: dict[int, Segment]) -> None:
 
 
 def _make_optimizers(machine: Machine, mine: dict[int, Segment], problem: Problem, request: RunRequest) -> None:
-    planned = problem.optimizer.value if problem.optimizer is not Optimizer.NONE else "sgd"
-    kind = OPTIMIZERS[request.optimizer or planned]
+    kind = OPTIMIZERS[optimizer_of(problem, request.optimizer)]
     for s, at in mine.items():
         held = [machine.held.parameters[name] for name in machine.program.owned_by(at.operators)]
         machine.owned[s] = tuple(parameter for parameter in held if parameter.requires_grad)
         if machine.owned[s] and machine.script.training:
-            machine.optimizers[s] = kind(machine.owned[s], lr=request.learning_rate)  # type: ignore[call-arg]
+            machine.optimizers[s] = kind(machine.owned[s], lr=request.learning_rate)
 
 
 def _make_ports(machine: Machine) -> dict[tuple[int, bool], Port]:

@@ -15,12 +15,13 @@ from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.machine import Machine
 from explorer.runner.engine.measure import total_loss
-from explorer.runner.model.optimizers import OPTIMIZERS, step
+from explorer.runner.model.optimizers import OPTIMIZERS, is_adam, step
 from explorer.runner.model.program import SegmentProgram
 from explorer.runner.model.segment_module import Kind
 from explorer.runner.model.weights import hold
+from explorer.runner.scripts.executable import optimizer_of
 from solvers.errors import RunError
-from solvers.problem.problem import Optimizer, Problem
+from solvers.problem.problem import Problem
 
 NOTHING = 1e-3
 """Of the largest entry of all gradients: a tensor with smaller ones is measured against this. The gradient of
@@ -67,7 +68,7 @@ def verify(machine: Machine, reference: str, problem: Problem, request: RunReque
     mine = {names[id(p)]: p.detach() for owned in machine.owned.values() for p in owned}
     worst: dict[str, float] = {"gradient": 0.0, "parameter": 0.0}
     culprit = ""
-    adam = any(isinstance(optimizer, torch.optim.Adam) for optimizer in machine.optimizers.values())
+    adam = any(is_adam(optimizer) for optimizer in machine.optimizers.values())
     for name, shape in shapes.items():
         slope, flat_below, flat = torch.zeros(()), 0.0, True  # of the gradient, which comes first
         for what, known in (("gradient", gradients), ("parameter", mine)):
@@ -157,10 +158,9 @@ class _Whole:
             device=machine.device, allow_model=request.allow_model,
         )  # fmt: skip
         self.segment: SegmentProgram = program.segment(everything, self.share, self.held)
-        planned = problem.optimizer.value if problem.optimizer is not Optimizer.NONE else "sgd"
         trained = [p for p in self.held.parameters.values() if p.requires_grad]
-        kind = OPTIMIZERS[request.optimizer or planned]
-        self.optimizer = kind(trained, lr=request.learning_rate) if trained else None  # type: ignore[call-arg]
+        kind = OPTIMIZERS[optimizer_of(problem, request.optimizer)]
+        self.optimizer = kind(trained, lr=request.learning_rate) if trained else None
         self.gradients: dict[str, Tensor] = {}
 
     @property

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import nn
 
-OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+VELOCITY = 0.9
+"""How much of the velocity a step of momentum keeps: PyTorch's examples' and the usual one."""
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": torch.optim.SGD,
+    "momentum": partial(torch.optim.SGD, momentum=VELOCITY),
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+}
+MEASURED = ("sgd", "adam")
+"""Those whose steps a calibration times; `explorer.costs.measured` says which stands for which."""
+
+
+def is_adam(optimizer: torch.optim.Optimizer) -> bool:
+    return isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW)
 
 
 def step(optimizer: torch.optim.Optimizer) -> None:
     """The optimizer's step. Adam's moments decay in every row, so it takes dense gradients only."""
-    if isinstance(optimizer, torch.optim.Adam):
+    if is_adam(optimizer):
         make_dense([parameter for group in optimizer.param_groups for parameter in group["params"]])
     optimizer.step()
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from explorer.runner.scripts.channels import routes
+from explorer.runner.scripts.executable import not_run
 from explorer.runner.scripts.lowering import make_script
 from explorer.runner.scripts.replay import replay
 from explorer.runner.scripts.script import MESSAGES, Script
@@ -42,14 +43,18 @@ class Finding:
 
 
 def check(
-    problem: Problem, plan: Plan, ranks_available: int | None = None, memory: Sequence[float] | None = None
+    problem: Problem,
+    plan: Plan,
+    ranks_available: int | None = None,
+    memory: Sequence[float] | None = None,
+    optimizer: str | None = None,
 ) -> list[Finding]:
     """Everything there is to say against launching a plan, errors first; empty if nothing.
 
     ranks_available: how many processes the target can start, None if that is not known. memory: bytes that each
-    of them may hold, by rank; the devices' own in the problem count too.
+    of them may hold, by rank; the devices' own in the problem count too. optimizer: in place of the plan's.
     """
-    found = [*_coverage(problem, plan), *_replicas(problem, plan)]
+    found = [*map(_error, not_run(problem, optimizer)), *_coverage(problem, plan), *_replicas(problem, plan)]
     if not found:
         found += [*_together(problem, plan), *_ranks(plan, ranks_available)]
         try:

@@ -16,6 +16,7 @@ from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.rail import AUTO, number, row, section, select, short_select, slider, told
 from explorer.words.text import GIB
+from solvers.problem.problem import Optimizer, Precision
 
 NONE = "none"
 SLIDER_DEVICES = 16
@@ -33,6 +34,11 @@ TRANSFERS = {
     "blocking": "blocking",
 }
 MEMORY_MODELS = {"peak": "to peak", "static": "to sum"}
+OPTIMIZERS = {
+    "adam": "Adam", "adamw": "AdamW", "adafactor": "Adafactor", "momentum": "momentum", "sgd": "SGD", "none": "none",
+}  # fmt: skip
+PRECISIONS = {"pure": "as traced", "mixed": "mixed, 16 B", "mixed-fp32-gradients": "mixed, 18 B"}
+"""Bytes a parameter with Adam."""
 
 
 def cluster(catalogue: Catalogue, session: Session) -> Component:
@@ -136,9 +142,10 @@ def _each_gpu() -> Component:
 
 def _more_cluster(settings: Settings, kinds: list[str], second: tuple[str, int]) -> Component:
     """What most clusters leave as it is: a second kind, CPUs, what carries transfers, and what a cap is for."""
-    static = settings.memory_model is MemoryModel.STATIC
+    held = settings.memory_model is MemoryModel.STATIC or settings.optimizer is not Optimizer.ADAM
+    held |= settings.precision is not Precision.PURE
     bandwidth = settings.bandwidth_bytes_per_s
-    unusual = (settings.links, settings.transfers, settings.cpus, bandwidth) != (None,) * 4 or static
+    unusual = (settings.links, settings.transfers, settings.cpus, bandwidth) != (None,) * 4 or held
     links = settings.links.value if settings.links else AUTO
     transfers = settings.transfers.value if settings.transfers else AUTO
     others = {NONE: "none", **{kind: kind for kind in kinds if "," not in kind}}
@@ -151,6 +158,12 @@ def _more_cluster(settings: Settings, kinds: list[str], second: tuple[str, int])
             "Cap applies",
             select(ids.MEMORY_MODEL, settings.memory_model.value, MEMORY_MODELS, "What a cap applies to", WIDTH),
             "cap",
+        ),
+        row("Optimizer", select(ids.OPTIMIZER, settings.optimizer.value, OPTIMIZERS, "Optimizer", WIDTH), "optimizer"),
+        row(
+            "Trained in",
+            select(ids.PRECISION, settings.precision.value, PRECISIONS, "Precision of training", WIDTH),
+            "precision",
         ),
         row("CPUs", number(ids.CPUS, "CPUs", settings.cpus, WIDTH, whole=True, least=0), "cpus"),
         row("Mixed with", select(ids.KIND_TWO, second[0], others, "Second device kind", WIDTH), "mixed-kind"),

@@ -25,6 +25,7 @@ PIPELINES = {
 }
 EXECUTIONS = {AUTO: "auto", "operator": "operator", "call": "stage"}
 REPLICAS = {"1": "off", "2": "2", "4": "4", "8": "8", "all": "all"}
+ZERO = {"0": "nothing", "1": "ZeRO-1", "2": "ZeRO-2", "3": "ZeRO-3"}
 
 
 def left_rail(catalogue: Catalogue, session: Session) -> Component:
@@ -182,6 +183,11 @@ def _objective(session: Session) -> Component:
                             "Replicate stages, on how many GPUs at most",
                         ),
                         "replicas",
+                    ),
+                    row(
+                        "Replicas share",
+                        short_select(ids.ZERO, str(settings.zero), ZERO, "What replicas share out: stage of ZeRO"),
+                        "zero",
                     ),
                     switch(ids.RECOMPUTE, "Recompute activations", settings.recompute, "recompute"),
                     switch(ids.IN_SEQUENCE, "Stages in sequence", settings.in_sequence, "sequence"),

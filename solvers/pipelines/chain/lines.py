@@ -79,7 +79,7 @@ def cost_order(
         np.array([up_to(copy.acc_pass_s[1]) * samples for copy in copies]),
         np.array([up_to(copy.saved_bytes) for copy in copies]),
         np.array([np.maximum.reduceat(copy.workspace_bytes[nodes], bounds[:-1]) for copy in copies]),
-        up_to(contracted.static_bytes),
+        np.array([up_to(copy.static_bytes) for copy in copies]),
         up_to(contracted.param_bytes),
         *_tables(problem, messages, message_s, len(atoms), samples, degrees),
         np.array([fixed for fixed, _ in sync]),

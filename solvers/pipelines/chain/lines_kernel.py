@@ -66,7 +66,7 @@ class Rules(NamedTuple):
 def stage_bytes(line: Line, i: int, j: int, degree: int, flight: float, again: bool, workspace: float) -> float:
     """Peak memory of atoms [i, j) with so many micro-batches in flight."""
     saved = line.saved_bytes[degree, j] - line.saved_bytes[degree, i]
-    nbytes = line.static_bytes[j] - line.static_bytes[i] + workspace + line.sent_bytes[degree, i, j]
+    nbytes = line.static_bytes[degree, j] - line.static_bytes[degree, i] + workspace + line.sent_bytes[degree, i, j]
     return float(nbytes + (saved if again else saved * flight) + flight * line.kept_bytes[degree, i, j])
 
 

@@ -203,7 +203,7 @@ class Rough:
         workspace, [super-operators]."""
         if (size, row) not in self._tables:
             costs = self._sizes[size]
-            columns = (costs.forward_s[row], costs.backward_s[row], costs.param_bytes, costs.static_bytes)
+            columns = (costs.forward_s[row], costs.backward_s[row], costs.param_bytes, costs.static_bytes[row])
             self._tables[size, row] = np.stack([*columns, costs.saved_bytes[row]]), costs.workspace_bytes[row]
         return self._tables[size, row]
 

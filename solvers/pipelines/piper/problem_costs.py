@@ -64,7 +64,7 @@ def problem_costs(
         flights = np.ones(len(degrees), np.int64)
     else:
         flights = np.maximum(count // steps, 1) if whole else np.full(len(degrees), count, np.int64)
-    held = np.tile(base.static_bytes, (len(degrees), 1))
+    held = np.array([copy.static_bytes for copy in copies])
     constant = bool((flights == 1).all())
     return Costed(
         base.traffic,

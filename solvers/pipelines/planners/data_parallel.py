@@ -36,7 +36,8 @@ class DataParallel:
         if problem.max_replicas == 1:
             return "a stage may run on one device only; allow replicas (--replicate)"
         least = min(problem.cluster.devices[d].memory_bytes for d in devices)
-        held = float(problem.static_bytes().sum())
+        most = min(problem.max_replicas, len(devices))
+        held = float(problem.static_bytes(most).sum() + problem.gathered_bytes(most).max())
         if held > least * (1 + ROUNDING):
             return (
                 f"every device would hold the whole model, {held / GIB:,.1f} GiB of parameters and states, more than"

@@ -18,13 +18,15 @@ F, B, I, W, U = range(KINDS)  # noqa: E741  (as actions are named)
 
 
 class Operators(NamedTuple):
-    """Operators in topological order: the super-operator and phase of each, [operators]; bytes held all the
-    time, and of parameters if it is a forward one. Then per configuration (samples on a device):
-    seconds, saved and workspace bytes, [configurations, operators]."""
+    """Operators in topological order: the super-operator and phase of each, [operators]. Then per configuration
+    (samples on a device): bytes held all the time, those of parameters that replicas gather (of one operator of a
+    stage at a time), and of gradients that they add up if it is a forward one; seconds, saved and workspace bytes,
+    [configurations, operators]."""
 
     node: Ints
     phase: Ints
     static: Floats
+    gathered: Floats
     gradient: Floats
     seconds: Floats
     saved: Floats
@@ -66,18 +68,21 @@ def unit_costs(
     workspace = np.zeros(units)
     saved, static, gradient = np.zeros(stages), np.zeros(stages), np.zeros(stages)
     total = np.zeros(units)
-    node, phase_of, static_of, gradient_of, seconds_of, saved_of, workspace_of = operators
+    node, phase_of, static_of, gathered_of, gradient_of, seconds_of, saved_of, workspace_of = operators
+    gathered = np.zeros(stages)
     for o in range(len(node)):
         stage, phase = stage_of[node[o]], phase_of[o]
         unit, row = unit_of[stage, phase], config[stage]
         total[unit] += seconds_of[row, o]
         exists[unit] = True
         workspace[unit] = max(workspace[unit], workspace_of[row, o])
-        static[stage] += static_of[o]
+        static[stage] += static_of[row, o]
+        gathered[stage] = max(gathered[stage], gathered_of[row, o])
         if phase == 0:
             saved[stage] += saved_of[row, o]
-            gradient[stage] += gradient_of[o]
+            gradient[stage] += gradient_of[row, o]
     for stage in range(stages):
+        static[stage] += gathered[stage]
         if again[stage]:
             for unit in range(KINDS * stage + B, KINDS * stage + U):
                 if exists[unit] and runs_again(exists, unit):

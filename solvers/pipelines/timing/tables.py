@@ -39,15 +39,13 @@ class Costs:
         self.order: Ints = np.array(problem.graph.topological_order, np.int64)
         self.phase: Ints = np.array([PHASES.index(operators[o].phase) for o in self.order], np.int64)
         self.node: Ints = node[self.order]
-        self._static: Floats = problem.static_bytes()[self.order]
-        self._gradient: Floats = np.array([operators[o].trained_bytes for o in self.order]) * (self.phase == 0)
         amounts = [(operators[o].saved_bytes, operators[o].workspace_bytes) for o in self.order]
         self._saved: Floats = np.array([(s.fixed, s.per_sample) for s, _ in amounts]).T
         self._workspace: Floats = np.array([(w.fixed, w.per_sample) for _, w in amounts]).T
         self._rows: dict[tuple[int, int], int] = {}
         self._kind = problem.cluster.devices[problem.cluster.accelerators[0]].kind
         empty = np.zeros((0, len(self.order)))
-        self.operators = Operators(self.node, self.phase, self._static, self._gradient, empty, empty, empty)
+        self.operators = Operators(self.node, self.phase, *[empty] * 6)
 
     def row(self, size: int, replicas: int) -> int:
         """The row of ``operators`` for micro-batches of ``size`` samples shared by ``replicas`` devices."""
@@ -65,7 +63,11 @@ class Costs:
         backward = problem.has_backward()
         saved = (self._saved[0] + self._saved[1] * samples) * (backward and problem.stated_bytes is None)
         workspace = (self._workspace[0] + self._workspace[1] * samples) * backward
+        gradient = problem.reduced_bytes(size)[self.order] * (self.phase == 0)
         self.operators = now._replace(
+            static=np.vstack((now.static, problem.static_bytes(replicas)[self.order])),
+            gathered=np.vstack((now.gathered, problem.gathered_bytes(replicas)[self.order])),
+            gradient=np.vstack((now.gradient, gradient)),
             seconds=np.vstack((now.seconds, np.where(self.phase == 3, once, each))),
             saved=np.vstack((now.saved, saved)),
             workspace=np.vstack((now.workspace, workspace)),

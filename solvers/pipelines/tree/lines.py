@@ -43,7 +43,7 @@ class LineBuilder:
     _where: Ints = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_where", np.empty(len(self.costs.static_bytes), np.int64))
+        object.__setattr__(self, "_where", np.empty(self.costs.static_bytes.shape[1], np.int64))
 
     def build(self, tree: Tree) -> SeriesLine:
         self.check()
@@ -58,7 +58,7 @@ class LineBuilder:
             _sums(costs.forward_s, items),
             _sums(costs.backward_s, items),
             _sums(costs.saved_bytes, items),
-            _sums(costs.static_bytes[None], items)[0],
+            _sums(costs.static_bytes, items),
             _sums(costs.param_bytes[None], items)[0],
             np.array([[row[list(item)].max() for item in items] for row in costs.workspace_bytes]),
             forward,
@@ -83,7 +83,7 @@ class LineBuilder:
             along([one.forward_s[:, -1] for one in whole]),
             along([one.backward_s[:, -1] for one in whole]),
             along([one.saved_bytes[:, -1] for one in whole]),
-            along([one.static_bytes[-1] for one in whole]),
+            along([one.static_bytes[:, -1] for one in whole]),
             along([one.param_bytes[-1] for one in whole]),
             np.stack([one.workspace_bytes.max(axis=1) for one in whole], axis=-1),
             along([one.cut_forward_s[:, 0] + one.cut_backward_s[:, 0] for one in whole]),

@@ -30,7 +30,7 @@ stages to the sink after them y. GLUE: items up to x take no device."""
 class Line(NamedTuple):
     """Sums over the first i items of a series, and what crosses before item i; rows are degrees.
 
-    forward_s, backward_s, saved_bytes: [degrees, items + 1]; static_bytes, param_bytes: [items + 1];
+    forward_s, backward_s, saved_bytes, static_bytes: [degrees, items + 1]; param_bytes: [items + 1];
     workspace_bytes: [degrees, items]. cut_forward_s, cut_backward_s: seconds on a link; cut_bytes: what a
     receiver keeps; [degrees, items + 1]. branches: item -> which of the inner tables, -1 none.
     """
@@ -79,7 +79,7 @@ def cut_series(
     cells: [items + 1, entries, 2], the entries of every row that are left; entry 0 holds how many follow.
     Returns (states filled, relaxations, how often memory was in the way).
     """
-    items = len(line.static_bytes) - 1
+    items = len(line.param_bytes) - 1
     if end == items:
         table[items, 0, depth_out] = start_s
         _thin(table[items], cells[items])
@@ -106,8 +106,10 @@ def cut_series(
         workspace = np.zeros(len(rules.degrees))
         glue = True
         for j in range(i + 1, items + 1):
-            static = line.static_bytes[j] - line.static_bytes[i]
-            if static > rules.memory_bytes:
+            fits = False  # with the replicas that hold least
+            for d in range(len(rules.degrees)):
+                fits = fits or line.static_bytes[d, j] - line.static_bytes[d, i] <= rules.memory_bytes
+            if not fits:
                 tight += 1
                 break
             params = line.param_bytes[j] - line.param_bytes[i]
@@ -142,6 +144,7 @@ def cut_series(
                         continue
                     relaxations += 1
                     kept = rules.in_flight[depth + 1]
+                    static = line.static_bytes[d, j] - line.static_bytes[d, i]
                     least = static + workspace[d] + line.cut_bytes[d, i] * kept + line.cut_bytes[d, j]
                     again = 0
                     if least + saved * kept > rules.memory_bytes:
@@ -255,7 +258,6 @@ def place_branches(
                     _step(steps, m, used + more, deeper, BRANCHES, more, deep, depth)
         workspace = np.zeros(len(rules.degrees))
         for to in range(m + 1, count + 1):
-            static = group.static_bytes[to] - group.static_bytes[m]
             params = group.param_bytes[to] - group.param_bytes[m]
             for d in range(len(rules.degrees)):
                 r = rules.degrees[d]
@@ -271,6 +273,7 @@ def place_branches(
                 if busy > most_s:
                     continue
                 kept = rules.in_flight[depth_out + 1]
+                static = group.static_bytes[d, to] - group.static_bytes[d, m]
                 saved = group.saved_bytes[d, to] - group.saved_bytes[d, m]
                 least = static + workspace[d] + kept * (group.coming_bytes[d, to] - group.coming_bytes[d, m])
                 again = 0

@@ -154,12 +154,13 @@ def _messages(graph: OpGraph) -> _Messages:
 
 
 @per_graph
-def _gradients(graph: OpGraph) -> tuple[Floats, NDArray[np.bool_]]:
-    """Bytes of gradients of every operator, and whether it computes some."""
+def _gradients(graph: OpGraph) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Bytes of gradients, and of frozen parameters, of every operator, and whether it computes gradients."""
     forward = np.array([o.phase is Phase.FORWARD for o in graph.operators])
     params = np.array([o.trained_bytes for o in graph.operators])
     backward = [o.phase in (Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT) for o in graph.operators]
-    return np.where(forward, params, 0.0), np.array(backward)
+    frozen = np.array([o.frozen_bytes for o in graph.operators])
+    return np.where(forward, params, 0.0), np.where(forward, frozen, 0.0), np.array(backward)
 
 
 def _weights(
@@ -175,7 +176,7 @@ def _weights(
     start = _starts([stages[index].replicas for index in owners])
     weight = np.zeros((devices, devices))
     gradient_bytes = np.zeros(len(owners))
-    held, learns = _gradients(problem.graph)
+    held, frozen, learns = _gradients(problem.graph)
     places: dict[tuple[int, int], int] = {}
     place_of = np.empty(len(problem.graph), np.int64)
     for index, (stage, members) in enumerate(zip(stages, sets, strict=True)):
@@ -183,7 +184,11 @@ def _weights(
         operators = list(members)
         place_of[operators] = places.setdefault((group, stage.micro_batch_size), len(places))
         if problem.training and learns[operators].any():
-            gradient_bytes[group] += gradient_weight * held[operators].sum()
+            gradient_bytes[group] += gradient_weight * problem.copies.reduced(
+                float(held[operators].sum()),
+                float(frozen[operators].sum()),
+                problem.mini_batch / stage.micro_batch_size,
+            )
     group_of = np.array([group for group, _ in places], np.int64)
     sizes = np.array([size for _, size in places], np.int64)
     shares = start[group_of + 1] - start[group_of]

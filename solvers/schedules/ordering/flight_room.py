@@ -29,12 +29,14 @@ class Room:
         self.stages = stages
         self.held_bytes = np.zeros(len(stages))
         self.left_bytes = np.array([device.memory_bytes for device in problem.cluster.devices], np.float64)
-        static = problem.static_bytes()
+        shared = {len(stage.devices) for stage in stages}
+        held = {r: (problem.static_bytes(r), problem.gathered_bytes(r)) for r in shared}
         counts = problem.stated_bytes is None
         working = np.zeros(len(self.left_bytes))
         for index, stage in enumerate(stages):
             operators, devices = list(stage.operators), list(stage.devices)
-            self.left_bytes[devices] -= float(static[operators].sum())
+            static, gathered = held[len(devices)]
+            self.left_bytes[devices] -= float(static[operators].sum() + gathered[operators].max(initial=0.0))
             if not counts:
                 continue
             samples = stage.micro_batch_size / len(devices)

@@ -9,7 +9,7 @@ import numpy as np
 from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.schedule import SPAN_KINDS
 from solvers.problem.graph import Phase
-from solvers.problem.problem import Problem, Transfers
+from solvers.problem.problem import Precision, Problem, Transfers
 from solvers.verify.arrays.ragged import ints
 from solvers.verify.travel.wires import Wires
 from solvers.verify.work.jobs import BACKWARDS, FORWARD, Jobs
@@ -29,12 +29,12 @@ def all_reduces(
             if not np.isin(jobs.kind[mine], BACKWARDS).any():
                 continue
             replicas = _places(jobs, stage)
-            gradient = _gradient_bytes(problem, jobs, stage)
+            exchanged = _exchanged_bytes(problem, jobs, stage)
             for src, dst in zip(replicas, replicas[1:] + replicas[:1], strict=True):
                 link = problem.cluster.link(src, dst)
-                if gradient > 0:
+                if exchanged > 0:
                     steps = 2 * (len(replicas) - 1)
-                    moved = steps / len(replicas) * gradient
+                    moved = (len(replicas) - 1) / len(replicas) * exchanged
                     speed = (np.nan, np.nan) if link is None else (link.latency_s, link.bandwidth_bytes_per_s)
                     rows.append((stage, src, dst))
                     amounts.append((moved, steps * speed[0] + moved / speed[1]))
@@ -51,9 +51,24 @@ def _places(jobs: Jobs, stage: int) -> tuple[int, ...]:
     return jobs.places[int(jobs.place[job])][0]
 
 
-def _gradient_bytes(problem: Problem, jobs: Jobs, stage: int) -> float:
+def _exchanged_bytes(problem: Problem, jobs: Jobs, stage: int) -> float:
+    """B of which every replica sends all but its own share: gradients and their sums, or with ZeRO gradients and
+    parameters, as often as each goes round in a mini-batch."""
     operators = problem.graph.operators
     owns = (jobs.stage == stage) & (jobs.kind == FORWARD)
     mine = jobs.members[owns[jobs.member_of]].tolist()
     owners = [operators[o] for o in mine if operators[o].phase is Phase.FORWARD]
-    return math.fsum(owner.param_bytes for owner in owners) - math.fsum(owner.frozen_bytes for owner in owners)
+    weights = math.fsum(owner.param_bytes for owner in owners)
+    trained = weights - math.fsum(owner.frozen_bytes for owner in owners)
+    gradients = 2 * trained if problem.precision is Precision.MIXED_FP32_GRADIENTS else trained
+    mine_of = jobs.stage == stage
+    rounds = int(jobs.slices[mine_of].max()) // int(jobs.replicas[mine_of].max())  # updates have one
+    match problem.zero:
+        case 0:
+            return gradients + gradients
+        case 1:
+            return gradients + trained
+        case 2:
+            return rounds * gradients + trained
+        case _:
+            return rounds * (weights + weights + gradients)

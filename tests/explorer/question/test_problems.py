@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import explorer
 from explorer.costs.devices import DEVICES
+from explorer.costs.trained_in import precision_note
 from explorer.question.problems import make_problem
 from explorer.question.settings import MemoryModel, Settings
 from solvers.errors import InvalidProblem
@@ -24,7 +25,7 @@ from solvers.formats.workload import Workload
 from solvers.planners.solve import solve
 from solvers.problem.cluster import Cluster, Device, Link, Wires, uniform_cluster
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Optimizer, Transfers
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Optimizer, Precision, Transfers
 
 GRAPH = OpGraph(
     (
@@ -422,3 +423,47 @@ def test_what_settings_make_survives_a_file(settings: Settings) -> None:
         problem.cluster, problem.stated_bytes, problem.contiguity,
     )  # fmt: skip
     assert problem_json(again) == problem_json(problem)
+
+
+def in_16_bits(workload: Workload) -> Workload:
+    graph = workload.graph
+    tensors = tuple(replace(tensor, dtype="bfloat16") for tensor in graph.tensors)
+    return replace(workload, graph=OpGraph(graph.operators, tensors, graph.samples, graph.name))
+
+
+def test_mixed_precision_is_of_16_bit_weights_alone() -> None:
+    mixed = Settings(precision=Precision.MIXED, optimizer=Optimizer.ADAMW)
+    problem = make_problem(in_16_bits(TRACED), mixed)
+    assert (problem.precision, problem.optimizer) == (Precision.MIXED, Optimizer.ADAMW)
+    for workload, found in ((TRACED, "has no dtype"), (in_16_bits(STATED), "states its sizes")):
+        with pytest.raises(InvalidProblem, match=found) as caught:
+            make_problem(workload, mixed)
+        assert "\n" not in str(caught.value)
+
+
+def test_what_a_16_bit_model_is_taken_to_train_in_is_said() -> None:
+    graph = in_16_bits(TRACED).graph
+    operators = tuple(replace(o, param_bytes=8.0) if o.phase is Phase.FORWARD else o for o in graph.operators)
+    workload = replace(TRACED, graph=OpGraph(operators, graph.tensors, graph.samples))
+    problem = make_problem(workload, Settings())
+    assert precision_note(problem) == (
+        "bf16 weights without fp32 masters: 8 bytes a parameter with adam; --precision mixed counts 16"
+    )
+    for quiet in (Settings(precision=Precision.MIXED), Settings(optimizer=Optimizer.NONE)):
+        assert precision_note(make_problem(workload, quiet)) is None
+    assert precision_note(make_problem(TRACED, Settings())) is None
+
+
+def test_zero_needs_replicas_training_and_sizes_that_are_counted() -> None:
+    assert make_problem(TRACED, Settings(zero=2, max_replicas=0)).zero == 2
+    inference = replace(TRACED, training=False)
+    for workload, settings, found in (
+        (TRACED, Settings(zero=2), "--replicate"),
+        (TRACED, Settings(zero=4, max_replicas=0), "1, 2 or 3"),
+        (inference, Settings(zero=1, max_replicas=0), "in inference"),
+        (STATED, Settings(zero=1, max_replicas=0), "states sizes as a whole"),
+        (TRACED, Settings(zero=1, max_replicas=0, memory_model=MemoryModel.STATIC), "--memory-model static"),
+    ):
+        with pytest.raises(InvalidProblem, match=found) as caught:
+            make_problem(workload, settings)
+        assert "\n" not in str(caught.value)

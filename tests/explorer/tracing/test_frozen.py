@@ -52,3 +52,30 @@ def test_a_file_says_the_same_as_the_module(tmp_path) -> None:
         module, inputs = Adapted(), (torch.zeros(4, 16),)
     torch.export.save(torch.export.export(module, inputs, strict=False), path)
     assert sum(o.frozen_bytes for o in load_pt2(path).graph.operators) == FROZEN
+
+
+class Shapes(nn.Module):
+    """A matrix of 8 by 16, a bias of 8, and a frozen matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trained = nn.Linear(16, 8)
+        self.frozen = nn.Linear(8, 8, bias=False).requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.frozen(self.trained(x)).square().mean()
+
+
+def test_what_adafactor_saves_is_told_of_trained_matrices_alone() -> None:
+    """8 sums of rows and 16 of columns in place of 128 squares; PyTorch's own keeps as many."""
+    graph = trace_module(Shapes(), (torch.zeros(4, 16),), name="shapes").graph
+    assert sum(o.factorable_bytes for o in graph.operators) == 4 * (128 - 8 - 16)
+    module = Shapes()
+    optimizer = torch.optim.Adafactor([p for p in module.parameters() if p.requires_grad])
+    module(torch.ones(4, 16)).backward()
+    optimizer.step()
+    states = [v for s in optimizer.state.values() for name, v in s.items() if name != "step"]
+    trained = sum(o.trained_bytes for o in graph.operators)
+    assert 4 * sum(v.numel() for v in states) == trained - 4 * (128 - 8 - 16)
+    inference = trace_module(Shapes(), (torch.zeros(4, 16),), name="shapes", training=False).graph
+    assert not any(o.factorable_bytes for o in inference.operators)

@@ -8,7 +8,7 @@ from explorer.question.settings import MemoryModel, Settings
 from explorer.view.session import Choices, Look, Session, parse, parse_look, parse_query, to_dict, to_query
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Wires
-from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Transfers
+from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
 from solvers.search.effort import Effort
 
 CHOICES = Choices(("gpt", "bert-small"), ("auto", "pipedream"), ("V100-16GB", "H100-80GB"))
@@ -30,6 +30,9 @@ FULL = Session(
         pipeline=Pipeline.GPIPE,
         training=False,
         dtype="bf16",
+        optimizer=Optimizer.ADAFACTOR,
+        precision=Precision.MIXED_FP32_GRADIENTS,
+        zero=3,
         mini_batch=64,
         micro_batches=16,
         devices_per_node=4,
@@ -176,6 +179,9 @@ DEVICES = st.integers(1, 32)
         contiguity=st.none() | st.sampled_from(Contiguity),
         transfers=st.none() | st.sampled_from(Transfers),
         execution=st.none() | st.sampled_from(Execution),
+        optimizer=st.sampled_from(Optimizer),
+        precision=st.sampled_from(Precision),
+        zero=st.integers(0, 3),
     )
 )
 def test_settings_of_devices_and_links_survive_a_link(settings):

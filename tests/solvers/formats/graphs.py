@@ -10,7 +10,7 @@ from solvers.plan.order_check import KINDS_OF
 from solvers.plan.plan import Action, Plan, Stage
 from solvers.problem.cluster import Cluster, Device, two_level_cluster
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
-from solvers.problem.problem import ComputeTable, Execution, Objective, Problem, Transfers
+from solvers.problem.problem import ComputeTable, Execution, Objective, Optimizer, Precision, Problem, Transfers
 
 sizes = st.one_of(st.integers(0, 2**50).map(float), st.floats(0, 1e18, allow_nan=False))
 amounts = st.builds(Amount, sizes, sizes)
@@ -21,6 +21,7 @@ names = st.text(max_size=8)
 def operators(draw: st.DrawFn, position: int) -> Operator:
     backward = position > 0 and draw(st.booleans())
     params = draw(sizes)
+    frozen = draw(st.sampled_from([0.0, params]))
     return Operator(
         f"{draw(names)}#{position}",
         draw(names),
@@ -31,7 +32,8 @@ def operators(draw: st.DrawFn, position: int) -> Operator:
         draw(amounts),
         draw(amounts),
         params,
-        draw(st.sampled_from([0.0, params])),
+        frozen,
+        draw(st.sampled_from([0.0, (params - frozen) / 2])),
         draw(amounts),
         draw(amounts),
         draw(st.none() | names),
@@ -107,6 +109,9 @@ def planned(draw: st.DrawFn) -> tuple[Problem, Plan]:
         mini_batch=8,
         micro_batches=draw(st.none() | st.just(micro)),
         pins=draw(st.dictionaries(st.integers(0, len(graph) - 1), st.integers(0, len(cluster) - 1))),
+        optimizer=draw(st.sampled_from(Optimizer)),
+        precision=draw(st.sampled_from(Precision)),
+        zero=draw(st.integers(0, 3)),
         costs_from=draw(names),
     )
     stages = tuple(Stage((i,), (i % len(cluster),), 8 // micro, i + 1) for i in range(len(graph)))

@@ -30,7 +30,7 @@ def test_round_trip_loses_nothing(case: tuple[Problem, Plan]) -> None:
     read = read_plan(write_plan(problem, plan, None, "somewhere"))
     assert (read.plan, read.result, read.reference) == (plan, None, "somewhere")
     for name in ("graph", "cluster", "objective", "contiguity", "transfers", "execution", "pipeline", "transfer_s",
-                 "stated_bytes", "mini_batch", "micro_batches", "training", "optimizer", "pins",
+                 "stated_bytes", "mini_batch", "micro_batches", "training", "optimizer", "precision", "zero", "pins",
                  "costs_from"):  # fmt: skip
         assert getattr(read.problem, name) == getattr(problem, name)
     for kind, table in problem.compute.seconds.items():

@@ -22,7 +22,7 @@ from solvers.problem.problem import Objective, Pipeline, Problem, Transfers
 from solvers.schedules.ordering.patterns import alternate_in_parts
 from solvers.schedules.realise import realise
 from tests.instances import problem, training_graph
-from tests.random_problems import random_problem
+from tests.random_problems import random_problem, trained_somehow
 
 
 def problem_of(rng: random.Random, seed: int, **options: object) -> Problem:
@@ -39,7 +39,7 @@ def problem_of(rng: random.Random, seed: int, **options: object) -> Problem:
         if rng.random() < 0.6
         else two_level_cluster(devices, bandwidth, latency, rng.choice([0.3, 2.0]), rng.choice([0.0, 0.5]))
     )
-    p = replace(p, cluster=cluster, recompute=True, max_replicas=8, mixed_micro_batches=True)
+    p = trained_somehow(replace(p, cluster=cluster, recompute=True, max_replicas=8, mixed_micro_batches=True), seed)
     if rng.random() < 0.15 and all(len(group) == 1 for group in p.graph.messages):
         p = replace(p, transfer_s=tuple(float(rng.randint(0, 3)) for _ in p.graph.tensors))
     return p

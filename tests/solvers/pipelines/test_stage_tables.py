@@ -108,7 +108,7 @@ class Enumeration:
         if forward + backward + sync / rules.micro_batches > self.most_s or after + 1 >= len(rules.in_flight):
             return None
         kept = int(rules.in_flight[after + 1])
-        least = float(costs.static_bytes[members].sum()) + float(costs.workspace_bytes[degree, members].max())
+        least = float(costs.static_bytes[degree, members].sum()) + float(costs.workspace_bytes[degree, members].max())
         least += held[0] * kept + held[1]
         saved = float(costs.saved_bytes[degree, members].sum())
         if least + saved * kept <= rules.memory_bytes:
@@ -181,7 +181,7 @@ def test_branches_are_grouped_when_there_are_more_of_them_than_devices():
     rules = (
         Starts(condensed, lambda: None, glue_share=0.0).rules(costs, 4, 1.0)._replace(devices=2, memory_bytes=math.inf)
     )
-    tree = Series((Parallel(tuple(range(len(costs.static_bytes)))),))
+    tree = Series((Parallel(tuple(range(len(costs.param_bytes)))),))
     line = LineBuilder(costs, lambda: None).build(tree)
     tables = StageTables(line, rules, 2, math.inf, lambda: None)
     assert np.isfinite(tables.solve()[1]).any()

@@ -19,7 +19,7 @@ from solvers.plan.plan import Plan, Stage
 from solvers.plan.schedule import SPAN_KINDS, MemoryCurve, Schedule, SpanColumns
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import NOTHING, Amount, Operator, Tensor
-from solvers.problem.problem import ComputeTable, Execution, Optimizer, Problem, Transfers
+from solvers.problem.problem import ComputeTable, Execution, Optimizer, Precision, Problem, Transfers
 from tests.solvers.verify.valid_plans import Case
 
 Fault = Callable[[Case, Schedule, random.Random], Schedule | None]
@@ -110,13 +110,23 @@ of_problem("sums travel in parts", lambda p, rng: with_tensors(p, lambda t, x: r
 of_problem("workspace gone", lambda p, rng: with_operators(p, lambda i, o: replace(o, workspace_bytes=NOTHING)))
 of_problem("saved activations gone", lambda p, rng: with_operators(p, lambda i, o: replace(o, saved_bytes=NOTHING)))
 of_problem(
-    "parameters gone", lambda p, rng: with_operators(p, lambda i, o: replace(o, param_bytes=0.0, frozen_bytes=0.0))
+    "parameters gone",
+    lambda p, rng: with_operators(p, lambda i, o: replace(o, param_bytes=0.0, frozen_bytes=0.0, factorable_bytes=0.0)),
 )
 of_problem("frozen parameters trained", lambda p, rng: with_operators(p, lambda i, o: replace(o, frozen_bytes=0.0)))
 of_problem("all parameters frozen", lambda p, rng: with_operators(
-    p, lambda i, o: replace(o, frozen_bytes=o.param_bytes)
+    p, lambda i, o: replace(o, frozen_bytes=o.param_bytes, factorable_bytes=0.0)
 ))  # fmt: skip
 of_problem("optimizer states gone", lambda p, rng: replace(p, optimizer=Optimizer.SGD))
+of_problem("another optimizer", lambda p, rng: replace(
+    p, optimizer=rng.choice([each for each in Optimizer if each is not p.optimizer])
+))  # fmt: skip
+of_problem("another precision", lambda p, rng: replace(
+    p, precision=rng.choice([each for each in Precision if each is not p.precision])
+))  # fmt: skip
+of_problem("nothing is shared out among replicas", lambda p, rng: replace(p, zero=0))
+of_problem("another stage of ZeRO", lambda p, rng: replace(p, zero=rng.choice([z for z in range(4) if z != p.zero])))
+of_problem("nothing is factored", lambda p, rng: with_operators(p, lambda i, o: replace(o, factorable_bytes=0.0)))
 of_problem("no training", lambda p, rng: replace(p, training=not p.training))
 of_problem("unsplit pass run otherwise", lambda p, rng: replace(
     p, execution=Execution.CALL if p.execution is Execution.OPERATOR else Execution.OPERATOR

@@ -179,6 +179,8 @@ CASES = {
     "branches on 2": Case(branches(2), "multimodal-small", measured=True),
     "branches on 4": Case(branches(4), "multimodal-small"),
     "branches on 3, float32": Case(branches(3), "multimodal-small", "float32"),
+    "chain on 2, AdamW": Case(chain("gpt-small", 2), "gpt-small", optimizer="adamw"),
+    "chain on 2, momentum": Case(chain("gpt-small", 2), "gpt-small", optimizer="momentum"),
     "sparse gradients on 3": Case(tables(3), "dlrm-small", optimizer="adam"),
     "scattered on 2": Case(scattered("gpt-small", 2), "gpt-small"),
     "scattered on 3": Case(scattered("gpt-small", 3), "gpt-small"),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from explorer.runner.scripts.checks import Level, check
+from explorer.runner.scripts.executable import OPTIMIZERS
 from solvers.plan.plan import Plan, Stage, parse_action
 from solvers.problem.graph import OpGraph
-from solvers.problem.problem import Objective, Problem
+from solvers.problem.problem import Objective, Optimizer, Precision, Problem
 from tests.explorer.runner.scripts.random_plans import random_plan
 from tests.instances import problem, training_graph
 
@@ -143,3 +146,21 @@ def test_a_plan_of_single_operators_may_go_back_and_forth() -> None:
     p = sound(objective=Objective.MAKESPAN)
     plan = planned((0,), (1,), (2,), (3,), order=("0F0 2F0 2B0 0B0", "1F0 3F0 3B0 1B0"), devices=(0, 1, 0, 1))
     assert told(p, plan) == []
+
+
+@pytest.mark.parametrize("optimizer", ["adafactor", *OPTIMIZERS])
+def test_an_optimizer_that_is_not_run_is_refused_unless_another_is_asked_for(optimizer: str) -> None:
+    p = sound(optimizer=Optimizer(optimizer))
+    if optimizer in OPTIMIZERS:
+        assert told(p, PLAN) == []
+    else:
+        only(told(p, PLAN), Level.ERROR, "optimizer adafactor is planned for and not run", "--optimizer sgd, momentum")
+        assert told(p, PLAN, optimizer="adamw") == []
+
+
+def test_zero_is_refused() -> None:
+    only(told(sound(zero=1, max_replicas=2), PLAN), Level.ERROR, "ZeRO-1 is planned for and not run")
+
+
+def test_a_precision_that_is_not_run_is_refused() -> None:
+    only(told(sound(precision=Precision.MIXED), PLAN), Level.ERROR, "precision mixed is planned for and not run")

@@ -1,0 +1,36 @@
+"""What a run can execute of what may be planned. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from solvers.problem.problem import Optimizer, Precision, Problem
+
+OPTIMIZERS = ("sgd", "momentum", "adam", "adamw")
+"""Those that a run has; `explorer.runner.model.optimizers` makes them."""
+
+
+def optimizer_of(problem: Problem, asked: str | None) -> str:
+    """The one that a run executes: what was asked for, or the plan's; plain SGD where the plan counts none."""
+    return asked or (problem.optimizer.value if problem.optimizer is not Optimizer.NONE else "sgd")
+
+
+def not_run(problem: Problem, asked: str | None) -> Iterator[str]:
+    """What was planned for training and cannot be run, a line each; asked: an optimizer in place of the plan's."""
+    if not problem.training:
+        return
+    if problem.precision is not Precision.PURE:
+        yield (
+            f"precision {problem.precision.value} is planned for and not run: a run keeps no fp32 masters;"
+            " plan with --precision pure"
+        )
+    if problem.zero:
+        yield (
+            f"ZeRO-{problem.zero} is planned for and not run: replicas of a run hold parameters, gradients and states"
+            " whole; plan with --zero 0"
+        )
+    if (named := optimizer_of(problem, asked)) not in OPTIMIZERS:
+        yield (
+            f"optimizer {named} is planned for and not run: run with --optimizer {', '.join(OPTIMIZERS[:-1])} or"
+            f" {OPTIMIZERS[-1]}"
+        )
