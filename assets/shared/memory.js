@@ -16,7 +16,7 @@
     box.className = "mem" + (told.over ? " over" : "");
     box.dataset.device = told.device;
     box.title = told.name + ": peak " + told.peak + (told.share ? ", " + told.share + " of " + told.limit : ", " + told.limit)
-      + (told.broken ? ". The scale is broken below the cap" : "") + ". Click to show only this device.";
+      + (told.broken ? ". The scale is broken below the cap" : "") + (told.parts ? ". At the peak: " + told.parts : "") + ". Click to show only this device.";
     const head = html("span", "memh", null, box);
     html("i", "swatch s" + (told.device % 32), null, head);
     html("span", "", told.name, head);

@@ -10,8 +10,10 @@ from typing import Any
 from explorer.reviews.lines import Line, Verdict
 from explorer.reviews.transfers import Transfer
 from explorer.view.graph.stage_boxes import device_words
+from explorer.view.timeline.charts import parts_words
 from explorer.words import text
 from solvers.evaluation.evaluate import MEMORY_SLACK, Metrics
+from solvers.evaluation.memory_parts import memory_parts
 from solvers.plan.plan import PHASES_OF, Plan, Stage
 from solvers.plan.result import Result, Status
 from solvers.plan.schedule import SPAN_KINDS, Schedule
@@ -97,23 +99,27 @@ def held_words(problem: Problem) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def memory(problem: Problem, peaks: Sequence[float], names: Sequence[str]) -> list[Line]:
-    """Of every device its peak, its cap and what is left. peaks: [devices] B."""
+def memory(problem: Problem, plan: Plan, peaks: Sequence[float], names: Sequence[str]) -> list[Line]:
+    """Of every device its peak, its cap, what is left, and what the peak is made of. peaks: [devices] B."""
     found = []
-    for name, device, peak in zip(names, problem.cluster.devices, peaks, strict=True):
+    parts = memory_parts(problem, plan, peaks)
+    for name, device, peak, held in zip(names, problem.cluster.devices, peaks, parts, strict=True):
         cap = device.memory_bytes
+        made_of = f" ({parts_words(list(held.items()))})" if len(held) > 1 else ""
         if math.isinf(cap):
             verdict = Verdict.PASS if device.is_cpu else Verdict.WARN
-            found.append(Line(f"memory {name}", verdict, f"{text.nbytes(peak)} at its peak; it has no cap"))
+            found.append(Line(f"memory {name}", verdict, f"{text.nbytes(peak)} at its peak; it has no cap{made_of}"))
             continue
         free = (cap - peak) / cap
         told = f"{text.nbytes(peak)} of {text.nbytes(cap)} at its peak"
         if peak > cap * (1 + MEMORY_SLACK):
-            found.append(Line(f"memory {name}", Verdict.FAIL, f"{told}: {text.nbytes(peak - cap)} too much"))
+            found.append(Line(f"memory {name}", Verdict.FAIL, f"{told}: {text.nbytes(peak - cap)} too much{made_of}"))
         elif free < TIGHT:
-            found.append(Line(f"memory {name}", Verdict.WARN, f"{told}: only {text.percent(max(0.0, free))} free"))
+            found.append(
+                Line(f"memory {name}", Verdict.WARN, f"{told}: only {text.percent(max(0.0, free))} free{made_of}")
+            )
         else:
-            found.append(Line(f"memory {name}", Verdict.PASS, f"{told}: {text.percent(free)} free"))
+            found.append(Line(f"memory {name}", Verdict.PASS, f"{told}: {text.percent(free)} free{made_of}"))
     return found
 
 

@@ -71,7 +71,7 @@ def review(problem: Problem, plan: Plan, result: Result | None = None) -> Review
     if view is not None and metrics is not None:
         names = [told["name"] for told in view["devices"]]
         lines += questions.counted(problem, plan, metrics, sent)
-        lines += questions.memory(problem, metrics.peak_memory_bytes, names)
+        lines += questions.memory(problem, plan, metrics.peak_memory_bytes, names)
         lines += [questions.waiting(problem, plan, schedule), questions.largest(sent, view)]
         lines += questions.balance(view, metrics)
     lines += [questions.proved(result), *questions.known(problem)]

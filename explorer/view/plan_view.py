@@ -19,6 +19,7 @@ from explorer.view.timeline.path import path_view
 from explorer.view.timeline.phases import plan_phases
 from explorer.view.timeline.why import breakdown
 from solvers.evaluation.evaluate import examine
+from solvers.evaluation.memory_parts import memory_parts
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status
 from solvers.problem.problem import Execution, Objective, Problem
@@ -102,7 +103,10 @@ def plan_view(
         "busy_s": list(busy),
         "bottleneck": bottleneck,
         "breakdown": breakdown(moves, bottleneck, span_s),
-        "memory": [memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s) for c in schedule.memory],
+        "memory": [
+            {**memory_curve(c.times_s, c.nbytes, c.static_bytes, span_s), "parts": list(map(list, parts.items()))}
+            for c, parts in zip(schedule.memory, memory_parts(problem, plan, metrics.peak_memory_bytes), strict=True)
+        ],
         "metrics": {
             "max_load_s": finite(metrics.max_load_s),
             "makespan_s": finite(metrics.makespan_s),

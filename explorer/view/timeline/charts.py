@@ -56,6 +56,7 @@ def memory_cards(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "device": device["index"],
                 "name": device["name"],
                 "peak": text.nbytes(curve["peak_bytes"]),
+                "parts": parts_words(curve["parts"]),
                 "limit": text.nbytes(cap) if cap else "no cap",
                 "over": bool(cap) and curve["peak_bytes"] > cap * (1 + 1e-9),
                 "share": text.percent(curve["peak_bytes"] / cap) if cap else "",
@@ -66,6 +67,12 @@ def memory_cards(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
             }
         )
     return cards
+
+
+def parts_words(parts: Sequence[tuple[str, float]]) -> str:
+    """ "parameters 1.2 GiB, gradients 1.2 GiB, ...", the largest first."""
+    ordered = sorted(parts, key=lambda part: -part[1])
+    return ", ".join(f"{name} {text.nbytes(nbytes)}" for name, nbytes in ordered)
 
 
 def device_rows(plan: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -1,0 +1,35 @@
+"""What the peak of every device is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from solvers.evaluation.columns import plan_columns
+from solvers.evaluation.simulation import held_by_stage
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Problem
+
+KINDS = ("parameters", "gradients", "fp32 masters", "optimizer states", "gathered parameters")
+"""As `held_by_stage` has them."""
+STATED = "as stated"
+REST = "activations, workspace and buffers"
+
+
+def memory_parts(problem: Problem, plan: Plan, peak_bytes: Sequence[float]) -> tuple[dict[str, float], ...]:
+    """Of every device the bytes of what it holds all the time, by kind, and what else is there at its peak; kinds of
+    which it holds nothing are left out. peak_bytes: [devices] B; they are what the parts of a device add up to."""
+    columns = plan_columns(plan)
+    replicas = np.diff(columns.device_start)
+    held = [
+        np.bincount(columns.device, np.repeat(row, replicas), minlength=len(problem.cluster)).tolist()
+        for row in held_by_stage(problem, plan)
+    ]
+    names = KINDS if problem.stated_bytes is None else (STATED, *KINDS[1:])
+    found = []
+    for device, peak in enumerate(peak_bytes):
+        parts = {name: row[device] for name, row in zip(names, held, strict=True) if row[device] > 0}
+        rest = peak - sum(parts.values())
+        found.append({**parts, **({REST: rest} if rest > 1e-9 * max(peak, 1.0) else {})})
+    return tuple(found)
