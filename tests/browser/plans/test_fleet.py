@@ -75,3 +75,20 @@ def test_three_kinds_of_a_link_are_in_the_table(real):
     page.js(OPEN)
     page.until(lambda: [row[0] for row in page.js(ROWS)] == ["V100-16GB", "A100-40GB", "H100-80GB"])
     assert asked(page, "device_kind") == "1xV100-16GB,1xA100-40GB,1xH100-80GB"
+
+
+def test_a_cluster_by_name_takes_the_place_of_the_settings_until_it_is_left_out(real):
+    page = real.open(START)
+    named = lambda: Select(page.find("#named-cluster"))  # noqa: E731
+    page.change(lambda: named().select_by_value("v100-node"))
+    assert asked(page, "cluster") == "v100-node"
+    assert [title for title in page.js(CAPS) if "of 14.9 GiB" not in title] == []
+    assert len(page.js(CAPS)) == 4
+    assert "v100-node" in page.text("opened-files")
+    page.open(page.query.lstrip("?"))
+    assert named().first_selected_option.get_attribute("value") == "v100-node"
+    assert len(page.js(CAPS)) == 4
+    page.change(lambda: page.find("#opened-files .opened button").click())
+    assert named().first_selected_option.text == "as set below"
+    assert asked(page, "cluster") == ""
+    assert not page.text("opened-files")
