@@ -11,6 +11,7 @@ from tests.browser.test_stages import ROWS, VEIL
 pytestmark = pytest.mark.browser
 
 LATTICE = "model=lattice&objective=makespan&theme=light"
+ENTRY = "m:encoder.layers.0.norm"  # a module of one operator
 LARGE = "model=lattice-large&objective=makespan&theme=light"
 COUNT = "return window.explorer.gantt.drawn().data.reduce((sum, t) => sum + t.x.length, 0)"
 PATH = "return window.explorer.gantt.drawn().over.filter((shape) => shape.name === 'path').length"
@@ -27,12 +28,12 @@ def test_a_click_on_a_bar_shows_its_operator_and_a_span_that_is_named_is_reveale
     dim = (
         "return document.getElementById('graph')._cyreg.cy.nodes().filter((n) => !n.hasClass('dim')).map((n) => n.id())"
     )
-    assert fake.js(dim) == ["o:0"]
+    assert fake.js(dim) == [ENTRY]
 
 
 def test_an_operator_of_the_graph_has_its_bars_bright(fake):
     fake.at(LATTICE)
-    x, y = fake.where("o:0")
+    x, y = fake.where(ENTRY)
     chain = ActionChains(fake.browser)
     chain.w3c_actions.pointer_action.move_to_location(x, y)
     chain.perform()
