@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from demo_models.multimodal import MODALITIES
 from explorer.measured import compare_run
 from explorer.question.planner_choice import choose_planner
 from explorer.runner.bundles.result_json import read_outcome
@@ -86,7 +87,7 @@ def branches(devices: int) -> Callable[[], tuple[Problem, Plan]]:
     def make() -> tuple[Problem, Plan]:
         problem = problem_of("multimodal-small", devices=devices, mini_batch=4 * devices, micro_batches=devices)
         paths = [o.module_path.split(".") for o in problem.graph.operators if o.forward_of is None]
-        places = [int(path[1]) % devices if path[0] == "branches" else devices - 1 for path in paths]
+        places = [MODALITIES.index(path[1]) % devices if path[0] == "branches" else devices - 1 for path in paths]
         return problem, placed(problem, places, devices)
 
     return make
