@@ -103,9 +103,13 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chr
 
 @pytest.fixture(scope="module")
 def window(chromium: webdriver.Chrome) -> Iterator[webdriver.Chrome]:
-    """The browser, empty after a module: pages are shared within one at most."""
+    """The browser, empty after a module and with nothing kept: pages are shared within one at most."""
     yield chromium
+    address = urlsplit(chromium.current_url)
     chromium.get("about:blank")
+    if address.hostname:
+        kept = {"origin": f"{address.scheme}://{address.netloc}", "storageTypes": "local_storage"}
+        chromium.execute_cdp_cmd("Storage.clearDataForOrigin", kept)
 
 
 @pytest.fixture
