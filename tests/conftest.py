@@ -30,3 +30,11 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.numprocesses = count
         option.dist = "loadfile"
         option.loadscopereorder = False  # which would begin with the most tests; the first files are the longest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is driven in a browser is tried twice before it counts as failed: a busy machine may keep it from
+    answering in time. The summary counts the second tries."""
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
