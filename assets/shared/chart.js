@@ -18,16 +18,11 @@
   const PRINT_RATIO = 3;
 
   ex.chart = function (frame, place, host) {
-    const make = (name, className, parent) => {
-      const made = document.createElement(name);
-      if (className) made.className = className;
-      return parent.appendChild(made);
-    };
-    const sheet = make("div", "chart", place);
-    const below = make("canvas", "", sheet);
-    const above = make("canvas", "", sheet);
+    const sheet = ex.element("div", "chart", "", place);
+    const below = ex.element("canvas", "", "", sheet);
+    const above = ex.element("canvas", "", "", sheet);
     for (const canvas of [below, above]) canvas.setAttribute("aria-hidden", "true");
-    const names = make("div", "row-names", sheet);
+    const names = ex.element("div", "row-names", "", sheet);
     const tip = ex.tip.box(frame);
     let plan = null;
     let lanes = [];

@@ -3,27 +3,19 @@
   "use strict";
   const ex = window.explorer;
 
-  function html(name, className, text, parent) {
-    const made = document.createElement(name);
-    if (className) made.className = className;
-    if (text !== null) made.textContent = text;
-    parent.appendChild(made);
-    return made;
-  }
-
   function card(told, pick) {
     const box = document.createElement("button");
     box.className = "mem" + (told.over ? " over" : "");
     box.dataset.device = told.device;
     box.title = told.name + ": peak " + told.peak + (told.share ? ", " + told.share + " of " + told.limit : ", " + told.limit)
       + (told.broken ? ". The scale is broken below the cap" : "") + (told.parts ? ". At the peak: " + told.parts : "") + ". Click to show only this device.";
-    const head = html("span", "memh", null, box);
-    html("i", "swatch s" + (told.device % 32), null, head);
-    html("span", "", told.name, head);
-    const value = html("span", "v", null, head);
-    html("b", "", told.peak, value);
-    if (told.share) html("em", "in-short", " · " + told.share, value);
-    html("em", "in-full", " · " + (told.share ? told.share + " of " : "") + told.limit, value);
+    const head = ex.element("span", "memh", null, box);
+    ex.element("i", "swatch s" + (told.device % 32), null, head);
+    ex.element("span", "", told.name, head);
+    const value = ex.element("span", "v", null, head);
+    ex.element("b", "", told.peak, value);
+    if (told.share) ex.element("em", "in-short", " · " + told.share, value);
+    ex.element("em", "in-full", " · " + (told.share ? told.share + " of " : "") + told.limit, value);
     const svg = ex.svg("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", "aria-hidden": "true" }, box);
     const y = (share) => 40 - share * 37;
     const colour = "var(--d" + (told.device % 8) + ")";

@@ -7,14 +7,6 @@
   const BRACKET_PX = 18; /* of width, for a node's */
   const MARKS = 3; /* colours beside a name */
 
-  function element(name, className, text, parent) {
-    const made = document.createElement(name);
-    if (className) made.className = className;
-    if (text) made.textContent = text;
-    parent.appendChild(made);
-    return made;
-  }
-
   /* Every how many rows of a group of `count` is named, so that names stand `NAME_PX` apart: a divisor where there is one. */
   function every(count, px) {
     const least = Math.max(1, Math.ceil(NAME_PX / px - 1e-9));
@@ -53,10 +45,10 @@
     const indent = rows.groups && rows.groups.length ? BRACKET_PX : 0;
     rows.middle.forEach(function (middle, row) {
       const link = rows.link[row];
-      const button = element("button", "row-name" + (link ? " of-link" : "") + (shown[row] ? "" : " unnamed"), "", place);
+      const button = ex.element("button", "row-name" + (link ? " of-link" : "") + (shown[row] ? "" : " unnamed"), "", place);
       button.type = "button";
-      for (const device of rows.devices[row].slice(0, MARKS)) element("i", "swatch s" + (device % 32), "", button);
-      element("span", "", rows.label[row], button);
+      for (const device of rows.devices[row].slice(0, MARKS)) ex.element("i", "swatch s" + (device % 32), "", button);
+      ex.element("span", "", rows.label[row], button);
       const tall = Math.max(2, Math.min(20, rows.height[row] * size.row));
       Object.assign(button.style, { top: y(middle) + "px", left: 4 + indent + "px", width: size.left - 8 - indent + "px", height: tall + "px" });
       button.title = rows.label[row] + ": show only this";
@@ -65,29 +57,15 @@
     });
     for (const group of rows.groups || []) {
       const [top, bottom] = [y(rows.middle[group.from] - rows.height[group.from] / 2), y(rows.middle[group.to - 1] + rows.height[group.to - 1] / 2)];
-      const bracket = element("div", "row-group", "", place);
+      const bracket = ex.element("div", "row-group", "", place);
       Object.assign(bracket.style, { top: top + 1.5 + "px", height: bottom - top - 3 + "px" });
-      if (bottom - top >= 6 * group.label.length + 6) element("span", "", group.label, bracket);
-      else if (bottom - top >= 12) element("span", "level", group.label.replace(/^\D+/, ""), bracket);
+      if (bottom - top >= 6 * group.label.length + 6) ex.element("span", "", group.label, bracket);
+      else if (bottom - top >= 12) ex.element("span", "level", group.label.replace(/^\D+/, ""), bracket);
       bracket.title = group.label;
     }
   }
 
-  /* Arrows move from name to name. */
-  function listen(place) {
-    place.addEventListener("keydown", function (event) {
-      const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-      const all = [...place.querySelectorAll(".row-name")];
-      const at = all.indexOf(event.target);
-      if (!by || at < 0) return;
-      const next = all[Math.min(all.length - 1, Math.max(0, at + by))];
-      event.target.tabIndex = -1;
-      next.tabIndex = 0;
-      next.focus();
-      event.preventDefault();
-      event.stopPropagation();
-    });
-  }
+  const listen = (place) => ex.roving(place, ".row-name", { ArrowDown: 1, ArrowUp: -1 });
 
   ex.rowNames = { draw, listen, named, BRACKET_PX };
 })();

@@ -3,15 +3,9 @@
   "use strict";
   const ex = window.explorer;
   const STEPS = 320; /* of a strip, over the whole time */
+  const KEYS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
+  const listened = new WeakSet();
   const STOPS = ["--heat-0", "--heat-1", "--heat-2", "--heat-3", "--heat-4"];
-
-  function html(name, className, text, parent) {
-    const made = document.createElement(name);
-    if (className) made.className = className;
-    if (text) made.textContent = text;
-    if (parent) parent.appendChild(made);
-    return made;
-  }
 
   /* From a place on the scale to a colour [r, g, b]; above 1 is above the cap. */
   function ramp(root) {
@@ -41,7 +35,7 @@
 
   /* One pixel high: the page stretches it. */
   function strip(points, colour, parent) {
-    const canvas = html("canvas", "heat", null, parent);
+    const canvas = ex.element("canvas", "heat", null, parent);
     [canvas.width, canvas.height] = [STEPS, 1];
     const pen = canvas.getContext("2d");
     const image = pen.createImageData(STEPS, 1);
@@ -50,50 +44,34 @@
   }
 
   function row(told, colour, pick, parent) {
-    const button = html("button", "mem-row" + (told.over ? " over" : ""), null, parent);
+    const button = ex.element("button", "mem-row" + (told.over ? " over" : ""), null, parent);
     button.type = "button";
     button.dataset.device = told.device;
     button.title = told.name + ": peak " + told.peak + (told.share ? ", " + told.share + " of its cap" : "") + ". Click to show only this device.";
-    html("i", "swatch s" + (told.device % 32), null, button);
-    html("span", "mem-name", told.name, button);
+    ex.element("i", "swatch s" + (told.device % 32), null, button);
+    ex.element("span", "mem-name", told.name, button);
     strip(told.points, colour, button);
-    html("b", "v", told.share || told.peak, button);
+    ex.element("b", "v", told.share || told.peak, button);
     button.addEventListener("click", () => pick(told.device));
     return button;
   }
 
   function legend(told, colour, parent) {
-    const place = html("div", "heat-legend", null, parent);
-    html("span", "", "Memory, share " + told.what, place);
-    const scale = html("span", "heat-scale", null, place);
-    const bar = html("i", "heat-bar", null, scale);
+    const place = ex.element("div", "heat-legend", null, parent);
+    ex.element("span", "", "Memory, share " + told.what, place);
+    const scale = ex.element("span", "heat-scale", null, place);
+    const bar = ex.element("i", "heat-bar", null, scale);
     const shades = Array.from({ length: 9 }, (_, i) => "rgb(" + colour(i / 8).join(",") + ")");
     bar.style.background = "linear-gradient(90deg," + shades.join(",") + ")";
-    const words = html("span", "heat-ticks", null, scale);
-    for (const [, label] of told.ticks) html("span", "", label, words);
+    const words = ex.element("span", "heat-ticks", null, scale);
+    for (const [, label] of told.ticks) ex.element("span", "", label, words);
     if (told.over) {
-      const key = html("span", "heat-over", null, place);
-      html("i", "", null, key).style.background = "rgb(" + colour(2).join(",") + ")";
-      html("span", "", "over the cap", key);
+      const key = ex.element("span", "heat-over", null, place);
+      ex.element("i", "", null, key).style.background = "rgb(" + colour(2).join(",") + ")";
+      ex.element("span", "", "over the cap", key);
     }
-    html("span", "spring", null, place);
-    html("span", "", "the number is the peak; time runs as in the schedule", place).className = "heat-note";
-  }
-
-  /* Arrows move from device to device; there is one stop for all. */
-  function listen(rows) {
-    rows.forEach(function (button, at) {
-      button.tabIndex = at ? -1 : 0;
-      button.addEventListener("keydown", function (event) {
-        const by = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
-        const next = by && rows[at + by];
-        if (!next) return;
-        button.tabIndex = -1;
-        next.tabIndex = 0;
-        next.focus();
-        event.preventDefault();
-      });
-    });
+    ex.element("span", "spring", null, place);
+    ex.element("span", "", "the number is the peak; time runs as in the schedule", place).className = "heat-note";
   }
 
   /* place: the frame; told: explorer.view.timeline.memory_strips; pick: what a click on a device does. */
@@ -101,17 +79,19 @@
     place.replaceChildren();
     const colour = ramp(place);
     legend(told, colour, place);
-    const panels = html("div", "mem-panels", null, place);
+    const panels = ex.element("div", "mem-panels", null, place);
     const rows = [];
     for (const panel of told.panels) {
-      const made = html("div", "mem-panel", null, panels);
+      const made = ex.element("div", "mem-panel", null, panels);
       made.setAttribute("role", "group");
       made.setAttribute("aria-label", "Memory of " + panel.label);
-      html("span", "mem-group", panel.label, made);
-      const body = html("div", "mem-rows", null, made);
+      ex.element("span", "mem-group", panel.label, made);
+      const body = ex.element("div", "mem-rows", null, made);
       for (const each of panel.rows) rows.push(row(each, colour, pick, body));
     }
-    listen(rows);
+    rows.forEach((button, at) => { button.tabIndex = at ? -1 : 0; }); /* one stop for all */
+    if (!listened.has(place)) ex.roving(place, ".mem-row", KEYS);
+    listened.add(place);
   };
   ex.strips.steps = steps;
 })();

@@ -6,6 +6,7 @@ import "../shared/arrows.js";
 import "../shared/axis.js";
 import "../shared/boxes.js";
 import "../shared/chart.js";
+import "../shared/element.js";
 import "../shared/find.js";
 import "../shared/lanes.js";
 import "../shared/memory.js";

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from solvers.problem.cluster import CPU_KIND
+from solvers.problem.cluster import CPU_KIND, Device
 
 CPU_CORE = "cpu-core"
 GB = 1e9
@@ -127,3 +127,12 @@ _KINDS = (
 
 DEVICES: dict[str, DeviceKind] = {kind.name: kind for kind in _KINDS}
 """Every kind by name."""
+
+
+def device_of(kind: str, name: str, node: int = 0) -> Device:
+    """A device of the catalogue, or of a kind that a workload states the times of and nothing else."""
+    if kind not in DEVICES:
+        return Device(name, kind, node=node)
+    spec = DEVICES[kind]
+    flops = max(spec.peak_flops_per_s.values())
+    return Device(name, kind, spec.memory_bytes, flops, spec.memory_bytes_per_s, node=node)

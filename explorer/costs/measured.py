@@ -97,18 +97,16 @@ def measured_cluster(profile: Profile) -> Cluster:
 def as_catalogued(cluster: Cluster, profile: Profile) -> Cluster:
     """The measured cluster with the catalogue's kinds for its devices, so that models which were not measured can be
     planned for it. Raises InvalidProblem if the catalogue has no such device."""
-    kinds = [catalogue_kind(hardware) for hardware in profile.hardware]
-    for hardware, kind in zip(profile.hardware, kinds, strict=True):
+    devices = []
+    for device, hardware in zip(cluster.devices, profile.hardware, strict=True):
+        kind = catalogue_kind(hardware)
         if kind is None:
             known = ", ".join(name for name in DEVICES if name != CPU_KIND)
             raise InvalidProblem(
                 f"there are no costs of {hardware[:80]!r} for models that were not measured; known are {known}"
             )
-    devices = tuple(
-        replace(device, kind=kind or "", flops_per_s=max(DEVICES[kind or ""].peak_flops_per_s.values()))
-        for device, kind in zip(cluster.devices, kinds, strict=True)
-    )
-    return replace(cluster, devices=devices)
+        devices.append(replace(device, kind=kind, flops_per_s=max(DEVICES[kind].peak_flops_per_s.values())))
+    return replace(cluster, devices=tuple(devices))
 
 
 def catalogue_kind(hardware: str) -> str | None:

@@ -39,7 +39,7 @@ def card_picture(skeleton: Skeleton, plan: Mapping[str, Any] | None) -> Picture:
     if plan is not None:
         found = gantt_picture(plan, width=SMALL)
         return replace(found, shapes=tuple(map(_quiet, found.shapes)))
-    return graph_picture(skeleton, expanded=first_view(skeleton, most=MOST_BOXES), aspect=2.8)
+    return graph_picture(skeleton, expanded=first_view(skeleton, most=MOST_BOXES, many=MOST_BOXES), aspect=2.8)
 
 
 def _quiet(shape: Shape) -> Shape:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.costs.devices import DEVICES
+from explorer.costs.devices import DEVICES, device_of
 from explorer.question.settings import Settings
 from explorer.question.written.closest import closest
 from explorer.question.written.device_lists import kinds_text
@@ -59,15 +59,6 @@ def next_name(first: Device, position: int) -> str:
     """Named like the workload's own: "FPGA 0" gives "FPGA 6"."""
     stem = first.name.rstrip("0123456789")
     return f"{stem or 'device '}{position}"
-
-
-def device_of(kind: str, name: str) -> Device:
-    """A device of the catalogue, or of a kind that a workload states the times of and nothing else."""
-    if kind not in DEVICES:
-        return Device(name, kind)
-    spec = DEVICES[kind]
-    flops = max(spec.peak_flops_per_s.values())
-    return Device(name, kind, spec.memory_bytes, flops, spec.memory_bytes_per_s)
 
 
 def _made(own: tuple[Device, ...], workload: Workload, kind: str, position: int) -> Device:

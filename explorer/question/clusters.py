@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.question.accelerators import device_of, make_accelerators, next_name, with_caps
+from explorer.costs.devices import device_of
+from explorer.question.accelerators import make_accelerators, next_name, with_caps
+from explorer.question.nodes.described import DEFAULT_BANDWIDTH, DEFAULT_LATENCY_S, DEFAULT_NODE_BANDWIDTH
 from explorer.question.settings import Settings
 from explorer.question.written.device_lists import MAX_DEVICES
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.problem.cluster import CPU_KIND, Cluster, Device, Link, Wires, two_level_cluster, uniform_cluster
 
-DEFAULT_BANDWIDTH = 25e9
-"""Bytes per second and direction, between devices of one host: PCIe 4.0 x16 as measured, about. NVLink is asked
-for: six links of 25 GB/s a direction on a V100 (https://www.nvidia.com/en-us/data-center/nvlink/) make 50 GB/s
-between any two of four."""
-DEFAULT_LATENCY_S = 10e-6
-DEFAULT_NODE_BANDWIDTH = 12.5e9
-"""Bytes per second from one host to another: 100 Gbit/s."""
 MIN_BANDWIDTH = 1.0
 MAX_LATENCY_S = 3600.0
 """Bytes per second, and seconds: beyond them is a typing error, and times overflow."""

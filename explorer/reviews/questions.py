@@ -14,7 +14,7 @@ from explorer.view.timeline.charts import parts_words
 from explorer.words import text
 from solvers.evaluation.evaluate import MEMORY_SLACK, Metrics
 from solvers.evaluation.memory_parts import memory_parts
-from solvers.plan.plan import PHASES_OF, Plan, Stage
+from solvers.plan.plan import PHASES_OF, Plan
 from solvers.plan.result import Result, Status
 from solvers.plan.schedule import SPAN_KINDS, Schedule
 from solvers.problem.problem import Objective, Optimizer, Precision, Problem
@@ -60,7 +60,7 @@ def placed(problem: Problem, plan: Plan) -> Line:
 def counted(problem: Problem, plan: Plan, metrics: Metrics, sent: Sequence[Transfer]) -> list[Line]:
     """Whether the bytes on devices and between them are those of the graph, added up here once more."""
     said = held_words(problem) if problem.stated_bytes is None else "sizes stated by the workload"
-    expected = math.fsum(_held(problem, stage) for stage in plan.stages)
+    expected = _held(problem, plan)
     held = math.fsum(metrics.static_bytes)
     same = math.isclose(expected, held, rel_tol=ROUNDING, abs_tol=1.0)
     words = f"{said}: {text.nbytes(held)} on the devices"
@@ -82,11 +82,16 @@ def counted(problem: Problem, plan: Plan, metrics: Metrics, sent: Sequence[Trans
     return [kept, Line("bytes sent", Verdict.PASS if same else Verdict.FAIL, words)]
 
 
-def _held(problem: Problem, stage: Stage) -> float:
-    """B that all devices of a stage hold all the time."""
-    replicas, mine = len(stage.devices), list(stage.operators)
-    each = float(problem.static_bytes(replicas)[mine].sum() + problem.gathered_bytes(replicas)[mine].max(initial=0.0))
-    return each * replicas
+def _held(problem: Problem, plan: Plan) -> float:
+    """B that all devices together hold all the time."""
+    shared = {len(stage.devices) for stage in plan.stages}
+    sizes = {replicas: (problem.static_bytes(replicas), problem.gathered_bytes(replicas)) for replicas in shared}
+    held = []
+    for stage in plan.stages:
+        replicas, mine = len(stage.devices), list(stage.operators)
+        static, gathered = sizes[replicas]
+        held.append(replicas * float(static[mine].sum() + gathered[mine].max(initial=0.0)))
+    return math.fsum(held)
 
 
 def held_words(problem: Problem) -> str:

@@ -155,11 +155,13 @@ def short(name: str, limit: int) -> str:
 def short_path(path: str, limit: int) -> str:
     """A dotted name of at most ``limit`` characters: its first part and as many of the last as have room, whole ones
     where they have any ("vision…0" of "vision.layers.0")."""
+    if len(path) <= limit:
+        return path
     first, *rest = path.split(".")
     for start in range(1, len(rest)):
         tail = ".".join(rest[start:])
         if len(first) + 1 + len(tail) <= limit:
-            return path if len(path) <= limit else f"{first}…{tail}"
+            return f"{first}…{tail}"
     return short(path, limit)
 
 

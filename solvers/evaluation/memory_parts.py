@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from solvers.evaluation.columns import plan_columns
-from solvers.evaluation.simulation import held_by_stage
+from solvers.evaluation.simulation import held_by_stage, on_devices
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Problem
 
@@ -20,12 +17,7 @@ REST = "activations, workspace and buffers"
 def memory_parts(problem: Problem, plan: Plan, peak_bytes: Sequence[float]) -> tuple[dict[str, float], ...]:
     """Of every device the bytes of what it holds all the time, by kind, and what else is there at its peak; kinds of
     which it holds nothing are left out. peak_bytes: [devices] B; they are what the parts of a device add up to."""
-    columns = plan_columns(plan)
-    replicas = np.diff(columns.device_start)
-    held = [
-        np.bincount(columns.device, np.repeat(row, replicas), minlength=len(problem.cluster)).tolist()
-        for row in held_by_stage(problem, plan)
-    ]
+    held = [on_devices(problem, plan, row).tolist() for row in held_by_stage(problem, plan)]
     names = KINDS if problem.stated_bytes is None else (STATED, *KINDS[1:])
     found = []
     for device, peak in enumerate(peak_bytes):

@@ -169,11 +169,14 @@ def simulate(problem: Problem, plan: Plan, objective: Objective | None = None) -
 
 def static_bytes_per_device(problem: Problem, plan: Plan) -> Floats:
     """Parameters, gradients and optimizer states (or the stated sizes) per device, [devices] B."""
+    return on_devices(problem, plan, held_by_stage(problem, plan).sum(axis=0))
+
+
+def on_devices(problem: Problem, plan: Plan, amount: Floats) -> Floats:
+    """What each device of a stage holds, [stages], added up by device, [devices]."""
     columns = plan_columns(plan)
-    replicas = np.diff(columns.device_start)
-    amount = held_by_stage(problem, plan).sum(axis=0)
-    held = np.bincount(columns.device, np.repeat(amount, replicas), minlength=len(problem.cluster))
-    return np.asarray(held, np.float64)
+    each = np.repeat(amount, np.diff(columns.device_start))
+    return np.asarray(np.bincount(columns.device, each, minlength=len(problem.cluster)), np.float64)
 
 
 def held_by_stage(problem: Problem, plan: Plan) -> Floats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from dataclasses import replace
 
 from solvers.formats.cluster_json import MAX_OPERATORS
 from solvers.formats.json_fields import Field
@@ -26,17 +25,16 @@ _TENSOR = ("nbytes", "shape", "dtype", "sum_group")
 def graph_hash(graph: OpGraph) -> str:
     """sha256 of the graph's canonical JSON: equal graphs have equal hashes. Without `Operator.factorable_bytes`, which
     follow from the same parameters: plans and profiles of files that do not state them are of the same graph."""
-    value = graph_json(graph)
-    value["operators"] = [_operator_json(replace(o, factorable_bytes=0.0)) for o in graph.operators]
-    return hashlib.sha256(dump_json(value).encode()).hexdigest()
+    return hashlib.sha256(dump_json(graph_json(graph, factorable=False)).encode()).hexdigest()
 
 
-def graph_json(graph: OpGraph) -> dict[str, object]:
-    """The graph as a JSON value; fields at their default are left out."""
+def graph_json(graph: OpGraph, *, factorable: bool = True) -> dict[str, object]:
+    """The graph as a JSON value; fields at their default are left out, and factorable_bytes where they are not asked
+    for."""
     return {
         "name": graph.name,
         "samples": graph.samples,
-        "operators": [_operator_json(operator) for operator in graph.operators],
+        "operators": [_operator_json(operator, factorable) for operator in graph.operators],
         "tensors": [_tensor_json(tensor) for tensor in graph.tensors],
     }
 
@@ -57,7 +55,7 @@ def read_numbers(field: Field | None, count: int) -> tuple[float, ...] | None:
     return tuple(item.number() for item in field.items(count, exactly=count))
 
 
-def _operator_json(operator: Operator) -> dict[str, object]:
+def _operator_json(operator: Operator, factorable: bool) -> dict[str, object]:
     written: dict[str, object] = {"name": operator.name, "op_type": operator.op_type, "phase": operator.phase.value}
     if operator.module_path:
         written["module_path"] = operator.module_path
@@ -69,7 +67,7 @@ def _operator_json(operator: Operator) -> dict[str, object]:
         written["param_bytes"] = _exact(operator.param_bytes)
     if operator.frozen_bytes:
         written["frozen_bytes"] = _exact(operator.frozen_bytes)
-    if operator.factorable_bytes:
+    if factorable and operator.factorable_bytes:
         written["factorable_bytes"] = _exact(operator.factorable_bytes)
     if operator.colocation is not None:
         written["colocation"] = operator.colocation

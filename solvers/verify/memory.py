@@ -30,9 +30,10 @@ def memory(problem: Problem, plan: Plan, jobs: Jobs, moves: Moves, spans: Spans,
     if len(schedule.memory) != len(devices):
         return [f"the schedule tells the memory of {len(schedule.memory)} devices, expected {len(devices)}"]
     static = np.zeros(len(devices))
+    each = {replicas: held_throughout(problem, replicas) for replicas in {len(stage.devices) for stage in plan.stages}}
     for stage in plan.stages:
         mine, replicas = list(stage.operators), len(stage.devices)
-        static[list(stage.devices)] += held_throughout(problem, replicas)[mine].sum()
+        static[list(stage.devices)] += each[replicas][mine].sum()
         static[list(stage.devices)] += borrowed_bytes(problem, mine, replicas)
     holds: list[Holds] = []
     if problem.stated_bytes is None:

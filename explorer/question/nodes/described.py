@@ -13,21 +13,27 @@ The same in JSON. Everything but ``nodes`` and their ``devices`` may be left out
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from explorer.costs.devices import DEVICES
+from explorer.costs.devices import DEVICES, device_of
 from explorer.question.written.closest import closest
 from explorer.question.written.device_lists import MAX_DEVICES, parse_kinds
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes, parse_seconds
 from solvers.formats.json_fields import Field
 from solvers.problem.cluster import CPU_KIND, Cluster, Device, Link
 
-BANDWIDTH = 25e9
-NETWORK_BANDWIDTH = 12.5e9
-LATENCY_S = 10e-6
-"""What is not said: PCIe 4.0 x16 as measured, about; 100 Gbit/s."""
+DEFAULT_BANDWIDTH = 25e9
+"""Bytes per second and direction, between devices of one host: PCIe 4.0 x16 as measured, about. NVLink is asked
+for: six links of 25 GB/s a direction on a V100 (https://www.nvidia.com/en-us/data-center/nvlink/) make 50 GB/s
+between any two of four."""
+DEFAULT_LATENCY_S = 10e-6
+DEFAULT_NODE_BANDWIDTH = 12.5e9
+"""Bytes per second from one host to another: 100 Gbit/s."""
+
+
+_NETWORK = ("bandwidth", "latency", "wires")
 
 
 class Inside(StrEnum):
@@ -95,11 +101,12 @@ def read_described(field: Field) -> Cluster:
             item.refuse(f"at most {MAX_DEVICES:,} devices in all")
     if not nodes:
         parts["nodes"].refuse("at least one node")
-    everywhere = _network(parts.get("network", Field({}, field, "network")), NETWORK_BANDWIDTH, LATENCY_S)
-    racks = (
-        [_rack(item, len(nodes), everywhere) for item in parts["racks"].items(MAX_DEVICES)] if "racks" in parts else []
-    )
-    return field.located(lambda: cluster_of(nodes, [*racks, everywhere]))
+    usual = Network(DEFAULT_NODE_BANDWIDTH, DEFAULT_LATENCY_S, Between.PAIR)
+    told = parts["network"].fields((), _NETWORK) if "network" in parts else {}
+    everywhere = _network(told, usual)
+    racks = parts["racks"].items(MAX_DEVICES) if "racks" in parts else ()
+    networks = [*(_rack(item, len(nodes), everywhere) for item in racks), everywhere]
+    return field.located(lambda: cluster_of(nodes, networks))
 
 
 def cluster_of(nodes: list[Node], networks: list[Network]) -> Cluster:
@@ -121,16 +128,8 @@ def cluster_of(nodes: list[Node], networks: list[Network]) -> Cluster:
 
 
 def _device(name: str, kind: str, node: int, of: Node) -> Device:
-    spec = DEVICES[kind]
-    capped = of.memory_bytes is not None and kind != CPU_KIND
-    return Device(
-        name,
-        kind,
-        of.memory_bytes if capped and of.memory_bytes is not None else spec.memory_bytes,
-        max(spec.peak_flops_per_s.values()),
-        spec.memory_bytes_per_s,
-        node=node,
-    )
+    made = device_of(kind, name, node)
+    return made if of.memory_bytes is None or made.is_cpu else replace(made, memory_bytes=of.memory_bytes)
 
 
 def _link(src: int, dst: int, a: int, b: int, nodes: list[Node], networks: list[Network]) -> Link:
@@ -159,35 +158,28 @@ def _node(field: Field) -> tuple[int, Node]:
         kinds,
         _amount(parts["memory"], parse_bytes) if "memory" in parts else None,
         parts["cpus"].integer(0, MAX_DEVICES) if "cpus" in parts else 0,
-        _amount(links["bandwidth"], parse_bandwidth) if "bandwidth" in links else BANDWIDTH,
-        _amount(links["latency"], parse_seconds, zero=True) if "latency" in links else LATENCY_S,
+        _amount(links["bandwidth"], parse_bandwidth) if "bandwidth" in links else DEFAULT_BANDWIDTH,
+        _amount(links["latency"], parse_seconds, zero=True) if "latency" in links else DEFAULT_LATENCY_S,
         links["wires"].choice(Inside) if "wires" in links else Inside.DEDICATED,
         _amount(parts["out"], parse_bandwidth) if "out" in parts else math.inf,
         _amount(parts["in"], parse_bandwidth) if "in" in parts else math.inf,
     )
 
 
-def _network(field: Field, bandwidth: float, latency: float) -> Network:
-    parts = field.fields((), ("bandwidth", "latency", "wires"))
+def _network(told: Mapping[str, Field], around: Network, members: frozenset[int] | None = None) -> Network:
+    """What is not told is as in the network around."""
     return Network(
-        _amount(parts["bandwidth"], parse_bandwidth) if "bandwidth" in parts else bandwidth,
-        _amount(parts["latency"], parse_seconds, zero=True) if "latency" in parts else latency,
-        parts["wires"].choice(Between) if "wires" in parts else Between.PAIR,
+        _amount(told["bandwidth"], parse_bandwidth) if "bandwidth" in told else around.bandwidth_bytes_per_s,
+        _amount(told["latency"], parse_seconds, zero=True) if "latency" in told else around.latency_s,
+        told["wires"].choice(Between) if "wires" in told else around.wires,
+        members,
     )
 
 
 def _rack(field: Field, nodes: int, around: Network) -> Network:
-    parts = field.fields(("nodes",), ("bandwidth", "latency", "wires"))
-    members = frozenset(item.integer(0, nodes - 1) for item in parts["nodes"].items(MAX_DEVICES))
-    own = {key: part for key, part in parts.items() if key != "nodes"}
-    found = _network(
-        Field({key: part.value for key, part in own.items()}, field.where),
-        around.bandwidth_bytes_per_s,
-        around.latency_s,
-    )
-    return Network(
-        found.bandwidth_bytes_per_s, found.latency_s, found.wires if "wires" in own else around.wires, members
-    )
+    told = field.fields(("nodes",), _NETWORK)
+    members = frozenset(item.integer(0, nodes - 1) for item in told["nodes"].items(MAX_DEVICES))
+    return _network(told, around, members)
 
 
 def _amount(field: Field, parse: Callable[[str], float], *, zero: bool = False) -> float:

@@ -20,15 +20,17 @@ SIBLING = 0.1
 """... and with as much, those beside them in the same parent, so that the blocks of a model look alike."""
 
 
-def first_view(skeleton: Skeleton, canvas: tuple[float, float] | None = None, most: int = READABLE) -> frozenset[str]:
+def first_view(
+    skeleton: Skeleton, canvas: tuple[float, float] | None = None, *, most: int = READABLE, many: int = MANY
+) -> frozenset[str]:
     """The modules to show as their parts at first, so that no box stands for much more of the work than others.
 
     The heaviest are opened, and again, while there are at most ``most`` boxes; where that leaves fewer than FEW, until
-    there are more, up to MANY. canvas: (width, height) in pixels that the drawing is fitted to: then the last
+    there are more, up to ``many``. canvas: (width, height) in pixels that the drawing is fitted to: then the last
     state whose names can be read there, unless that leaves fewer than FEW boxes, which say less than more of them
     without names.
     """
-    states = _states(skeleton, most)
+    states = _states(skeleton, most, many)
     if canvas is None:
         return states[-1]
     for expanded in reversed(states):
@@ -40,14 +42,14 @@ def first_view(skeleton: Skeleton, canvas: tuple[float, float] | None = None, mo
     return states[-1]
 
 
-def _states(skeleton: Skeleton, most: int) -> list[frozenset[str]]:
-    """What is open, from nothing to as much as ``most`` boxes allow; each has more boxes than the one before."""
+def _states(skeleton: Skeleton, most: int, many: int) -> list[frozenset[str]]:
+    """What is open, from nothing to as much as so many boxes allow; each has more boxes than the one before."""
     work, anchors = _inside(skeleton)
     expanded: frozenset[str] = frozenset()
-    boxes = len(set(owners(skeleton, expanded)))
+    boxes = set(owners(skeleton, expanded))
     found = [expanded]
     while True:
-        shut = {name[2:] for name in owners(skeleton, expanded) if name.startswith("m:")}
+        shut = {name[2:] for name in boxes if name.startswith("m:")}
         shut = {path for path in shut if len(anchors[path]) > 1}  # the others are one box, open or shut
         if not shut:
             return found
@@ -56,13 +58,13 @@ def _states(skeleton: Skeleton, most: int) -> list[frozenset[str]]:
         parents = {path.rpartition(".")[0] for path in heavy} - {""}
         expanded |= heavy
         expanded |= {p for p in shut if p.rpartition(".")[0] in parents and work[p] >= SIBLING * heaviest}
-        count = len(set(owners(skeleton, expanded)))
-        if count > (MANY if boxes < FEW and most == READABLE else most):
+        opened = set(owners(skeleton, expanded))
+        if len(opened) > (many if len(boxes) < FEW else most):
             return found
-        if count == boxes:  # wrappers with one part each: what is inside is the same box
+        if len(opened) == len(boxes):  # wrappers with one part each: what is inside is the same box
             found.pop()
         found.append(expanded)
-        boxes = count
+        boxes = opened
 
 
 def _inside(skeleton: Skeleton) -> tuple[dict[str, float], dict[str, set[int]]]:

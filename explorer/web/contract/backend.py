@@ -55,7 +55,7 @@ class TargetEntry:
     detail: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ClusterEntry:
     """A cluster that has a name; title: what it is; devices: its accelerators."""
 
@@ -64,7 +64,7 @@ class ClusterEntry:
     devices: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Catalogue:
     """What there is to choose from. The first of each is the default."""
 

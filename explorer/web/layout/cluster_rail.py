@@ -105,14 +105,21 @@ def _named(catalogue: Catalogue) -> list[Component]:
     """Clusters by name, in place of the settings below."""
     if not catalogue.clusters:
         return []
-    options = [html.Option("as set below", value="")]
-    options += [
-        html.Option(c.name.replace("x", " × ", 1) if c.name[0].isdigit() else c.name, value=c.name, title=c.title)
+    options = [
+        html.Option(
+            c.name.replace("x", " × ", 1) if c.name[0].isdigit() else c.name,
+            value=c.name,
+            title=c.title,
+            **{"data-devices": str(c.devices)},
+        )
         for c in catalogue.clusters
     ]
-    for option, entry in zip(options[1:], catalogue.clusters, strict=True):
-        setattr(option, "data-devices", str(entry.devices))
-    chosen = html.Select(options, id=ids.NAMED_CLUSTER, className="plain-select", **{"aria-label": "A cluster by name"})
+    chosen = html.Select(
+        [html.Option("as set below", value=""), *options],
+        id=ids.NAMED_CLUSTER,
+        className="plain-select",
+        **{"aria-label": "A cluster by name"},
+    )
     return [row("Machine", chosen, "named-cluster")]
 
 

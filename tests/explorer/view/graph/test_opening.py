@@ -20,8 +20,8 @@ def model(work: dict[str, float]) -> Skeleton:
     return skeleton(Workload(OpGraph(operators, ()), "shares"))
 
 
-def shown(told: Skeleton, canvas: tuple[float, float] | None = None, most: int = READABLE) -> int:
-    return len(graph_view(told, first_view(told, canvas, most)).boxes)
+def shown(told: Skeleton, canvas: tuple[float, float] | None = None, **limits: int) -> int:
+    return len(graph_view(told, first_view(told, canvas, **limits)).boxes)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_many_layers_are_shown_rather_than_one_box_of_them_all() -> None:
 def test_a_limit_of_fewer_boxes_holds() -> None:
     told = skeleton(chain_workload())
     assert FEW < shown(told) <= READABLE
-    assert shown(told, most=10) == 8
+    assert shown(told, most=10, many=10) == 8
 
 
 def test_without_any_work_told_operators_count_alike() -> None:
