@@ -16,7 +16,7 @@
 
   ex.graph = {};
   for (const act of ["draw", "overlay", "colourBy", "fit", "highlight", "byDevice", "showStage", "showKey", "select", "centre",
-    "clear", "selection", "repaint"]) {
+    "clear", "selection", "bright", "repaint"]) {
     ex.graph[act] = (...given) => graph()[act](...given);
   }
   /* Finding among the page's operators; the DAG of stages has none. */

@@ -37,7 +37,7 @@
   const having = (told, which) => new Set(Object.keys(told).filter((id) => told[id].includes(which)));
 
   ex.boxes = function (host) {
-    const view = { nodes: {}, stages: {}, keys: {}, expandable: new Set(), overlay: null };
+    const view = { nodes: {}, stages: {}, keys: {}, expandable: new Set(), overlay: null, unwritten: false };
     let selected = null;
     let byErrors = false; /* boxes are coloured by how far their prediction was off, not by device */
     const ready = (then) => ex.whenReady(host.instance, then);
@@ -62,6 +62,7 @@
       ready(function (cy) {
         view.expandable = new Set(message.expandable);
         view.overlay = null;
+        lit.show(null);
         cy.maxZoom(message.max_zoom);
         cy.batch(function () {
           cy.elements().remove();
@@ -71,27 +72,37 @@
       });
     }
 
+    /* Labels change what there is to lay out, so they are written once somebody can read them. */
+    function write(cy) {
+      const first = cy.nodes()[0];
+      if (!view.unwritten || !first || cy.zoom() * first.numericStyle("font-size") < first.numericStyle("min-zoomed-font-size")) return;
+      view.unwritten = false;
+      const font = first.style("font-size") + " " + first.style("font-family");
+      const room = first.width() - LABEL_PX;
+      cy.batch(() => cy.nodes().forEach(function (node) {
+        const label = fitting(node.data("name"), node.scratch("beside"), font, room);
+        if (node.data("label") !== label) node.data("label", label);
+      }));
+    }
+
     function overlay(message) {
       view.overlay = message;
       view.nodes = message.nodes;
       view.stages = message.stages;
       view.keys = message.keys || message.stages;
       ready(function (cy) {
-        const first = cy.nodes()[0];
-        const font = first ? first.style("font-size") + " " + first.style("font-family") : "";
-        const room = first ? first.width() - LABEL_PX : 0;
+        const off = byErrors && message.errors;
+        const pinned = new Set(message.pinned || []);
         cy.batch(function () {
           cy.nodes().forEach(function (node) {
             const devices = message.nodes[node.id()] || [];
             const kind = view.expandable.has(node.id()) ? "module" : "operator";
-            const off = byErrors && message.errors;
             const device = devices.length === 1 ? "d" + (devices[0] % 32) : devices.length ? "mixed" : "";
             const paint = off ? off.classes[node.id()] || "error-none" : device;
-            const extra = node.hasClass("selected") ? " selected" : "";
-            const pinned = (message.pinned || []).includes(node.id()) ? " pinned" : "";
-            node.classes(kind + " " + paint + pinned + extra);
-            const beside = off ? off.labels[node.id()] : devices.length ? spread(devices) : "";
-            node.data("label", fitting(node.data("name"), beside, font, room));
+            const look = kind + " " + paint + (pinned.has(node.id()) ? " pinned" : "");
+            if (node.scratch("look") !== look) node.classes(look + (node.hasClass("selected") ? " selected" : ""));
+            node.scratch("look", look);
+            node.scratch("beside", off ? off.labels[node.id()] : devices.length ? spread(devices) : "");
             if (devices.length > 1 && !off) node.style(stripes([...devices].sort((a, b) => a - b)));
             else if (node.scratch("striped")) node.removeStyle();
             node.scratch("striped", devices.length > 1 && !off);
@@ -101,6 +112,8 @@
             edge.toggleClass("cut", !!cut);
             if (cut) edge.data({ label: cut[0], width: cut[1] });
           });
+          view.unwritten = true;
+          write(cy);
         });
       });
     }
@@ -121,25 +134,8 @@
     }
 
     /* Bright: the given boxes; all else dims. null: everything bright. */
-    function highlight(keep, near) {
-      ready(function (cy) {
-        cy.batch(function () {
-          cy.elements().removeClass("dim hot near");
-          if (!keep) return;
-          cy.nodes().forEach(function (node) { if (!keep.has(node.id())) node.addClass("dim"); });
-          cy.edges().forEach(function (edge) {
-            const touches = keep.has(edge.source().id()) && keep.has(edge.target().id());
-            if (!touches && !(near && (edge.source().id() === near || edge.target().id() === near))) edge.addClass("dim");
-          });
-          if (near) {
-            const node = cy.getElementById(near);
-            node.addClass("hot");
-            node.connectedEdges().addClass("near");
-            node.neighborhood("node").removeClass("dim");
-          }
-        });
-      });
-    }
+    const lit = ex.lit(host.instance, host.root);
+    const highlight = (keep, near) => lit.show(keep, near);
 
     const byDevice = (device) => new Set(Object.keys(view.nodes).filter((id) => view.nodes[id].includes(device)));
     const showStage = (stage, centre) => bring(having(view.stages, stage), centre);
@@ -212,6 +208,7 @@
     /* canvas: the focusable frame around the drawing. Returns what stops the watching of its size. */
     function listen(canvas) {
       ready(function (cy) {
+        cy.on("zoom", () => write(cy));
         cy.on("mouseover", "node", (event) => { if (!selected) hover(event.target.id()); });
         cy.on("mouseout", "node", clear);
         cy.on("tap", "node", (event) => select(event.target.id()));
@@ -236,6 +233,6 @@
     }
 
     return { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, mark, centre, clear, step, listen,
-      selection: () => selected, repaint: () => { if (view.overlay) overlay(view.overlay); } };
+      selection: () => selected, bright: () => lit.bright(), repaint: () => { if (view.overlay) overlay(view.overlay); } };
   };
 })();

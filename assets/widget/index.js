@@ -9,6 +9,7 @@ import "../shared/chart.js";
 import "../shared/element.js";
 import "../shared/find.js";
 import "../shared/lanes.js";
+import "../shared/lit.js";
 import "../shared/memory.js";
 import "../shared/numbers.js";
 import "../shared/row_names.js";

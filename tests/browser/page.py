@@ -72,8 +72,13 @@ for (let i = 0; i < pixels.length; i += 4) {
 }
 return [...found];
 """
-DIM = "return document.getElementById('graph')._cyreg.cy.nodes('.dim').length"
+DIM = """
+const lit = window.explorer.graph.bright();
+return lit ? document.getElementById('graph')._cyreg.cy.nodes().length - lit.length : 0;
+"""
 """How many boxes are dimmed."""
+BRIGHT = "return window.explorer.graph.bright()"
+"""The boxes that stay bright while all else is dimmed, or None."""
 
 
 class Page:

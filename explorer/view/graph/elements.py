@@ -11,7 +11,8 @@ from explorer.view.graph.layered_layout import Layout, layered_layout
 from explorer.view.graph.skeleton import Skeleton
 from explorer.words import text
 
-MAX_ELEMENTS = 1500
+MAX_BOXES = 1500
+MAX_EDGES = 2 * MAX_BOXES
 LABEL = 12
 FORWARD = "forward"
 
@@ -32,10 +33,6 @@ class GraphView:
     collapsed: bool
     depth: int
 
-    @property
-    def size(self) -> int:
-        return len(self.boxes) + len(self.edges)
-
 
 def depths(skeleton: Skeleton) -> int:
     """The number of levels: 1 is the top modules, the last one single operators."""
@@ -52,7 +49,7 @@ def expanded_to(skeleton: Skeleton, depth: int) -> frozenset[str]:
 
 
 def graph_view(skeleton: Skeleton, expanded: frozenset[str], aspect: float = 0.85) -> GraphView:
-    """Boxes, aggregated edges and their layout; at most MAX_ELEMENTS of both, else modules are shut."""
+    """Boxes, aggregated edges and their layout; at most so many of each, else modules are shut."""
     collapsed = False
     while True:
         owner = owners(skeleton, expanded)
@@ -60,7 +57,7 @@ def graph_view(skeleton: Skeleton, expanded: frozenset[str], aspect: float = 0.8
         boxes: dict[str, list[int]] = {}
         for i, name in enumerate(owner):
             boxes.setdefault(name, []).append(i)
-        if len(boxes) + len(edges) <= MAX_ELEMENTS or not expanded:
+        if (len(boxes) <= MAX_BOXES and len(edges) <= MAX_EDGES) or not expanded:
             break
         deepest = max(len(module_parts(path)) for path in expanded)
         expanded = frozenset(path for path in expanded if len(module_parts(path)) < deepest)

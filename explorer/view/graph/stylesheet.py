@@ -1,4 +1,4 @@
-"""The graph's look in each theme. A plan only changes classes: d0..d31, mixed, cut, dim, hot."""
+"""The graph's look in each theme. A plan only changes classes: d0..d31, mixed, cut, pinned, selected."""
 
 from __future__ import annotations
 
@@ -125,10 +125,7 @@ def _marks(theme: Theme) -> list[dict[str, Any]]:
             **{"line-color": surface.text, "line-opacity": 0.9, "line-style": "solid", "z-index": 5},
         ),
         _rule("node.pinned", **{"border-width": 3, "border-color": surface.text, "border-style": "double"}),
-        _rule(".dim", opacity=0.18),
-        _rule("node.hot", **{"border-width": 3, "border-color": surface.text, "border-style": "solid"}),
         _rule("node.selected", **{"border-width": 3, "border-color": surface.accent, "border-style": "solid"}),
-        _rule("edge.near", **{"line-color": surface.accent, "line-opacity": 1, "width": 2.5, "z-index": 6}),
     ]
 
 

@@ -79,7 +79,6 @@ def _operators(theme: Theme) -> Component:
                 maxZoom=2.0,
                 autoungrabify=True,
                 boxSelectionEnabled=False,
-                responsive=True,
                 clearOnUnhover=False,
             ),
             html.Div(className="veil"),

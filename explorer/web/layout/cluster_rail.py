@@ -22,7 +22,7 @@ NONE = "none"
 SLIDER_DEVICES = 16
 DEFAULT_DEVICES = 4
 WIDTH = 118
-NARROW = 84
+NARROW = 74
 """Pixels of the rarer controls."""
 PER_NODE = {"auto": "1 node", "2": "2/node", "4": "4/node", "8": "8/node"}
 WIRES = {AUTO: "auto", "dedicated": "one a pair", "shared": "shared wire"}

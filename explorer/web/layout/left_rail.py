@@ -186,7 +186,7 @@ def _objective(session: Session) -> Component:
                     ),
                     row(
                         "Replicas share",
-                        short_select(ids.ZERO, str(settings.zero), ZERO, "What replicas share out: stage of ZeRO"),
+                        short_select(ids.ZERO, str(settings.zero), ZERO, "What replicas share out: stage of ZeRO", 96),
                         "zero",
                     ),
                     switch(ids.RECOMPUTE, "Recompute activations", settings.recompute, "recompute"),

@@ -87,7 +87,7 @@ def number(
     )
 
 
-def short_select(id_: str, value: str, labels: Mapping[str, str], what: str) -> Component:
+def short_select(id_: str, value: str, labels: Mapping[str, str], what: str, width: int = 82) -> Component:
     """A select that needs no label of its own; a value that is not among the usual ones is added."""
     told = {**labels, value: labels.get(value, value)}
     return dmc.Select(
@@ -96,7 +96,7 @@ def short_select(id_: str, value: str, labels: Mapping[str, str], what: str) -> 
         value=value,
         allowDeselect=False,
         size="xs",
-        w=82,
+        w=width,
         withCheckIcon=False,
         **{"aria-label": what},
     )

@@ -99,10 +99,27 @@ def open_file(page: Page, path: Path) -> float:
     return took
 
 
-def touched(page: Page, counted: Counted) -> list[tuple[str, str, str]]:
-    """Hovering and recolouring what is drawn: milliseconds to the painted frame, and main-thread CPU."""
-    page.js(TWO)
+def open_level(page: Page) -> None:
+    """All modules of the first level, each a box."""
+    page.click("#deeper")
+    page.until(lambda: boxes_of(page) >= MOST_BOXES, 120)
+    page.settle()
+
+
+def drawn(page: Page, counted: Counted, kinds: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """Main-thread CPU of a frame of what moves."""
     rows = []
+    idle = frame_ms(page, counted, "nothing")
+    for kind in kinds:
+        took = [frame_ms(page, counted, kind) - idle for _ in range(5)]
+        rows.append((f"{kind}, {boxes_of(page):,} boxes, main-thread CPU a frame", median(took), "16"))
+    return rows
+
+
+def touched(page: Page, counted: Counted) -> list[tuple[str, str, str]]:
+    """Panning, zooming, hovering and recolouring what is drawn: CPU a frame, or milliseconds to the painted frame."""
+    page.js(TWO)
+    rows = drawn(page, counted, ("pan the graph", "zoom the graph"))
     for what, script, target in (("hover one of", HOVER, "50"), ("recolour", RECOLOUR, "100")):
         began = counted.now_ms()
         taken = [page.browser.execute_async_script(script, i) for i in range(TIMES)]
@@ -123,14 +140,12 @@ def test_a_file_of_ten_thousand_operators(chromium, tmp_path):  # noqa: F811
         opened = [open_file(page, path) for _ in range(5)]
         rows.append((f"choose the file ({path.stat().st_size / 2**20:.1f} MiB) to the graph", median(opened), "3,000"))
         counted = Counted(page)
-        idle = frame_ms(page, counted, "nothing")
-        for kind in ("pan the graph", "zoom the graph", "zoom the schedule"):
-            took = [frame_ms(page, counted, kind) - idle for _ in range(5)]
-            rows.append((f"{kind} of {boxes_of(page)} boxes, main-thread CPU a frame", median(took), "16"))
+        rows += drawn(page, counted, ("zoom the schedule",))
         rows += touched(page, counted)
         many = tmp_path / "many.json"
         many.write_text(write_graph(Workload(chain(MOST_BOXES, 7), "many", parameters=10**9)))
         open_file(page, many)
+        open_level(page)
         rows += touched(page, counted)
     title = f"{len(graph):,} operators on the page, median of {TIMES} (5 for the file and the frames)"
     show(f"{title}; load before {before}, after {load()}", ("what", "ms", "target"), rows, "dash", "plotly")

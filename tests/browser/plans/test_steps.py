@@ -8,11 +8,11 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from explorer.view.versus import moved
+from tests.browser.page import DIM
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 START = "model=gpt-small&devices=2&micro_batches=4&planner=equal&effort=quick&v=2"
-DIM = "return document.getElementById('graph')._cyreg.cy.nodes('.dim').length"
 
 
 def all_of(page, selector):

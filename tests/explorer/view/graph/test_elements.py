@@ -1,7 +1,8 @@
 """Boxes for modules, edges for tensors, cuts for what crosses devices."""
 
 from explorer.view.graph.elements import (
-    MAX_ELEMENTS,
+    MAX_BOXES,
+    MAX_EDGES,
     assignment,
     cytoscape_elements,
     depths,
@@ -76,12 +77,16 @@ def test_a_module_on_two_devices_lists_both_most_operators_first():
 
 
 def test_a_huge_graph_is_shut_until_it_can_be_drawn():
-    operators = tuple(Operator(f"m{i // 100}.op{i}", module_path=f"m{i // 100}") for i in range(3000))
-    tensors = tuple(Tensor(i, (i + 1,)) for i in range(2999))
-    told = skeleton(Workload(OpGraph(operators, tensors), "huge"))
-    view = graph_view(told, expanded_to(told, 2))
-    assert view.collapsed
-    assert view.size <= MAX_ELEMENTS
+    for count in (MAX_BOXES, MAX_BOXES + 1):
+        operators = tuple(Operator(f"m{i // 100}.op{i}", module_path=f"m{i // 100}") for i in range(count))
+        tensors = tuple(Tensor(i, (i + 1,)) for i in range(count - 1))
+        told = skeleton(Workload(OpGraph(operators, tensors), "huge"))
+        view = graph_view(told, expanded_to(told, 2))
+        assert view.collapsed == (count > MAX_BOXES)
+        assert len(view.boxes) == (16 if view.collapsed else MAX_BOXES)
+        tensors = tuple(Tensor(i, tuple(range(i + 1, min(i + 5, count)))) for i in range(count - 1))
+        told = skeleton(Workload(OpGraph(operators, tensors), "dense"))
+        assert len(graph_view(told, expanded_to(told, 2)).edges) <= MAX_EDGES
 
 
 def test_a_huge_graph_without_modules_is_cut_into_runs():
