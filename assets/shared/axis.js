@@ -18,13 +18,14 @@
     return found;
   }
 
-  /* size: of a chart; x: pixels of a time; told: the figure's xaxis. */
-  function draw(pen, size, x, range, told) {
-    pen.font = "10.5px " + FONT;
-    pen.textBaseline = "middle";
-    pen.textAlign = "center";
+  /* Lines over the rows, and the times on a canvas of their own, which stays in sight while the rows scroll.
+     size: of a chart; x: pixels of a time; told: the figure's xaxis. */
+  function draw(pen, head, size, x, range, told) {
+    head.font = "10.5px " + FONT;
+    head.textBaseline = "middle";
+    head.textAlign = "center";
+    head.fillStyle = told.tickfont.color;
     pen.strokeStyle = told.gridcolor;
-    pen.fillStyle = told.tickfont.color;
     pen.lineWidth = 1;
     let last = -Infinity;
     for (const tick of ticks(range, size.width, told.ticksuffix)) {
@@ -33,10 +34,10 @@
       pen.moveTo(Math.round(at) + 0.5, size.top - 5);
       pen.lineTo(Math.round(at) + 0.5, size.top + size.height);
       pen.stroke();
-      const half = pen.measureText(tick.words).width / 2;
+      const half = head.measureText(tick.words).width / 2;
       const middle = Math.min(Math.max(at, half + 2), size.wide - half - 2);
       if (middle - half < last + 8) continue;
-      pen.fillText(tick.words, middle, size.top - 14);
+      head.fillText(tick.words, middle, size.top - 14);
       last = middle + half;
     }
   }

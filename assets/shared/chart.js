@@ -16,12 +16,14 @@
   const PALEST = 0.3; /* of a run, however sparse its bars */
   const ASK_MS = 140;
   const PRINT_RATIO = 3;
+  const HEAD_PX = 6; /* between the times above and the rows */
 
   ex.chart = function (frame, place, host) {
     const sheet = ex.element("div", "chart", "", place);
     const below = ex.element("canvas", "", "", sheet);
     const above = ex.element("canvas", "", "", sheet);
-    for (const canvas of [below, above]) canvas.setAttribute("aria-hidden", "true");
+    const head = ex.element("canvas", "chart-head", "", sheet);
+    for (const canvas of [below, above, head]) canvas.setAttribute("aria-hidden", "true");
     const names = ex.element("div", "row-names", "", sheet);
     const tip = ex.tip.box(frame);
     let plan = null;
@@ -90,11 +92,11 @@
       size = { wide, tall, left, top: margin.t, width: wide - left - margin.r, height: tall - margin.t - margin.b, high,
         row: (tall - margin.t - margin.b) / (low - high), ratio: ratio || window.devicePixelRatio || 1 };
       sheet.style.height = tall + "px";
-      for (const canvas of [below, above]) {
+      for (const [canvas, high] of [[below, tall], [above, tall], [head, size.top - HEAD_PX]]) {
         canvas.width = Math.round(wide * size.ratio);
-        canvas.height = Math.round(tall * size.ratio);
+        canvas.height = Math.round(high * size.ratio);
         canvas.style.width = wide + "px";
-        canvas.style.height = tall + "px";
+        canvas.style.height = high + "px";
       }
       fill();
       ex.rowNames.draw(names, plan.rows, size, y, host.pickRow);
@@ -129,7 +131,7 @@
       clip(pen);
       for (const band of bands) if (band.told.layer === "below") drawBand(pen, band);
       pen.restore();
-      ex.axis.draw(pen, size, x, range, layout.xaxis);
+      ex.axis.draw(pen, begin(head), size, x, range, layout.xaxis);
       clip(pen);
       dividers(pen, layout.xaxis.gridcolor);
       painted.below = 0;
@@ -376,7 +378,7 @@
       /* What is drawn, for who asks: the figure, its part in sight, what lies over it, numbers and pieces. */
       drawn: () => ({ data: lanes.map((lane) => lane.trace), layout: plan.figure.layout, range: range, over: over, pieces: painted.below, row: size.row,
         notes: notes.map((note) => note.words), numbers: numbers.flatMap((told) => (told ? told.text.filter(Boolean) : [])) }),
-      clear() { plan = null; size = null; lanes = []; over = []; tip.hide(); sheet.style.height = ""; names.replaceChildren(); below.width = above.width = 1; },
+      clear() { plan = null; size = null; lanes = []; over = []; tip.hide(); sheet.style.height = ""; names.replaceChildren(); below.width = above.width = head.width = 1; },
       dispose() {
         clearTimeout(asked);
         watching.disconnect();
