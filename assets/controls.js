@@ -19,7 +19,7 @@
   let awaited = null; /* turn of the question asked last, once the server has told it */
   let drawn = null; /* the question that the plan on the page answers */
 
-  const RARE = ["links", "transfers", "memory_model", "optimizer", "precision", "cpus", "bandwidth"];
+  const RARE = ["links", "transfers", "memory_model", "optimizer", "precision", "cpus", "bandwidth", "keep_free"];
   let usual = "iteration"; /* the objective of the model, if none is chosen */
 
   /* The model says what it is usually planned for. */
@@ -260,6 +260,7 @@
       if (given.get(key) && isFinite(+given.get(key))) put(id, +given.get(key));
     }
     if (given.get("bandwidth") && isFinite(+given.get("bandwidth"))) put("bandwidth", +given.get("bandwidth") / 1e9);
+    if (given.get("keep_free") && isFinite(+given.get("keep_free"))) put("keep-free", +given.get("keep_free") / GIB);
     const more = document.querySelector("details.more.rare");
     if (more && RARE.some((key) => given.get(key))) more.open = true;
     for (const [id, key] of [["recompute", "recompute"], ["in-sequence", "in_sequence"]]) {
@@ -349,7 +350,7 @@
   window.dash_clientside.explorer = {
     controls: function (model, phase, dtype, devices, memory, kind, mini, micro, pipeline, objective, contiguity, planner, limit,
       perNode, replicas, recompute, inSequence, execution, links, bandwidth, transfers, memoryModel, kindTwo, ofTwo, cpus, seed,
-      effort, optimizer, precision, zero, onChange, catalogue, top) {
+      effort, optimizer, precision, zero, keepFree, onChange, catalogue, top) {
       ex.modelData = ex.modelData || catalogue.models;
       ex.kinds = Object.keys(catalogue.kinds);
       ex.ownMemory = catalogue.kinds;
@@ -381,7 +382,7 @@
       const next = {
         model: model, training: phase === "true", dtype: chosen(dtype), devices: devices, ...alike, ...ex.fleet.write(),
         cpus: number(cpus), links: chosen(links), bandwidth: number(bandwidth) ? bandwidth * 1e9 : null, transfers: chosen(transfers),
-        memory_model: memoryModel, optimizer: optimizer, precision: precision, ...files, ...ex.pins.write(), mini_batch: number(mini), objective: objective, contiguity: contiguity,
+        memory_model: memoryModel, keep_free: number(keepFree) ? keepFree * GIB : null, optimizer: optimizer, precision: precision, ...files, ...ex.pins.write(), mini_batch: number(mini), objective: objective, contiguity: contiguity,
         planner: planner, time_limit: number(limit) || 30, seed: number(seed), effort: effort, devices_per_node: perNode === "auto" ? null : +perNode,
         theme: document.documentElement.dataset.mantineColorScheme || "light",
       };
@@ -400,7 +401,7 @@
           pipeline: pipeline, objective: objective, contiguity: contiguity, planner: planner, "time-limit": limit, "per-node": perNode,
           replicas: replicas, recompute: recompute, "in-sequence": inSequence, execution: execution, links: links, bandwidth: bandwidth,
           transfers: transfers, "memory-model": memoryModel, "kind-two": kindTwo, "kind-two-count": ofTwo, cpus: cpus, seed: seed, effort: effort,
-          optimizer: optimizer, precision: precision, zero: zero,
+          optimizer: optimizer, precision: precision, zero: zero, "keep-free": keepFree,
         },
       };
       const text = JSON.stringify(next);

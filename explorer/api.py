@@ -98,6 +98,7 @@ def plan(
     *,
     objective: str | None = None,
     device_kind: str | Sequence[str] | None = None,
+    keep_free: str | float = 0.0,
     cpus: int | None = None,
     bandwidth: str | float | None = None,
     latency: str | float | None = None,
@@ -132,7 +133,8 @@ def plan(
 ) -> Result:
     """The best plan found for ``model``, with a proved bound. What is None takes the model's word,
     then the command line's defaults; sizes may be numbers (bytes, bytes/s, seconds) or text ("16GiB").
-    device_kind and memory may be one for each accelerator; cluster is a whole one, or the path of its file;
+    device_kind and memory may be one for each accelerator; keep_free of each memory is left for what no plan counts
+    (the driver's context, buffers of communication, fragmentation); cluster is a whole one, or the path of its file;
     profile, measured costs or the path of their file, takes the place of estimates. optimizer: "none", "sgd",
     "momentum", "adam", "adamw" or "adafactor"; precision: "pure", "mixed" or "mixed-fp32-gradients"; zero: 1, 2
     or 3, a stage of ZeRO, for stages with replicas. together: groups of operators or modules, each group to be
@@ -143,8 +145,9 @@ def plan(
     Raises InvalidProblem or UnsupportedProblem. That nothing fits is a status of the result.
     """
     question = Question(
-        devices=devices, memory=memory, planner=planner, objective=objective, device_kind=device_kind, cpus=cpus,
-        bandwidth=bandwidth, latency=latency, devices_per_node=devices_per_node, node_bandwidth=node_bandwidth,
+        devices=devices, memory=memory, planner=planner, objective=objective, device_kind=device_kind,
+        keep_free=keep_free, cpus=cpus, bandwidth=bandwidth, latency=latency, devices_per_node=devices_per_node,
+        node_bandwidth=node_bandwidth,
         links=links, cluster=cluster, profile=profile, memory_model=memory_model, contiguity=contiguity,
         transfers=transfers, execution=execution, pipeline=pipeline, optimizer=optimizer, precision=precision,
         zero=zero, mini_batch=mini_batch, micro_batches=micro_batches, max_replicas=max_replicas, recompute=recompute,

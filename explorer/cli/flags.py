@@ -13,7 +13,7 @@ from explorer.question.pins import parse_pin
 from explorer.question.settings import MemoryModel, Settings
 from explorer.question.together import parse_together
 from explorer.question.written.device_lists import parse_caps, parse_kinds
-from explorer.question.written.quantities import parse_bandwidth, parse_seconds
+from explorer.question.written.quantities import parse_bandwidth, parse_bytes, parse_seconds
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Cluster, Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
@@ -131,6 +131,14 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE[,SIZE]",
         help="cap of all accelerators, or of each: 80GiB (what the kind has)",
     )
+    cluster.add_argument(
+        "--keep-free",
+        type=_with(parse_bytes),
+        default=0.0,
+        metavar="SIZE",
+        help="of each accelerator's memory, for what no plan counts: the driver's context, buffers of communication,"
+        " what the allocator rounds up and cannot join: 4GiB (0)",
+    )
     cluster.add_argument("--cpus", type=int, metavar="N", help="CPUs beside them (0, or those of the file)")
     cluster.add_argument("--bandwidth", type=_with(parse_bandwidth), metavar="RATE", help="of every link (25GB/s)")
     cluster.add_argument("--latency", type=_with(parse_seconds), metavar="TIME", help="of every link (10us)")
@@ -152,7 +160,7 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument(
         "--cluster",
         metavar="NAME|FILE",
-        help="all devices and links, by name or from a file, in place of the flags above but --memory",
+        help="all devices and links, by name or from a file, in place of the flags above but --memory and --keep-free",
     )
     cluster.add_argument(
         "--profile",
@@ -303,6 +311,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         devices=args.devices,
         device_kind=args.device_kind,
         memory_bytes=args.memory,
+        keep_free_bytes=args.keep_free,
         cpus=args.cpus,
         bandwidth_bytes_per_s=args.bandwidth,
         latency_s=args.latency,

@@ -78,6 +78,7 @@ class PlacementWidget(anywidget.AnyWidget):
     planner = Asked()
     objective = Asked()
     device_kind = Asked()
+    keep_free = Asked()
     cpus = Asked()
     bandwidth = Asked()
     latency = Asked()

@@ -46,6 +46,7 @@ class Question:
     planner: str | Planner = "auto"
     objective: str | None = None
     device_kind: str | Sequence[str] | None = None
+    keep_free: str | float = 0.0
     cpus: int | None = None
     bandwidth: str | float | None = None
     latency: str | float | None = None
@@ -100,6 +101,7 @@ class Question:
             devices=self.devices,
             device_kind=_kinds(self.device_kind),
             memory_bytes=_caps(self.memory),
+            keep_free_bytes=_number("keep_free", self.keep_free, parse_bytes) or 0.0,
             cpus=self.cpus,
             bandwidth_bytes_per_s=_number("bandwidth", self.bandwidth, parse_bandwidth),
             latency_s=_number("latency", self.latency, parse_seconds),

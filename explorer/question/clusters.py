@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from explorer.costs.devices import device_of
@@ -20,13 +21,18 @@ MAX_LATENCY_S = 3600.0
 
 def make_cluster(workload: Workload, settings: Settings) -> Cluster:
     """The cluster that is given whole, the workload's own with the settings that are given, or one made of
-    settings and defaults.
+    settings and defaults; of each accelerator's memory what is not to be kept free.
 
     Raises InvalidProblem: no device, an unknown kind, settings that contradict each other, or numbers that are
     out of range.
     """
-    if settings.cluster is not None:
-        return _whole(settings.cluster, settings)
+    _check_keep_free(settings.keep_free_bytes)
+    cluster = _described(workload, settings) if settings.cluster is None else _whole(settings.cluster, settings)
+    return _kept_free(cluster, settings.keep_free_bytes) if settings.keep_free_bytes else cluster
+
+
+def _described(workload: Workload, settings: Settings) -> Cluster:
+    """The workload's own with the settings that are given, or one made of settings and defaults."""
     _check(settings)
     own = workload.cluster
     accelerators = make_accelerators(workload, settings)
@@ -68,6 +74,24 @@ def _whole(cluster: Cluster, settings: Settings) -> Cluster:
     accelerators = tuple(device for device in cluster.devices if not device.is_cpu)
     cpus = cluster.devices[len(accelerators) :]
     return replace(cluster, devices=with_caps(accelerators, settings.memory_bytes) + cpus)
+
+
+def _check_keep_free(nbytes: float) -> None:
+    if not 0 <= nbytes < math.inf:
+        raise InvalidProblem(f"what is kept free (--keep-free) must be at least 0 bytes, found {nbytes:g}")
+
+
+def _kept_free(cluster: Cluster, nbytes: float) -> Cluster:
+    """The cluster with so much less memory on each accelerator. One without a cap has none afterwards, too."""
+    devices = []
+    for device in cluster.devices:
+        if not device.is_cpu and device.memory_bytes <= nbytes:
+            raise InvalidProblem(
+                f"--keep-free {nbytes / 2**30:.3g}GiB leaves nothing of {device.name},"
+                f" which has {device.memory_bytes / 2**30:.3g} GiB"
+            )
+        devices.append(device if device.is_cpu else replace(device, memory_bytes=device.memory_bytes - nbytes))
+    return replace(cluster, devices=tuple(devices))
 
 
 def _check(settings: Settings) -> None:

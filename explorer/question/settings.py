@@ -27,7 +27,8 @@ class Settings:
     """One state of the command line's flags or of the page's left rail. None: the default.
 
     devices counts accelerators. device_kind and memory_bytes are one for all accelerators, or one for each.
-    memory_bytes caps accelerators (None: the kind's own memory). links: what carries transfers inside a host.
+    memory_bytes caps accelerators (None: the kind's own memory); keep_free_bytes of each cap are left free, for what no
+    plan counts. links: what carries transfers inside a host.
     cluster: a whole one, in place of all that describes one but memory_bytes. profile: measured costs, links and
     memory in place of estimates; its ranks are the devices unless others are asked for. contiguity: by default NONE for
     one pass of single operators, else ACYCLIC. dtype: "bf16", "fp16" or "fp32", what a model is traced in
@@ -40,6 +41,7 @@ class Settings:
     devices: int | None = None
     device_kind: str | tuple[str, ...] | None = None
     memory_bytes: float | tuple[float, ...] | None = None
+    keep_free_bytes: float = 0.0
     cpus: int | None = None
     bandwidth_bytes_per_s: float | None = None
     latency_s: float | None = None

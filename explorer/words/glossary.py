@@ -108,6 +108,12 @@ _TERMS = {
         "As traced: weights, gradients and states all in the model's number format. Mixed: 16-bit weights beside fp32 "
         "copies (masters) and fp32 states, 16 bytes a parameter with Adam; 18 with gradients in fp32.",
     ),
+    "keep-free": (
+        CLUSTER,
+        "Keep free",
+        "Of each GPU's memory, for what no plan counts: the driver's context, buffers of communication, and what the "
+        "allocator rounds up or cannot join.",
+    ),
     "cpus": (
         CLUSTER,
         "CPUs",

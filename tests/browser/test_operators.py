@@ -137,11 +137,13 @@ def test_one_pass_has_no_micro_batches_to_set(fake):
 
 
 def test_what_training_holds_is_kept_by_the_link_and_zero_goes_with_replicas(fake):
-    fake.open("model=chain&devices=4&max_replicas=2&zero=2&optimizer=adafactor&precision=mixed")
-    for part in ("zero=2", "optimizer=adafactor", "precision=mixed", "max_replicas=2"):
+    fake.open("model=chain&devices=4&max_replicas=2&zero=2&optimizer=adafactor&precision=mixed&keep_free=2147483648")
+    for part in ("zero=2", "keep_free=2147483648", "optimizer=adafactor", "precision=mixed", "max_replicas=2"):
         assert part in fake.query
     fake.change(lambda: fake.js("window.dash_clientside.set_props('replicas', {value: '1'})"))
     assert "zero" not in fake.query
+    fake.change(lambda: fake.js("window.dash_clientside.set_props('keep-free', {value: 0.5})"))
+    assert "keep_free=536870912" in fake.query
 
 
 def test_a_second_kind_of_device_is_kept_by_the_link(fake):

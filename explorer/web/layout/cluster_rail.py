@@ -150,7 +150,7 @@ def _each_gpu() -> Component:
 def _more_cluster(settings: Settings, kinds: list[str], second: tuple[str, int]) -> Component:
     """What most clusters leave as it is: a second kind, CPUs, what carries transfers, and what a cap is for."""
     held = settings.memory_model is MemoryModel.STATIC or settings.optimizer is not Optimizer.ADAM
-    held |= settings.precision is not Precision.PURE
+    held |= settings.precision is not Precision.PURE or settings.keep_free_bytes > 0
     bandwidth = settings.bandwidth_bytes_per_s
     unusual = (settings.links, settings.transfers, settings.cpus, bandwidth) != (None,) * 4 or held
     links = settings.links.value if settings.links else AUTO
@@ -165,6 +165,18 @@ def _more_cluster(settings: Settings, kinds: list[str], second: tuple[str, int])
             "Cap applies",
             select(ids.MEMORY_MODEL, settings.memory_model.value, MEMORY_MODELS, "What a cap applies to", WIDTH),
             "cap",
+        ),
+        row(
+            "Keep free, GiB",
+            number(
+                ids.KEEP_FREE,
+                "Keep free on each GPU, GiB",
+                settings.keep_free_bytes / GIB or None,
+                NARROW,
+                placeholder="0",
+                least=0,
+            ),
+            "keep-free",
         ),
         row("Optimizer", select(ids.OPTIMIZER, settings.optimizer.value, OPTIMIZERS, "Optimizer", WIDTH), "optimizer"),
         row(

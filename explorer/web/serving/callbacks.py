@@ -46,6 +46,7 @@ def register(app: Dash) -> None:
         Input(ids.OPTIMIZER, "value"),
         Input(ids.PRECISION, "value"),
         Input(ids.ZERO, "value"),
+        Input(ids.KEEP_FREE, "value"),
         Input(ids.LIVE, "checked"),
         State(ids.CATALOGUE, "data"),
         State(ids.MEMORY, "max"),
