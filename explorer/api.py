@@ -118,7 +118,7 @@ def plan(
     mini_batch: int | None = None,
     micro_batches: int | None = None,
     max_replicas: int = 1,
-    recompute: bool = False,
+    recompute: bool | str = False,
     mixed_micro_batches: bool = False,
     in_sequence: bool = False,
     subgraphs_per_device: int | None = None,
@@ -137,10 +137,11 @@ def plan(
     (the driver's context, buffers of communication, fragmentation); cluster is a whole one, or the path of its file;
     profile, measured costs or the path of their file, takes the place of estimates. optimizer: "none", "sgd",
     "momentum", "adam", "adamw" or "adafactor"; precision: "pure", "mixed" or "mixed-fp32-gradients"; zero: 1, 2
-    or 3, a stage of ZeRO, for stages with replicas. together: groups of operators or modules, each group to be
-    on one device. start: a plan of the same model to start from, made for other devices, caps or batches maybe.
-    effort: "quick", "normal" or
-    "thorough", counted work; time_limit_s ends a search early.
+    or 3, a stage of ZeRO, for stages with replicas. recompute: True or "stage" (stages may run their forward
+    again), "layers", "operators" or "none" (not even what the model itself checkpoints). together: groups of
+    operators or modules, each group to be on one device. start: a plan of the same model to start from, made for
+    other devices, caps or batches maybe. effort: "quick", "normal" or "thorough", counted work; time_limit_s ends
+    a search early.
 
     Raises InvalidProblem or UnsupportedProblem. That nothing fits is a status of the result.
     """

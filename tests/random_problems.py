@@ -18,6 +18,7 @@ from solvers.problem.problem import (
     Problem,
     Transfers,
 )
+from solvers.problem.regions import recomputing
 from tests.instances import GPU, problem
 
 
@@ -123,6 +124,19 @@ def trained_somehow(p: Problem, seed: int) -> Problem:
     return replace(
         p, optimizer=rng.choice(list(Optimizer)), precision=rng.choice(list(Precision)), zero=rng.randrange(4)
     )
+
+
+def with_random_regions(p: Problem, seed: int) -> Problem:
+    """With regions that run again, of operators that follow one another or of any, some of them cached."""
+    rng = random.Random(f"regions {seed}")
+    follow, regions = rng.random() < 0.6, rng.randint(1, 3)
+    forwards = [o for o in p.graph.topological_order if p.graph.operators[o].phase is Phase.FORWARD]
+    operators = list(p.graph.operators)
+    for place, o in enumerate(forwards):
+        number = place * (regions + 1) // len(forwards) if follow else rng.randrange(regions + 1)
+        name = rng.choice(["", f"region {number}", f"region {number}", f"region {number}"])
+        operators[o] = replace(operators[o], checkpoint=name, cached=bool(name) and rng.random() < 0.25)
+    return recomputing(replace(p, graph=replace(p.graph, operators=tuple(operators))))
 
 
 def random_placement(rng: random.Random, p: Problem) -> list[tuple[int, ...]]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from explorer.costs.profile import Profile
 from explorer.question.models.example import join_example
 from explorer.question.pins import parse_pin
-from explorer.question.settings import MemoryModel, Settings
+from explorer.question.settings import RECOMPUTE, STAGE, MemoryModel, Settings, recompute_of
 from explorer.question.together import parse_together
 from explorer.question.written.device_lists import parse_caps, parse_kinds
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes, parse_seconds
@@ -247,8 +247,12 @@ def _add_batches(problem: argparse._ArgumentGroup) -> None:
     )
     problem.add_argument(
         "--recompute",
-        action="store_true",
-        help="let a stage run its forward again in place of keeping activations (checkpointing)",
+        nargs="?",
+        const=STAGE,
+        choices=RECOMPUTE,
+        help="run forwards again in place of keeping activations (checkpointing): stage (the same without a word:"
+        " stages may), layers (every layer that the model repeats does), operators (in these all but products and"
+        " fused attention), none (without the flag: what the model itself checkpoints)",
     )
     problem.add_argument(
         "--mixed-micro-batches",
@@ -307,6 +311,7 @@ def add_limits(group: argparse._ArgumentGroup, effort: str, limit_s: float) -> N
 
 def settings_of(args: argparse.Namespace) -> Settings:
     """The settings that the flags of `add_problem` and `add_phase` give."""
+    stages, regions = recompute_of(args.recompute)
     return Settings(
         devices=args.devices,
         device_kind=args.device_kind,
@@ -333,7 +338,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
         mini_batch=args.mini_batch,
         micro_batches=args.micro_batches,
         max_replicas=args.replicate,
-        recompute=args.recompute,
+        recompute=stages,
+        regions=regions,
         mixed_micro_batches=args.mixed_micro_batches,
         in_sequence=args.in_sequence,
         subgraphs_per_device=args.subgraphs,

@@ -1,9 +1,10 @@
-"""What is assumed of the precision in which a model trains, where a person may not expect it."""
+"""What is assumed of how a model trains, its precision and what runs again, where a person may not expect it."""
 
 from __future__ import annotations
 
 from explorer.costs.roofline import stated_dtype
 from solvers.problem.problem import Optimizer, Precision, Problem
+from solvers.problem.regions import regions_of
 from solvers.problem.training import copies
 
 
@@ -21,6 +22,18 @@ def precision_note(problem: Problem) -> str | None:
         f"{dtype} weights without fp32 masters: {pure:g} bytes a parameter with {problem.optimizer.value};"
         f" --precision mixed counts {mixed:g}"
     )
+
+
+def regions_note(problem: Problem) -> str | None:
+    """ "12 regions run their forward again before their backward: what comes in is kept", None where none does."""
+    if problem.plain is None:
+        return None
+    found = regions_of(problem.plain.graph)
+    cached = sum(problem.plain.graph.operators[o].cached for o in found.of)
+    count = len(found.members)
+    again = f"{count} regions run their forward" if count > 1 else "1 region runs its forward"
+    kept = f", and what {cached} of their {len(found.of)} operators make," if cached else ""
+    return f"{again} again before the backward: what comes in{kept} is kept for each micro-batch"
 
 
 def _bytes_a_parameter(problem: Problem, precision: Precision) -> float:

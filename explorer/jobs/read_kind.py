@@ -104,9 +104,9 @@ def workload_of_plan(file: PlanFile, path: str) -> Workload:
     """What a plan was made for, costs and cluster included, as a workload to plan anew."""
     problem = file.problem
     return Workload(
-        problem.graph,
+        problem.as_traced.graph,
         path,
-        compute=problem.compute,
+        compute=problem.as_traced.compute,
         transfer_s=problem.transfer_s,
         stated_bytes=problem.stated_bytes,
         cluster=problem.cluster,

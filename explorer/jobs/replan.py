@@ -14,6 +14,7 @@ from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result
 from solvers.planners.solve import solve
 from solvers.problem.problem import Problem
+from solvers.problem.regions import recomputing
 from solvers.search.monitor import never
 from solvers.search.planner import Planner
 
@@ -34,13 +35,17 @@ def replanned(problem: Problem, profile: Profile) -> Problem:
     kind = kind_of(profile)
     devices = tuple(replace(device, kind=kind, concurrency=1) for device in problem.cluster.devices)
     links = links_between([device.node for device in devices], profile)
-    return replace(
+    traced = problem.as_traced.graph
+    anew = replace(
         problem,
+        graph=traced,
         cluster=replace(problem.cluster, devices=devices, links=links or problem.cluster.links),
-        compute=compute_table(problem.graph, profile, problem.optimizer),
+        compute=compute_table(traced, profile, problem.optimizer),
         transfer_s=None if links else problem.transfer_s,
         costs_from=label(profile),
+        plain=None,
     )
+    return anew if problem.plain is None else recomputing(anew)
 
 
 def replan(

@@ -111,7 +111,7 @@ def _measured(
     ranks = len(file.plan.devices_used())
     try:
         profile = calibrate_on(
-            target, file.problem.graph, file.reference, ranks, asked, folder, teller, should_stop
+            target, file.problem.as_traced.graph, file.reference, ranks, asked, folder, teller, should_stop
         )  # fmt: skip
     except PlacementError as error:
         raise RunError(teller.clean(str(error))) from None

@@ -8,6 +8,7 @@ from typing import Any
 from explorer.costs.devices import DEVICES
 from explorer.question.accelerators import DEFAULT_KIND
 from explorer.question.asking import Question
+from explorer.question.settings import recompute_of
 from explorer.words import text
 from solvers.planners.registry import PLANNERS
 from solvers.problem.cluster import CPU_KIND
@@ -61,7 +62,7 @@ def controls(question: Question, problem: Problem, given: bool) -> dict[str, Any
         "mini_batch": "" if question.mini_batch is None else str(question.mini_batch),
         "bandwidth": _rate(question.bandwidth),
         "max_replicas": str(question.max_replicas),
-        "recompute": question.recompute,
+        "recompute": recompute_of(question.recompute)[0],
         "effort": question.effort,
         "time_limit_s": f"{question.time_limit_s:g}",
     }

@@ -12,7 +12,7 @@ from explorer.costs.profile import Profile
 from explorer.costs.profile_json import load_profile
 from explorer.question.cluster_file import load_cluster
 from explorer.question.planner_choice import choose_planner
-from explorer.question.settings import MemoryModel, Settings
+from explorer.question.settings import MemoryModel, Settings, recompute_of
 from explorer.question.written.device_lists import parse_caps, parse_kinds
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes, parse_seconds
 from solvers.errors import InvalidProblem
@@ -66,7 +66,7 @@ class Question:
     mini_batch: int | None = None
     micro_batches: int | None = None
     max_replicas: int = 1
-    recompute: bool = False
+    recompute: bool | str = False
     mixed_micro_batches: bool = False
     in_sequence: bool = False
     subgraphs_per_device: int | None = None
@@ -97,6 +97,7 @@ class Question:
 
     def settings(self) -> Settings:
         """What a problem is made of. Raises InvalidProblem."""
+        stages, regions = recompute_of(self.recompute)
         return Settings(
             devices=self.devices,
             device_kind=_kinds(self.device_kind),
@@ -122,7 +123,8 @@ class Question:
             mini_batch=self.mini_batch,
             micro_batches=self.micro_batches,
             max_replicas=self.max_replicas,
-            recompute=self.recompute,
+            recompute=stages,
+            regions=regions,
             mixed_micro_batches=self.mixed_micro_batches,
             in_sequence=self.in_sequence,
             subgraphs_per_device=self.subgraphs_per_device,

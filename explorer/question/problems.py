@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from explorer.costs.regions import ASKED, asked_regions
 from explorer.question.clusters import make_cluster
 from explorer.question.pins import resolve_pins
 from explorer.question.settings import MemoryModel, Settings
@@ -16,6 +17,7 @@ from solvers.pipelines.folded import enclosed_share
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Precision, Problem
+from solvers.problem.regions import recomputing
 from solvers.problem.static_sizes import static_sizes
 from solvers.problem.training import ZERO_STAGES
 
@@ -85,11 +87,18 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
             " has one sample; leave out --replicate"
         )
     if settings.memory_model is MemoryModel.STATIC and problem.stated_bytes is None:
+        if settings.regions in ASKED:
+            raise InvalidProblem(
+                f"--recompute {settings.regions.value} changes what is held when, and --memory-model static counts"
+                " what is ever saved; leave one of them out"
+            )
         problem = replace(problem, stated_bytes=static_sizes(problem))
+    problem = asked_regions(problem, settings.regions, workload.reference)
     if settings.in_sequence:
         from solvers.contiguous.sequential import sequential_problems  # compiles kernels
 
         problem = sequential_problems(problem, orders=1)[0]
+    problem = recomputing(problem)
     return problem if settings.subgraphs_per_device is None else _limited(problem, settings.subgraphs_per_device)
 
 

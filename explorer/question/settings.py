@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from explorer.costs.profile import Profile
+from explorer.costs.regions import Regions
+from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Cluster, Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
 
@@ -33,7 +35,8 @@ class Settings:
     memory in place of estimates; its ranks are the devices unless others are asked for. contiguity: by default NONE for
     one pass of single operators, else ACYCLIC. dtype: "bf16", "fp16" or "fp32", what a model is traced in
     (None: its own). zero, max_replicas, recompute, mixed_micro_batches and subgraphs_per_device are as in
-    `Problem`; a max_replicas of 0 allows all accelerators. in_sequence: whether operators wait for one another
+    `Problem`; a max_replicas of 0 allows all accelerators. regions: what runs again, whatever the stages
+    are. in_sequence: whether operators wait for one another
     in one linear order, which makes every pipeline a sequential one. pins: operator name (or a module path, for
     all of its operators) -> device index. together: groups of such names, each group to be on one device.
     """
@@ -65,8 +68,26 @@ class Settings:
     micro_batches: int | None = None
     max_replicas: int = 1
     recompute: bool = False
+    regions: Regions = Regions.MODEL
     mixed_micro_batches: bool = False
     in_sequence: bool = False
     subgraphs_per_device: int | None = None
     pins: Mapping[str, int] = field(default_factory=dict)
     together: tuple[tuple[str, ...], ...] = ()
+
+
+STAGE = "stage"
+RECOMPUTE = (STAGE, Regions.LAYERS.value, Regions.OPERATORS.value, Regions.NONE.value)
+"""What may be asked to run again."""
+
+
+def recompute_of(asked: bool | str | None) -> tuple[bool, Regions]:
+    """Whether stages may run again, and which regions do, of what a person asks for: False or None (what the model
+    checkpoints itself), True or "stage", "layers", "operators" or "none". Raises InvalidProblem."""
+    if asked is None or isinstance(asked, bool):
+        return bool(asked), Regions.MODEL
+    if asked == STAGE:
+        return True, Regions.MODEL
+    if asked not in RECOMPUTE:
+        raise InvalidProblem(f"no way to recompute {asked!r}; there are: {', '.join(RECOMPUTE)}")
+    return False, Regions(asked)

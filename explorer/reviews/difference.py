@@ -158,7 +158,7 @@ def _at(values: Sequence[float], position: int | None) -> float | None:
 def _check_graphs(first: Problem, second: Problem) -> None:
     if first.graph is second.graph:
         return
-    hashes = [graph_hash(problem.graph) for problem in (first, second)]
+    hashes = [graph_hash(problem.as_traced.graph) for problem in (first, second)]
     if hashes[0] != hashes[1]:
         told = " and ".join(
             f"{text.short(problem.graph.name, 40)} ({text.plural(len(problem.graph), 'operator')}, sha256"

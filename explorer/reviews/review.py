@@ -77,7 +77,7 @@ def review(problem: Problem, plan: Plan, result: Result | None = None) -> Review
     lines += [questions.proved(result), *questions.known(problem)]
     digest = plan_hash(problem, plan)
     lines.append(Line("plan hash", Verdict.PASS, digest))
-    return Review(tuple(lines), broken, digest, graph_hash(problem.graph), sent, view, metrics)
+    return Review(tuple(lines), broken, digest, graph_hash(problem.as_traced.graph), sent, view, metrics)
 
 
 def rules_broken(problem: Problem, plan: Plan, result: Result | None) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ def run(bundle: Path, rank: int) -> None:
 
 def calibrate(file: PlanFile, request: RunRequest, place: Place) -> Outcome:
     """The outcome, with the same profile on every rank but for links, which rank 0 has."""
-    graph, memory = file.problem.graph, _memory_bytes(place.device)
+    graph, memory = file.problem.as_traced.graph, _memory_bytes(place.device)
     here: list[Any] = [None] * place.ranks
     mine = {"host": socket.gethostname(), "device": device_name(place.device), "memory": memory}
     dist.all_gather_object(here, mine)
@@ -172,8 +172,9 @@ def _traced(file: PlanFile, request: RunRequest, wanted: tuple[int, ...]) -> tup
     notes: list[str] = []
 
     def trace(counts: tuple[int, ...]) -> Program:
+        graph = file.problem.as_traced.graph
         return trace_for_run(
-            file.reference, training=file.problem.graph.trains, dtype=None, graph=file.problem.graph, samples=counts,
+            file.reference, training=graph.trains, dtype=None, graph=graph, samples=counts,
             allow_model=request.allow_model,
         )  # fmt: skip
 
@@ -195,7 +196,7 @@ def _measure_counts(
     counts: tuple[int, ...],
     notes: list[str],
 ) -> list[Counted]:
-    graph, forwards = file.problem.graph, range(len(program.folded.groups))
+    graph, forwards = file.problem.as_traced.graph, range(len(program.folded.groups))
     group_of = {
         program.captured.nodes[member].name: group
         for group, members in enumerate(program.folded.groups)
@@ -344,7 +345,7 @@ def _profile(
     notes: list[str],
     clock: str,
 ) -> Profile:
-    graph = file.problem.graph
+    graph = file.problem.as_traced.graph
     notes += _remarks(counted, noise)
     return Profile(
         reference=file.reference,

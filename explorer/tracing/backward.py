@@ -38,8 +38,10 @@ class Mirrored:
 
 
 def inference(forward: Forward) -> Mirrored:
-    """The forward alone, where no parameter is trained and so none is set apart as frozen."""
-    operators = tuple(replace(operator, frozen_bytes=0.0, factorable_bytes=0.0) for operator in forward.operators)
+    """The forward alone, where no parameter is trained and so none is set apart as frozen, and nothing runs again."""
+    operators = tuple(
+        replace(operator, frozen_bytes=0.0, factorable_bytes=0.0, checkpoint="") for operator in forward.operators
+    )
     return Mirrored(operators, _forward_tensors(forward))
 
 

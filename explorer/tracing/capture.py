@@ -17,20 +17,22 @@ from torch._subclasses import FakeTensorMode
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
+from torch.fx import traceback
 from torch.nn.modules import transformer
 from torch.utils import _pytree as pytree
 from torch.utils import checkpoint
 
 from explorer.tracing.captured import Captured
 from explorer.tracing.fake import Inputs, batch_of, first_line
-from explorer.tracing.recorder import Recorder, Tape
+from explorer.tracing.recorder import REGION, Recorder, Tape
 from explorer.tracing.refusals import refusal, value_dependent
 from explorer.tracing.standins.calling import standing_in
 from explorer.tracing.standins.devices import ignore
 from solvers.errors import TraceError
 
 CHECKPOINTED = (
-    "activation checkpointing is left out: saved activations are those of a run without it, and nothing is recomputed"
+    "activation checkpointing is honoured: of {} only what comes in is kept until the backward, which runs the forward"
+    " again first; --recompute none plans without"
 )
 
 
@@ -79,33 +81,50 @@ def _export(
     try:
         # nn.Transformer looks whether a mask happens to be causal: the mask is taken as any other.
         with (
-            _noticing_checkpoints() as seen,
+            _marking_checkpoints() as seen,
             standing_in(module, rows, on_call) as notes,
             patch.object(transformer, "_detect_is_causal_mask", _stated_causal),
         ):
             program = torch.export.export(module, args, kwargs, strict=False)
     except Exception as error:
         raise TraceError(f"{name}: {refusal(error)}") from error
-    return program, (*notes, *((CHECKPOINTED,) if seen and training else ()))
+    told = f"{len(seen)} region{'s' * (len(seen) != 1)}"
+    return program, (*notes, *((CHECKPOINTED.format(told),) if seen and training else ()))
 
 
 @contextmanager
-def _noticing_checkpoints() -> Iterator[list[bool]]:
-    """An export sees through torch.utils.checkpoint: the list is not empty if the forward called it."""
-    seen: list[bool] = []
+def _marking_checkpoints() -> Iterator[list[str]]:
+    """An export sees through torch.utils.checkpoint: what is called there bears the name of a region (`recorder`).
+    Gives the names of all; a call inside another is part of that."""
+    seen: list[str] = []
+    inside = False
     inner = checkpoint._checkpoint_without_reentrant_generator  # type: ignore[attr-defined]
 
-    def noticed(*args: Any, **kwargs: Any) -> Any:
-        seen.append(True)
-        return inner(*args, **kwargs)
+    @contextmanager
+    def marked() -> Iterator[None]:
+        nonlocal inside
+        if inside:
+            yield
+            return
+        inside = True
+        seen.append(f"checkpoint {len(seen)}")
+        try:
+            with traceback.preserve_node_meta(), traceback.annotate({REGION: seen[-1]}):
+                yield
+        finally:
+            inside = False
+
+    def noticed(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        with marked():
+            yield from inner(*args, **kwargs)
 
     class Reentrant:
         """This variant cannot be exported; what it runs can."""
 
         @staticmethod
         def apply(function: Any, preserve_random_state: bool, *args: Any) -> Any:
-            seen.append(True)
-            return function(*args)
+            with marked():
+                return function(*args)
 
     with (
         patch.object(checkpoint, "_checkpoint_without_reentrant_generator", noticed),

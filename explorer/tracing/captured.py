@@ -50,7 +50,7 @@ class Value:
 class Node:
     """One call. target is like "aten.linear" (no overload); tensors are (argument name, value name)
     in the order of the call; constants are the other arguments by name; mutates names the values
-    it writes into."""
+    it writes into; region the part of the model that checkpoints its activations, "" for none."""
 
     name: str
     target: str
@@ -59,6 +59,7 @@ class Node:
     constants: Mapping[str, object]
     outputs: tuple[str, ...]
     mutates: tuple[str, ...] = ()
+    region: str = ""
 
     def tensor(self, argument: str) -> str | None:
         """The name of the value passed as ``argument``, if one is."""

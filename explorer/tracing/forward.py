@@ -73,6 +73,7 @@ def forward(small: Captured, large: Captured, folded: Folded, sizes: Sequence[tu
                 workspace_bytes=amount("workspace_bytes"),
                 colocation=held.colocation.get(group),
                 replicable=group in sources,
+                checkpoint=node.region,
             )
         )
     reached = _on_a_gradient_path(small, folded, reads)

@@ -20,6 +20,9 @@ from torch.utils import _pytree as pytree
 from explorer.tracing.captured import Node, Saved, Value
 from solvers.errors import TraceError
 
+REGION = "placement-explorer region"
+"""Under which a call's annotations have the name of the checkpointed region that it is in."""
+
 DROPOUT = 4
 """Position of dropout_p among attention's arguments."""
 
@@ -111,8 +114,11 @@ class Tape:
             self.saved[position] = Saved(saved.node, self._owner.get(storage), saved.nbytes)
         self._unnamed.clear()
         self.nodes.append(
-            Node(name, target_of(node), module_path(node), tuple(tensors), constants, tuple(outputs), tuple(written))
-        )
+            Node(
+                name, target_of(node), module_path(node), tuple(tensors), constants, tuple(outputs), tuple(written),
+                (node.meta.get("custom") or {}).get(REGION, ""),
+            )
+        )  # fmt: skip
 
 
 class Recorder(fx.Interpreter):

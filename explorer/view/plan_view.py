@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from explorer.costs.trained_in import precision_note
+from explorer.costs.trained_in import precision_note, regions_note
 from explorer.view.graph.search import thinned
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
 from explorer.view.instants.course import course
@@ -123,7 +123,7 @@ def result_view(result: Result) -> PlanView | None:
     """The view of a result's plan, or None if it has none."""
     if result.plan is None:
         return None
-    assumed = precision_note(result.problem)
+    assumed = [note for note in (precision_note(result.problem), regions_note(result.problem)) if note is not None]
     return plan_view(
         result.problem,
         result.plan,
@@ -133,7 +133,7 @@ def result_view(result: Result) -> PlanView | None:
         status=result.status,
         stop_reason=str(result.stop_reason),
         runtime_s=result.runtime_s,
-        notes=(*result.notes, *([] if assumed is None else [assumed])),
+        notes=(*result.notes, *assumed),
         trace=result.trace,
     )
 

@@ -68,6 +68,7 @@ def contraction(problem: Problem, units: Sequence[Sequence[int]]) -> Contraction
                     _operators(graph, unit_of, into, members), tuple(moved for _, moved in tensors), graph.samples,
                     graph.name,
                 ),
+                plain=None,
                 compute=ComputeTable(
                     problem.compute.samples, {kind: summed(table) for kind, table in problem.compute.seconds.items()}
                 ),

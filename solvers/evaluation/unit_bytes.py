@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from solvers.evaluation.columns import GraphColumns, graph_columns
+from solvers.evaluation.cut_regions import parts_of_regions_keep
 from solvers.evaluation.holds_kernel import UnitBytes
 from solvers.evaluation.tasks import F, Units
 from solvers.kernels.arrays import Floats, Ints
@@ -37,6 +38,8 @@ def unit_bytes(problem: Problem, plan: Plan, units: Units) -> UnitBytes:
         if plan.stages[units.stage[u]].recompute:
             members = units.member[units.member_start[u] : units.member_start[u + 1]]
             kept[u] = _read_here(columns, plan, int(units.stage[u]), members, float(share[u]))
+    if problem.plain is not None:
+        kept += parts_of_regions_keep(problem, plan, units, share)
     return UnitBytes(saved, kept, working)
 
 

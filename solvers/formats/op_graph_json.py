@@ -17,24 +17,25 @@ MAX_AMOUNT = sys.float_info.max
 _AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes")
 _OPERATOR = (
     "op_type", "phase", "module_path", *_AMOUNTS, "param_bytes", "frozen_bytes", "factorable_bytes", "colocation",
-    "forward_of", "replicable",
+    "forward_of", "replicable", "checkpoint", "cached",
 )  # fmt: skip
 _TENSOR = ("nbytes", "shape", "dtype", "sum_group")
 
 
 def graph_hash(graph: OpGraph) -> str:
     """sha256 of the graph's canonical JSON: equal graphs have equal hashes. Without `Operator.factorable_bytes`, which
-    follow from the same parameters: plans and profiles of files that do not state them are of the same graph."""
-    return hashlib.sha256(dump_json(graph_json(graph, factorable=False)).encode()).hexdigest()
+    follow from the same parameters, and regions, which are a way to run the same operators: plans and profiles of
+    files that do not state them are of the same graph."""
+    return hashlib.sha256(dump_json(graph_json(graph, whole=False)).encode()).hexdigest()
 
 
-def graph_json(graph: OpGraph, *, factorable: bool = True) -> dict[str, object]:
-    """The graph as a JSON value; fields at their default are left out, and factorable_bytes where they are not asked
-    for."""
+def graph_json(graph: OpGraph, *, whole: bool = True) -> dict[str, object]:
+    """The graph as a JSON value; fields at their default are left out, and where not the whole is asked for, what
+    does not name it (`graph_hash`)."""
     return {
         "name": graph.name,
         "samples": graph.samples,
-        "operators": [_operator_json(operator, factorable) for operator in graph.operators],
+        "operators": [_operator_json(operator, whole) for operator in graph.operators],
         "tensors": [_tensor_json(tensor) for tensor in graph.tensors],
     }
 
@@ -55,7 +56,7 @@ def read_numbers(field: Field | None, count: int) -> tuple[float, ...] | None:
     return tuple(item.number() for item in field.items(count, exactly=count))
 
 
-def _operator_json(operator: Operator, factorable: bool) -> dict[str, object]:
+def _operator_json(operator: Operator, whole: bool) -> dict[str, object]:
     written: dict[str, object] = {"name": operator.name, "op_type": operator.op_type, "phase": operator.phase.value}
     if operator.module_path:
         written["module_path"] = operator.module_path
@@ -67,7 +68,7 @@ def _operator_json(operator: Operator, factorable: bool) -> dict[str, object]:
         written["param_bytes"] = _exact(operator.param_bytes)
     if operator.frozen_bytes:
         written["frozen_bytes"] = _exact(operator.frozen_bytes)
-    if factorable and operator.factorable_bytes:
+    if whole and operator.factorable_bytes:
         written["factorable_bytes"] = _exact(operator.factorable_bytes)
     if operator.colocation is not None:
         written["colocation"] = operator.colocation
@@ -75,6 +76,10 @@ def _operator_json(operator: Operator, factorable: bool) -> dict[str, object]:
         written["forward_of"] = operator.forward_of
     if operator.replicable:
         written["replicable"] = True
+    if whole and operator.checkpoint:
+        written["checkpoint"] = operator.checkpoint
+    if whole and operator.cached:
+        written["cached"] = True
     return written
 
 
@@ -96,6 +101,8 @@ def _read_operator(field: Field) -> Operator:
         parts["colocation"].text() if "colocation" in parts else None,
         parts["forward_of"].integer() if "forward_of" in parts else None,
         parts["replicable"].flag() if "replicable" in parts else False,
+        parts["checkpoint"].text() if "checkpoint" in parts else "",
+        parts["cached"].flag() if "cached" in parts else False,
     )
 
 

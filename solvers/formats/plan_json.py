@@ -46,11 +46,11 @@ def write_plan(problem: Problem, plan: Plan, result: Result | None = None, refer
             "format": FORMAT,
             "version": VERSIONS[bool(plan.messages)],
             "model": {"reference": reference, "samples": problem.graph.samples},
-            "graph_sha256": graph_hash(problem.graph),
+            "graph_sha256": graph_hash(problem.as_traced.graph),
             "problem": problem_json(problem),
             "plan": _plan_json(plan),
             "result": None if result is None else result_json(result),
-            "graph": graph_json(problem.graph),
+            "graph": graph_json(problem.as_traced.graph),
         }
     )
 

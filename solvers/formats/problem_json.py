@@ -7,6 +7,7 @@ from solvers.formats.json_fields import Field
 from solvers.formats.op_graph_json import read_numbers
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Problem, Transfers
+from solvers.problem.regions import recomputing
 from solvers.problem.training import ZERO_STAGES
 
 _REQUIRED = (
@@ -15,12 +16,13 @@ _REQUIRED = (
 )  # fmt: skip
 _OPTIONAL = (
     "transfer_s", "stated_bytes", "pins", "costs_from", "max_replicas", "recompute", "mixed_micro_batches",
-    "subgraphs_per_device", "precision", "zero",
+    "subgraphs_per_device", "precision", "zero", "regions",
 )  # fmt: skip
 
 
 def problem_json(problem: Problem) -> dict[str, object]:
-    """Everything of the problem but its graph. Pins are written as [operator, device] pairs."""
+    """Everything of the problem but its graph. Pins are written as [operator, device] pairs; times as they were traced,
+    and regions whether they run again."""
     return {
         "objective": problem.objective.value,
         "contiguity": problem.contiguity.value,
@@ -35,12 +37,13 @@ def problem_json(problem: Problem) -> dict[str, object]:
         **({"zero": problem.zero} if problem.zero else {}),
         "max_replicas": problem.max_replicas,
         "recompute": problem.recompute,
+        **({} if problem.plain is None else {"regions": True}),
         "mixed_micro_batches": problem.mixed_micro_batches,
         "subgraphs_per_device": problem.subgraphs_per_device,
         "pins": [[operator, device] for operator, device in sorted(problem.pins.items())],
         "costs_from": problem.costs_from,
         "cluster": cluster_json(problem.cluster),
-        "compute": compute_json(problem.compute),
+        "compute": compute_json(problem.as_traced.compute),
         "transfer_s": None if problem.transfer_s is None else list(problem.transfer_s),
         "stated_bytes": None if problem.stated_bytes is None else list(problem.stated_bytes),
     }
@@ -73,7 +76,8 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
         "costs_from": parts["costs_from"].text() if "costs_from" in parts else "given",
     }
     cluster, compute = read_cluster(parts["cluster"]), read_compute(parts["compute"], len(graph))
-    return field.located(lambda: Problem(graph, cluster, compute, **given))  # type: ignore[arg-type]
+    problem = field.located(lambda: Problem(graph, cluster, compute, **given))  # type: ignore[arg-type]
+    return recomputing(problem) if "regions" in parts and parts["regions"].flag() else problem
 
 
 def _read_pins(field: Field, operators: int) -> dict[int, int]:

@@ -133,6 +133,7 @@ def _question(problem: Problem, kept: tuple[int, ...], host: Mapping[int, int]) 
     return replace(
         problem,
         graph=OpGraph(_operators(graph, kept, new, host), tuple(cut for _, cut in tensors), graph.samples, graph.name),
+        plain=None,
         compute=ComputeTable(
             problem.compute.samples, {kind: summed(table) for kind, table in problem.compute.seconds.items()}
         ),

@@ -56,7 +56,9 @@ class Operator:
     sums by row and by column of the trained ones are smaller than themselves: what Adafactor saves of its state.
     colocation names a group that must share a device. forward_of is the position of the forward
     operator that a backward or update operator mirrors. A replicable operator (cheap and
-    parameter-free, such as a mask) may be copied into several stages.
+    parameter-free, such as a mask) may be copied into several stages. checkpoint names the region of which a forward
+    operator is a part ("": none): of a region only what comes in is kept until the backward, which runs its forward
+    again first (`solvers.problem.regions`). cached: what such an operator makes is kept too, and it does not run again.
     """
 
     name: str
@@ -73,6 +75,8 @@ class Operator:
     colocation: str | None = None
     forward_of: int | None = None
     replicable: bool = False
+    checkpoint: str = ""
+    cached: bool = False
 
     @property
     def trained_bytes(self) -> float:

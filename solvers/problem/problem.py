@@ -145,6 +145,14 @@ class ComputeTable:
 
 
 @dataclass(frozen=True, eq=False)
+class Plain:
+    """A graph and its times as they are where no region runs again."""
+
+    graph: OpGraph
+    compute: ComputeTable
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """Everything a plan is judged by. Raises InvalidProblem if the parts do not fit together.
 
@@ -160,7 +168,9 @@ class Problem:
     whether stages may differ in the size of their micro-batches.
     subgraphs_per_device: in a single pass of calls (`is_latency`), how many stages an accelerator may
     have; None is any number. pins: operator position -> device.
-    costs_from: a label for people: where the compute times come from.
+    costs_from: a label for people: where the compute times come from. plain: where regions of the graph run again,
+    the graph and the times without that, `graph` and `compute` being what they make of them
+    (`solvers.problem.regions`); None where nothing does.
     """
 
     graph: OpGraph
@@ -185,6 +195,7 @@ class Problem:
     subgraphs_per_device: int | None = None
     pins: Mapping[int, int] = field(default_factory=dict)
     costs_from: str = "given"
+    plain: Plain | None = None
 
     def __post_init__(self) -> None:
         operators, devices = len(self.graph), len(self.cluster)
@@ -239,6 +250,11 @@ class Problem:
     def per_sample_s(self, objective_s: float) -> float:
         """An objective for one sample of the mini-batch; a max-load is that already."""
         return objective_s if self.objective is Objective.MAX_LOAD else objective_s / self.mini_batch
+
+    @property
+    def as_traced(self) -> Plain:
+        """The graph and the times as they were traced, whatever runs again."""
+        return self.plain or Plain(self.graph, self.compute)
 
     @property
     def transfers_alike(self) -> bool:

@@ -12,6 +12,8 @@ from solvers.plan.plan import Plan
 from solvers.problem.graph import Amount, OpGraph, Phase, per_graph
 from solvers.problem.problem import Optimizer, Precision, Problem
 from solvers.verify.arrays.ragged import flat, ints, sums
+from solvers.verify.work import again
+from solvers.verify.work.again import Regions, told_regions
 from solvers.verify.work.jobs import FORWARD, Jobs
 
 
@@ -30,10 +32,6 @@ class Bytes(NamedTuple):
 class Sizes(NamedTuple):
     """The sizes of a graph as columns."""
 
-    saved: Bytes
-    """[operators]"""
-    workspace: Bytes
-    """[operators]"""
     tensor: Bytes
     """[tensors]"""
     producer: Ints
@@ -84,11 +82,12 @@ def borrowed_bytes(problem: Problem, operators: Sequence[int], replicas: int) ->
     return largest - largest / replicas
 
 
+def _columns(amounts: Sequence[Amount]) -> Bytes:
+    return Bytes(np.array([a.fixed for a in amounts]), np.array([a.per_sample for a in amounts]))
+
+
 @per_graph
 def sizes(graph: OpGraph) -> Sizes:
-    def columns(amounts: list[Amount]) -> Bytes:
-        return Bytes(np.array([a.fixed for a in amounts]), np.array([a.per_sample for a in amounts]))
-
     sums_seen: set[tuple[int, int]] = set()
     counts = []
     for tensor in graph.tensors:
@@ -97,9 +96,7 @@ def sizes(graph: OpGraph) -> Sizes:
         sums_seen.add(key)
     read, reader = flat([tensor.consumers for tensor in graph.tensors])
     return Sizes(
-        columns([o.saved_bytes for o in graph.operators]),
-        columns([o.workspace_bytes for o in graph.operators]),
-        columns([t.nbytes for t in graph.tensors]),
+        _columns([t.nbytes for t in graph.tensors]),
         ints(t.producer for t in graph.tensors),
         read,
         reader,
@@ -110,7 +107,7 @@ def sizes(graph: OpGraph) -> Sizes:
 
 def saved_bytes(problem: Problem, jobs: Jobs) -> Floats:
     """[jobs] B that a turn of a forward job keeps for the backward, where there is one."""
-    size, count = sizes(problem.graph).saved, len(jobs.stage)
+    size, count = _columns(again.saved(problem)), len(jobs.stage)
     kept = sums(jobs.member_of, size.fixed[jobs.members], count)
     kept += sums(jobs.member_of, size.per_sample[jobs.members], count) * jobs.samples
     return np.where((jobs.kind == FORWARD) & problem.has_backward(), kept, 0.0)
@@ -119,9 +116,8 @@ def saved_bytes(problem: Problem, jobs: Jobs) -> Floats:
 def workspace_bytes(problem: Problem, jobs: Jobs) -> Floats:
     """[jobs] B that a turn needs while it runs: in training those of its hungriest operator (what lives between
     operators is saved), in inference the tensors that its later operators read are there as well."""
-    size = sizes(problem.graph)
     samples = jobs.samples[jobs.member_of]
-    own = size.workspace.at(jobs.members, samples)
+    own = _columns(again.workspace(problem)).at(jobs.members, samples)
     most = np.zeros(len(jobs.stage))
     if problem.has_backward():
         np.maximum.at(most, jobs.member_of, own)
@@ -149,15 +145,32 @@ def _living(problem: Problem, jobs: Jobs) -> tuple[Floats, Floats]:
 
 
 def received_here_bytes(problem: Problem, plan: Plan, jobs: Jobs) -> Floats:
-    """[jobs] B of what a forward job that runs again reads of other stages of its own devices."""
+    """[jobs] B of what a forward job that runs again reads of other stages of its own devices; and of what a job with
+    a part of a region reads there, or of its own stage, that no operator of the stage keeps."""
     graph, kept = problem.graph, np.zeros(len(jobs.stage))
+    told = None if problem.plain is None else told_regions(problem.plain.graph)
     for index, stage in enumerate(plan.stages):
-        if not stage.recompute:
+        if not stage.recompute and told is None:
             continue
         mine = set(stage.operators)
-        near = {o for other in plan.stages if other.devices == stage.devices for o in other.operators} - mine
+        here = {o for other in plan.stages if other.devices == stage.devices for o in other.operators}
         for job in np.flatnonzero((jobs.stage == index) & (jobs.kind == FORWARD)).tolist():
-            read = {t for o in jobs.members[jobs.member_of == job].tolist() for t in graph.inputs[o]}
-            amounts = [graph.tensors[t].nbytes for t in read if graph.tensors[t].producer in near]
-            kept[job] = sum(amount.at(float(jobs.samples[job])) for amount in amounts)
+            read = [(o, t) for o in jobs.members[jobs.member_of == job].tolist() for t in graph.inputs[o]]
+            read = [(o, t) for o, t in read if graph.tensors[t].producer in here]
+            if stage.recompute or told is None:
+                chosen = {t for _, t in read if graph.tensors[t].producer not in mine}
+            else:
+                chosen = {t for o, t in read if _lacks(graph, told, mine, o, t)}
+            kept[job] = sum(graph.tensors[t].nbytes.at(float(jobs.samples[job])) for t in chosen)
     return kept
+
+
+def _lacks(graph: OpGraph, told: Regions, mine: set[int], reader: int, tensor: int) -> bool:
+    """Whether nobody of a stage has what one of its operators in a region needs of its own devices to run again."""
+    producer = graph.tensors[tensor].producer
+    keeper = told.keeper.get(tensor, -1)
+    if reader not in told.name or keeper == producer:
+        return False
+    if told.name.get(producer) == told.name[reader]:
+        return producer not in mine
+    return keeper not in mine

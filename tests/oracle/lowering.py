@@ -15,6 +15,7 @@ from solvers.plan.crossings import messages_between_stages
 from solvers.plan.plan import Action, MessageOrder, Plan
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Execution, Objective, Precision, Problem, Transfers
+from tests.oracle.regions import seconds
 from tests.oracle.units import Pass, Unit, unroll
 
 Place = tuple[tuple[int, ...], int]
@@ -122,7 +123,7 @@ class _Lowering:
             unit = self.units[u]
             samples = unit.micro_batch_size / len(unit.devices)
             if (kind, samples) not in self.times:
-                self.times[kind, samples] = self.problem.compute.at(kind, samples)
+                self.times[kind, samples] = seconds(self.problem, kind, samples)
             times = self.times[kind, samples]
             self.durations[key] = float(times[list(unit.operators)].sum() + times[list(unit.again)].sum())
         return self.durations[key]

@@ -12,6 +12,7 @@ from solvers.plan.plan import Plan
 from solvers.plan.schedule import MemoryCurve
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Optimizer, Precision, Problem
+from tests.oracle import regions
 from tests.oracle.lowering import TaskGraph
 from tests.oracle.units import Unit
 
@@ -142,7 +143,7 @@ def _activations(
             samples = unit.micro_batch_size / len(unit.devices)
             saved[task.unit] = saved_bytes(problem, unit.operators, samples) if keeps and unit.kind == "F" else 0.0
             working[task.unit] = workspace_bytes(problem, unit.operators, samples)
-            if plan.stages[unit.stage].recompute and unit.kind == "F":
+            if unit.kind == "F":
                 kept[task.unit] = _read_here(problem, plan, unit, samples)
         if saved[task.unit]:
             since = again_s.get((unit.stage, task.micro_batch, task.device), start_s[index])
@@ -154,16 +155,19 @@ def _activations(
 
 
 def _read_here(problem: Problem, plan: Plan, unit: Unit, samples: float) -> float:
-    """Bytes of forward tensors that a unit reads of other stages on its own devices."""
+    """Bytes of forward tensors that a unit reads of other stages on its own devices; where the stage as a whole does
+    not run again, those that its parts of regions need and nobody keeps."""
     graph, own = problem.graph, set(plan.stages[unit.stage].operators)
-    here = {o for stage in plan.stages if stage.devices == unit.devices for o in stage.operators} - own
-    read = {t for o in unit.operators for t in graph.inputs[o] if graph.tensors[t].producer in here}
+    here = {o for stage in plan.stages if stage.devices == unit.devices for o in stage.operators}
+    read = {t for o in unit.operators for t in graph.inputs[o] if graph.tensors[t].producer in here - own}
+    if not plan.stages[unit.stage].recompute:
+        read = set(regions.kept_of_cut(problem, unit.operators, own, here))
     return sum(graph.tensors[t].nbytes.at(samples) for t in read)
 
 
 def saved_bytes(problem: Problem, operators: Iterable[int], samples: float) -> float:
     """Activations that ``operators`` keep for their backward, in bytes."""
-    return sum(problem.graph.operators[o].saved_bytes.at(samples) for o in operators)
+    return sum(regions.saved(problem, o, samples) for o in operators)
 
 
 def workspace_bytes(problem: Problem, operators: Sequence[int], samples: float) -> float:
@@ -174,7 +178,7 @@ def workspace_bytes(problem: Problem, operators: Sequence[int], samples: float) 
     """
     graph = problem.graph
     if problem.has_backward():
-        return max((graph.operators[o].workspace_bytes.at(samples) for o in operators), default=0.0)
+        return max((regions.workspace(problem, o, samples) for o in operators), default=0.0)
     inside = set(operators)
     readers = {
         t: sum(consumer in inside for consumer in graph.tensors[t].consumers)

@@ -21,6 +21,7 @@ from tests.random_problems import (
     random_problem,
     random_two_level_problem,
     trained_somehow,
+    with_random_regions,
 )
 
 PIPELINES = (Pipeline.GPIPE, Pipeline.ONE_F_ONE_B, Pipeline.INTERLEAVED, Pipeline.ZERO_BUBBLE)
@@ -36,7 +37,8 @@ def random_plan(seed: int) -> tuple[Problem, Plan] | None:
     if found is None:
         return None
     problem, plan = found
-    return trained_somehow(_other_costs(rng, problem), seed), plan
+    problem = trained_somehow(_other_costs(rng, problem), seed)
+    return with_random_regions(problem, seed) if seed % 3 == 1 else problem, plan
 
 
 def _of_draft(rng: random.Random, seed: int) -> tuple[Problem, Plan]:

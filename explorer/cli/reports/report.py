@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from explorer.cli.reports.pass_report import idle_share, is_pass_of_operators, print_pass
 from explorer.cli.terminal.command import print_table, printable
 from explorer.costs.roofline import stated_dtype
-from explorer.costs.trained_in import precision_note
+from explorer.costs.trained_in import precision_note, regions_note
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics, evaluate, examine, judge
 from solvers.evaluation.load import loads
@@ -145,8 +145,7 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None, n
 
 
 def _assumed(problem: Problem) -> list[str]:
-    note = precision_note(problem)
-    return [] if note is None else [note]
+    return [note for note in (precision_note(problem), regions_note(problem)) if note is not None]
 
 
 def _print_front(problem: Problem, plan: Plan, result: Result) -> None:

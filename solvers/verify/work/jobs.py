@@ -11,6 +11,7 @@ from solvers.plan.plan import ACTION_KINDS
 from solvers.problem.graph import OpGraph, Phase, per_graph
 from solvers.problem.problem import Problem
 from solvers.verify.arrays.ragged import ints, sums
+from solvers.verify.work.again import seconds_at
 
 FORWARD, BACKWARD, INPUTS, WEIGHTS, UPDATE = range(len(ACTION_KINDS))
 BACKWARDS = (BACKWARD, INPUTS, WEIGHTS)
@@ -94,11 +95,11 @@ def compute_s(problem: Problem, jobs: Jobs) -> Floats:
     kind = ints(kinds.index(device.kind) for device in problem.cluster.devices)[jobs.device]
     owner, operators = _run(problem, jobs)
     seconds = np.zeros(len(jobs.job))
-    samples = jobs.samples[jobs.job]
+    samples, seconds_of = jobs.samples[jobs.job], seconds_at(problem)
     for number, name in enumerate(kinds):
         for share in np.unique(samples[kind == number]).tolist():
             rows = (kind == number) & (samples == share)
-            seconds[rows] = sums(owner, problem.compute.at(name, share)[operators], len(jobs.stage))[jobs.job[rows]]
+            seconds[rows] = sums(owner, seconds_of(name, share)[operators], len(jobs.stage))[jobs.job[rows]]
     return seconds
 
 

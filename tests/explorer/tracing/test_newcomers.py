@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from explorer.tracing import load_pt2, trace_module
 from explorer.tracing.capture import quiet
 from solvers.errors import TraceError
+from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.workload import Workload
 from solvers.problem.graph import Phase
 from tests.explorer.tracing.models import BATCH, WIDTH, Function, trace
@@ -92,23 +93,65 @@ def test_attention_with_dropout_does_not_save_its_scores() -> None:
     assert at(128) == pytest.approx(2 * at(64))
 
 
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gelu(self.inner(x))
+
+
+class Checkpointed(nn.Module):
+    """Two checkpointed calls of blocks; a layer before and a sum after. The second, if reentrant, holds another call
+    (the other variant cannot be exported then)."""
+
+    def __init__(self, reentrant: bool) -> None:
+        super().__init__()
+        self.first, self.blocks = nn.Linear(WIDTH, WIDTH), nn.ModuleList(Block() for _ in range(3))
+        self.reentrant = reentrant
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = checkpoint(self.blocks[0], self.first(x), use_reentrant=self.reentrant)
+        return checkpoint(self.both, x, use_reentrant=self.reentrant).square().sum()
+
+    def both(self, x: Tensor) -> Tensor:
+        inner = checkpoint(self.blocks[1], x, use_reentrant=True) if self.reentrant else self.blocks[1](x)
+        return self.blocks[2](inner)
+
+
 @pytest.mark.parametrize("reentrant", [True, False])
-def test_checkpointed_blocks_are_traced_and_a_note_says_that_nothing_is_recomputed(reentrant: bool) -> None:
-    inner = nn.Linear(WIDTH, WIDTH)
-
-    class Checkpointed(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.inner = nn.Linear(WIDTH, WIDTH), inner
-
-        def forward(self, x: Tensor) -> Tensor:
-            return checkpoint(self.inner, self.first(x), use_reentrant=reentrant).sum()
-
-    workload = trace(Checkpointed())
+def test_checkpointed_calls_are_regions_that_run_again_and_a_note_says_so(reentrant: bool) -> None:
+    workload = trace(Checkpointed(reentrant))
+    regions = {o.name: o.checkpoint for o in workload.graph.operators if o.phase is Phase.FORWARD}
+    assert regions == {
+        "first/linear": "",
+        "blocks.0.inner/linear": "checkpoint 0", "blocks.0/gelu": "checkpoint 0",
+        "blocks.1.inner/linear": "checkpoint 1", "blocks.1/gelu": "checkpoint 1",
+        "blocks.2.inner/linear": "checkpoint 1", "blocks.2/gelu": "checkpoint 1",
+        "square": "", "sum": "",
+    }  # fmt: skip
     assert workload.notes == (
-        "activation checkpointing is left out: saved activations are those of a run without it,"
-        " and nothing is recomputed",
+        "activation checkpointing is honoured: of 2 regions only what comes in is kept until the backward, which runs"
+        " the forward again first; --recompute none plans without",
     )
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_checkpointed_model_has_the_sizes_and_the_hash_of_one_that_is_not(reentrant: bool) -> None:
+    class Plain(Checkpointed):
+        def forward(self, x: Tensor) -> Tensor:
+            for block in (self.first, *self.blocks):
+                x = block(x)
+            return x.square().sum()
+
+    assert graph_hash(trace(Checkpointed(reentrant)).graph) == graph_hash(trace(Plain(reentrant)).graph)
+
+
+def test_inference_runs_nothing_again() -> None:
+    workload = trace_module(Checkpointed(False), torch.randn(BATCH, WIDTH), name="m", training=False)
+    assert {o.checkpoint for o in workload.graph.operators} == {""}
+    assert not workload.notes
 
 
 def test_a_transformer_takes_any_mask() -> None:

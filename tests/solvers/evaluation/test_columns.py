@@ -51,9 +51,10 @@ def test_the_random_plans_are_of_every_sort() -> None:
             f"recompute {any(stage.recompute for stage in plan.stages)}",
             f"mixed {len({stage.micro_batch_size for stage in plan.stages}) > 1}",
             f"parts {any(action.kind == 'I' for row in plan.order for action in row)}",
-            f"backward {problem.has_backward()}", f"kinds {len({d.kind for d in problem.cluster.devices})}",
+            f"backward {problem.has_backward()}", f"regions {problem.plain is not None}",
+            f"kinds {len({d.kind for d in problem.cluster.devices})}",
         ])  # fmt: skip
     expected = [*Transfers, *Execution, "gpipe", "1f1b", "interleaved", "zero-bubble"]
-    expected += [f"{what} {yes}" for what in ("stated", "replicas", "recompute", "mixed", "parts", "backward")
-                 for yes in (True, False)] + ["kinds 1", "kinds 2", "kinds 3"]  # fmt: skip
+    either = ("stated", "replicas", "recompute", "mixed", "parts", "backward", "regions")
+    expected += [f"{what} {yes}" for what in either for yes in (True, False)] + ["kinds 1", "kinds 2", "kinds 3"]
     assert all(sorts[sort] >= 3 for sort in expected), sorts

@@ -11,6 +11,7 @@ from solvers.plan.plan import Action, Plan, Stage
 from solvers.problem.cluster import Cluster, Device, two_level_cluster
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem.problem import ComputeTable, Execution, Objective, Optimizer, Precision, Problem, Transfers
+from solvers.problem.regions import recomputing
 
 sizes = st.one_of(st.integers(0, 2**50).map(float), st.floats(0, 1e18, allow_nan=False))
 amounts = st.builds(Amount, sizes, sizes)
@@ -38,6 +39,8 @@ def operators(draw: st.DrawFn, position: int) -> Operator:
         draw(amounts),
         draw(st.none() | names),
         0 if backward else None,
+        draw(st.booleans()),
+        draw(st.sampled_from(["", "", "layers.0", "layers.1"])),
         draw(st.booleans()),
     )
 
@@ -114,6 +117,8 @@ def planned(draw: st.DrawFn) -> tuple[Problem, Plan]:
         zero=draw(st.integers(0, 3)),
         costs_from=draw(names),
     )
+    if draw(st.booleans()):
+        problem = recomputing(problem)
     stages = tuple(Stage((i,), (i % len(cluster),), 8 // micro, i + 1) for i in range(len(graph)))
     kinds = [KINDS_OF[operator.phase][0] for operator in graph.operators]
     order = tuple(

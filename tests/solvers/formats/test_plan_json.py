@@ -35,6 +35,9 @@ def test_round_trip_loses_nothing(case: tuple[Problem, Plan]) -> None:
         assert getattr(read.problem, name) == getattr(problem, name)
     for kind, table in problem.compute.seconds.items():
         np.testing.assert_array_equal(read.problem.compute.seconds[kind], table)
+    assert read.problem.as_traced.graph == problem.as_traced.graph
+    for kind, table in problem.as_traced.compute.seconds.items():
+        np.testing.assert_array_equal(read.problem.as_traced.compute.seconds[kind], table)
 
 
 def test_keeps_the_result() -> None:

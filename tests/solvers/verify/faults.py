@@ -20,6 +20,7 @@ from solvers.plan.schedule import SPAN_KINDS, MemoryCurve, Schedule, SpanColumns
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import NOTHING, Amount, Operator, Tensor
 from solvers.problem.problem import ComputeTable, Execution, Optimizer, Precision, Problem, Transfers
+from solvers.problem.regions import recomputing
 from tests.solvers.verify.valid_plans import Case
 
 Fault = Callable[[Case, Schedule, random.Random], Schedule | None]
@@ -93,6 +94,13 @@ def with_operators(problem: Problem, spoil: Callable[[int, Operator], Operator])
     return replace(problem, graph=replace(problem.graph, operators=operators))
 
 
+def again(problem: Problem, spoil: Callable[[Operator], Operator]) -> Problem:
+    """With other regions."""
+    traced = problem.as_traced
+    plain = replace(problem, graph=traced.graph, compute=traced.compute, plain=None)
+    return recomputing(with_operators(plain, lambda i, o: spoil(o)))
+
+
 def times(amount: Amount, factor: float) -> Amount:
     return Amount(amount.fixed * factor, amount.per_sample * factor)
 
@@ -117,6 +125,16 @@ of_problem("frozen parameters trained", lambda p, rng: with_operators(p, lambda 
 of_problem("all parameters frozen", lambda p, rng: with_operators(
     p, lambda i, o: replace(o, frozen_bytes=o.param_bytes, factorable_bytes=0.0)
 ))  # fmt: skip
+of_problem("nothing takes time to run again", lambda p, rng: p.plain and replace(p, compute=p.plain.compute))
+of_problem("what runs again is kept too", lambda p, rng: p.plain and with_operators(
+    p, lambda i, o: replace(o, saved_bytes=o.saved_bytes + p.plain.graph.operators[i].saved_bytes)
+))  # fmt: skip
+of_problem("what runs again needs no room", lambda p, rng: p.plain and with_operators(
+    p, lambda i, o: replace(o, workspace_bytes=p.plain.graph.operators[i].workspace_bytes)
+))  # fmt: skip
+of_problem("parts of regions keep nothing", lambda p, rng: p.plain and replace(p, plain=None))
+of_problem("nothing is cached", lambda p, rng: p.plain and again(p, lambda o: replace(o, cached=False)))
+of_problem("all is one region", lambda p, rng: p.plain and again(p, lambda o: replace(o, checkpoint="all")))
 of_problem("optimizer states gone", lambda p, rng: replace(p, optimizer=Optimizer.SGD))
 of_problem("another optimizer", lambda p, rng: replace(
     p, optimizer=rng.choice([each for each in Optimizer if each is not p.optimizer])

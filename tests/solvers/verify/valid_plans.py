@@ -18,7 +18,7 @@ from solvers.schedules.assemble import assemble
 from solvers.schedules.realise import realise
 from solvers.verify.structure import structure
 from tests.instances import GPU
-from tests.random_problems import random_draft, random_problem, trained_somehow
+from tests.random_problems import random_draft, random_problem, trained_somehow, with_random_regions
 
 SORTS = ("pipeline", "operator pass", "call pass")
 
@@ -89,7 +89,8 @@ def _problem(rng: random.Random, seed: int, sort: str, transfers: Transfers) -> 
         problem = replace(problem, transfer_s=tuple(each))
     if rng.random() < 0.1:
         problem = replace(problem, stated_bytes=tuple(float(rng.randint(1, 9)) for _ in problem.graph.operators))
-    return trained_somehow(problem, seed)
+    problem = trained_somehow(problem, seed)
+    return with_random_regions(problem, seed) if seed % 3 == 0 else problem
 
 
 def _cluster(rng: random.Random, drawn: Cluster) -> Cluster:

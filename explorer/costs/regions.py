@@ -1,0 +1,90 @@
+"""Which operators run again before their backward, as a person asks for it: layer by layer, or the cheap ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+
+from explorer.costs.shapes import ATTENTION, CELLS, CONVOLUTION, MATRIX
+from solvers.coarsening.blocks import Blocks, repeated_blocks
+from solvers.errors import InvalidProblem
+from solvers.problem.graph import OpGraph, Phase
+from solvers.problem.groups import together
+from solvers.problem.problem import Objective, Problem
+
+
+class Regions(StrEnum):
+    """Whose forward runs again before its backward, beside whole stages (`solvers.problem.regions`).
+
+    MODEL: the regions that the model itself checkpoints, unless stages may run again. NONE: nothing. LAYERS: every
+    layer that the model repeats. OPERATORS: in these layers all but `COSTLY` ones.
+    """
+
+    MODEL = "model"
+    NONE = "none"
+    LAYERS = "layers"
+    OPERATORS = "operators"
+
+
+COSTLY = MATRIX | CONVOLUTION | CELLS.keys() | {ATTENTION}
+"""What OPERATORS keeps the outputs of: products with parameters and fused attention, whose forward is long for a byte
+that it makes. The rest runs again: norms, activations, sums, and the inner products of attention that is not fused
+(Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2022, section 5). PyTorch's
+selective checkpointing is used so: torchtitan's list of operators to save has products and fused attention."""
+
+ASKED = (Regions.LAYERS, Regions.OPERATORS)
+
+
+def asked_regions(problem: Problem, regions: Regions, reference: str) -> Problem:
+    """The problem with regions in its graph as asked for; they are not counted yet (`recomputing`).
+
+    Raises InvalidProblem, in one line, where there are no layers, or nothing that regions would change.
+    """
+    if regions is Regions.MODEL and not problem.recompute:
+        return problem
+    if regions in (Regions.MODEL, Regions.NONE):
+        return replace(problem, graph=_in_regions(problem.graph, {}, frozenset()))
+    asked = f"--recompute {regions.value}"
+    if not problem.training:
+        raise InvalidProblem(f"{asked} runs forwards again before their backward; leave it out in inference")
+    if problem.stated_bytes is not None:
+        raise InvalidProblem(f"{asked} changes what is saved, and {reference} states sizes as a whole; leave it out")
+    if problem.objective is Objective.MAKESPAN:
+        raise InvalidProblem(
+            f"{asked} is for pipelines of micro-batches, and objective makespan is one unsplit pass; leave it out, or"
+            " plan with --objective iteration"
+        )
+    families = repeated_blocks(replace(problem, pins={}))
+    if not families:
+        raise InvalidProblem(
+            f"{asked}: {reference} has no layers that repeat (equal, numbered members of a module); allow whole"
+            " stages to run again (--recompute stage)"
+        )
+    graph, groups = problem.graph, together(problem.graph)
+    name_of: dict[int, str] = {}
+    for family in families:
+        for members in family.members:
+            operators = [o for group in members for o in groups[group]]
+            name_of |= dict.fromkeys(operators, _name(graph, family, operators))
+    cached = frozenset(o for o in name_of if regions is Regions.OPERATORS and graph.operators[o].op_type in COSTLY)
+    return replace(problem, graph=_in_regions(graph, name_of, cached))
+
+
+def _name(graph: OpGraph, family: Blocks, operators: list[int]) -> str:
+    """ "model.layers.3": the module of a layer."""
+    within = len(family.container) + 1 if family.container else 0
+    path = next(graph.operators[o].module_path for o in operators if graph.operators[o].phase is Phase.FORWARD)
+    return path[:within] + path[within:].split(".")[0]
+
+
+def _in_regions(graph: OpGraph, name_of: dict[int, str], cached: frozenset[int]) -> OpGraph:
+    """Forward operators in the regions named, all others in none."""
+    changed = False
+    operators = []
+    for o, operator in enumerate(graph.operators):
+        name = name_of.get(o, "") if operator.phase is Phase.FORWARD else ""
+        keeps = bool(name) and o in cached
+        if (name, keeps) != (operator.checkpoint, operator.cached):
+            operator, changed = replace(operator, checkpoint=name, cached=keeps), True
+        operators.append(operator)
+    return OpGraph(tuple(operators), graph.tensors, graph.samples, graph.name) if changed else graph

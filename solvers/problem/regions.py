@@ -1,0 +1,201 @@
+"""Regions of a graph whose forward runs again before its backward: full and selective activation checkpointing.
+
+Of a region (`Operator.checkpoint`) only what comes in is kept for every micro-batch, and what its cached operators
+make; its backward runs the forward of the others again first, and has room for all that the region saves while it
+runs (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016; torch.utils.checkpoint). That is told in the
+words that every planner knows, operator by operator (`recomputing`): what it saves, how long it takes, and what it
+needs while it runs. So a region that a plan cuts is counted as a whole on every device that has a part of it, which
+is never less than what each of its parts needs as a region of its own.
+
+A region's backward is done at once, as a forward that ran again is walked once: the times and the workspace of
+gradients of parameters are those of the gradients of inputs, where an operator has both.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.problem.graph import BACKWARD_PHASES, NOTHING, Amount, OpGraph, Phase, per_graph
+from solvers.problem.problem import ComputeTable, Objective, Plain, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """members: the forward operators of every region that has a backward, in the order in which they run. of: the
+    name of the region of each of these. first: of an operator in a region that has a backward, the backward operator
+    that is counted with what runs again. moved: gradients of parameters that are made with those of inputs, and where.
+    """
+
+    members: Mapping[str, tuple[int, ...]]
+    of: Mapping[int, str]
+    first: Mapping[int, int]
+    moved: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An operator of a region reads a tensor. counted: the operator whose saved bytes it is among, -1 for one that
+    is handed on inside a region and is there again when that has run."""
+
+    tensor: int
+    producer: int
+    reader: int
+    counted: int
+
+
+@per_graph
+def regions_of(graph: OpGraph) -> Regions:
+    """Replicable operators, which are made anew anywhere, are in no region."""
+    rank = {operator: position for position, operator in enumerate(graph.topological_order)}
+    mirrors: dict[int, list[int]] = defaultdict(list)
+    for position in graph.topological_order:
+        operator = graph.operators[position]
+        if operator.phase in BACKWARD_PHASES and operator.forward_of is not None:
+            mirrors[operator.forward_of].append(position)
+    named: dict[str, list[int]] = defaultdict(list)
+    for position in graph.topological_order:
+        operator = graph.operators[position]
+        if operator.checkpoint and operator.phase is Phase.FORWARD and not operator.replicable:
+            named[operator.checkpoint].append(position)
+    members = {name: tuple(mine) for name, mine in named.items() if any(o in mirrors for o in mine)}
+    of = {o: name for name, mine in members.items() for o in mine}
+    first: dict[int, int] = {}
+    moved: dict[int, int] = {}
+    for o in of:
+        back = sorted(mirrors.get(o, ()), key=lambda b: (graph.operators[b].phase is Phase.BACKWARD_WEIGHT, rank[b]))
+        if back:
+            first[o] = back[0]
+        if back and graph.operators[back[0]].phase is Phase.BACKWARD_INPUT:
+            moved |= {b: back[0] for b in back if graph.operators[b].phase is Phase.BACKWARD_WEIGHT}
+    return Regions(members, of, first, moved)
+
+
+def recomputing(problem: Problem) -> Problem:
+    """The problem with the regions of its graph run again; itself where there are none, in inference, where sizes are
+    stated, and for one unsplit pass, in which nothing waits for its backward while another micro-batch runs."""
+    found = regions_of(problem.graph)
+    if (
+        not found.members or not problem.training or problem.objective is Objective.MAKESPAN
+        or problem.stated_bytes is not None or problem.plain is not None
+    ):  # fmt: skip
+        return problem
+    return replace(
+        problem,
+        graph=_graph(problem.graph, found),
+        compute=_times(problem.graph, problem.compute, found),
+        plain=Plain(problem.graph, problem.compute),
+    )
+
+
+def _graph(graph: OpGraph, found: Regions) -> OpGraph:
+    """With what operators save and need while they run."""
+    operators = list(graph.operators)
+    kept: dict[int, Amount] = defaultdict(Amount)
+    for tensor, keeper in _kept(graph).items():
+        kept[keeper] += graph.tensors[tensor].nbytes
+    for o, operator in enumerate(graph.operators):
+        if o in found.of or o in kept:
+            operators[o] = replace(operator, saved_bytes=(NOTHING if o in found.of else operator.saved_bytes) + kept[o])
+    room = {name: _total(graph, mine) for name, mine in found.members.items()}
+    again = {name: _most(graph, mine) for name, mine in found.members.items()}
+    needs = {b: o.workspace_bytes for b, o in enumerate(graph.operators) if o.phase in BACKWARD_PHASES}
+    for late, into in found.moved.items():
+        needs[into] += needs.pop(late)
+        operators[late] = replace(operators[late], workspace_bytes=NOTHING)
+    for b, own in needs.items():
+        home = operators[b].forward_of
+        if home is None or home not in found.of:
+            continue
+        name = found.of[home]
+        own = _larger(own, again[name]) if b == found.first[home] else own
+        operators[b] = replace(operators[b], workspace_bytes=room[name] + own)
+    return OpGraph(tuple(operators), graph.tensors, graph.samples, graph.name)
+
+
+def _total(graph: OpGraph, members: tuple[int, ...]) -> Amount:
+    """All that the operators of a region save."""
+    amounts = [graph.operators[o].saved_bytes for o in members]
+    return Amount(sum(a.fixed for a in amounts), sum(a.per_sample for a in amounts))
+
+
+def _most(graph: OpGraph, members: tuple[int, ...]) -> Amount:
+    """At most the workspace of what of a region runs again."""
+    most = NOTHING
+    for o in members:
+        most = most if graph.operators[o].cached else _larger(most, graph.operators[o].workspace_bytes)
+    return most
+
+
+def _larger(a: Amount, b: Amount) -> Amount:
+    return Amount(max(a.fixed, b.fixed), max(a.per_sample, b.per_sample))
+
+
+@per_graph
+def _kept(graph: OpGraph) -> Mapping[int, int]:
+    """Tensor -> the operator whose saved bytes it is among, for what regions keep of every micro-batch.
+
+    What comes into regions is kept once, with the operator of a region that reads it first; what a cached operator
+    makes, with that. What leaves a region for operators in none, with its maker, if they may keep it and an operator
+    of the region was the first to: its saved bytes, which are dropped, are then no less than the tensor.
+    """
+    found, rank = regions_of(graph), {o: position for position, o in enumerate(graph.topological_order)}
+    kept: dict[int, int] = {}
+    for t, tensor in enumerate(graph.tensors):
+        p = tensor.producer
+        readers = [c for c in tensor.consumers if graph.operators[c].phase is Phase.FORWARD]
+        home = found.of.get(p)
+        inside = [c for c in readers if c in found.of]
+        entering = [c for c in inside if found.of[c] != home]
+        if not readers:
+            continue
+        if home is not None and graph.operators[p].cached:
+            kept[t] = p
+        elif entering:
+            kept[t] = min(entering, key=rank.__getitem__)
+        elif home is not None and len(inside) < len(readers):
+            least = tensor.nbytes.at(graph.samples)
+            if any(graph.operators[o].saved_bytes.at(graph.samples) >= least for o in (p, *inside)):
+                kept[t] = p
+    return kept
+
+
+def _times(graph: OpGraph, compute: ComputeTable, found: Regions) -> ComputeTable:
+    """With what runs again before its backward, and gradients of parameters with those of inputs."""
+    into: list[tuple[int, int]] = [(target, late) for late, target in found.moved.items()]
+    for mine in found.members.values():
+        following = [found.first[o] for o in mine if o in found.first]
+        seen = 0
+        for o in mine:  # what has no backward runs again with the next one that has
+            if not graph.operators[o].cached:
+                into.append((found.first.get(o, following[min(seen, len(following) - 1)]), o))
+            seen += o in found.first
+    targets, sources = np.array(into, np.int64).reshape(-1, 2).T
+    tables: dict[str, NDArray[np.float64]] = {}
+    for kind, table in compute.seconds.items():
+        told = np.array(table)
+        np.add.at(told, targets, table[sources])
+        late = list(found.moved)
+        told[late] = np.where(np.isinf(table[late]), np.inf, 0.0)
+        tables[kind] = told
+    return ComputeTable(compute.samples, tables)
+
+
+@per_graph
+def readings(graph: OpGraph) -> tuple[Reading, ...]:
+    """Of all tensors that regions read those that are not among what their maker saves. A plan that cuts a region
+    keeps some of them where they are read: see `solvers.evaluation.cut_regions`."""
+    found, kept = regions_of(graph), _kept(graph)
+    told = []
+    for t, tensor in enumerate(graph.tensors):
+        if kept.get(t) == tensor.producer:
+            continue
+        for reader in tensor.consumers:
+            if reader in found.of:
+                inside = found.of[reader] == found.of.get(tensor.producer)
+                told.append(Reading(t, tensor.producer, reader, -1 if inside else kept[t]))
+    return tuple(told)

@@ -1,0 +1,143 @@
+"""What runs a second time before its backward, by region of the graph as it was traced: told from that alone.
+
+Forward operators of one region keep nothing for themselves. What flows into any region is there until the backward,
+once; what operators make that do not run again, too. While a gradient of a region is made, all that its operators
+would have kept is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from solvers.kernels.arrays import Floats
+from solvers.problem.graph import Amount, OpGraph, Phase, per_graph
+from solvers.problem.problem import ComputeTable, Problem
+
+GRADIENTS = (Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT)
+
+
+@dataclass(slots=True)
+class Regions:
+    """name: of the region of a forward operator. leads: the gradient that an operator's forward runs again before.
+    runs: rows (operator that takes the time, operator whose time it is). keeper: of a tensor that is kept for
+    regions, the operator that keeps it."""
+
+    name: dict[int, str] = field(default_factory=dict)
+    leads: dict[int, int] = field(default_factory=dict)
+    runs: list[tuple[int, int]] = field(default_factory=list)
+    keeper: dict[int, int] = field(default_factory=dict)
+
+
+@per_graph
+def told_regions(graph: OpGraph) -> Regions:
+    """Those with an operator that has a gradient."""
+    told, operators, order = Regions(), graph.operators, graph.topological_order
+    gradients: dict[int, list[int]] = {}
+    for o in order:
+        home = operators[o].forward_of
+        if operators[o].phase in GRADIENTS and home is not None:
+            gradients.setdefault(home, []).append(o)
+    forwards = [
+        o for o in order
+        if operators[o].phase is Phase.FORWARD and operators[o].checkpoint and not operators[o].replicable
+    ]  # fmt: skip
+    trained = {operators[o].checkpoint for o in forwards if o in gradients}
+    told.name = {o: operators[o].checkpoint for o in forwards if operators[o].checkpoint in trained}
+    for o in told.name:
+        of_inputs = [g for g in gradients.get(o, ()) if operators[g].phase is Phase.BACKWARD_INPUT]
+        if o in gradients:
+            told.leads[o] = (of_inputs or gradients[o])[0]
+    merged = {
+        g: told.leads[o]
+        for o in told.leads
+        for g in gradients[o]
+        if operators[g].phase is Phase.BACKWARD_WEIGHT and operators[told.leads[o]].phase is not operators[g].phase
+    }
+    told.runs = [(merged.get(o, o), o) for o in order]
+    for region in trained:
+        mine = [o for o in forwards if operators[o].checkpoint == region]
+        for place, o in enumerate(mine):
+            if operators[o].cached:
+                continue
+            after = [told.leads[x] for x in mine[place:] if x in told.leads]
+            told.runs.append((after[0] if after else [told.leads[x] for x in mine if x in told.leads][-1], o))
+    _keepers(graph, told)
+    return told
+
+
+def _keepers(graph: OpGraph, told: Regions) -> None:
+    place = {o: at for at, o in enumerate(graph.topological_order)}
+    for t, tensor in enumerate(graph.tensors):
+        made_in = told.name.get(tensor.producer, "")
+        read = sorted((o for o in tensor.consumers if graph.operators[o].phase is Phase.FORWARD), key=place.__getitem__)
+        new = [o for o in read if told.name.get(o, made_in) != made_in]
+        if not read:
+            continue
+        if made_in and graph.operators[tensor.producer].cached:
+            told.keeper[t] = tensor.producer
+        elif new:
+            told.keeper[t] = new[0]
+        elif made_in and any(o not in told.name for o in read):
+            near = [tensor.producer, *(o for o in read if o in told.name)]
+            if max(graph.operators[o].saved_bytes.at(graph.samples) for o in near) >= tensor.nbytes.at(graph.samples):
+                told.keeper[t] = tensor.producer
+
+
+def _sum(amounts: list[Amount]) -> Amount:
+    return Amount(sum(a.fixed for a in amounts), sum(a.per_sample for a in amounts))
+
+
+def saved(problem: Problem) -> list[Amount]:
+    """[operators] what each keeps from its forward until its backward."""
+    if problem.plain is None:
+        return [o.saved_bytes for o in problem.graph.operators]
+    graph = problem.plain.graph
+    told = told_regions(graph)
+    kept: dict[int, list[Amount]] = {}
+    for tensor, o in told.keeper.items():
+        kept.setdefault(o, []).append(graph.tensors[tensor].nbytes)
+    return [
+        _sum([*([] if o in told.name else [operator.saved_bytes]), *kept.get(o, ())])
+        for o, operator in enumerate(graph.operators)
+    ]
+
+
+def workspace(problem: Problem) -> list[Amount]:
+    """[operators] what each needs while it runs; a gradient in a region, all that the region lacked, too."""
+    if problem.plain is None:
+        return [o.workspace_bytes for o in problem.graph.operators]
+    graph = problem.plain.graph
+    told, operators = told_regions(graph), graph.operators
+    needs = [o.workspace_bytes for o in operators]
+    for g, operator in enumerate(operators):
+        home = -1 if operator.forward_of is None else operator.forward_of
+        if operator.phase not in GRADIENTS or home not in told.name:
+            continue
+        together = [source for target, source in told.runs if target == g and operators[source].phase in GRADIENTS]
+        own = _sum([operators[source].workspace_bytes for source in together])
+        if not together:
+            needs[g] = Amount()
+            continue
+        mine = [o for o, name in told.name.items() if name == told.name[home]]
+        if told.leads[home] == g:
+            rerun = [operators[o].workspace_bytes for o in mine if not operators[o].cached]
+            own = Amount(
+                max([own.fixed, *(a.fixed for a in rerun)]), max([own.per_sample, *(a.per_sample for a in rerun)])
+            )
+        needs[g] = _sum([own, *(operators[o].saved_bytes for o in mine)])
+    return needs
+
+
+def seconds_at(problem: Problem) -> Callable[[str, float], Floats]:
+    """Seconds of every operator on a kind of device for so many samples, what it runs again included."""
+    if problem.plain is None:
+        return problem.compute.at
+    runs = np.array(told_regions(problem.plain.graph).runs, np.int64)
+    tables = {}
+    for kind, table in problem.plain.compute.seconds.items():
+        tables[kind] = np.zeros_like(table)
+        np.add.at(tables[kind], runs[:, 0], table[runs[:, 1]])
+    return ComputeTable(problem.plain.compute.samples, tables).at
