@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
+    from explorer.cli.reports.report import run_seconds
     from solvers.formats.plan_json import messages_json
 
     operators = file.problem.graph.operators
@@ -72,6 +73,7 @@ def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
         "model": file.reference,
         "objective": file.problem.objective.value,
         "makespan_s": schedule.makespan_s,
+        "run_s": run_seconds(file.problem, file.plan),
         "peak_memory_bytes": [finite_or_none(peak) for peak in schedule.peak_bytes()],
         "critical": list(schedule.critical),
         "messages": messages_json(file.plan),
@@ -81,6 +83,7 @@ def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
 
 def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
     from explorer.cli.reports.pass_report import is_pass_of_operators, print_pass
+    from explorer.cli.reports.report import print_run_seconds
     from explorer.words import text
 
     problem = file.problem
@@ -92,6 +95,7 @@ def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
             " (--json lists them, --chrome-trace draws them)"
         )
         print_messages(file)
+        print_run_seconds(problem, file.plan)
         print()
         print_pass(problem, file.plan, schedule)
         return
@@ -102,6 +106,7 @@ def _print_schedule(file: PlanFile, schedule: Schedule) -> None:
         " inputs) and W (of parameters), U update"
     )
     print_messages(file)
+    print_run_seconds(problem, file.plan)
     for index, device in enumerate(problem.cluster.devices):
         spans = [span for span in schedule.spans if span.device == index and not span.is_transfer]
         sent = [span for span in schedule.spans if span.device == index and span.is_transfer]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from solvers.errors import InvalidProblem
+from solvers.problem.engine import EngineCosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,20 @@ class LinkTimes:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineTimes:
+    """What the engine itself took: fitted to runs of scripts whose segments do next to nothing.
+
+    residual: the root mean square of what the fit is off, as a share of what was measured; measurements: how many
+    it was fitted to; clock: what they were timed with.
+    """
+
+    costs: EngineCosts
+    residual: float
+    measurements: int
+    clock: str
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """Measured costs of one model. Raises InvalidProblem if the parts do not fit together.
 
@@ -71,6 +86,7 @@ class Profile:
     seconds of its part of one step. step_overhead_s: what calling a segment forward and backward takes
     beside its operators. noise: of a fixed piece of work, before and after, the larger; below 0.02 is quiet.
     memory_bytes: what each rank could use. clock: what operators were timed with (see `operator_times.timer_of`).
+    engine: None in files of before it was measured.
     """
 
     reference: str
@@ -95,6 +111,7 @@ class Profile:
     memory_bytes: tuple[float, ...]
     notes: tuple[str, ...] = field(default=())
     clock: str = "wall clock"
+    engine: EngineTimes | None = None
 
     def __post_init__(self) -> None:
         if len(self.samples) < 2 or list(self.samples) != sorted(set(self.samples)) or self.samples[0] < 1:
@@ -120,6 +137,8 @@ class Profile:
             if not (math.isfinite(link.bandwidth_bytes_per_s) and link.bandwidth_bytes_per_s > 0):
                 raise InvalidProblem(f"link {link.src} -> {link.dst}: the bandwidth must be more than 0")
         _check_all("step_overhead_s and noise", self.step_overhead_s, self.noise)
+        if self.engine is not None:
+            _check_all("engine.residual", self.engine.residual)
         for size in self.memory_bytes:
             if not size > 0:
                 raise InvalidProblem(f"memory_bytes must be more than 0, found {size}")

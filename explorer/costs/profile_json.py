@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 
-from explorer.costs.profile import LinkTimes, OperatorTimes, Profile, WholeTimes
+from explorer.costs.profile import EngineTimes, LinkTimes, OperatorTimes, Profile, WholeTimes
 from solvers.errors import InvalidProblem
 from solvers.formats.cluster_json import MAX_OPERATORS
 from solvers.formats.graph_json import read_header
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import MAX_BYTES, dump_json, parse_json
+from solvers.formats.problem_json import read_engine
 
 FORMAT = "placement-explorer/profile"
 VERSION = 1
@@ -35,7 +36,10 @@ def write_profile(profile: Profile) -> str:
 
 def profile_object(profile: Profile) -> dict[str, object]:
     """The same as a JSON value."""
-    return {"format": FORMAT, "version": VERSION, **asdict(profile)}
+    told = asdict(profile)
+    if profile.engine is None:  # as files were before there was one
+        del told["engine"]
+    return {"format": FORMAT, "version": VERSION, **told}
 
 
 def load_profile(path: str) -> Profile:
@@ -53,7 +57,7 @@ def read_profile(data: bytes | str | object, where: str = "profile.json") -> Pro
     """The profile of a JSON text, or of its parsed value. Raises InvalidProblem."""
     value = parse_json(data, where) if isinstance(data, bytes | str) else data
     whole = Field(value, f"{where}:")
-    parts = read_header(whole, FORMAT, VERSION, _FIELDS, ("notes", "clock"))
+    parts = read_header(whole, FORMAT, VERSION, _FIELDS, ("notes", "clock", "engine"))
     counts = _integers(parts["samples"])
     operators = tuple(_operator(item, len(counts)) for item in parts["operators"].items(MAX_OPERATORS))
     updates = {
@@ -63,6 +67,7 @@ def read_profile(data: bytes | str | object, where: str = "profile.json") -> Pro
     wholes = tuple(_whole(item) for item in parts["wholes"].items(MAX_COUNTS))
     links = tuple(_link(item) for item in parts["links"].items(MAX_LINKS))
     notes = tuple(item.text() for item in parts["notes"].items(MAX_NOTES)) if "notes" in parts else ()
+    engine = _engine(parts["engine"]) if "engine" in parts else None
     return whole.located(
         lambda: Profile(
             reference=parts["reference"].text(),
@@ -87,6 +92,7 @@ def read_profile(data: bytes | str | object, where: str = "profile.json") -> Pro
             memory_bytes=tuple(item.number() for item in parts["memory_bytes"].items(MAX_RANKS)),
             notes=notes,
             clock=parts["clock"].text() if "clock" in parts else "wall clock",
+            engine=engine,
         )
     )
 
@@ -125,6 +131,16 @@ def _link(field: Field) -> LinkTimes:
         tuple(item.number() for item in parts["seconds"].items(MAX_COUNTS, exactly=len(nbytes))),
         parts["latency_s"].number(),
         parts["bandwidth_bytes_per_s"].number(),
+    )
+
+
+def _engine(field: Field) -> EngineTimes:
+    parts = field.fields(("costs", "residual", "measurements", "clock"))
+    return EngineTimes(
+        read_engine(parts["costs"]),
+        parts["residual"].number(),
+        parts["measurements"].integer(0),
+        parts["clock"].text(),
     )
 
 

@@ -44,6 +44,7 @@ def replanned(problem: Problem, profile: Profile) -> Problem:
         transfer_s=None if links else problem.transfer_s,
         costs_from=label(profile),
         plain=None,
+        engine=None if profile.engine is None else profile.engine.costs,
     )
     return anew if problem.plain is None else recomputing(anew)
 

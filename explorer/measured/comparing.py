@@ -16,6 +16,8 @@ from explorer.measured.notes import notes_of
 from explorer.measured.parts import Part, parts_of
 from explorer.measured.spans import measured_spans, predicted_action_s, typical_iteration
 from explorer.runner.bundles.outcome import MeasuredAction, Outcome
+from explorer.runner.scripts.with_engine import with_engine
+from explorer.words import text
 from solvers.errors import InvalidPlan, RunError
 from solvers.evaluation.simulation import simulate
 from solvers.plan.plan import Plan
@@ -32,8 +34,9 @@ def compare_run(problem: Problem, plan: Plan, outcome: Outcome) -> Comparison:
     """A run of ``plan`` beside its prediction under ``problem``, in four steps of which each differs from the one
     before in one thing:
 
-    P0, as predicted; P1, simulated with the measured time of every action (`explorer.measured.fed`); P2, with
-    the measured links besides (`explorer.measured.links`); M, the median of the iterations measured. So
+    P0, as predicted, with the engine's own time where it was measured (`with_engine`); P1, simulated with the
+    measured time of every action (`explorer.measured.fed`); P2, with the measured links besides
+    (`explorer.measured.links`); M, the median of the iterations measured. So
     P1 - P0 is what wrong operator costs make, P2 - P1 what wrong links make, and M - P2 what the schedule model
     does not know. Replicas are fed each with its own times; what is told of a segment is their mean.
 
@@ -43,6 +46,8 @@ def compare_run(problem: Problem, plan: Plan, outcome: Outcome) -> Comparison:
     _check(problem, plan, outcome)
     outcome = settled(outcome)
     objective = Objective.MAKESPAN if problem.objective is Objective.MAKESPAN else Objective.ITERATION
+    stated = problem
+    problem = with_engine(stated, plan)
     predicted = simulate(problem, plan, objective)
     parts = parts_of(problem, plan, outcome)
     times = action_times(outcome)
@@ -72,7 +77,7 @@ def compare_run(problem: Problem, plan: Plan, outcome: Outcome) -> Comparison:
         spans=spans,
         drawn_s=drawn_s,
         segments=_segments(problem, parts, predicted, times, outcome),
-        operators=_operators(problem, plan, parts, seconds, outcome),
+        operators=_operators(stated, problem, plan, parts, seconds, outcome),
         links=links,
         devices=devices,
         bubble_predicted=_idle(sum(predicted.busy_per_device_s()), predicted.makespan_s * len(plan.devices_used())),
@@ -82,8 +87,21 @@ def compare_run(problem: Problem, plan: Plan, outcome: Outcome) -> Comparison:
         noise=outcome.noise,
         environment=outcome.environment,
         losses=outcome.losses,
-        notes=(*notes_of(problem, plan, parts, times, links, outcome), *odd),
+        notes=(
+            *notes_of(stated, plan, parts, times, links, outcome),
+            *odd,
+            *_engine_note(stated, problem, plan, predicted),
+        ),
     )
+
+
+def _engine_note(stated: Problem, problem: Problem, plan: Plan, predicted: Schedule) -> list[str]:
+    """What of the prediction is the engine's, if it was measured."""
+    if problem is stated:
+        return []
+    objective = Objective.MAKESPAN if stated.objective is Objective.MAKESPAN else Objective.ITERATION
+    without_s = simulate(stated, plan, objective).makespan_s
+    return [f"the prediction counts the engine's own time, as it was measured: {text.seconds(without_s)} without it"]
 
 
 def _fed_each_error(
@@ -170,9 +188,11 @@ def _segments(
 
 
 def _operators(
-    problem: Problem, plan: Plan, parts: Sequence[Part], seconds: Seconds, outcome: Outcome
+    stated: Problem, problem: Problem, plan: Plan, parts: Sequence[Part], seconds: Seconds, outcome: Outcome
 ) -> tuple[OperatorError | None, ...]:
-    """The mean over the devices of every operator; a profile's word counts more than a share of a segment."""
+    """The mean over the devices of every operator; a profile's word counts more than a share of a segment. What an
+    operator takes by itself is set against the ``stated`` costs, its share of a segment against those with the
+    engine's time."""
     graph = problem.graph
     found: list[OperatorError | None] = [None] * len(graph)
     placement = plan.placement()
@@ -184,8 +204,9 @@ def _operators(
             profiled = graph.operators[o].name in outcome.operators_s
             if not on and not profiled:
                 continue
-            kinds = [problem.cluster.devices[d].kind for d in on or placement[o]]
-            predicted_s = fmean(float(problem.compute.at(kind, samples)[o]) for kind in kinds)
+            costs = stated if profiled else problem
+            kinds = [costs.cluster.devices[d].kind for d in on or placement[o]]
+            predicted_s = fmean(float(costs.compute.at(kind, samples)[o]) for kind in kinds)
             measured_s = outcome.operators_s[graph.operators[o].name] if profiled else fmean(seconds[d, o] for d in on)
             runs = 1 if update else part.runs * (1 + (o in part.again))
             found[o] = OperatorError(predicted_s, measured_s, runs, profiled)

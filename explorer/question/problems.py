@@ -78,6 +78,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         mixed_micro_batches=settings.mixed_micro_batches,
         pins=pins,
         costs_from=costs_from,
+        engine=None if settings.profile is None or settings.profile.engine is None else settings.profile.engine.costs,
     )
     if workload.compute is not None:
         _check_times(problem, workload.reference)

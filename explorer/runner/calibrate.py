@@ -23,7 +23,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from explorer.costs.profile import LinkTimes, OperatorTimes, Profile, WholeTimes
+from explorer.costs.profile import EngineTimes, LinkTimes, OperatorTimes, Profile, WholeTimes
 from explorer.costs.roofline import stated_dtype
 from explorer.runner import rank as ranks_of_a_run
 from explorer.runner.bundles.outcome import Environment, Outcome, RunStatus
@@ -31,13 +31,18 @@ from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import RunRequest, read_request
 from explorer.runner.bundles.result_json import write_outcome
 from explorer.runner.engine.affinity import pin
+from explorer.runner.engine.engine_times import engine_times
+from explorer.runner.engine.garbage import settled_memory
 from explorer.runner.engine.gather import device_name
 from explorer.runner.measuring.attribution import calm
 from explorer.runner.measuring.link_times import measure_links
 from explorer.runner.measuring.noise import probe
 from explorer.runner.measuring.operator_times import (
+    IN_FLIGHT,
+    LEAST_REPETITIONS,
     Measured,
     Subject,
+    as_in_a_run,
     measure,
     step_overhead,
     timer_of,
@@ -146,17 +151,22 @@ def calibrate(file: PlanFile, request: RunRequest, place: Place) -> Outcome:
         file.reference, names, seed=request.seed, dtype=program.dtype, device=place.device,
         allow_model=request.allow_model,
     )  # fmt: skip
-    counted = _measure_counts(file, request, place, program, held, counts, notes)
+    with settled_memory():
+        counted = _measure_counts(file, request, place, program, held, counts, notes)
     tell("measuring updates")
     now, clock = timer_of(place.device, request.threads)
     updates = _updates(counted[0].subject, program, held, place, notes, now) if graph.trains else {}
     overhead_s = place.mean([step_overhead(place.device, now)])[0]
     hosts = tuple(str(each["host"]) for each in here)
     links = measure_links(place.rank, hosts, place.device, on_pair=lambda done, of: tell("measuring links", done, of))
+    tell("measuring the engine")
+    engine = engine_times(
+        place.rank, place.ranks, place.device, own_core=place.pinned and request.threads == 1, training=graph.trains
+    )
     with torch.random.fork_rng(devices=[]):
         noise = place.largest(max(noise, probe(place.device)))
     tell("gathering")
-    profile = _profile(file, request, place, counted, updates, links, overhead_s, noise, here, notes, clock)
+    profile = _profile(file, request, place, counted, updates, links, overhead_s, noise, here, notes, clock, engine)
     environment = Environment(
         hosts, profile.hardware, profile.backend, profile.torch, profile.python, profile.threads, profile.date,
         profile.pinned,
@@ -270,7 +280,7 @@ def _mean(rounds: list[Counted]) -> Counted:
 
 def _in_time(request: RunRequest, place: Place, began: float, once_s: float) -> bool:
     """Whether the next count is likely to end in time; all ranks say the same."""
-    takes = 4 * 2 * once_s + (LEAST_ALONE + 4) * once_s
+    takes = LEAST_REPETITIONS * (IN_FLIGHT + 1) * once_s + (LEAST_ALONE * IN_FLIGHT + 4) * once_s
     return place.largest(time.perf_counter() - began + takes) <= request.budget_s * OVER_BUDGET
 
 
@@ -303,7 +313,7 @@ def _alone(subject: Subject, budget_s: float, now: Callable[[], float]) -> float
     found: list[float] = []
     until = time.perf_counter() + budget_s
     while len(found) < LEAST_ALONE or time.perf_counter() < until:
-        found.append(sum(whole(subject, now)))
+        found.append(sum(as_in_a_run(subject, now)))
     return calm(found)
 
 
@@ -344,6 +354,7 @@ def _profile(
     here: list[Any],
     notes: list[str],
     clock: str,
+    engine: EngineTimes,
 ) -> Profile:
     graph = file.problem.as_traced.graph
     notes += _remarks(counted, noise)
@@ -388,6 +399,7 @@ def _profile(
         memory_bytes=tuple(float(each["memory"]) for each in here),
         notes=tuple(notes),
         clock=clock,
+        engine=engine,
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from solvers.formats.cluster_json import cluster_json, compute_json, read_cluster, read_compute
 from solvers.formats.json_fields import Field
 from solvers.formats.op_graph_json import read_numbers
+from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Problem, Transfers
 from solvers.problem.regions import recomputing
@@ -16,8 +19,10 @@ _REQUIRED = (
 )  # fmt: skip
 _OPTIONAL = (
     "transfer_s", "stated_bytes", "pins", "costs_from", "max_replicas", "recompute", "mixed_micro_batches",
-    "subgraphs_per_device", "precision", "zero", "regions",
+    "subgraphs_per_device", "precision", "zero", "regions", "engine",
 )  # fmt: skip
+
+ENGINE_FIELDS = tuple(field.name for field in fields(EngineCosts))
 
 
 def problem_json(problem: Problem) -> dict[str, object]:
@@ -42,6 +47,7 @@ def problem_json(problem: Problem) -> dict[str, object]:
         "subgraphs_per_device": problem.subgraphs_per_device,
         "pins": [[operator, device] for operator, device in sorted(problem.pins.items())],
         "costs_from": problem.costs_from,
+        **({} if problem.engine is None else {"engine": engine_json(problem.engine)}),
         "cluster": cluster_json(problem.cluster),
         "compute": compute_json(problem.as_traced.compute),
         "transfer_s": None if problem.transfer_s is None else list(problem.transfer_s),
@@ -74,10 +80,21 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
         "subgraphs_per_device": None if subgraphs is None or subgraphs.is_null else subgraphs.integer(1),
         "pins": _read_pins(parts["pins"], len(graph)) if "pins" in parts else {},
         "costs_from": parts["costs_from"].text() if "costs_from" in parts else "given",
+        "engine": read_engine(parts["engine"]) if "engine" in parts else None,
     }
     cluster, compute = read_cluster(parts["cluster"]), read_compute(parts["compute"], len(graph))
     problem = field.located(lambda: Problem(graph, cluster, compute, **given))  # type: ignore[arg-type]
     return recomputing(problem) if "regions" in parts and parts["regions"].flag() else problem
+
+
+def engine_json(engine: EngineCosts) -> dict[str, float]:
+    return {name: getattr(engine, name) for name in ENGINE_FIELDS}
+
+
+def read_engine(field: Field) -> EngineCosts:
+    """Raises InvalidProblem."""
+    parts = field.fields(ENGINE_FIELDS)
+    return EngineCosts(*(parts[name].number() for name in ENGINE_FIELDS))
 
 
 def _read_pins(field: Field, operators: int) -> dict[int, int]:

@@ -13,6 +13,7 @@ import numpy as np
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
 from solvers.problem.cluster import Cluster
+from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import OpGraph
 from solvers.problem.training import ZERO_STAGES, ByKind, Copies, copies
 from solvers.problem.training import Optimizer as Optimizer
@@ -170,7 +171,8 @@ class Problem:
     have; None is any number. pins: operator position -> device.
     costs_from: a label for people: where the compute times come from. plain: where regions of the graph run again,
     the graph and the times without that, `graph` and `compute` being what they make of them
-    (`solvers.problem.regions`); None where nothing does.
+    (`solvers.problem.regions`); None where nothing does. engine: what running a plan takes beside that, where it was
+    measured; no objective counts it (see `EngineCosts`).
     """
 
     graph: OpGraph
@@ -196,6 +198,7 @@ class Problem:
     pins: Mapping[int, int] = field(default_factory=dict)
     costs_from: str = "given"
     plain: Plain | None = None
+    engine: EngineCosts | None = None
 
     def __post_init__(self) -> None:
         operators, devices = len(self.graph), len(self.cluster)

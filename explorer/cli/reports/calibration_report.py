@@ -30,6 +30,7 @@ def print_profile(graph: OpGraph, profile: Profile) -> None:
     if updates:
         print(f"updates    {updates} (one step for all parameters)")
     print(f"steps      {text.seconds(profile.step_overhead_s)} beside its operators, for each forward with backward")
+    _print_engine(profile)
     for link in profile.links:
         print(
             f"link       {link.src} - {link.dst}: {text.seconds(link.latency_s)} +"
@@ -40,6 +41,28 @@ def print_profile(graph: OpGraph, profile: Profile) -> None:
     print(f"noise      {text.percent(profile.noise)} ({quiet})")
     for note in profile.notes:
         print(f"note       {note}")
+
+
+def _print_engine(profile: Profile) -> None:
+    engine = profile.engine
+    if engine is None:
+        print("engine     not measured (a file of before it was): runs are predicted without it; calibrate anew")
+        return
+    costs = engine.costs
+    print(
+        f"engine     {text.seconds(costs.forward_s)} a forward, {text.seconds(costs.backward_s)} a backward,"
+        f" {text.seconds(costs.iteration_s)} an iteration"
+    )
+    if profile.links and costs.sent_s + costs.received_s > 0:
+        each_mib = text.seconds(costs.sent_byte_s * 2**20), text.seconds(costs.received_byte_s * 2**20)
+        print(
+            f"           a message {text.seconds(costs.sent_s)} + {each_mib[0]}/MiB to send,"
+            f" {text.seconds(costs.received_s)} + {each_mib[1]}/MiB to receive"
+        )
+    print(
+        f"           off by {text.percent(engine.residual)} over {engine.measurements} measurements of empty segments"
+        f" ({engine.clock})"
+    )
 
 
 def _print_times(graph: OpGraph, profile: Profile) -> None:

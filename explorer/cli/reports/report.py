@@ -13,6 +13,7 @@ from explorer.costs.trained_in import precision_note, regions_note
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics, evaluate, examine, judge
 from solvers.evaluation.load import loads
+from solvers.evaluation.simulation import simulate
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.result_json import options_json
 from solvers.plan.plan import Plan
@@ -56,6 +57,7 @@ def result_object(
         "mini_batch": problem.mini_batch,
         "dtype": stated_dtype(problem.graph),
         "costs_from": problem.costs_from,
+        "run_s": None if plan is None else run_seconds(problem, plan),
         "notes": [*result.notes, *notes, *_assumed(problem)],
     }
     if why is not None:
@@ -177,12 +179,32 @@ def _print_plan(problem: Problem, plan: Plan) -> None:
             " (gradients of replicas with it)"
         )
     print(f"pipeline   {plan.pipeline}, {_batch_words(problem, plan)}")
+    print_run_seconds(problem, plan)
     print()
     _print_devices(problem, plan, metrics)
     for words in (_replica_words(problem, plan), _pass_words(problem, plan)):
         if words:
             print(f"\n{words}")
     print()
+
+
+def run_seconds(problem: Problem, plan: Plan) -> float | None:
+    """Seconds that a run of the plan takes with the engine's own time; None where nobody measured that."""
+    from explorer.runner.scripts.with_engine import with_engine
+
+    engaged = with_engine(problem, plan)
+    if engaged is problem:
+        return None
+    objective = Objective.MAKESPAN if problem.objective is Objective.MAKESPAN else Objective.ITERATION
+    return finite_or_none(simulate(engaged, plan, objective).makespan_s)
+
+
+def print_run_seconds(problem: Problem, plan: Plan) -> None:
+    """A line on the engine's own time, where it was measured."""
+    seconds = run_seconds(problem, plan)
+    if seconds is not None:
+        what = "a pass" if problem.objective is Objective.MAKESPAN else "an iteration"
+        print(f"run        {text.seconds(seconds)} {what} with the engine's own time for steps and messages")
 
 
 def _rate_words(problem: Problem, metrics: Metrics, of: Objective) -> str:
@@ -208,6 +230,7 @@ def _print_pass(problem: Problem, plan: Plan) -> None:
         f" {text.nbytes(moved)} sent"
     )
     print(f"pass       {_batch_words(problem, plan)}, operator by operator")
+    print_run_seconds(problem, plan)
     print()
     print_pass(problem, plan, schedule)
     if words := _replica_words(problem, plan):

@@ -139,11 +139,14 @@ def write_bundle(
 
 
 def predicted_s(file: PlanFile) -> float:
-    """Seconds that an iteration of what runs is expected to take (one pass, if the plan is for that)."""
+    """Seconds that an iteration of what runs is expected to take (one pass, if the plan is for that), the engine's own
+    time included where it was measured."""
+    from explorer.runner.scripts.with_engine import with_engine
     from solvers.evaluation.simulation import simulate
 
     single = file.problem.objective is Objective.MAKESPAN
-    return simulate(file.problem, file.plan, Objective.MAKESPAN if single else Objective.ITERATION).makespan_s
+    problem = with_engine(file.problem, file.plan)
+    return simulate(problem, file.plan, Objective.MAKESPAN if single else Objective.ITERATION).makespan_s
 
 
 def torchrun_command(folder: Path, ranks: int, module: str = RANK_MODULE) -> list[str]:

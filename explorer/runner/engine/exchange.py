@@ -13,6 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from explorer.runner.engine.packing import room
 from explorer.runner.scripts.script import Channel, Piece, Script
 from solvers.errors import RunError
 
@@ -66,9 +67,11 @@ class Exchange:
         return tuple(self._slice(t, made[t].detach(), offset, part.samples, share) for t in at.tensors)
 
     def room(self, channel: int, piece: int) -> tuple[Tensor, ...]:
-        """Empty tensors for what a piece brings."""
+        """What is to be received of a piece; its tensors lie in `arrived`."""
         at, part = self._at(channel, piece)
-        return tuple(self._empty(t, part.samples) for t in at.tensors)
+        metas = [self.shapes.tensor_meta(t, part.samples) for t in at.tensors]
+        self.arrived[channel, piece], posted = room(metas, self.torch_device)
+        return posted
 
     def read(self, segment: int, micro_batch: int, tensors: Sequence[int]) -> dict[int, Tensor]:
         """The tensors that a segment reads, put together from the pieces that have arrived."""
@@ -136,13 +139,13 @@ class Exchange:
         )
 
     def gradient_room(self, channel: int, piece: int) -> tuple[Tensor, ...]:
-        """Empty tensors for the gradients of a piece; they are what `total` adds up."""
+        """What is to be received of the gradients of a piece; they are what `total` adds up."""
         at, part = self._at(channel, piece)
-        rooms = [
-            self._empty(t, part.samples) if flows else None for t, flows in zip(at.tensors, at.gradient, strict=True)
-        ]
-        self.returned[channel, piece] = tuple(rooms)
-        return tuple(room for room in rooms if room is not None)
+        flowing = [t for t, flows in zip(at.tensors, at.gradient, strict=True) if flows]
+        tensors, posted = room([self.shapes.tensor_meta(t, part.samples) for t in flowing], self.torch_device)
+        brought = iter(tensors)
+        self.returned[channel, piece] = tuple(next(brought) if flows else None for flows in at.gradient)
+        return posted
 
     def total(self, segment: int, micro_batch: int) -> dict[int, Tensor]:
         """The gradients of what a segment made in a micro-batch, added over all channels; forgets them."""

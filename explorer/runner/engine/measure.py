@@ -11,6 +11,7 @@ import torch.distributed as dist
 
 from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import RunRequest
+from explorer.runner.engine.garbage import settled_memory
 from explorer.runner.engine.machine import Machine
 from explorer.runner.engine.peak_memory import peak_of_an_iteration
 from explorer.runner.engine.recording import clock_offsets, start_together
@@ -33,18 +34,19 @@ def measure(machine: Machine, request: RunRequest, floor_bytes: float = 0.0) -> 
     `peak_of_an_iteration`."""
     measured = Measured()
     measured.offset_s = clock_offsets(machine.ranks, machine.rank, machine.device)
-    for count in range(request.warmup):
-        tell("warming up", count, request.warmup)
-        dist.barrier()
-        machine.iterate()
-    for count in range(request.steps):
-        tell("measuring", count, request.steps)
-        machine.recorder.clear()
-        start = start_together(machine.rank, measured.offset_s, machine.device)
-        machine.iterate()
-        measured.lengths_s.append(time.perf_counter() - start)
-        measured.records.append(machine.recorder.iteration(start))
-        measured.losses.append(machine.loss())
+    with settled_memory():
+        for count in range(request.warmup):
+            tell("warming up", count, request.warmup)
+            dist.barrier()
+            machine.iterate()
+        for count in range(request.steps):
+            tell("measuring", count, request.steps)
+            machine.recorder.clear()
+            start = start_together(machine.rank, measured.offset_s, machine.device)
+            machine.iterate()
+            measured.lengths_s.append(time.perf_counter() - start)
+            measured.records.append(machine.recorder.iteration(start))
+            measured.losses.append(machine.loss())
     tell("measuring", request.steps, request.steps)
     tell("measuring memory")
     measured.peak_bytes = peak_of_an_iteration(machine, floor_bytes)

@@ -30,7 +30,7 @@ class Recorder:
 
     now: Callable[[], float] = time.perf_counter
     finish: Callable[[], None] | None = None
-    actions: list[tuple[str, float, float, float]] = field(default_factory=list)
+    actions: list[tuple[Step, float, float, float]] = field(default_factory=list)
     """(action, asked for, began, ended)."""
     sent: dict[tuple[int, int, bool], float] = field(default_factory=dict)
     """(channel, piece, whether gradients) -> when it was posted."""
@@ -49,7 +49,7 @@ class Recorder:
         return self.now()
 
     def action(self, step: Step, asked: float, began: float, ended: float) -> None:
-        self.actions.append((str(step), asked, began, ended))
+        self.actions.append((step, asked, began, ended))
 
     def posted(self, channel: int, piece: int, gradient: bool) -> None:
         self.sent[channel, piece, gradient] = self.now()
@@ -60,7 +60,9 @@ class Recorder:
     def iteration(self, start: float) -> dict[str, Any]:
         """The records since the last clear, in seconds since ``start``."""
         return {
-            "actions": [[a, asked - start, began - start, ended - start] for a, asked, began, ended in self.actions],
+            "actions": [
+                [str(step), asked - start, began - start, ended - start] for step, asked, began, ended in self.actions
+            ],
             "sent": [[*key, when - start] for key, when in self.sent.items()],
             "arrived": [[*key, when - start, waited] for key, (when, waited) in self.arrived.items()],
         }

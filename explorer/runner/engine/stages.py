@@ -19,6 +19,7 @@ from torch.distributed.pipelining.stage import _PipelineStageBase
 from torch.utils.checkpoint import checkpoint
 
 from explorer.runner.engine.exchange import Exchange
+from explorer.runner.engine.packing import packed_up
 from explorer.runner.engine.recording import Recorder
 from explorer.runner.engine.split_backward import Part, backward_inputs, backward_parameters
 from explorer.runner.model.program import SegmentProgram
@@ -141,16 +142,14 @@ class Port(_Stage):
 
     def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
         self.recorder.posted(self.channel, fwd_chunk_id, False)
-        return self._posts(dist.isend, tuple(t.contiguous() for t in self.ready.pop(fwd_chunk_id)))
+        return self._posts(dist.isend, packed_up(self.ready.pop(fwd_chunk_id)))
 
     def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
-        room = self.exchange.room(self.channel, fwd_chunk_id)
-        self.exchange.arrived[self.channel, fwd_chunk_id] = room
-        return self._posts(dist.irecv, room)
+        return self._posts(dist.irecv, self.exchange.room(self.channel, fwd_chunk_id))
 
     def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
         self.recorder.posted(self.channel, bwd_chunk_id, True)
-        return self._posts(dist.isend, self.exchange.flowing_back(self.channel, bwd_chunk_id))
+        return self._posts(dist.isend, packed_up(self.exchange.flowing_back(self.channel, bwd_chunk_id)))
 
     def get_bwd_recv_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
         return self._posts(dist.irecv, self.exchange.gradient_room(self.channel, bwd_chunk_id))

@@ -16,8 +16,9 @@ from explorer.costs.measured import (
     label,
     links_between,
     measured_cluster,
+    to_wholes,
 )
-from explorer.costs.profile import LinkTimes
+from explorer.costs.profile import EngineTimes, LinkTimes, WholeTimes
 from explorer.jobs.replan import replanned
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
@@ -26,6 +27,7 @@ from solvers.evaluation.evaluate import evaluate
 from solvers.formats.workload import Workload
 from solvers.planners.solve import solve
 from solvers.problem.cluster import Device, uniform_cluster
+from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import Operator, OpGraph, Phase, Tensor
 from solvers.problem.problem import ComputeTable, Optimizer, Problem
 from tests.explorer.costs.profiles import MS, profile_of
@@ -47,6 +49,32 @@ def test_times_are_those_measured_a_line_between_them_and_beyond_them() -> None:
     np.testing.assert_allclose(table.at(kind, 1), each)
     np.testing.assert_allclose(table.at(kind, 4), 3 * each)
     np.testing.assert_allclose(table.at(kind, 10), 7 * each)
+
+
+def test_operators_together_take_what_the_whole_graph_took() -> None:
+    """Forward 1 + 2 + 3 ms of 12 at one sample, backward 4 + 5 + 6 ms of 10; at 4 samples as they add up."""
+    wholes = (
+        WholeTimes(1, 12 * MS, 10 * MS, 6 * MS, 15 * MS),
+        WholeTimes(4, 18 * MS, 45 * MS, 18 * MS, 45 * MS),
+    )
+    profile = profile_of(CHAIN, wholes=wholes)
+    table = compute_table(CHAIN, profile, Optimizer.ADAM)
+    kind = kind_of(profile)
+    np.testing.assert_allclose(table.at(kind, 1), np.array([2, 4, 6, 8 / 3, 10 / 3, 4]) * MS)
+    np.testing.assert_allclose(table.at(kind, 4), 3 * np.arange(1, 7) * MS)
+
+
+def test_where_nothing_was_timed_without_marks_operators_stay_as_they_are() -> None:
+    wholes = (WholeTimes(1, 0.0, 0.0, 6 * MS, 0.0), WholeTimes(4, 0.0, 0.0, 18 * MS, 0.0))
+    assert to_wholes(CHAIN, profile_of(CHAIN, wholes=wholes)) == to_wholes(CHAIN, profile_of(CHAIN))
+
+
+def test_a_problem_knows_what_the_engine_takes_if_it_was_measured() -> None:
+    costs = EngineCosts(0.0, 1e-4, 2e-4)
+    measured = profile_of(CHAIN, engine=EngineTimes(costs, 0.05, 28, "CPU time"))
+    for profile, engine in ((measured, costs), (profile_of(CHAIN), None)):
+        assert make_problem(Workload(graph=CHAIN, reference="x"), Settings(profile=profile)).engine == engine
+        assert replanned(problem(CHAIN, [1.0] * 6), profile).engine == engine
 
 
 @pytest.mark.parametrize(

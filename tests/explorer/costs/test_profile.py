@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from explorer.costs.profile import WholeTimes
+from explorer.costs.profile import EngineTimes, WholeTimes
 from explorer.costs.profile_json import load_profile, read_profile, write_profile
 from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.result_json import outcome_text, read_outcome
 from solvers.errors import InvalidProblem
+from solvers.problem.engine import EngineCosts
 from tests.explorer.costs.profiles import profile_of
 from tests.instances import training_graph
 
 GRAPH = training_graph([(0, 1), (1, 2)], 3)
+ENGINE = EngineTimes(EngineCosts(1e-4, 2e-4, 3e-4, 4e-4, 5e-4, 6e-10, 7e-10), 0.05, 28, "CPU time")
 
 
 def test_a_profile_is_read_back_as_it_was_written(tmp_path: Path) -> None:
@@ -27,9 +30,20 @@ def test_a_profile_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert load_profile(str(file)) == profile
 
 
+def test_what_the_engine_takes_is_kept_and_a_file_of_before_has_none() -> None:
+    profile = profile_of(GRAPH, engine=ENGINE)
+    assert read_profile(write_profile(profile)) == profile
+    assert "engine" not in json.loads(write_profile(profile_of(GRAPH)))
+    assert read_profile(write_profile(profile_of(GRAPH))).engine is None
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        ({"engine": None}, "engine"),
+        ({"engine": {"costs": {}, "residual": 0, "measurements": 1, "clock": ""}}, "engine.costs.iteration_s: missing"),
+        ({"engine": asdict(ENGINE) | {"residual": -1}}, "engine"),
+        ({"engine": asdict(ENGINE) | {"costs": asdict(ENGINE.costs) | {"sent_s": -1}}}, "engine.costs.sent_s: expected"),
         ({"format": "placement-explorer/plan"}, "expected"),
         ({"version": 2}, "version 1"),
         ({"more": 1}, "unknown field"),

@@ -49,7 +49,7 @@ def test_waiting_for_a_message_is_not_counted_as_computing_where_calls_return_at
     runtime.work = SimpleNamespace(exchange=SimpleNamespace(incoming={(1, 0): [(0, 0)]}))
     runtime._forward = lambda segment, micro_batch: gpu.takes(2.0)
     runtime._take(1, Step(1, Do.FORWARD, 0))
-    assert runtime.recorder.actions == [("1F0", 0.0, 3.0, 5.0)]
+    assert runtime.recorder.actions == [(Step(1, Do.FORWARD, 0), 0.0, 3.0, 5.0)]
     assert runtime.recorder.arrived == {(0, 0, False): (3.0, True)}
 
 

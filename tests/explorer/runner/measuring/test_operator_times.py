@@ -13,7 +13,14 @@ from explorer.question.loading import load
 from explorer.runner.measuring.attribution import OUTSIDE, attribute, divide, settle
 from explorer.runner.measuring.instrument import CpuClock, Ownership, mark_costs, marked, marked_backward, walk
 from explorer.runner.measuring.noise import probe, variation
-from explorer.runner.measuring.operator_times import Subject, measure, step_overhead, update_times, whole
+from explorer.runner.measuring.operator_times import (
+    IN_FLIGHT,
+    Subject,
+    measure,
+    step_overhead,
+    update_times,
+    whole,
+)
 from explorer.runner.model.program import trace_for_run
 from explorer.runner.model.samples import make_samples
 from explorer.runner.model.weights import hold
@@ -145,7 +152,7 @@ def test_every_operator_of_a_model_is_timed_and_gradients_stay_the_same(name: st
     whole(subject)
     once = gradients()
     measured = measure(subject, 0.0)
-    times = 1 + 2 * measured.repetitions  # a warm-up, then with and without marks in turn
+    times = IN_FLIGHT + 1  # gradients are dropped before two micro-batches without marks and one with them
     for together, each in zip(gradients(), once, strict=True):
         torch.testing.assert_close(together / times, each, rtol=1e-3, atol=1e-5)
     for operator, seconds in zip(subject.graph.operators, measured.seconds, strict=True):

@@ -1,0 +1,95 @@
+"""Calibrations and runs of several plans of one model in turn, in the same processes:
+``torchrun --nproc-per-node 2 -m tests.benchmarks.interleaved_ranks FOLDER``.
+
+FOLDER has calibration.json (a plan that names the model), plan-0.json, plan-1.json, ..., and asked.json: rounds, steps,
+budget_s and samples of a calibration. Rank 0 writes told.json: profiles, one a round, and of every plan what each of
+its runs found: lengths_s of iterations, cpu_s [rank][iteration] of everything in a rank's process, and the noise
+before and after.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from explorer.costs.profile_json import profile_object
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.calibrate import Place, calibrate
+from explorer.runner.engine.affinity import pin
+from explorer.runner.engine.garbage import settled_memory
+from explorer.runner.engine.machine import Machine, make_machine
+from explorer.runner.engine.recording import start_together
+from explorer.runner.measuring.noise import probe
+from explorer.runner.rank import end
+from solvers.formats.plan_json import read_plan
+
+CPU = torch.device("cpu")
+
+
+def main(folder: Path) -> None:
+    asked = json.loads((folder / "asked.json").read_text())
+    torch.set_num_threads(1)
+    pinned = pin(int(os.environ["LOCAL_RANK"]), 1)
+    dist.init_process_group("gloo", timeout=timedelta(seconds=600))
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    files = [read_plan(path.read_bytes()) for path in sorted(folder.glob("plan-*.json"))]
+    request = RunRequest(optimizer="adam", budget_s=asked["budget_s"], samples=tuple(asked["samples"]))
+    machines = [make_machine(file, request, rank, ranks, CPU) for file in files]
+    whole = read_plan((folder / "calibration.json").read_bytes())
+    profiles: list[Any] = []
+    runs: list[list[dict[str, Any]]] = [[] for _ in files]
+    for _ in range(asked["rounds"]):
+        outcome = calibrate(whole, request, Place(rank, ranks, CPU, pinned))
+        assert outcome.profile is not None
+        profiles.append(profile_object(outcome.profile))
+        for machine, found in zip(machines, runs, strict=True):
+            found.append(_run(machine, asked["steps"]))
+    if rank == 0:
+        (folder / "told.json").write_text(json.dumps({"profiles": profiles, "runs": runs}))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def _run(machine: Machine, steps: int) -> dict[str, Any]:
+    noise = [_noise()]
+    lengths, cpu = [], []
+    with settled_memory():
+        for _ in range(2):  # to warm up
+            dist.barrier()
+            machine.iterate()
+        for _ in range(steps):
+            machine.recorder.clear()
+            start = start_together(machine.rank, 0.0, CPU)
+            before = time.process_time()
+            machine.iterate()
+            lengths.append(time.perf_counter() - start)
+            cpu.append(time.process_time() - before)
+    noise.append(_noise())
+    every: list[Any] = [None] * machine.ranks
+    dist.all_gather_object(every, (lengths, cpu))
+    return {
+        "lengths_s": [max(each) for each in zip(*(told[0] for told in every), strict=True)],
+        "cpu_s": [told[1] for told in every],
+        "noise": noise,
+    }
+
+
+def _noise() -> float:
+    """The largest over ranks, all at once."""
+    dist.barrier()
+    found = torch.tensor([probe(CPU, repeats=12)], dtype=torch.float64)
+    dist.all_reduce(found, dist.ReduceOp.MAX)
+    return float(found)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
+    end(0)
