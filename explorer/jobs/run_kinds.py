@@ -155,7 +155,7 @@ def run_view(
         file.problem,
         file.plan,
         planner=planner,
-        objective_s=result.objective_s if result is not None else predicted_s(file),
+        objective_s=result.objective_s if result is not None else predicted_s(file, engine=False),
         bound_s=result.bound_s if result is not None else 0.0,
         status=result.status if result is not None else Status.FEASIBLE,
         runtime_s=result.runtime_s if result is not None else 0.0,

@@ -138,14 +138,14 @@ def write_bundle(
     return bundle
 
 
-def predicted_s(file: PlanFile) -> float:
-    """Seconds that an iteration of what runs is expected to take (one pass, if the plan is for that), the engine's own
-    time included where it was measured."""
+def predicted_s(file: PlanFile, *, engine: bool = True) -> float:
+    """Seconds that an iteration of what runs is expected to take (one pass, if the plan is for that); with ``engine``,
+    its own time included where it was measured."""
     from explorer.runner.scripts.with_engine import with_engine
     from solvers.evaluation.simulation import simulate
 
     single = file.problem.objective is Objective.MAKESPAN
-    problem = with_engine(file.problem, file.plan)
+    problem = with_engine(file.problem, file.plan) if engine else file.problem
     return simulate(problem, file.plan, Objective.MAKESPAN if single else Objective.ITERATION).makespan_s
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from explorer.cli.reports.calibration_report import print_profile
+from explorer.costs.profile import EngineTimes
 from explorer.costs.profile_json import load_profile, write_profile
 from explorer.question.loading import load
 from explorer.runner.bundles.outcome import Outcome, RunStatus
@@ -14,6 +15,7 @@ from explorer.runner.bundles.request import RunRequest
 from explorer.runner.targets.registry import Targets
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.plan_json import read_plan
+from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import Phase
 from tests.explorer.cli.command import Command
 from tests.explorer.costs.profiles import profile_of
@@ -45,6 +47,13 @@ def test_a_model_is_measured_and_planned_for(command: Command, tmp_path: Path, m
     made = command("plan", "gpt-small", "--profile", file, "--planner", "linear-dp", "--mini-batch", 8, "-o", plan)
     assert (made.status, made.err) == (0, "")
     assert "costs      measured on 2 x " in made.out
+    assert profile.engine is not None
+    assert profile.engine.costs.forward_s > 0
+    assert profile.engine.costs.sent_s + profile.engine.costs.received_s > 0
+    assert "empty segments" in ran.out
+    assert "run        " in made.out
+    simulated = command("simulate", plan, "--json").json
+    assert simulated["run_s"] > simulated["makespan_s"]
     problem = read_plan(plan.read_bytes()).problem
     assert len(problem.cluster) == 2
     link = problem.cluster.link(0, 1)
@@ -125,6 +134,13 @@ def test_a_profile_is_told_in_a_screenful(capsys: pytest.CaptureFixture[str]) ->
     assert "link       0 - 1: 1 ms + 954 MiB/s" in told
     assert "noise      1 % (quiet)" in told
     assert "note       made by hand" in told
+    assert "engine     not measured" in told
+    engine = EngineTimes(EngineCosts(1e-3, 1e-4, 2e-4, 3e-4, 4e-4, 2**-20, 2**-19), 0.05, 28, "CPU time")
+    print_profile(graph, profile_of(graph, engine=engine))
+    told = capsys.readouterr().out
+    assert "engine     100 µs a forward, 200 µs a backward, 1 ms an iteration" in told
+    assert "a message 300 µs + 1 s/MiB to send, 400 µs + 2 s/MiB to receive" in told
+    assert "off by 5 % over 28 measurements" in told
 
 
 def test_a_profile_of_another_model_is_refused(command: Command, tmp_path: Path) -> None:

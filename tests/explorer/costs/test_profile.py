@@ -43,7 +43,10 @@ def test_what_the_engine_takes_is_kept_and_a_file_of_before_has_none() -> None:
         ({"engine": None}, "engine"),
         ({"engine": {"costs": {}, "residual": 0, "measurements": 1, "clock": ""}}, "engine.costs.iteration_s: missing"),
         ({"engine": asdict(ENGINE) | {"residual": -1}}, "engine"),
-        ({"engine": asdict(ENGINE) | {"costs": asdict(ENGINE.costs) | {"sent_s": -1}}}, "engine.costs.sent_s: expected"),
+        (
+            {"engine": asdict(ENGINE) | {"costs": asdict(ENGINE.costs) | {"sent_s": -1}}},
+            "engine.costs.sent_s: expected",
+        ),
         ({"format": "placement-explorer/plan"}, "expected"),
         ({"version": 2}, "version 1"),
         ({"more": 1}, "unknown field"),

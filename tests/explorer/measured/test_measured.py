@@ -19,11 +19,13 @@ from explorer.measured.telling import signed_share
 from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
 from explorer.runner.scripts.channels import gradients_of
 from explorer.runner.scripts.segments import lay_out
+from explorer.runner.scripts.with_engine import with_engine
 from solvers.errors import InvalidPlan, InvalidProblem, RunError
 from solvers.evaluation.simulation import simulate
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.plan.plan import Action, Plan, Stage, parse_action
 from solvers.problem.cluster import Link
+from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Pipeline, Problem, Transfers
 from solvers.schedules.assemble import assemble
@@ -64,6 +66,26 @@ def test_a_run_as_predicted_has_no_error():
     assert found.bubble_measured == pytest.approx(found.bubble_predicted) == pytest.approx(1 - 12 / 22)
     assert [d.busy_measured_s for d in found.devices] == [6.0, 6.0]
     assert all(d.peak_measured_bytes == d.peak_predicted_bytes for d in found.devices)
+
+
+def test_a_run_is_predicted_with_the_engines_own_time_where_it_was_measured():
+    """The machine takes what the engine takes, and nothing else is off; operators timed apart are set against costs
+    without it."""
+    given, plan = two_devices()
+    costs = EngineCosts(0.25, 0.125, 0.0625, sent_s=0.5, received_s=0.25, sent_byte_s=0.125, received_byte_s=0.0625)
+    knows = replace(given, engine=costs)
+    outcome = run_of(with_engine(knows, plan), plan)
+    found, blind = compare_run(knows, plan, outcome), compare_run(given, plan, outcome)
+    assert found.error == pytest.approx(0.0, abs=EXACT)
+    assert all(error.ratio == pytest.approx(1.0) for error in found.segments)
+    assert any("engine's own time" in note and "11 s without" in note for note in found.notes)
+    assert blind.error < -0.05
+    assert not any("engine" in note for note in blind.notes)
+    name = given.graph.operators[0].name
+    (told,) = [
+        o for o in compare_run(knows, plan, replace(outcome, operators_s={name: 1.0})).operators if o and o.profiled
+    ]
+    assert told.ratio == pytest.approx(1.0)
 
 
 def test_segments_operators_and_links_are_told_with_their_ratios():

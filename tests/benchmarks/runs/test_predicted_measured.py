@@ -115,7 +115,7 @@ def calibrated(model: str, folder: Path, samples: tuple[int, ...]) -> Profile:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_predicted_against_measured(name: str, tmp_path: Path) -> None:
-    model = f"tests.benchmarks.run_models:{name}"
+    model = f"tests.benchmarks.runs.run_models:{name}"
     profile = calibrated(model, tmp_path / "profile", (4, 8) if name == "rnnlm" else (2, 4, 8))
     rows, told, found = [], [], []
     for number, (title, make) in enumerate(plans_of(name, model).items()):

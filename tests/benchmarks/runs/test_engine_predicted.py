@@ -90,7 +90,7 @@ def measured_together(model: str, questions: list[tuple[Problem, Plan]], folder:
         (folder / f"plan-{number}.json").write_text(write_plan(problem, plan, reference=model))
     asked = {"rounds": ROUNDS, "steps": STEPS, "budget_s": BUDGET_S, "samples": SAMPLES}
     (folder / "asked.json").write_text(json.dumps(asked))
-    command = torchrun_command(folder, 2, "tests.benchmarks.interleaved_ranks")
+    command = torchrun_command(folder, 2, "tests.benchmarks.runs.interleaved_ranks")
     subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"})
     return json.loads((folder / "told.json").read_text())
 

@@ -1,5 +1,5 @@
 """Calibrations and runs of several plans of one model in turn, in the same processes:
-``torchrun --nproc-per-node 2 -m tests.benchmarks.interleaved_ranks FOLDER``.
+``torchrun --nproc-per-node 2 -m tests.benchmarks.runs.interleaved_ranks FOLDER``.
 
 FOLDER has calibration.json (a plan that names the model), plan-0.json, plan-1.json, ..., and asked.json: rounds, steps,
 budget_s and samples of a calibration. Rank 0 writes told.json: profiles, one a round, and of every plan what each of

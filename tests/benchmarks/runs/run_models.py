@@ -1,5 +1,5 @@
 """Demonstration models of a size that a CPU trains in a fraction of a second, and whose operators take longer
-than it takes to call them: ``tests.benchmarks.run_models:gpt``."""
+than it takes to call them: ``tests.benchmarks.runs.run_models:gpt``."""
 
 from __future__ import annotations
 
