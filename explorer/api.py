@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from explorer.costs.profile import Profile
+from explorer.costs.times.library import Library
 from explorer.question.asking import Question, choice, workload_of
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
@@ -107,6 +108,7 @@ def plan(
     links: str | None = None,
     cluster: Cluster | str | None = None,
     profile: Profile | str | None = None,
+    times: Sequence[Library | str] | Library | str = (),
     memory_model: str = "peak",
     contiguity: str | None = None,
     transfers: str | None = None,
@@ -135,7 +137,8 @@ def plan(
     then the command line's defaults; sizes may be numbers (bytes, bytes/s, seconds) or text ("16GiB").
     device_kind and memory may be one for each accelerator; keep_free of each memory is left for what no plan counts
     (the driver's context, buffers of communication, fragmentation); cluster is a whole one, or the path of its file;
-    profile, measured costs or the path of their file, takes the place of estimates. optimizer: "none", "sgd",
+    profile, measured costs or the path of their file, takes the place of estimates; so do times, libraries of
+    operator times or their paths, wherever they say something. optimizer: "none", "sgd",
     "momentum", "adam", "adamw" or "adafactor"; precision: "pure", "mixed" or "mixed-fp32-gradients"; zero: 1, 2
     or 3, a stage of ZeRO, for stages with replicas. recompute: True or "stage" (stages may run their forward
     again), "layers", "operators" or "none" (not even what the model itself checkpoints). together: groups of
@@ -148,9 +151,10 @@ def plan(
     question = Question(
         devices=devices, memory=memory, planner=planner, objective=objective, device_kind=device_kind,
         keep_free=keep_free, cpus=cpus, bandwidth=bandwidth, latency=latency, devices_per_node=devices_per_node,
-        node_bandwidth=node_bandwidth,
-        links=links, cluster=cluster, profile=profile, memory_model=memory_model, contiguity=contiguity,
-        transfers=transfers, execution=execution, pipeline=pipeline, optimizer=optimizer, precision=precision,
+        node_bandwidth=node_bandwidth, links=links, cluster=cluster, profile=profile,
+        times=(times,) if isinstance(times, Library | str) else tuple(times),
+        memory_model=memory_model, contiguity=contiguity, transfers=transfers, execution=execution, pipeline=pipeline,
+        optimizer=optimizer, precision=precision,
         zero=zero, mini_batch=mini_batch, micro_batches=micro_batches, max_replicas=max_replicas, recompute=recompute,
         mixed_micro_batches=mixed_micro_batches, in_sequence=in_sequence, subgraphs_per_device=subgraphs_per_device,
         pins=pins or {}, together=tuple(map(tuple, together)), effort=effort, time_limit_s=time_limit_s, seed=seed,

@@ -68,6 +68,7 @@ LADDER = (
     "explorer.tracing",
     "explorer.tracing.files",
     "explorer.costs",
+    "explorer.costs.times",
     "explorer.question.written",
     "explorer.question.models",
     "explorer.question.nodes",

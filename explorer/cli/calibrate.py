@@ -44,6 +44,12 @@ def add(commands: Commands) -> None:
     add_output(
         parser, "--write-cluster", what="where to write the devices and links measured, for --cluster with any model"
     )
+    add_output(
+        parser,
+        "--write-times",
+        what="where to write what operators took, for --times with any model; a file of the same hardware that is there"
+        " is added to",
+    )
     add_json(parser)
 
 
@@ -51,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
     from explorer.cli.terminal.progress import working
     from explorer.costs.measured import as_catalogued, measured_cluster
     from explorer.costs.profile_json import profile_object, write_profile
+    from explorer.costs.times.from_profile import library_of
+    from explorer.costs.times.keeping import earlier_times, save_times
     from explorer.question.loading import load
     from explorer.runner.measuring.calibration import Ended
     from explorer.runner.targets.registry import load_targets
@@ -58,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
     from solvers.formats.json_text import dump_json
 
     _check_model(args.model)
+    before = earlier_times(args.write_times)
     targets = load_targets(args.targets)
     request = _request(args, targets)
     targets.get(args.target)  # before the model: a typo should not cost a trace
@@ -82,10 +91,14 @@ def run(args: argparse.Namespace) -> int:
         if args.write_cluster:
             cluster = dump_json(cluster_json(as_catalogued(measured_cluster(profile), profile)), indent=2)
             write_file(args.write_cluster, cluster, "saving the cluster")
+        if args.write_times:
+            save_times(args.write_times, library_of(workload.graph, profile), before)
     if args.output and not args.json:
         print(f"written    {args.output}")
     if args.write_cluster and not args.json:
         print(f"written    {args.write_cluster}")
+    if args.write_times and not args.json:
+        print(f"written    {args.write_times}")
     return 0
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from explorer.costs.profile import Profile
+from explorer.costs.times.library import Library
 from explorer.question.models.example import join_example
 from explorer.question.pins import parse_pin
 from explorer.question.settings import RECOMPUTE, STAGE, MemoryModel, Settings, recompute_of
@@ -167,6 +168,14 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="times, links and memory as `placement-explorer calibrate` measured them, in place of estimates",
     )
+    cluster.add_argument(
+        "--times",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="operator times that `calibrate --write-times` or `--from-trace` measured, of any models, in place of"
+        " estimates wherever they say something; once for each kind of device",
+    )
 
 
 def _add_question(problem: argparse._ArgumentGroup, contiguity: bool) -> None:
@@ -325,6 +334,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         links=None if args.links is None else Wires(args.links),
         cluster=None if args.cluster is None else _cluster(args.cluster),
         profile=None if args.profile is None else _profile(args.profile),
+        times=tuple(_library(path) for path in args.times),
         memory_model=MemoryModel(args.memory_model),
         objective=None if args.objective is None else Objective(args.objective),
         contiguity=None if args.contiguity is None else Contiguity(args.contiguity),
@@ -358,6 +368,12 @@ def _profile(path: str) -> Profile:
     from explorer.costs.profile_json import load_profile
 
     return load_profile(path)
+
+
+def _library(path: str) -> Library:
+    from explorer.costs.times.library_json import load_library
+
+    return load_library(path)
 
 
 def _pins(given: list[tuple[str, int]]) -> dict[str, int]:

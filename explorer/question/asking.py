@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from explorer.costs.profile import Profile
 from explorer.costs.profile_json import load_profile
+from explorer.costs.times.library import Library
+from explorer.costs.times.library_json import load_library
 from explorer.question.cluster_file import load_cluster
 from explorer.question.planner_choice import choose_planner
 from explorer.question.settings import MemoryModel, Settings, recompute_of
@@ -55,6 +57,7 @@ class Question:
     links: str | None = None
     cluster: Cluster | str | None = None
     profile: Profile | str | None = None
+    times: Sequence[Library | str] = ()
     memory_model: str = "peak"
     contiguity: str | None = None
     transfers: str | None = None
@@ -112,6 +115,7 @@ class Question:
             links=None if self.links is None else choice(Wires, self.links),
             cluster=load_cluster(self.cluster) if isinstance(self.cluster, str) else self.cluster,
             profile=load_profile(self.profile) if isinstance(self.profile, str) else self.profile,
+            times=tuple(load_library(one) if isinstance(one, str) else one for one in self.times),
             memory_model=choice(MemoryModel, self.memory_model),
             contiguity=None if self.contiguity is None else choice(Contiguity, self.contiguity),
             transfers=None if self.transfers is None else choice(Transfers, self.transfers),

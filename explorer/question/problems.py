@@ -44,13 +44,15 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         from explorer.costs.measured import measured_workload
 
         workload = measured_workload(workload, settings.profile, settings.optimizer)
+    if settings.times:
+        settings = _with_times(workload, settings)
     if settings.training is not None and settings.training != workload.training:
         found, asked = ("training", "inference") if workload.training else ("inference", "training")
         raise InvalidProblem(f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it anew")
     cluster = make_cluster(workload, settings)
     graph = kept_together(workload.graph, settings.together)
     pins = resolve_pins(graph, settings.pins)
-    compute, costs_from = _compute(workload, cluster, dtype)
+    compute, costs_from = _compute(workload, cluster, dtype, settings)
     objective = settings.objective or workload.objective
     execution = settings.execution or workload.execution
     per_sample = workload.compute is not None and len(compute.samples) == 1
@@ -196,8 +198,24 @@ def _replicas(settings: Settings, cluster: Cluster) -> int:
     return min(settings.max_replicas, most) or most
 
 
-def _compute(workload: Workload, cluster: Cluster, dtype: str | None) -> tuple[ComputeTable, str]:
+def _with_times(workload: Workload, settings: Settings) -> Settings:
+    """The settings with devices of the kind that operator times are of, where none are asked for. Raises
+    InvalidProblem where others say how long operators take."""
+    if settings.profile is not None:
+        raise InvalidProblem("a profile has the times of all operators of its model; leave out --profile or --times")
+    if workload.compute is not None:
+        raise InvalidProblem(f"{workload.reference}: states its own compute times; leave out --times")
+    if settings.cluster is not None or settings.device_kind is not None or len(settings.times) > 1:
+        return settings
+    return replace(settings, device_kind=settings.times[0].kind)
+
+
+def _compute(workload: Workload, cluster: Cluster, dtype: str | None, settings: Settings) -> tuple[ComputeTable, str]:
     kinds = sorted({device.kind for device in cluster.devices})
+    if settings.times:
+        from explorer.costs.times.table import table
+
+        return table(workload.graph, kinds, settings.times, settings.optimizer, dtype)
     if workload.compute is None:
         from explorer.costs.roofline import dtype_of, estimate, label
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from explorer.costs.profile import Profile
 from explorer.costs.regions import Regions
+from explorer.costs.times.library import Library
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Cluster, Wires
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
@@ -32,13 +33,14 @@ class Settings:
     memory_bytes caps accelerators (None: the kind's own memory); keep_free_bytes of each cap are left free, for what no
     plan counts. links: what carries transfers inside a host.
     cluster: a whole one, in place of all that describes one but memory_bytes. profile: measured costs, links and
-    memory in place of estimates; its ranks are the devices unless others are asked for. contiguity: by default NONE for
-    one pass of single operators, else ACYCLIC. dtype: "bf16", "fp16" or "fp32", what a model is traced in
-    (None: its own). zero, max_replicas, recompute, mixed_micro_batches and subgraphs_per_device are as in
-    `Problem`; a max_replicas of 0 allows all accelerators. regions: what runs again, whatever the stages
-    are. in_sequence: whether operators wait for one another
-    in one linear order, which makes every pipeline a sequential one. pins: operator name (or a module path, for
-    all of its operators) -> device index. together: groups of such names, each group to be on one device.
+    memory in place of estimates; its ranks are the devices unless others are asked for. times: what operators took,
+    whichever models they are of, one library for a kind of device; the devices are of that kind unless others are asked
+    for. contiguity: by default NONE for one pass of single operators, else ACYCLIC. dtype: "bf16", "fp16" or "fp32",
+    what a model is traced in (None: its own). zero, max_replicas, recompute, mixed_micro_batches and
+    subgraphs_per_device are as in `Problem`; a max_replicas of 0 allows all accelerators. regions: what runs again,
+    whatever the stages are. in_sequence: whether operators wait for one another in one linear order, which makes every
+    pipeline a sequential one. pins: operator name (or a module path, for all of its operators) -> device index.
+    together: groups of such names, each group to be on one device.
     """
 
     devices: int | None = None
@@ -53,6 +55,7 @@ class Settings:
     links: Wires | None = None
     cluster: Cluster | None = None
     profile: Profile | None = None
+    times: tuple[Library, ...] = ()
     memory_model: MemoryModel = MemoryModel.PEAK
     objective: Objective | None = None
     contiguity: Contiguity | None = None

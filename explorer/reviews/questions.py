@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from explorer.costs.times.share import share
 from explorer.reviews.lines import Line, Verdict
 from explorer.reviews.transfers import Transfer
 from explorer.view.graph.stage_boxes import device_words
@@ -39,6 +40,8 @@ STATES = {
 }
 ESTIMATED = ("roofline", "estimated")
 MEASURED = ("measured",)
+GUESSED = 0.1
+"""Share of the operators' time whose estimate is worth a warning where the rest is measured."""
 
 
 def placed(problem: Problem, plan: Plan) -> Line:
@@ -214,11 +217,15 @@ def proved(result: Result | None) -> Line:
     return Line("distance to the best", Verdict.WARN if result.gap > GAP else Verdict.PASS, words)
 
 
-def known(problem: Problem) -> list[Line]:
+def known(problem: Problem, plan: Plan) -> list[Line]:
     """What is estimated, what was measured, and what a file states."""
     source = problem.costs_from
     measured = source.startswith(MEASURED)
-    if source.startswith(ESTIMATED):
+    told = share(problem, plan)
+    if told is not None:
+        verdict = Verdict.WARN if told.estimated > GUESSED else Verdict.PASS
+        compute = Line("compute times", verdict, f"{told.words()}; {source}")
+    elif source.startswith(ESTIMATED):
         compute = Line("compute times", Verdict.WARN, f"estimated: {source}; `calibrate` measures them")
     elif measured:
         compute = Line("compute times", Verdict.PASS, source)

@@ -197,8 +197,9 @@ def _notes(notes: Sequence[str]) -> str:
 
 
 def _footer(told: Review, problem: Problem) -> str:
+    costs = problem.costs_from if told.view is None else told.view["costs_from"]
     return (
-        f"<footer><p>Costs: {plain(problem.costs_from)}. Graph <code>{told.graph_sha256}</code></p>"
+        f"<footer><p>Costs: {plain(costs)}. Graph <code>{told.graph_sha256}</code></p>"
         f"<p>Written by Placement Explorer {plain(_version())}.</p></footer>"
     )
 

@@ -74,7 +74,7 @@ def review(problem: Problem, plan: Plan, result: Result | None = None) -> Review
         lines += questions.memory(problem, plan, metrics.peak_memory_bytes, names)
         lines += [questions.waiting(problem, plan, schedule), questions.largest(sent, view)]
         lines += questions.balance(view, metrics)
-    lines += [questions.proved(result), *questions.known(problem)]
+    lines += [questions.proved(result), *questions.known(problem, plan)]
     digest = plan_hash(problem, plan)
     lines.append(Line("plan hash", Verdict.PASS, digest))
     return Review(tuple(lines), broken, digest, graph_hash(problem.as_traced.graph), sent, view, metrics)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from explorer.costs.times.share import costs_words
 from explorer.costs.trained_in import precision_note, regions_note
 from explorer.view.graph.search import thinned
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
@@ -88,7 +89,7 @@ def plan_view(
         "pipeline": plan.pipeline,
         "samples": samples,
         "mini_batch": problem.mini_batch,
-        "costs_from": problem.costs_from,
+        "costs_from": costs_words(problem, plan),
         "pinned": sorted(problem.pins),
         "modules": [o.module_path for o in problem.graph.operators],
         "seconds": _seconds(problem, placement, samples),

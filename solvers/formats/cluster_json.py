@@ -16,6 +16,8 @@ MAX_LINKS = 1_000_000
 MAX_OPERATORS = 1_000_000
 MAX_BATCH_SIZES = 64
 MAX_KINDS = 256
+ORIGINS = "mie"
+"""Of the values of `Origin`: measured, interpolated, estimated."""
 
 
 def cluster_json(cluster: Cluster) -> dict[str, object]:
@@ -80,17 +82,19 @@ def _read_link(field: Field) -> Link:
 
 
 def compute_json(compute: ComputeTable) -> dict[str, object]:
-    """Seconds per kind and operator, a column per batch size."""
+    """Seconds per kind and operator, a column per batch size; and of kinds whose times are of several origins, a
+    letter for each of them, a text per operator (see `ORIGINS`)."""
     seconds = {
         kind: [[finite_or_none(float(value)) for value in row] for row in table]
         for kind, table in compute.seconds.items()
     }
-    return {"samples": list(compute.samples), "seconds": seconds}
+    origins = {kind: ["".join(ORIGINS[value] for value in row) for row in t] for kind, t in compute.origins.items()}
+    return {"samples": list(compute.samples), "seconds": seconds, **({"origins": origins} if origins else {})}
 
 
 def read_compute(field: Field, operators: int) -> ComputeTable:
     """The table of a graph of ``operators``. Raises InvalidProblem."""
-    parts = field.fields(("samples", "seconds"))
+    parts = field.fields(("samples", "seconds"), ("origins",))
     samples = tuple(item.integer(1) for item in parts["samples"].items(MAX_BATCH_SIZES))
     seconds = {}
     for kind, rows in parts["seconds"].mapping(MAX_KINDS).items():
@@ -99,4 +103,15 @@ def read_compute(field: Field, operators: int) -> ComputeTable:
             for j, value in enumerate(row.items(MAX_BATCH_SIZES, exactly=len(samples))):
                 table[i, j] = value.number_or_infinity()
         seconds[kind] = table
-    return field.located(lambda: ComputeTable(samples, seconds))
+    origins = {}
+    for kind, rows in (parts["origins"].mapping(MAX_KINDS) if "origins" in parts else {}).items():
+        letters = [_letters(row, len(samples)) for row in rows.items(MAX_OPERATORS, exactly=operators)]
+        origins[kind] = np.array(letters, dtype=np.uint8).reshape(operators, len(samples))
+    return field.located(lambda: ComputeTable(samples, seconds, origins))
+
+
+def _letters(field: Field, points: int) -> list[int]:
+    text = field.text(MAX_BATCH_SIZES)
+    if len(text) != points or set(text) - set(ORIGINS):
+        field.refuse(f"{points} letters of {ORIGINS} (measured, interpolated, estimated)")
+    return [ORIGINS.index(letter) for letter in text]

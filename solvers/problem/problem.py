@@ -6,9 +6,10 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
@@ -89,16 +90,34 @@ class Pipeline(StrEnum):
     ZERO_BUBBLE = "zero-bubble"
 
 
+class Origin(IntEnum):
+    """Where the time of an operator at a batch size is from, the surest first.
+
+    MEASURED: this very work, timed on that hardware. INTERPOLATED: from measured work of the same class at sizes
+    about it. ESTIMATED: from a model of the hardware, or from measured work of other sizes altogether.
+    """
+
+    MEASURED = 0
+    INTERPOLATED = 1
+    ESTIMATED = 2
+
+
+Origins = NDArray[np.uint8]
+"""Values of `Origin`."""
+
+
 @dataclass(frozen=True, eq=False)
 class ComputeTable:
     """Seconds of every operator per device kind, at some batch sizes, linear in between.
 
     samples: ascending batch sizes, [points]. seconds: kind -> array [operators, points]; inf means
-    "cannot run on that kind". A table with one point scales in proportion to the samples.
+    "cannot run on that kind". A table with one point scales in proportion to the samples. origins: kind -> array
+    [operators, points] of `Origin`, for kinds whose times are not all of one origin.
     """
 
     samples: tuple[int, ...]
     seconds: Mapping[str, Floats]
+    origins: Mapping[str, Origins] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.samples or list(self.samples) != sorted(set(self.samples)) or self.samples[0] < 1:
@@ -111,6 +130,11 @@ class ComputeTable:
             if np.isnan(table).any() or (table < 0).any():
                 row = int(np.argwhere(np.isnan(table) | (table < 0))[0][0])
                 raise InvalidProblem(f"cost table for {kind}: operator {row} has a negative time or NaN")
+        for kind, origins in self.origins.items():
+            if kind not in self.seconds or origins.shape != self.seconds[kind].shape:
+                raise InvalidProblem(f"cost table for {kind}: there must be an origin for every time")
+            if (origins > Origin.ESTIMATED).any():
+                raise InvalidProblem(f"cost table for {kind}: an origin is at most {int(Origin.ESTIMATED)}")
 
     def at(self, kind: str, samples: float) -> Floats:
         """Seconds of every operator on a device of ``kind`` for ``samples``, shape [operators]."""
@@ -137,6 +161,20 @@ class ComputeTable:
         with np.errstate(invalid="ignore"):
             mixed = below + weight * (table[:, right] - below)
         return np.where(np.isinf(below), np.inf, np.maximum(mixed, 0.0))
+
+    def origin_at(self, kind: str, samples: float) -> Origins | None:
+        """The `Origin` of every operator's time in `at`, shape [operators]; None where all are of one. Between two
+        batch sizes of the table, and beyond them, nothing is measured but what takes equally long at both."""
+        if kind not in self.origins:
+            return None
+        table, points = self.origins[kind], self.samples
+        if samples in points:
+            return table[:, points.index(int(samples))]
+        right = min(max(bisect_left(points, samples), 1), len(points) - 1)
+        about = [right - 1, right] if len(points) > 1 else [0, 0]
+        ends, seconds = table[:, about], self.seconds[kind][:, about]
+        least = np.where((seconds[:, 0] == seconds[:, 1]) & (len(points) > 1), Origin.MEASURED, Origin.INTERPOLATED)
+        return np.asarray(np.maximum(ends.max(axis=1), least.astype(np.uint8)))
 
     def _table(self, kind: str) -> Floats:
         if kind not in self.seconds:

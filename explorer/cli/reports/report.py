@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from explorer.cli.reports.pass_report import idle_share, is_pass_of_operators, print_pass
 from explorer.cli.terminal.command import print_table, printable
 from explorer.costs.roofline import stated_dtype
+from explorer.costs.times.share import costs_words, share
 from explorer.costs.trained_in import precision_note, regions_note
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics, evaluate, examine, judge
@@ -35,6 +36,7 @@ def result_object(
     workload, told with those of the result."""
     problem, plan = result.problem, result.plan
     metrics = None if plan is None else evaluate(problem, plan)
+    told_share = None if plan is None else share(problem, plan)
     told: dict[str, object] = {
         "model": model,
         "planner": result.planner,
@@ -58,6 +60,7 @@ def result_object(
         "dtype": stated_dtype(problem.graph),
         "costs_from": problem.costs_from,
         "run_s": None if plan is None else run_seconds(problem, plan),
+        "costs_share": None if told_share is None else told_share.as_object(),
         "notes": [*result.notes, *notes, *_assumed(problem)],
     }
     if why is not None:
@@ -141,7 +144,7 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None, n
     if (dtype := stated_dtype(graph)) is not None:
         others = [name for name in ("bf16", "fp16", "fp32") if name != dtype]
         print(f"dtype      {dtype}, as traced; another with --dtype {' or '.join(others)} when tracing")
-    print(f"costs      {printable(problem.costs_from)}")
+    print(f"costs      {printable(costs_words(problem, plan))}")
     for note in (*result.notes, *notes, *_assumed(problem)):
         print(f"note       {printable(note)}")
 

@@ -1,0 +1,130 @@
+"""Forward and backward of whole models, as a library of operator times predicts them: at the numbers of samples that
+were measured, at others, and from the library of all other models; with the roofline's error beside.
+
+BENCHMARK_MODELS chooses models, BENCHMARK_BUDGET the seconds of each calibration, BENCHMARK_FILE where profiles and
+times are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pytest
+
+from explorer.costs.profile import Profile
+from explorer.costs.profile_json import profile_object
+from explorer.costs.roofline import estimate
+from explorer.costs.times.from_profile import library_of
+from explorer.costs.times.library import Library, merged
+from explorer.costs.times.table import table
+from explorer.question.loading import load
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.measuring.calibration import MODULE, calibrate_on
+from explorer.runner.targets.local import LocalTarget
+from solvers.problem.graph import OpGraph, Phase
+from solvers.problem.problem import ComputeTable, Optimizer, Origin
+from tests.benchmarks.costs.whole_models import Whole, time_whole
+from tests.benchmarks.table import show
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(24 * 3600)]
+
+MODELS = os.environ.get("BENCHMARK_MODELS", "gpt-small,bert-small,resnet50-small,multimodal-small").split(",")
+BUDGET_S = float(os.environ.get("BENCHMARK_BUDGET", "20"))
+FILE = os.environ.get("BENCHMARK_FILE")
+MEASURED, HELD_OUT = (1, 4, 16), (2, 8, 32)
+QUIET = 0.02
+
+
+def calibrated(model: str, folder: Path) -> Profile:
+    request = RunRequest(samples=MEASURED, budget_s=BUDGET_S, allow_model=True)
+    target = LocalTarget("local", module=MODULE)
+    return calibrate_on(target, load(model).graph, model, 1, request, folder, lambda _: None, lambda: False)
+
+
+def total(graph: OpGraph, compute: ComputeTable, samples: int) -> float:
+    """Seconds of forward and backward."""
+    counted = np.array([operator.phase is not Phase.UPDATE for operator in graph.operators])
+    (kind,) = compute.seconds
+    return float(compute.at(kind, samples)[counted].sum())
+
+
+def measured_share(graph: OpGraph, compute: ComputeTable, samples: int, origin: Origin) -> float:
+    counted = np.array([operator.phase is not Phase.UPDATE for operator in graph.operators])
+    (kind,) = compute.seconds
+    seconds, of = compute.at(kind, samples), compute.origin_at(kind, samples)
+    assert of is not None
+    return float(seconds[counted & (of == origin)].sum() / seconds[counted].sum())
+
+
+def test_whole_models_as_operator_times_predict_them(tmp_path: Path) -> None:
+    profiles: dict[str, Profile] = {}
+    truth: dict[str, list[Whole]] = {}
+    counts = sorted({*MEASURED, *HELD_OUT})
+    for number, model in enumerate(MODELS):
+        profiles[model] = calibrated(model, tmp_path / str(number))
+        truth[model] = time_whole(model, counts, BUDGET_S / 6)
+    graphs = {model: load(model).graph for model in MODELS}
+    libraries = {model: library_of(graphs[model], profiles[model]) for model in MODELS}
+    if FILE:
+        kept = {
+            "profiles": {model: profile_object(profile) for model, profile in profiles.items()},
+            "truth": {model: [[w.samples, w.median_s, w.calm_s, w.noise] for w in truth[model]] for model in MODELS},
+        }
+        Path(FILE).write_text(json.dumps(kept))
+    rows, errors = report(MODELS, graphs, libraries, truth)
+    show(
+        "Whole forward and backward, as operator times predict them",
+        ["model", "samples", "measured ms", "own times", "others' times", "of it interpolated", "roofline", "noise"],
+        rows, "torch",
+    )  # fmt: skip
+    for what, found in errors.items():
+        quiet = [abs(error) for error, noise in found if noise < QUIET]
+        every = [abs(error) for error, _ in found]
+        told = f"median {median(every):.1%}, worst {max(every):.1%} of {len(every)}"
+        calm = f"; where noise is under 2%: median {median(quiet):.1%}, worst {max(quiet):.1%} of {len(quiet)}"
+        print(f"{what}: {told}{calm if quiet else ''}")
+    assert all(np.isfinite(error) for found in errors.values() for error, _ in found)
+
+
+def report(
+    models: list[str], graphs: dict[str, OpGraph], libraries: dict[str, Library], truth: dict[str, list[Whole]]
+) -> tuple[list[list[str]], dict[str, list[tuple[float, float]]]]:
+    """(rows, by what is told the errors with their noise)."""
+    rows: list[list[str]] = []
+    errors: dict[str, list[tuple[float, float]]] = {}
+    for model in models:
+        graph = graphs[model]
+        others: Library | None = None
+        for other in models:
+            if other != model:
+                others = libraries[other] if others is None else merged(others, libraries[other])
+        predictions: dict[str, ComputeTable] = {}
+        kind = libraries[model].kind
+        predictions["own"] = table(graph, [kind], [libraries[model]], Optimizer.ADAM)[0]
+        if others is not None:
+            predictions["others"] = table(graph, [kind], [others], Optimizer.ADAM)[0]
+        predictions["roofline"] = estimate(graph, [kind])
+        for found in truth[model]:
+            measured = found.samples in MEASURED
+            told: Callable[[str], float] = lambda what, f=found, p=predictions, g=graph: (
+                total(g, p[what], f.samples) / f.median_s - 1.0
+            )
+            row = [model, str(found.samples) + ("" if measured else ", held out"), f"{found.median_s * 1e3:.2f}"]
+            row.append(f"{told('own'):+.1%}")
+            errors.setdefault(f"own, {'measured' if measured else 'held out'}", []).append((told("own"), found.noise))
+            if others is not None:
+                row.append(f"{told('others'):+.1%}")
+                between = measured_share(graph, predictions["others"], found.samples, Origin.INTERPOLATED)
+                row.append(f"{between:.0%}")
+                errors.setdefault("others", []).append((told("others"), found.noise))
+            else:
+                row += ["", ""]
+            row += [f"{told('roofline'):+.1%}", f"{found.noise:.1%}"]
+            errors.setdefault("roofline", []).append((told("roofline"), found.noise))
+            rows.append(row)
+    return rows, errors
