@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -83,12 +82,13 @@ def test_whole_models_as_operator_times_predict_them(tmp_path: Path) -> None:
         rows, "torch",
     )  # fmt: skip
     for what, found in errors.items():
-        quiet = [abs(error) for error, noise in found if noise < QUIET]
-        every = [abs(error) for error, _ in found]
-        told = f"median {median(every):.1%}, worst {max(every):.1%} of {len(every)}"
-        calm = f"; where noise is under 2%: median {median(quiet):.1%}, worst {max(quiet):.1%} of {len(quiet)}"
-        print(f"{what}: {told}{calm if quiet else ''}")
+        print(f"{what}: {words([e for e, _ in found])}; noise under 2%: {words([e for e, n in found if n < QUIET])}")
     assert all(np.isfinite(error) for found in errors.values() for error, _ in found)
+
+
+def words(errors: list[float]) -> str:
+    sizes = [abs(error) for error in errors]
+    return f"median {median(sizes):.1%}, worst {max(sizes):.1%} of {len(sizes)}" if sizes else "none"
 
 
 def report(
@@ -111,20 +111,18 @@ def report(
         predictions["roofline"] = estimate(graph, [kind])
         for found in truth[model]:
             measured = found.samples in MEASURED
-            told: Callable[[str], float] = lambda what, f=found, p=predictions, g=graph: (
-                total(g, p[what], f.samples) / f.median_s - 1.0
-            )
+            told = {what: total(graph, p, found.samples) / found.median_s - 1.0 for what, p in predictions.items()}
             row = [model, str(found.samples) + ("" if measured else ", held out"), f"{found.median_s * 1e3:.2f}"]
-            row.append(f"{told('own'):+.1%}")
-            errors.setdefault(f"own, {'measured' if measured else 'held out'}", []).append((told("own"), found.noise))
+            row.append(f"{told['own']:+.1%}")
+            errors.setdefault(f"own, {'measured' if measured else 'held out'}", []).append((told["own"], found.noise))
             if others is not None:
-                row.append(f"{told('others'):+.1%}")
+                row.append(f"{told['others']:+.1%}")
                 between = measured_share(graph, predictions["others"], found.samples, Origin.INTERPOLATED)
                 row.append(f"{between:.0%}")
-                errors.setdefault("others", []).append((told("others"), found.noise))
+                errors.setdefault("others", []).append((told["others"], found.noise))
             else:
                 row += ["", ""]
-            row += [f"{told('roofline'):+.1%}", f"{found.noise:.1%}"]
-            errors.setdefault("roofline", []).append((told("roofline"), found.noise))
+            row += [f"{told['roofline']:+.1%}", f"{found.noise:.1%}"]
+            errors.setdefault("roofline", []).append((told["roofline"], found.noise))
             rows.append(row)
     return rows, errors
