@@ -30,7 +30,9 @@ def add(commands: Commands) -> None:
         "measure a model's operators and the links between devices, for `plan --profile`",
         "placement-explorer calibrate gpt-small --devices 2 -o profile.json",
     )
-    parser.add_argument("model", metavar="MODEL", help="a demo name or package.module:callable, whose code is run")
+    parser.add_argument(
+        "model", metavar="MODEL", nargs="?", help="a demo name or package.module:callable, whose code is run"
+    )
     parser.add_argument(
         "--devices", type=int, default=DEVICES, metavar="N", help=f"processes that measure at the same time ({DEVICES})"
     )
@@ -38,6 +40,7 @@ def add(commands: Commands) -> None:
         "--samples", type=_counts, default=(), metavar="N,N,...", help="at which numbers of samples (1,2,4,8,16)"
     )
     parser.add_argument("--budget", type=float, metavar="S", help="seconds of measuring, about (15)")
+    _add_trace(parser.add_argument_group("from a trace", "In place of MODEL: what torch.profiler saw elsewhere."))
     add_target_flags(parser.add_argument_group("where"))
     add_phase(parser)
     add_output(parser, "-o", "--output", what="where to write profile.json")
@@ -53,7 +56,26 @@ def add(commands: Commands) -> None:
     add_json(parser)
 
 
+def _add_trace(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--from-trace",
+        metavar="FILE",
+        help="a trace as prof.export_chrome_trace writes it (.json, .json.gz), recorded with record_shapes=True; its"
+        " operators go to --write-times",
+    )
+    group.add_argument("--hardware", metavar="NAME", help="the processor it was made on (the GPU that the trace names)")
+    group.add_argument("--torch", metavar="VERSION", help="the version that it was made with (not stated)")
+
+
 def run(args: argparse.Namespace) -> int:
+    if args.from_trace is not None:
+        return _import_trace(args)
+    if args.model is None:
+        raise InvalidProblem("what should be measured? Give a MODEL, or --from-trace FILE")
+    if args.hardware is not None or args.torch is not None:
+        raise InvalidProblem(
+            "--hardware and --torch say what a trace does not (--from-trace); of a MODEL they are seen"
+        )
     from explorer.cli.terminal.progress import working
     from explorer.costs.measured import as_catalogued, measured_cluster
     from explorer.costs.profile_json import profile_object, write_profile
@@ -98,6 +120,32 @@ def run(args: argparse.Namespace) -> int:
     if args.write_cluster and not args.json:
         print(f"written    {args.write_cluster}")
     if args.write_times and not args.json:
+        print(f"written    {args.write_times}")
+    return 0
+
+
+def _import_trace(args: argparse.Namespace) -> int:
+    """What a trace says of operators, into a file of operator times."""
+    from explorer.cli.reports.calibration_report import print_imported
+    from explorer.costs.times.from_trace import imported
+    from explorer.costs.times.keeping import earlier_times, save_times
+    from explorer.costs.times.library_json import library_object
+    from explorer.costs.times.trace_events import load_trace
+
+    if args.model is not None:
+        raise InvalidProblem(f"--from-trace takes the place of a model to measure; leave out {args.model[:80]}")
+    if args.output or args.write_cluster:
+        raise InvalidProblem("a trace has operators only; write them with --write-times")
+    if not args.write_times:
+        raise InvalidProblem("say where the operator times of the trace should go (--write-times FILE)")
+    before = earlier_times(args.write_times)
+    trace, name = load_trace(args.from_trace), os.path.basename(args.from_trace)
+    found = imported(trace, name, hardware=args.hardware, threads=args.threads or 1, torch=args.torch)
+    save_times(args.write_times, found.library, before)
+    if args.json:
+        print_json(library_object(found.library))
+    else:
+        print_imported(name, found)
         print(f"written    {args.write_times}")
     return 0
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 
-from explorer.cli.terminal.command import print_table
+from explorer.cli.terminal.command import print_table, printable
 from explorer.costs.profile import LinkTimes, Profile
+from explorer.costs.times.from_trace import Imported
 from explorer.runner.bundles.outcome import QUIET
 from explorer.words import text
 from solvers.problem.cluster import CPU_KIND
@@ -63,6 +64,19 @@ def _print_engine(profile: Profile) -> None:
         f"           off by {text.percent(engine.residual)} over {engine.measurements} measurements of empty segments"
         f" ({engine.clock})"
     )
+
+
+def print_imported(name: str, found: Imported) -> None:
+    """What a trace told of operators, and what it did not."""
+    library = found.library
+    runs = sum(time.count for time in library.times)
+    print(
+        f"{printable(name)}: {text.plural(len(library.times), 'call')} in {runs:,} runs, {printable(library.hardware)}"
+    )
+    print(f"kept       {text.percent(found.kept)} of the time of forward calls and their backward")
+    if found.left_out:
+        told = text.listing([f"{printable(call)[:60]} ({count:,})" for call, count in found.left_out], 6)
+        print(f"left out   {told}: their work cannot be told from their arguments")
 
 
 def _print_times(graph: OpGraph, profile: Profile) -> None:

@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(24 * 3600)]
 MODELS = os.environ.get("BENCHMARK_MODELS", "gpt-small,bert-small,resnet50-small,multimodal-small").split(",")
 BUDGET_S = float(os.environ.get("BENCHMARK_BUDGET", "20"))
 FILE = os.environ.get("BENCHMARK_FILE")
-MEASURED, HELD_OUT = (1, 4, 16), (2, 8, 32)
+MEASURED, HELD_OUT = (2, 8, 32), (4, 16, 64)
 QUIET = 0.02
 
 

@@ -1,6 +1,6 @@
 """One question, one plan: `auto` alone and beside a busy loop, on every demo and objective.
 
-pytest -m benchmark tests/benchmarks/test_same_plan.py -s
+pytest -m benchmark tests/benchmarks/auto/test_same_plan.py -s
 """
 
 from __future__ import annotations
