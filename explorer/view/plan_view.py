@@ -23,7 +23,7 @@ from solvers.evaluation.evaluate import examine
 from solvers.evaluation.memory_parts import memory_parts
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result, Status
-from solvers.problem.problem import Execution, Objective, Problem
+from solvers.problem.problem import Execution, Objective, Origin, Problem
 
 PlanView = dict[str, Any]
 """JSON. See `plan_view`."""
@@ -48,7 +48,8 @@ def plan_view(
     stage_edges: see `stage_facts` and `stage_edges`; phases: see `plan_phases`; bars: see `bars`; by_operator:
     whether the schedule is one of single operators, with all_spans of it as bars (see `operator_bars`);
     links: see `link_uses`; path: see `path_view`; span_s: the end of the schedule drawn; seconds: per
-    operator its compute time for one micro-batch; pinned: the operators that are;
+    operator its compute time for one micro-batch; origins: where each of these is from (`Origin`), None where they do
+    not differ; pinned: the operators that are;
     bottleneck: the device that decides the objective; course: see `explorer.view.instants.course`.
     """
     metrics, schedule = examine(problem, plan)
@@ -93,6 +94,7 @@ def plan_view(
         "pinned": sorted(problem.pins),
         "modules": [o.module_path for o in problem.graph.operators],
         "seconds": _seconds(problem, placement, samples),
+        "origins": _origins(problem, placement, samples),
         "bars": found,
         "by_operator": by_operator,
         "all_spans": whole,
@@ -175,3 +177,12 @@ def _seconds(problem: Problem, placement: list[list[int]], samples: int) -> list
     tables = {d.kind: problem.compute.at(d.kind, samples).tolist() for d in problem.cluster.devices}
     kinds = [d.kind for d in problem.cluster.devices]
     return [float(tables[kinds[places[0]]][i]) if places else 0.0 for i, places in enumerate(placement)]
+
+
+def _origins(problem: Problem, placement: list[list[int]], samples: int) -> list[int] | None:
+    if not problem.compute.origins:
+        return None
+    tables = {d.kind: problem.compute.origin_at(d.kind, samples) for d in problem.cluster.devices}
+    kinds = [d.kind for d in problem.cluster.devices]
+    found = [tables[kinds[places[0]]] if places else None for places in placement]
+    return [int(Origin.ESTIMATED if of is None else of[i]) for i, of in enumerate(found)]

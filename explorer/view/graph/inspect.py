@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.costs.times.share import WORDS
 from explorer.view.graph.elements import GraphView, full_name
 from explorer.view.graph.skeleton import Skeleton
 from explorer.words import text
+from solvers.problem.problem import Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ def box_facts(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[s
         if not plan["by_operator"]:
             rows.append(("Stages", text.listing([str(s) for s in _stages(members, plan)], 6)))
         rows.append(("Fwd / bwd time", _times(members, skeleton, plan)))
+        if plan.get("origins"):
+            rows.append(("Time is", _origins(members, plan)))
     held = sum(skeleton["params"][i] for i in members)
     rows.append(("Parameters", text.nbytes(held) if held else text.NOTHING))
     if plan is not None:
@@ -84,6 +88,18 @@ def _times(members: Sequence[int], skeleton: Skeleton, plan: Mapping[str, Any]) 
     forward = sum(plan["seconds"][i] for i in members if skeleton["phases"][i] == "forward")
     backward = sum(plan["seconds"][i] for i in members if skeleton["phases"][i].startswith("backward"))
     return f"{text.seconds(forward)} / {text.seconds(backward) if backward else text.NOTHING}"
+
+
+def _origins(members: Sequence[int], plan: Mapping[str, Any]) -> str:
+    """ "measured", or "81 % measured, 19 % estimated" of the time of several operators."""
+    seconds = dict.fromkeys(Origin, 0.0)
+    for i in members:
+        seconds[Origin(plan["origins"][i])] += plan["seconds"][i]
+    total = sum(seconds.values())
+    held = [origin for origin in Origin if seconds[origin] > 0]
+    if len(held) == 1:
+        return WORDS[held[0]]
+    return ", ".join(f"{text.percent(seconds[origin] / total)} {WORDS[origin]}" for origin in held) or text.NOTHING
 
 
 def _exchanged(element: str, view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -13,8 +13,13 @@ from explorer.costs.times.calls import Size
 from explorer.costs.times.interpolation import curve
 from explorer.costs.times.share import costs_words, share
 from explorer.costs.times.table import table
+from explorer.view.graph.elements import graph_view
+from explorer.view.graph.inspect import box_facts
+from explorer.view.graph.skeleton import skeleton
+from explorer.view.plan_view import plan_view
 from solvers.errors import InvalidProblem
 from solvers.formats.plan_json import read_plan, write_plan
+from solvers.formats.workload import Workload
 from solvers.plan.plan import Action, Plan, Stage
 from solvers.problem.cluster import Device, uniform_cluster
 from solvers.problem.problem import ComputeTable, Optimizer, Origin, Problem
@@ -135,6 +140,18 @@ def test_a_plan_says_how_much_of_its_time_was_measured(micro_batch_size: int, or
     assert found.measured + found.interpolated + found.estimated == pytest.approx(1)
     assert costs_words(problem, plan).startswith(problem.costs_from)
     assert costs_words(problem, plan).endswith(found.words())
+
+
+def test_the_page_says_of_a_box_where_its_time_is_from() -> None:
+    """The linear is measured, what follows estimated, and both together mostly measured."""
+    problem, plan = planned(4)
+    view = plan_view(problem, plan, planner="by hand", objective_s=1.0, bound_s=0.0)
+    assert view["origins"] == [M, E]
+    assert view["costs_from"] == costs_words(problem, plan)
+    told = skeleton(Workload(problem.graph, "mlp", training=False))
+    boxes = graph_view(told, frozenset())
+    facts = [box_facts(f"o:{i}", boxes, told, view) for i in range(2)]
+    assert [dict(one.rows)["Time is"] for one in facts if one is not None] == ["measured", "estimated"]
 
 
 def test_a_plans_file_keeps_every_origin() -> None:
