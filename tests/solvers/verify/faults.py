@@ -19,12 +19,14 @@ from solvers.plan.plan import Plan, Stage
 from solvers.plan.schedule import SPAN_KINDS, MemoryCurve, Schedule, SpanColumns
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import NOTHING, Amount, Operator, Tensor
-from solvers.problem.problem import ComputeTable, Execution, Optimizer, Precision, Problem, Transfers
+from solvers.problem.problem import ComputeTable, Execution, Optimizer, Plain, Precision, Problem, Transfers
 from solvers.problem.regions import recomputing
 from tests.solvers.verify.valid_plans import Case
 
 Fault = Callable[[Case, Schedule, random.Random], Schedule | None]
 FAULTS: dict[str, Fault] = {}
+OF_REGIONS: dict[str, Fault] = {}
+"""Those of what runs again by region."""
 APART = 1e-4
 """Relative difference from which on a fault must be noticed: well above the verifier's tolerance."""
 
@@ -47,12 +49,14 @@ def told(problem: Problem, plan: Plan) -> Schedule | None:
         return None
 
 
-def of_problem(name: str, spoil: Callable[[Problem, random.Random], Problem | None]) -> None:
+def of_problem(
+    name: str, spoil: Callable[[Problem, random.Random], Problem | None], faults: dict[str, Fault] = FAULTS
+) -> None:
     def spoiled(case: Case, true: Schedule, rng: random.Random) -> Schedule | None:
         problem = spoil(case.problem, rng)
         return None if problem is None else told(problem, case.plan)
 
-    FAULTS[name] = spoiled
+    faults[name] = spoiled
 
 
 def of_plan(name: str, spoil: Callable[[Case, random.Random], Plan | None]) -> None:
@@ -94,6 +98,10 @@ def with_operators(problem: Problem, spoil: Callable[[int, Operator], Operator])
     return replace(problem, graph=replace(problem.graph, operators=operators))
 
 
+def of_regions(name: str, spoil: Callable[[Problem, Plain], Problem]) -> None:
+    of_problem(name, lambda p, rng: p.plain and spoil(p, p.plain), OF_REGIONS)
+
+
 def again(problem: Problem, spoil: Callable[[Operator], Operator]) -> Problem:
     """With other regions."""
     traced = problem.as_traced
@@ -125,16 +133,15 @@ of_problem("frozen parameters trained", lambda p, rng: with_operators(p, lambda 
 of_problem("all parameters frozen", lambda p, rng: with_operators(
     p, lambda i, o: replace(o, frozen_bytes=o.param_bytes, factorable_bytes=0.0)
 ))  # fmt: skip
-of_problem("nothing takes time to run again", lambda p, rng: p.plain and replace(p, compute=p.plain.compute))
-of_problem("what runs again is kept too", lambda p, rng: p.plain and with_operators(
-    p, lambda i, o: replace(o, saved_bytes=o.saved_bytes + p.plain.graph.operators[i].saved_bytes)
+of_regions("nothing takes time to run again", lambda p, plain: replace(p, compute=plain.compute))
+of_regions("what runs again is kept too", lambda p, plain: with_operators(
+    p, lambda i, o: replace(o, saved_bytes=o.saved_bytes + plain.graph.operators[i].saved_bytes)
 ))  # fmt: skip
-of_problem("what runs again needs no room", lambda p, rng: p.plain and with_operators(
-    p, lambda i, o: replace(o, workspace_bytes=p.plain.graph.operators[i].workspace_bytes)
+of_regions("what runs again needs no room", lambda p, plain: with_operators(
+    p, lambda i, o: replace(o, workspace_bytes=plain.graph.operators[i].workspace_bytes)
 ))  # fmt: skip
-of_problem("parts of regions keep nothing", lambda p, rng: p.plain and replace(p, plain=None))
-of_problem("nothing is cached", lambda p, rng: p.plain and again(p, lambda o: replace(o, cached=False)))
-of_problem("all is one region", lambda p, rng: p.plain and again(p, lambda o: replace(o, checkpoint="all")))
+of_regions("nothing is cached", lambda p, plain: again(p, lambda o: replace(o, cached=False)))
+of_regions("all is one region", lambda p, plain: again(p, lambda o: replace(o, checkpoint="all")))
 of_problem("optimizer states gone", lambda p, rng: replace(p, optimizer=Optimizer.SGD))
 of_problem("another optimizer", lambda p, rng: replace(
     p, optimizer=rng.choice([each for each in Optimizer if each is not p.optimizer])

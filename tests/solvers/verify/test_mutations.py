@@ -11,7 +11,7 @@ import pytest
 from solvers.evaluation.simulation import simulate
 from solvers.problem.problem import Transfers
 from solvers.verify import verify
-from tests.solvers.verify.faults import FAULTS, differs
+from tests.solvers.verify.faults import FAULTS, OF_REGIONS, differs
 from tests.solvers.verify.valid_plans import SORTS, Case, valid_cases
 
 SEEDS = 20
@@ -35,7 +35,7 @@ class Score:
 def plant(score: Score, number: int, case: Case, names: list[str]) -> None:
     true = simulate(case.problem, case.plan)
     for name in names:
-        told = FAULTS[name](case, true, random.Random(f"{number} {name}"))
+        told = (FAULTS | OF_REGIONS)[name](case, true, random.Random(f"{number} {name}"))
         if told is None or not differs(true, told):
             continue
         score.changed[name] += 1
@@ -55,6 +55,15 @@ def test_a_telling_with_a_single_fault_is_refused(sort, transfers):
     assert score.changed.total() > 50
     assert len(score.changed) > 15
     assert score.share() >= LEAST, score.unnoticed
+
+
+def test_a_fault_in_what_runs_again_by_region_is_refused():
+    score = Score()
+    for transfers in Transfers:
+        for number, case in enumerate(valid_cases("pipeline", transfers, SEEDS)):
+            plant(score, number, case, list(OF_REGIONS))
+    assert score.share() == 1.0, score.unnoticed
+    assert set(score.changed) == set(OF_REGIONS)
 
 
 @pytest.mark.parametrize("transfers", list(Transfers))

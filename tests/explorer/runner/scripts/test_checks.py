@@ -11,6 +11,7 @@ from explorer.runner.scripts.executable import OPTIMIZERS
 from solvers.plan.plan import Plan, Stage, parse_action
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Objective, Optimizer, Precision, Problem
+from solvers.problem.regions import recomputing
 from tests.explorer.runner.scripts.random_plans import random_plan
 from tests.instances import problem, training_graph
 
@@ -160,6 +161,13 @@ def test_an_optimizer_that_is_not_run_is_refused_unless_another_is_asked_for(opt
 
 def test_zero_is_refused() -> None:
     only(told(sound(zero=1, max_replicas=2), PLAN), Level.ERROR, "ZeRO-1 is planned for and not run")
+
+
+def test_regions_that_run_again_are_refused() -> None:
+    graph = replace(GRAPH, operators=tuple(replace(o, checkpoint="layer") for o in GRAPH.operators))
+    wanted = "1 region of the model runs again before the backward in the plan, and not in a run"
+    only(told(recomputing(sound(graph)), PLAN), Level.ERROR, wanted, "--recompute stage or none")
+    assert told(sound(graph), PLAN) == []
 
 
 def test_a_precision_that_is_not_run_is_refused() -> None:
