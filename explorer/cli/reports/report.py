@@ -11,6 +11,7 @@ from explorer.cli.terminal.command import print_table, printable
 from explorer.costs.roofline import stated_dtype
 from explorer.costs.times.share import costs_words, share
 from explorer.costs.trained_in import precision_note, regions_note
+from explorer.costs.utilisation import utilisation
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics, evaluate, examine, judge
 from solvers.evaluation.load import loads
@@ -60,6 +61,9 @@ def result_object(
         "dtype": stated_dtype(problem.graph),
         "costs_from": problem.costs_from,
         "run_s": None if plan is None else run_seconds(problem, plan),
+        "model_flops_utilisation": (
+            None if plan is None or metrics is None else utilisation(problem, plan, metrics.iteration_s)
+        ),
         "costs_share": None if told_share is None else told_share.as_object(),
         "notes": [*result.notes, *notes, *_assumed(problem)],
     }
@@ -183,6 +187,8 @@ def _print_plan(problem: Problem, plan: Plan) -> None:
         )
     print(f"pipeline   {plan.pipeline}, {_batch_words(problem, plan)}")
     print_run_seconds(problem, plan)
+    if (used := utilisation(problem, plan, metrics.iteration_s)) is not None:
+        print(f"utilised   {text.percent(used)} of the peak of the devices in use: the model's products, an iteration")
     print()
     _print_devices(problem, plan, metrics)
     for words in (_replica_words(problem, plan), _pass_words(problem, plan)):

@@ -20,7 +20,7 @@ from explorer.costs.times.calls import Size
 
 Floats = NDArray[np.float64]
 
-NEAR = 0.25
+NEAR = 1.0
 """Distance below which one measured call is as good as another."""
 FAR = 4.0
 """Distance from which on what a measured call is off the line says less than that there is a line: factors of 2."""

@@ -1,14 +1,16 @@
 """Forward and backward of whole models, as a library of operator times predicts them: at the numbers of samples that
 were measured, at others, and from the library of all other models; with the roofline's error beside.
 
-BENCHMARK_MODELS chooses models, BENCHMARK_BUDGET the seconds of each calibration, BENCHMARK_FILE where profiles and
-times are kept.
+BENCHMARK_MODELS chooses models, BENCHMARK_BUDGET the seconds of each calibration, BENCHMARK_FILE where what was
+measured is kept; a file that is there is read in place of measuring, so that another rule of interpolation can be held
+against the same times.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 
@@ -16,7 +18,7 @@ import numpy as np
 import pytest
 
 from explorer.costs.profile import Profile
-from explorer.costs.profile_json import profile_object
+from explorer.costs.profile_json import profile_object, read_profile
 from explorer.costs.roofline import estimate
 from explorer.costs.times.from_profile import library_of
 from explorer.costs.times.library import Library, merged
@@ -45,6 +47,31 @@ def calibrated(model: str, folder: Path) -> Profile:
     return calibrate_on(target, load(model).graph, model, 1, request, folder, lambda _: None, lambda: False)
 
 
+def measured(folder: Path) -> tuple[dict[str, Profile], dict[str, list[Whole]]]:
+    """By model its calibration, and the whole right after it."""
+    profiles: dict[str, Profile] = {}
+    truth: dict[str, list[Whole]] = {}
+    for number, model in enumerate(MODELS):
+        profiles[model] = calibrated(model, folder / str(number))
+        truth[model] = time_whole(model, sorted({*MEASURED, *HELD_OUT}), BUDGET_S / 6)
+    if FILE:
+        told = {
+            "profiles": {model: profile_object(profile) for model, profile in profiles.items()},
+            "truth": {model: [asdict(whole) for whole in truth[model]] for model in MODELS},
+        }
+        Path(FILE).write_text(json.dumps(told))
+    return profiles, truth
+
+
+def kept() -> tuple[dict[str, Profile], dict[str, list[Whole]]]:
+    """What `measured` wrote."""
+    told = json.loads(Path(str(FILE)).read_text())
+    return (
+        {model: read_profile(told["profiles"][model]) for model in MODELS},
+        {model: [Whole(**whole) for whole in told["truth"][model]] for model in MODELS},
+    )
+
+
 def total(graph: OpGraph, compute: ComputeTable, samples: int) -> float:
     """Seconds of forward and backward."""
     counted = np.array([operator.phase is not Phase.UPDATE for operator in graph.operators])
@@ -61,20 +88,9 @@ def measured_share(graph: OpGraph, compute: ComputeTable, samples: int, origin: 
 
 
 def test_whole_models_as_operator_times_predict_them(tmp_path: Path) -> None:
-    profiles: dict[str, Profile] = {}
-    truth: dict[str, list[Whole]] = {}
-    counts = sorted({*MEASURED, *HELD_OUT})
-    for number, model in enumerate(MODELS):
-        profiles[model] = calibrated(model, tmp_path / str(number))
-        truth[model] = time_whole(model, counts, BUDGET_S / 6)
+    profiles, truth = kept() if FILE and Path(FILE).exists() else measured(tmp_path)
     graphs = {model: load(model).graph for model in MODELS}
     libraries = {model: library_of(graphs[model], profiles[model]) for model in MODELS}
-    if FILE:
-        kept = {
-            "profiles": {model: profile_object(profile) for model, profile in profiles.items()},
-            "truth": {model: [[w.samples, w.median_s, w.calm_s, w.noise] for w in truth[model]] for model in MODELS},
-        }
-        Path(FILE).write_text(json.dumps(kept))
     rows, errors = report(MODELS, graphs, libraries, truth)
     show(
         "Whole forward and backward, as operator times predict them",
