@@ -175,14 +175,17 @@ def _times(graph: OpGraph, compute: ComputeTable, found: Regions) -> ComputeTabl
                 into.append((found.first.get(o, following[min(seen, len(following) - 1)]), o))
             seen += o in found.first
     targets, sources = np.array(into, np.int64).reshape(-1, 2).T
+    late = list(found.moved)
     tables: dict[str, NDArray[np.float64]] = {}
     for kind, table in compute.seconds.items():
         told = np.array(table)
         np.add.at(told, targets, table[sources])
-        late = list(found.moved)
         told[late] = np.where(np.isinf(table[late]), np.inf, 0.0)
         tables[kind] = told
-    return ComputeTable(compute.samples, tables)
+    origins = {kind: np.array(table) for kind, table in compute.origins.items()}
+    for kind, known in compute.origins.items():  # a sum is as well known as the least known of its parts
+        np.maximum.at(origins[kind], targets, known[sources])
+    return ComputeTable(compute.samples, tables, origins)
 
 
 @per_graph

@@ -27,7 +27,8 @@ def layered(*, numbered: bool = True) -> Workload:
     graph = training_graph(CHAIN, 8, nbytes=4e6)
     operators = [
         replace(
-            o, op_type=KINDS[i % 8], saved_bytes=Amount(0, 16e6 if 0 < i < 7 else 0.0), flops=Amount(0, 1e9), moved_bytes=Amount(0, 1e6),
+            o, op_type=KINDS[i % 8], flops=Amount(0, 1e9), moved_bytes=Amount(0, 1e6),
+            saved_bytes=Amount(0, 16e6 if 0 < i < 7 else 0.0),
             module_path=f"layers.{(i % 8 - 1) // 2}" if numbered and 0 < i % 8 < 7 else "ends",
         )
         for i, o in enumerate(graph.operators)

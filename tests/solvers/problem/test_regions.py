@@ -14,7 +14,7 @@ from solvers.evaluation.simulation import simulate
 from solvers.formats.op_graph_json import graph_hash
 from solvers.plan.plan import Plan
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase
-from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
+from solvers.problem.problem import Contiguity, Objective, Origin, Pipeline, Problem
 from solvers.problem.regions import _kept, recomputing, regions_of
 from solvers.schedules.assemble import assemble
 from solvers.verify import verify
@@ -100,6 +100,17 @@ def test_gradients_of_parameters_are_made_with_those_of_inputs() -> None:
     p = recomputing(problem(OpGraph(operators, ()), [1.0, 2.0, 3.0, 4.0]))
     assert p.compute.at(GPU, 1).tolist() == [1, 6, 0, 4]
     assert [o.workspace_bytes.per_sample for o in p.graph.operators] == [0, 6, 0, 0]
+
+
+def test_a_time_that_takes_in_another_is_as_well_known_as_the_lesser_of_both() -> None:
+    operators = (
+        Operator("a", saved_bytes=Amount(0, 5.0), checkpoint="layer"),
+        Operator("a.I", phase=Phase.BACKWARD_INPUT, forward_of=0),
+    )
+    whole = problem(OpGraph(operators, ()), [1.0, 2.0])
+    told = {GPU: np.array([[Origin.INTERPOLATED], [Origin.MEASURED]], np.uint8)}
+    p = recomputing(replace(whole, compute=replace(whole.compute, origins=told)))
+    assert p.compute.origins[GPU].tolist() == [[Origin.INTERPOLATED], [Origin.INTERPOLATED]]
 
 
 def test_what_has_no_backward_runs_again_with_the_next_of_its_region_that_has() -> None:
