@@ -30,6 +30,7 @@ from solvers.problem.cluster import Device, uniform_cluster
 from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import Operator, OpGraph, Phase, Tensor
 from solvers.problem.problem import ComputeTable, Optimizer, Problem
+from solvers.problem.regions import recomputing
 from tests.explorer.costs.profiles import MS, profile_of
 from tests.instances import problem, training_graph
 
@@ -169,6 +170,15 @@ def test_a_problem_keeps_all_but_its_costs() -> None:
     assert evaluate(after, plan).iteration_s < evaluate(before, plan).iteration_s
     with pytest.raises(InvalidProblem, match="CPUs"):
         replanned(problem(CHAIN, [1.0] * 6, cpus=1), profile)
+
+
+def test_what_runs_again_does_so_at_measured_times() -> None:
+    """Of the operators of 1 to 6 ms the middle one, of 2, runs again before its backward, of 5."""
+    operators = tuple(replace(o, checkpoint="layer" if i == 1 else "") for i, o in enumerate(CHAIN.operators))
+    before = recomputing(problem(replace(CHAIN, operators=operators), [1.0] * 6))
+    after = replanned(before, profile_of(CHAIN))
+    times_s = after.compute.at(kind_of(profile_of(CHAIN)), 1)
+    np.testing.assert_allclose(times_s, np.array([1, 2, 3, 4, 7, 6]) * MS)
 
 
 def test_links_between_hosts_are_told_from_those_inside_one() -> None:

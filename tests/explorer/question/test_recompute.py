@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
 
 import pytest
 
 import explorer
+from explorer.cli.flags import add_phase, add_problem, settings_of
 from explorer.costs.regions import Regions
 from explorer.costs.trained_in import regions_note
 from explorer.question.problems import make_problem
@@ -25,14 +27,18 @@ KINDS = ("aten.embedding", *["aten.linear", "aten.gelu"] * 3, "aten.linear")
 def layered(*, numbered: bool = True) -> Workload:
     """An embedding, three layers of a product and an activation each, and a head."""
     graph = training_graph(CHAIN, 8, nbytes=4e6)
+    inside = [numbered and 0 < i % 8 < 7 for i in range(16)]
     operators = [
         replace(
-            o, op_type=KINDS[i % 8], flops=Amount(0, 1e9), moved_bytes=Amount(0, 1e6),
+            o,
+            op_type=KINDS[i % 8],
             saved_bytes=Amount(0, 16e6 if 0 < i < 7 else 0.0),
-            module_path=f"layers.{(i % 8 - 1) // 2}" if numbered and 0 < i % 8 < 7 else "ends",
+            flops=Amount(0, 1e9),
+            moved_bytes=Amount(0, 1e6),
+            module_path=f"layers.{(i % 8 - 1) // 2}" if inside[i] else "ends",
         )
         for i, o in enumerate(graph.operators)
-    ]  # fmt: skip
+    ]
     return Workload(replace(graph, operators=tuple(operators)), "demo")
 
 
@@ -127,3 +133,21 @@ def test_planners_find_plans_with_layers_that_fit_where_none_fits_without(planne
     assert without.plan is None
     assert found.plan is not None
     assert not check(found.problem, found.plan)
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ([], (False, Regions.MODEL)),
+        (["--recompute"], (True, Regions.MODEL)),
+        (["--recompute", "stage"], (True, Regions.MODEL)),
+        (["--recompute", "layers"], (False, Regions.LAYERS)),
+        (["--recompute", "none"], (False, Regions.NONE)),
+    ],
+)
+def test_the_flag_may_stand_without_a_word(words: list[str], asked: tuple[bool, Regions]) -> None:
+    parser = argparse.ArgumentParser()
+    add_phase(parser)
+    add_problem(parser)
+    settings = settings_of(parser.parse_args(words))
+    assert (settings.recompute, settings.regions) == asked
