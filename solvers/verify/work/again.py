@@ -57,13 +57,15 @@ def told_regions(graph: OpGraph) -> Regions:
         if operators[g].phase is Phase.BACKWARD_WEIGHT and operators[told.leads[o]].phase is not operators[g].phase
     }
     told.runs = [(merged.get(o, o), o) for o in order]
-    for region in trained:
-        mine = [o for o in forwards if operators[o].checkpoint == region]
+    parts: dict[str, list[int]] = {}
+    for o, region in told.name.items():
+        parts.setdefault(region, []).append(o)
+    for mine in parts.values():
         for place, o in enumerate(mine):
             if operators[o].cached:
                 continue
-            after = [told.leads[x] for x in mine[place:] if x in told.leads]
-            told.runs.append((after[0] if after else [told.leads[x] for x in mine if x in told.leads][-1], o))
+            nearest = next((x for x in (*mine[place:], *reversed(mine)) if x in told.leads), o)
+            told.runs.append((told.leads[nearest], o))
     _keepers(graph, told)
     return told
 
@@ -112,22 +114,29 @@ def workspace(problem: Problem) -> list[Amount]:
     graph = problem.plain.graph
     told, operators = told_regions(graph), graph.operators
     needs = [o.workspace_bytes for o in operators]
+    together: dict[int, list[int]] = {}
+    for target, source in told.runs:
+        if operators[source].phase in GRADIENTS:
+            together.setdefault(target, []).append(source)
+    members: dict[str, list[int]] = {}
+    for o, name in told.name.items():
+        members.setdefault(name, []).append(o)
+    lacked = {name: _sum([operators[o].saved_bytes for o in mine]) for name, mine in members.items()}
+    rerun = {
+        name: [operators[o].workspace_bytes for o in mine if not operators[o].cached] for name, mine in members.items()
+    }
     for g, operator in enumerate(operators):
         home = -1 if operator.forward_of is None else operator.forward_of
         if operator.phase not in GRADIENTS or home not in told.name:
             continue
-        together = [source for target, source in told.runs if target == g and operators[source].phase in GRADIENTS]
-        own = _sum([operators[source].workspace_bytes for source in together])
-        if not together:
+        if g not in together:
             needs[g] = Amount()
             continue
-        mine = [o for o, name in told.name.items() if name == told.name[home]]
+        name, own = told.name[home], _sum([operators[source].workspace_bytes for source in together[g]])
         if told.leads[home] == g:
-            rerun = [operators[o].workspace_bytes for o in mine if not operators[o].cached]
-            own = Amount(
-                max([own.fixed, *(a.fixed for a in rerun)]), max([own.per_sample, *(a.per_sample for a in rerun)])
-            )
-        needs[g] = _sum([own, *(operators[o].saved_bytes for o in mine)])
+            most = [own, *rerun[name]]
+            own = Amount(max(a.fixed for a in most), max(a.per_sample for a in most))
+        needs[g] = own + lacked[name]
     return needs
 
 
