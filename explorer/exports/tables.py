@@ -6,18 +6,23 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
+from explorer.costs.times.share import WORDS
 from solvers.evaluation.simulation import simulate
 from solvers.formats.plan_json import PlanFile
+from solvers.problem.problem import Origin
 
 FORMULA = tuple("=+-@\t\r")
 """What a spreadsheet takes for the begin of a formula: a name that begins so gets an apostrophe before it."""
 PLACEMENT = ("operator", "op_type", "phase", "module", "stages", "devices", "device_names", "seconds", "param_bytes")
+SECONDS_ARE = "seconds_are"
 SCHEDULE = ("action", "resource", "device", "to_device", "operator", "start_s", "end_s", "bytes")
 
 
 def placement_csv(file: PlanFile) -> str:
     """A row for every operator, in the graph's order. stages, devices and device_names: several with ";" between.
-    seconds: of one micro-batch of its (first) stage, on its first device, its share if it is replicated."""
+    seconds: of one micro-batch of its (first) stage, on its first device, its share if it is replicated. Where these
+    are of several origins, seconds_are says which: measured, interpolated or estimated.
+    """
     problem, plan = file.problem, file.plan
     homes: list[list[int]] = [[] for _ in problem.graph.operators]
     for index, stage in enumerate(plan.stages):
@@ -31,9 +36,10 @@ def placement_csv(file: PlanFile) -> str:
             (
                 operator.name, operator.op_type, operator.phase.value, operator.module_path, _several(homes[i]),
                 _several(on), _several(names), _seconds(file, i, homes[i]), operator.param_bytes,
+                *((_origin(file, i, homes[i]),) if problem.compute.origins else ()),
             )
         )  # fmt: skip
-    return table_text(PLACEMENT, rows)
+    return table_text((*PLACEMENT, SECONDS_ARE) if problem.compute.origins else PLACEMENT, rows)
 
 
 def schedule_csv(file: PlanFile) -> str:
@@ -75,3 +81,12 @@ def _seconds(file: PlanFile, operator: int, stages: Sequence[int]) -> float | No
     kind = file.problem.cluster.devices[stage.devices[0]].kind
     seconds = file.problem.compute.at(kind, stage.micro_batch_size / len(stage.devices))
     return float(seconds[operator])
+
+
+def _origin(file: PlanFile, operator: int, stages: Sequence[int]) -> str | None:
+    if not stages:
+        return None
+    stage = file.plan.stages[stages[0]]
+    kind = file.problem.cluster.devices[stage.devices[0]].kind
+    of = file.problem.compute.origin_at(kind, stage.micro_batch_size / len(stage.devices))
+    return WORDS[Origin.ESTIMATED if of is None else Origin(int(of[operator]))]

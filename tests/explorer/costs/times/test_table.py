@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from dataclasses import replace
 
@@ -13,6 +15,7 @@ from explorer.costs.times.calls import Size
 from explorer.costs.times.interpolation import curve
 from explorer.costs.times.share import costs_words, share
 from explorer.costs.times.table import table
+from explorer.exports.tables import placement_csv
 from explorer.view.graph.elements import graph_view
 from explorer.view.graph.inspect import box_facts
 from explorer.view.graph.skeleton import skeleton
@@ -152,6 +155,11 @@ def test_the_page_says_of_a_box_where_its_time_is_from() -> None:
     boxes = graph_view(told, frozenset())
     facts = [box_facts(f"o:{i}", boxes, told, view) for i in range(2)]
     assert [dict(one.rows)["Time is"] for one in facts if one is not None] == ["measured", "estimated"]
+
+
+def test_an_exported_table_says_of_every_operator_where_its_time_is_from() -> None:
+    rows = list(csv.DictReader(io.StringIO(placement_csv(read_plan(write_plan(*planned(4)))))))
+    assert [(row["operator"], row["seconds_are"]) for row in rows] == [("up/linear", "measured"), ("relu", "estimated")]
 
 
 def test_a_plans_file_keeps_every_origin() -> None:
