@@ -40,6 +40,7 @@ LEAST_REPETITIONS = 4
 MOST_REPETITIONS = 400
 IN_FLIGHT = 2
 """Micro-batches at once where the whole graph is timed."""
+PAUSE_S = 1e-3
 ALONE_REPEATS = 6
 """Runs of one operator's backward for the inputs, or for the parameters, alone; the fastest counts."""
 TELLING_S = 1e-4
@@ -118,9 +119,10 @@ def whole(subject: Subject, now: Callable[[], float] = time.perf_counter) -> tup
 
 def as_in_a_run(subject: Subject, now: Callable[[], float] = time.perf_counter) -> tuple[float, float]:
     """(forward, backward) seconds of the graph, each the mean of two micro-batches in flight after the parameters'
-    gradients were dropped, as at the start of an iteration. One graph again and again, forward and backward at once,
-    finds its memory where it left it, and takes less than any run can. On a GPU, which does not care and may lack the
-    room, that is what is timed all the same.
+    gradients were dropped, as at the start of an iteration, with a pause before each as a rank has that waits for a
+    message: its core is somebody else's meanwhile, and so are its caches. One graph again and again, forward and
+    backward at once, finds all where it left it, and takes less than any run can. On a GPU, which does not care and
+    may lack the room, that is what is timed all the same.
     """
     if subject.device.type != "cpu" or not subject.graph.trains:
         return whole(subject, now)
@@ -129,10 +131,12 @@ def as_in_a_run(subject: Subject, now: Callable[[], float] = time.perf_counter) 
     forward_s = backward_s = 0.0
     made = []
     for _ in range(IN_FLIGHT):
+        time.sleep(PAUSE_S)
         began = now()
         made.append(subject.run())
         forward_s += now() - began
     for outputs in made:
+        time.sleep(PAUSE_S)
         began = now()
         torch.autograd.backward(*_start(outputs))
         backward_s += now() - began

@@ -99,54 +99,71 @@ def _off(told: float, found: float) -> str:
     return f"{told * 1e3:.1f} ({told / found - 1:+.1%})"
 
 
-def test_predicted_before_and_after(tmp_path: Path) -> None:
-    rows, quiet, near = [], 0, {"before": 0, "after": 0}
-    for model in MODELS:
-        questions = [question(model, *which) for which in PLANS]
-        told = measured_together(model, questions, tmp_path / model)
-        profiles = [read_profile(value, "told.json") for value in told["profiles"]]
-        series: dict[str, list[float]] = {"before": [], "after": [], "measured": []}
-        for (share, count, pipeline), (problem, plan), runs in zip(PLANS, questions, told["runs"], strict=True):
-            lengths = [length for each in runs for length in each["lengths_s"]]
-            cpu_s = max(calm([s for each in runs for s in each["cpu_s"][rank]]) for rank in (0, 1))
-            known = {
-                "before": [predicted(problem, plan, as_before(profile)) for profile in profiles],
-                "after": [predicted(problem, plan, profile) for profile in profiles],
-            }
-            middle, best = median(lengths), min(lengths)
-            noise = (
-                max(each["noise"][0] for each in runs),
-                max(variation(each["lengths_s"]) for each in runs),
-                max(each["noise"][1] for each in runs),
-            )
-            iteration = {when: fmean(p.iteration_s for p in found) for when, found in known.items()}
-            busy = {when: fmean(p.busy_s for p in found) for when, found in known.items()}
-            if max(noise) < QUIET:
-                quiet += 1
-                for when, seconds in iteration.items():
-                    near[when] += abs(seconds / middle - 1) <= NEAR
-            series["measured"].append(middle)
+@dataclass
+class Told:
+    """Rows of the table, and of the plans that were quiet throughout how many there are and were near."""
+
+    rows: list[list[str]]
+    quiet: int
+    near: dict[str, int]
+
+
+def add_rows(table: Told, model: str, questions: list[tuple[Problem, Plan]], found: Any) -> None:
+    """The plans of one model, from what its ranks told."""
+    profiles = [read_profile(value, "told.json") for value in found["profiles"]]
+    series: dict[str, list[float]] = {"before": [], "after": [], "measured": []}
+    for (share, count, pipeline), (problem, plan), runs in zip(PLANS, questions, found["runs"], strict=True):
+        lengths = [length for each in runs for length in each["lengths_s"]]
+        cpu_s = max(calm([s for each in runs for s in each["cpu_s"][rank]]) for rank in (0, 1))
+        known = {
+            "before": [predicted(problem, plan, as_before(profile)) for profile in profiles],
+            "after": [predicted(problem, plan, profile) for profile in profiles],
+        }
+        middle, best = median(lengths), min(lengths)
+        noise = (
+            max(each["noise"][0] for each in runs),
+            max(variation(each["lengths_s"]) for each in runs),
+            max(each["noise"][1] for each in runs),
+        )
+        iteration = {when: fmean(p.iteration_s for p in each) for when, each in known.items()}
+        busy = {when: fmean(p.busy_s for p in each) for when, each in known.items()}
+        if max(noise) < QUIET:
+            table.quiet += 1
             for when, seconds in iteration.items():
-                series[when].append(seconds)
-            rows.append([
-                model, f"{share:.0%}, {count}, {pipeline.value}", f"{middle * 1e3:.1f}", f"{best * 1e3:.1f}",
-                _off(iteration["before"], middle), _off(iteration["after"], middle),
-                f"{cpu_s * 1e3:.1f}", _off(busy["before"], cpu_s), _off(busy["after"], cpu_s),
-                " / ".join(f"{value:.1%}" for value in noise),
-            ])  # fmt: skip
-        agreements = {when: rank_agreement(series[when], series["measured"]) for when in ("before", "after")}
-        engines = [profile.engine for profile in profiles if profile.engine is not None]
-        rows.append([
-            model, f"Spearman; noise of calibrations {', '.join(f'{p.noise:.1%}' for p in profiles)}", "", "",
-            f"{agreements['before']:.2f}", f"{agreements['after']:.2f}", "", "", "",
-            f"engine off by {', '.join(f'{e.residual:.1%}' for e in engines)}",
+                table.near[when] += abs(seconds / middle - 1) <= NEAR
+        series["measured"].append(middle)
+        for when, seconds in iteration.items():
+            series[when].append(seconds)
+        table.rows.append([
+            model, f"{share:.0%}, {count}, {pipeline.value}", f"{middle * 1e3:.1f}", f"{best * 1e3:.1f}",
+            _off(iteration["before"], middle), _off(iteration["after"], middle),
+            f"{cpu_s * 1e3:.1f}", _off(busy["before"], cpu_s), _off(busy["after"], cpu_s),
+            " / ".join(f"{value:.1%}" for value in noise),
         ])  # fmt: skip
+    agreements = {when: rank_agreement(series[when], series["measured"]) for when in ("before", "after")}
+    engines = [profile.engine for profile in profiles if profile.engine is not None]
+    table.rows.append([
+        model, f"Spearman; noise of calibrations {', '.join(f'{p.noise:.1%}' for p in profiles)}", "", "",
+        f"{agreements['before']:.2f}", f"{agreements['after']:.2f}", "", "", "",
+        f"engine off by {', '.join(f'{e.residual:.1%}' for e in engines)}",
+    ])  # fmt: skip
+
+
+def show_table(table: Told, models: int) -> None:
     show(
-        f"Two pinned processes, {ROUNDS} rounds of a calibration and {STEPS} iterations of every plan; {quiet} plans of"
-        f" {len(PLANS) * len(MODELS)} had noise under {QUIET:.0%} throughout, of these within {NEAR:.0%}:"
-        f" {near['before']} before, {near['after']} after",
+        f"Two pinned processes, {ROUNDS} rounds of a calibration and {STEPS} iterations of every plan; {table.quiet}"
+        f" plans of {len(PLANS) * models} had noise under {QUIET:.0%} throughout, of these within {NEAR:.0%}:"
+        f" {table.near['before']} before, {table.near['after']} after",
         ["model", "plan", "median ms", "best ms", "predicted before", "predicted after", "CPU of the busier ms",
          "before", "after", "noise before / during / after"],
-        rows, "torch",
+        table.rows, "torch",
     )  # fmt: skip
-    assert rows
+
+
+def test_predicted_before_and_after(tmp_path: Path) -> None:
+    table = Told([], 0, {"before": 0, "after": 0})
+    for model in MODELS:
+        questions = [question(model, *which) for which in PLANS]
+        add_rows(table, model, questions, measured_together(model, questions, tmp_path / model))
+    show_table(table, len(MODELS))
+    assert len(table.rows) == len(MODELS) * (len(PLANS) + 1)
