@@ -1,0 +1,72 @@
+"""Peaks of memory, predicted and counted: models on one process and in two stages, all storages that operators make
+while an iteration runs. Bytes, not times: other work on the machine changes nothing. BENCHMARK_MODELS chooses models.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from explorer.question.loading import load
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
+from explorer.runner.bundles.bundle import RANK_MODULE, finish_bundle, write_bundle
+from explorer.runner.bundles.outcome import RunStatus
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.targets.local import LocalTarget
+from solvers.evaluation.memory_parts import memory_parts
+from solvers.evaluation.simulation import simulate
+from solvers.formats.plan_json import write_plan
+from solvers.problem.problem import Optimizer
+from tests.benchmarks.runs.test_predicted_measured import forwards
+from tests.benchmarks.table import show
+from tests.explorer.runner.plans import placed
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
+
+OWN = tuple(f"tests.benchmarks.runs.run_models:{name}" for name in ("gpt", "multimodal", "rnnlm"))
+SMALL = ("bert", "resnet50", "inception", "transformer", "gnmt", "dlrm", "candle_uno", "llama", "moe", "nasnet")
+MODELS = os.environ.get("BENCHMARK_MODELS", ",".join((*OWN, *(f"{name}-small" for name in SMALL)))).split(",")
+PLANS = ((1, 1), (1, 4), (2, 4))
+"""Ranks, micro-batches."""
+SAMPLES = 16
+MIB = 2.0**20
+
+
+def peaks(model: str, ranks: int, micro_batches: int, folder: Path) -> list[list[str]]:
+    """A row a rank. Raises AssertionError where a run fails."""
+    settings = Settings(devices=ranks, mini_batch=SAMPLES, micro_batches=micro_batches, optimizer=Optimizer.ADAM)
+    problem = make_problem(load(model), settings)
+    count = forwards(problem)
+    plan = placed(problem, [int(i >= count / 2) if ranks > 1 else 0 for i in range(count)], micro_batches)
+    text = write_plan(problem, plan, reference=model)
+    request = RunRequest(steps=2, warmup=1, optimizer="adam", allow_model=True)
+    bundle = write_bundle(folder / f"{model.replace(':', '.')}-{ranks}-{micro_batches}", text, request, "local")
+    target = LocalTarget("local", module=RANK_MODULE)
+    outcome = target.run(text, request, ranks, bundle.folder, lambda _: None, lambda: False)
+    finish_bundle(bundle, outcome)
+    assert outcome.status is RunStatus.DONE, outcome.reason
+    told = simulate(problem, plan).peak_bytes()
+    parts = memory_parts(problem, plan, told)
+    rows = []
+    for rank, device in enumerate(outcome.rank_devices):
+        held = max(parts[device].items(), key=lambda part: part[1])[0]
+        measured = outcome.peak_bytes[rank]
+        rows.append([
+            model.rpartition(":")[2], f"{rank + 1} of {ranks}", str(micro_batches), f"{told[device] / MIB:.2f}",
+            f"{measured / MIB:.2f}", f"{told[device] / measured - 1:+.1%}", held,
+        ])  # fmt: skip
+    return rows
+
+
+def test_peaks(tmp_path: Path) -> None:
+    rows = [row for model in MODELS for ranks, parts in PLANS for row in peaks(model, ranks, parts, tmp_path)]
+    off = [abs(float(row[5].rstrip("%"))) for row in rows]
+    near = sum(value <= 10.0 for value in off)
+    show(
+        f"Predicted and measured peaks, {SAMPLES} samples, Adam: {near} of {len(rows)} ranks within 10 %",
+        ["model", "rank", "micro-batches", "predicted MiB", "measured MiB", "predicted/measured", "most of it"],
+        rows, "torch",
+    )  # fmt: skip
