@@ -87,6 +87,7 @@ class PlacementWidget(anywidget.AnyWidget):
     links = Asked()
     cluster = Asked()
     profile = Asked()
+    times = Asked()
     memory_model = Asked()
     contiguity = Asked()
     transfers = Asked()
