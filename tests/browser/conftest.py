@@ -39,6 +39,10 @@ HARMLESS = ("custom wheel sensitivity",)
 """Said by cytoscape because dash-cytoscape always passes the option, with its default."""
 
 
+VISITED: set[str] = set()
+"""Addresses of pages that tests of this module were given."""
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -105,11 +109,11 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chr
 def window(chromium: webdriver.Chrome) -> Iterator[webdriver.Chrome]:
     """The browser, empty after a module and with nothing kept: pages are shared within one at most."""
     yield chromium
-    address = urlsplit(chromium.current_url)
     chromium.get("about:blank")
-    if address.hostname:
-        kept = {"origin": f"{address.scheme}://{address.netloc}", "storageTypes": "local_storage"}
+    for address in VISITED:
+        kept = {"origin": address.rstrip("/"), "storageTypes": "local_storage"}
         chromium.execute_cdp_cmd("Storage.clearDataForOrigin", kept)
+    VISITED.clear()
 
 
 @pytest.fixture
@@ -125,6 +129,7 @@ def real(window: webdriver.Chrome, real_server: str, request: pytest.FixtureRequ
 
 
 def watched(browser: webdriver.Chrome, address: str, session: pytest.Session) -> Iterator[Page]:
+    VISITED.add(address)
     browser.get_log("browser")
     browser.get_log("performance")
     failed = session.testsfailed

@@ -73,6 +73,9 @@ def _object(model: str, problem: Problem, compared: Compared, why: Infeasibility
         "mini_batch": problem.mini_batch,
         "dtype": stated_dtype(problem.graph),
         "costs_from": problem.costs_from,
+        "run_s": None,
+        "model_flops_utilisation": None,
+        "costs_share": None,
         "notes": [],
     }
 
