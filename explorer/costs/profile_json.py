@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 
 from explorer.costs.profile import EngineTimes, LinkTimes, OperatorTimes, Profile, WholeTimes
-from solvers.errors import InvalidProblem
 from solvers.formats.cluster_json import MAX_OPERATORS
 from solvers.formats.graph_json import read_header
 from solvers.formats.json_fields import Field
-from solvers.formats.json_text import MAX_BYTES, dump_json, parse_json
+from solvers.formats.json_text import dump_json, file_bytes, parse_json
 from solvers.formats.problem_json import read_engine
 
 FORMAT = "placement-explorer/profile"
@@ -44,13 +42,7 @@ def profile_object(profile: Profile) -> dict[str, object]:
 
 def load_profile(path: str) -> Profile:
     """The profile in a file. Raises InvalidProblem, in one line that names the file."""
-    try:
-        if os.path.getsize(path) > MAX_BYTES:
-            raise InvalidProblem(f"{path}: at most {MAX_BYTES:,} bytes are read")
-        with open(path, "rb") as file:
-            return read_profile(file.read(), path)
-    except OSError as error:
-        raise InvalidProblem(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    return read_profile(file_bytes(path), path)
 
 
 def read_profile(data: bytes | str | object, where: str = "profile.json") -> Profile:

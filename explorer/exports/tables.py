@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from explorer.costs.times.share import WORDS
 from solvers.evaluation.simulation import simulate
 from solvers.formats.plan_json import PlanFile
-from solvers.problem.problem import Origin
+from solvers.kernels.arrays import Floats
+from solvers.problem.problem import Origin, Origins
 
 FORMULA = tuple("=+-@\t\r")
 """What a spreadsheet takes for the begin of a formula: a name that begins so gets an apostrophe before it."""
@@ -28,15 +29,22 @@ def placement_csv(file: PlanFile) -> str:
     for index, stage in enumerate(plan.stages):
         for position in stage.operators:
             homes[position].append(index)
+    tables: list[tuple[Floats, Origins | None]] = []  # of every stage: times of all operators, and their origins
+    for stage in plan.stages:
+        kind = problem.cluster.devices[stage.devices[0]].kind
+        samples = stage.micro_batch_size / len(stage.devices)
+        tables.append((problem.compute.at(kind, samples), problem.compute.origin_at(kind, samples)))
     rows: list[Sequence[object]] = []
     for i, operator in enumerate(problem.graph.operators):
         on = list(dict.fromkeys(device for stage in homes[i] for device in plan.stages[stage].devices))
         names = [problem.cluster.devices[device].name for device in on]
+        seconds, origins = tables[homes[i][0]] if homes[i] else (None, None)
+        origin = Origin.ESTIMATED if origins is None else Origin(int(origins[i]))
         rows.append(
             (
                 operator.name, operator.op_type, operator.phase.value, operator.module_path, _several(homes[i]),
-                _several(on), _several(names), _seconds(file, i, homes[i]), operator.param_bytes,
-                *((_origin(file, i, homes[i]),) if problem.compute.origins else ()),
+                _several(on), _several(names), None if seconds is None else float(seconds[i]), operator.param_bytes,
+                *((WORDS[origin] if homes[i] else None,) if problem.compute.origins else ()),
             )
         )  # fmt: skip
     return table_text((*PLACEMENT, SECONDS_ARE) if problem.compute.origins else PLACEMENT, rows)
@@ -72,21 +80,3 @@ def _cell(value: object) -> object:
 
 def _several(values: Sequence[object]) -> str:
     return ";".join(map(str, values))
-
-
-def _seconds(file: PlanFile, operator: int, stages: Sequence[int]) -> float | None:
-    if not stages:
-        return None
-    stage = file.plan.stages[stages[0]]
-    kind = file.problem.cluster.devices[stage.devices[0]].kind
-    seconds = file.problem.compute.at(kind, stage.micro_batch_size / len(stage.devices))
-    return float(seconds[operator])
-
-
-def _origin(file: PlanFile, operator: int, stages: Sequence[int]) -> str | None:
-    if not stages:
-        return None
-    stage = file.plan.stages[stages[0]]
-    kind = file.problem.cluster.devices[stage.devices[0]].kind
-    of = file.problem.compute.origin_at(kind, stage.micro_batch_size / len(stage.devices))
-    return WORDS[Origin.ESTIMATED if of is None else Origin(int(of[operator]))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 
 from solvers.errors import InvalidProblem
@@ -14,6 +15,18 @@ MAX_DEPTH = 32
 """Deepest nesting read; our own formats need 6."""
 MAX_DIGITS = 309
 """Of an integer, its sign included: what has more is no float, and a message that says it is no line."""
+
+
+def file_bytes(path: str) -> bytes:
+    """What is in a file of JSON. Raises InvalidProblem, in one line that names the file, if it cannot be read, or holds
+    more than MAX_BYTES, which is known before it is read."""
+    try:
+        if os.path.getsize(path) > MAX_BYTES:
+            raise InvalidProblem(f"{path}: at most {MAX_BYTES:,} bytes are read")
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise InvalidProblem(f"{path}: {(error.strerror or str(error)).lower()}") from None
 
 
 def parse_json(data: bytes | str, where: str) -> object:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from explorer.costs.times.calls import Call, Class, Size
 from explorer.costs.times.library import CallTime, Library, Source
-from solvers.errors import InvalidProblem
 from solvers.formats.graph_json import read_header
 from solvers.formats.json_fields import Field
-from solvers.formats.json_text import MAX_BYTES, dump_json, parse_json
+from solvers.formats.json_text import dump_json, file_bytes, parse_json
 from solvers.problem.graph import Phase
 
 FORMAT = "placement-explorer/operator-times"
@@ -73,13 +70,7 @@ def _time_object(time: CallTime) -> dict[str, object]:
 
 def load_library(path: str) -> Library:
     """The library in a file. Raises InvalidProblem, in one line that names the file."""
-    try:
-        if os.path.getsize(path) > MAX_BYTES:
-            raise InvalidProblem(f"{path}: at most {MAX_BYTES:,} bytes are read")
-        with open(path, "rb") as file:
-            return read_library(file.read(), path)
-    except OSError as error:
-        raise InvalidProblem(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    return read_library(file_bytes(path), path)
 
 
 def read_library(data: bytes | str | object, where: str = "operator-times.json") -> Library:
