@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 
 from explorer.files import NotWritten, write_file
+from explorer.runner.bundles.outcome import judged
 from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import Backend, RunRequest, read_request
 from explorer.runner.bundles.result_json import write_outcome
@@ -97,7 +98,7 @@ def run(bundle: Path, rank: int) -> None:
     noise.append(probe(device))
     outcome = gather(machine, request, measured, agreement, noise, pinned, times)
     if outcome is not None:
-        write_outcome(bundle / "result.json", outcome)
+        write_outcome(bundle / "result.json", judged(outcome))
     dist.barrier()
     # Not after a failure: NCCL would wait for messages that never come, before anybody is told why.
     dist.destroy_process_group()

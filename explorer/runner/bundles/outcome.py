@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from explorer.costs.profile import Profile
@@ -105,8 +105,12 @@ class Agreement:
     @property
     def holds(self) -> bool:
         """Whether all differences are rounding; NaN never is."""
-        most = ROUNDING.get(self.dtype, COARSE)
-        return all(value <= most for value in (self.loss, self.gradient, self.parameter))
+        return all(value <= self.rounding for value in (self.loss, self.gradient, self.parameter))
+
+    @property
+    def rounding(self) -> float:
+        """The largest relative difference that rounding explains."""
+        return ROUNDING.get(self.dtype, COARSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +140,16 @@ class Outcome:
     notes: tuple[str, ...] = ()
     profile: Profile | None = None
     """What a calibration measured."""
+
+
+def judged(outcome: Outcome) -> Outcome:
+    """The same, as failed where it differs from the whole model: whoever lists runs must not take it for one that is
+    right."""
+    agreement = outcome.agreement
+    if outcome.status is not RunStatus.DONE or agreement is None or agreement.holds:
+        return outcome
+    errors = {"losses": agreement.loss, "gradients": agreement.gradient, "parameters": agreement.parameter}
+    wrong = [f"{what} by {error:.1e}" for what, error in errors.items() if not error <= agreement.rounding]
+    where = f" (worst: {agreement.worst})" if agreement.worst else ""
+    reason = f"it differs from the whole model, relative: {', '.join(wrong)}{where}"
+    return replace(outcome, status=RunStatus.FAILED, reason=reason)

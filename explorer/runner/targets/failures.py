@@ -91,18 +91,20 @@ def explain(
     exits: Sequence[Exit],
     predicted_peak: Callable[[int], float | None],
     during: str = "",
+    memory_kills: int | None = None,
 ) -> tuple[str, int]:
     """(reason in one line, rank to blame) or ("", -1) where neither says anything.
 
     A rank that a signal killed comes before one that says why it failed, and that before one that only
     lost its peer; SIGTERM is what the others get when one of them fails. predicted_peak: rank -> bytes.
     during: what the run was doing ("measuring (3 of 10)"), told where a rank does not say at which step it was.
+    memory_kills: how many processes the kernel ended meanwhile for want of memory, where it is known.
     """
     killed = [end for end in exits if end.code < 0 and end.code != -signal.SIGTERM]
     causes = [failure for failure in failures if not failure.is_consequence]
     spoken = {failure.rank for failure in failures}
     if killed and killed[0].rank not in spoken:
-        return _killed(killed[0], predicted_peak), killed[0].rank
+        return _killed(killed[0], predicted_peak, during, memory_kills), killed[0].rank
     if causes:
         chosen = next((failure for failure in causes if failure.out_of_memory), causes[0])
         return _failed(chosen, predicted_peak, during), chosen.rank
@@ -112,22 +114,23 @@ def explain(
     if failures:
         return _failed(failures[0], predicted_peak, during), failures[0].rank
     if exits:
-        return _killed(exits[0], predicted_peak), exits[0].rank
+        return _killed(exits[0], predicted_peak, during, memory_kills), exits[0].rank
     return "", -1
 
 
-def _killed(end: Exit, predicted_peak: Callable[[int], float | None]) -> str:
+def _killed(
+    end: Exit, predicted_peak: Callable[[int], float | None], during: str, memory_kills: int | None
+) -> str:
     number = -end.code
-    if number == signal.SIGKILL:
-        return (
-            f"rank {end.rank} was killed (signal 9): the kernel may have run out of memory"
-            f"{_peak_words(end.rank, predicted_peak)}"
-        )
     try:
         name = signal.Signals(number).name
     except ValueError:
         name = "unknown"
-    return f"rank {end.rank} was killed (signal {number}, {name})"
+    told = f"rank {end.rank} was killed (signal {number}, {name}){f' while {during}' if during else ''}"
+    if number == signal.SIGKILL and memory_kills:
+        ended = "a process" if memory_kills == 1 else f"{memory_kills} processes"
+        return f"{told}: the kernel ended {ended} for want of memory{_peak_words(end.rank, predicted_peak)}"
+    return told
 
 
 def _failed(failure: Failure, predicted_peak: Callable[[int], float | None], during: str) -> str:

@@ -18,6 +18,7 @@ from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.targets.failures import Exit, explain, has_failures, read_failures
 from explorer.runner.targets.log import RunLog
+from explorer.runner.targets.memory_kills import kills_since, memory_kills
 from explorer.runner.targets.predicted import predicted_peak_bytes
 from explorer.runner.targets.processes import MARK, end_marked, new_mark
 from explorer.runner.targets.target import OnProgress, RunProgress
@@ -76,7 +77,8 @@ class LocalTarget:
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """How the processes ended. stopped: why they were ended from here, or None; status: of the launcher."""
+    """How the processes ended. stopped: why they were ended from here, or None; status: of the launcher.
+    memory_kills: processes of this machine that the kernel ended meanwhile for want of memory, where it tells."""
 
     stopped: RunStatus | None
     status: int
@@ -85,6 +87,7 @@ class _Ending:
     last: str
     took_s: float
     notes: tuple[str, ...]
+    memory_kills: int | None
 
 
 def core_notes(ranks: int, threads: int) -> tuple[str, ...]:
@@ -108,6 +111,7 @@ def _watch(
 ) -> _Ending:
     """Run the command under the agent until it has ended, or has to be; no process of it is left then."""
     began = time.monotonic()
+    before = memory_kills()
     mark = new_mark()
     with RunLog(bundle.log, on_progress) as log:
         agent = _start(command, request, mark)
@@ -119,7 +123,8 @@ def _watch(
             _drain(agent, log)
             agent.stdout.close()
         took_s = time.monotonic() - began
-        return _Ending(stopped, agent.returncode, tuple(log.exits), log.progress, log.last, took_s, log.notes)
+        killed = kills_since(before)
+        return _Ending(stopped, agent.returncode, tuple(log.exits), log.progress, log.last, took_s, log.notes, killed)
 
 
 def _start(command: list[str], request: RunRequest, mark: str) -> subprocess.Popen[bytes]:
@@ -215,7 +220,11 @@ def _outcome(ending: _Ending, bundle: Bundle, plan_text: str) -> Outcome:
         took = text.seconds(ending.took_s)
         return Outcome(RunStatus.TIME_LIMIT, f"ended at its time limit, after {took}, while {during}")
     reason, culprit = explain(
-        read_failures(bundle.folder), ending.exits, lambda rank: predicted_peak_bytes(plan_text, rank), during
+        read_failures(bundle.folder),
+        ending.exits,
+        lambda rank: predicted_peak_bytes(plan_text, rank),
+        during,
+        ending.memory_kills,
     )
     return Outcome(RunStatus.FAILED, reason or _unexplained(ending), culprit)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
@@ -20,6 +22,8 @@ MAX_LINE_BYTES = 16 * 1024
 MAX_LOG_BYTES = 64 * 2**20
 """Kept of a log; what comes later is told, but not kept."""
 MAX_COUNT = 10**9
+OURS = "# "
+"""Begins what is said here and by no process: when the run began and how it ended, so that no log is empty."""
 LAST_WORDS = 300
 """Characters kept of the last line, which is told where nothing else says why a run failed."""
 
@@ -44,6 +48,8 @@ class RunLog:
             self._file = self._path.open("wb")
         except OSError as error:
             raise RunError(self._trouble(error)) from None
+        self._began_s = time.monotonic()
+        self._say(f"begun {datetime.now(UTC).isoformat(timespec='seconds')}")
         self._on_progress(self.progress)
         return self
 
@@ -52,6 +58,9 @@ class RunLog:
     ) -> None:
         if kind is None and self._rest:
             self._take(self._rest)
+        self._say(f"ended after {time.monotonic() - self._began_s:.1f} s, while {self.progress.phase}")
+        for end in self.exits:
+            self._say(f"rank {end.rank} ended with status {end.code}")
         with contextlib.suppress(OSError):  # told when it was written
             self._file.close()
 
@@ -90,6 +99,21 @@ class RunLog:
         return progress is not None
 
     def _log(self, line: str) -> None:
+        self._keep(line)
+        if line.strip():
+            self.last = one_line(line, LAST_WORDS)
+        self._on_progress(RunProgress(self.progress.phase, self.progress.done, self.progress.of, line))
+
+    def _say(self, line: str) -> None:
+        """Something of ours, however long the log is."""
+        if not self.notes:
+            try:
+                self._file.write(f"{OURS}{line}\n".encode())
+                self._file.flush()
+            except OSError as error:
+                self.notes = (self._trouble(error),)
+
+    def _keep(self, line: str) -> None:
         if self._written <= MAX_LOG_BYTES and not self.notes:
             data = (line + "\n").encode()
             self._written += len(data)
@@ -100,9 +124,6 @@ class RunLog:
                 self._file.flush()
             except OSError as error:
                 self.notes = (self._trouble(error),)
-        if line.strip():
-            self.last = one_line(line, LAST_WORDS)
-        self._on_progress(RunProgress(self.progress.phase, self.progress.done, self.progress.of, line))
 
     def _trouble(self, error: OSError) -> str:
         return f"could not write {self._path} while keeping the log of the run: {os_words(error)}"

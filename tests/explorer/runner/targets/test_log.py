@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,11 @@ def test_lines_are_told_apart_whatever_the_pieces(size: int, tmp_path: Path) -> 
     assert log.exits == [Exit(1, -9)]
     assert log.progress == RunProgress("measuring", 1, 2)
     assert [step for step in told if not step.line] == [RunProgress("starting"), log.progress, log.progress]
-    assert (tmp_path / "log.txt").read_text().split("\n") == [*LINES, ""]
+    first, *lines, end, exit_told = (tmp_path / "log.txt").read_text().splitlines()
+    assert lines == LINES
+    assert first.startswith("# begun 20")
+    assert re.fullmatch(r"# ended after \d+\.\d s, while measuring", end)
+    assert exit_told == "# rank 1 ended with status -9"
     assert log.last == "last"
 
 
@@ -42,7 +47,7 @@ def test_a_line_without_an_end_and_a_log_without_an_end_are_cut(
     monkeypatch.setattr(run_log, "MAX_LINE_BYTES", 10)
     monkeypatch.setattr(run_log, "MAX_LOG_BYTES", 30)
     told, _ = feed(tmp_path / "log.txt", [b"x" * 25] * 40)
-    kept = (tmp_path / "log.txt").read_text().splitlines()
+    kept = (tmp_path / "log.txt").read_text().splitlines()[1:-1]
     assert kept == ["x" * 10, "x" * 10, "(the log was too long: the rest is left out)"]
     assert sum(len(step.line) for step in told) == 1000
 
