@@ -10,6 +10,7 @@
   const FEW_ROWS = 16; /* up to which that holds; more of them get lower, so that all are in sight */
   const THIN_PX = 6;
   const CLICK_PX = 4; /* a pointer that moves farther drags */
+  const PINCH_PX = 16; /* nearer fingers say nothing of how far apart they want to be */
   const LEAST = 0.7; /* pixels of a bar that is there at all */
   const HATCHED = 3; /* pixels from which a bar has its hatch and its edge: a narrower one would only look dirty */
   const HATCHED_TALL = 7; /* and of its height */
@@ -309,13 +310,46 @@
       shown = -1;
     }
 
+    /* Two fingers: the instants they were put on stay under them. */
+    const fingers = new Map(); /* pointer -> where it is on the sheet */
+    let held = null; /* [instant, pointer] of both */
+
+    function pinch() {
+      const [[first, one], [second, other]] = held;
+      const [a, b] = [fingers.get(one), fingers.get(other)];
+      if (Math.abs(b - a) < PINCH_PX) return;
+      const unit = (second - first) / (b - a);
+      if (unit > 0) look(first - (a - size.left) * unit, first + (size.left + size.width - a) * unit);
+    }
+
+    function touched(event) {
+      if (event.pointerType !== "touch") return false;
+      fingers.set(event.pointerId, inSheet(event.clientX, event.clientY)[0]);
+      if (fingers.size !== 2) return false;
+      held = [...fingers].map(([pointer, at]) => [timeAt(at), pointer]).sort((a, b) => a[0] - b[0]);
+      if (Math.abs(fingers.get(held[0][1]) - fingers.get(held[1][1])) < PINCH_PX) held = null;
+      return held !== null;
+    }
+
+    function lifted(event) {
+      fingers.delete(event.pointerId);
+      if (fingers.size < 2) held = null;
+    }
+
     let dragged = null;
     above.addEventListener("pointerdown", function (event) {
       if (event.button || !plan || !size) return;
+      if (touched(event)) {
+        dragged = null;
+        leave();
+        return;
+      }
       dragged = { x: event.clientX, range: [...range], moved: false };
       above.setPointerCapture(event.pointerId);
     });
     above.addEventListener("pointermove", function (event) {
+      if (fingers.has(event.pointerId)) fingers.set(event.pointerId, inSheet(event.clientX, event.clientY)[0]);
+      if (held) { pinch(); return; }
       if (!dragged) { point(event); return; }
       const by = event.clientX - dragged.x;
       if (Math.abs(by) < CLICK_PX && !dragged.moved) return;
@@ -326,6 +360,7 @@
       look(dragged.range[0] - shift, dragged.range[1] - shift);
     });
     above.addEventListener("pointerup", function (event) {
+      lifted(event);
       const moved = dragged && dragged.moved;
       const pressed = dragged !== null;
       dragged = null;
@@ -334,7 +369,7 @@
       if (found) host.pick(found.bar, event);
       else host.release();
     });
-    above.addEventListener("pointercancel", function () { dragged = null; });
+    above.addEventListener("pointercancel", function (event) { lifted(event); dragged = null; });
     above.addEventListener("pointerleave", function () { if (!dragged) leave(); });
     above.addEventListener("dblclick", fit);
     /* The wheel zooms about the pointer; sideways, or with shift, it moves. */

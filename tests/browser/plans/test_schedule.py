@@ -98,6 +98,32 @@ def test_the_wheel_zooms_about_the_pointer_and_a_double_click_shows_all_again(fa
     fake.until(lambda: fake.js(RANGE) == pytest.approx(whole))
 
 
+def test_two_fingers_zoom_and_keep_what_they_were_put_on(fake):
+    fake.at()
+    fake.find(".gantt-card .canvas").send_keys("0")
+    fake.js(SETTLE)
+    x, y = fake.bar(0, 3)
+
+    def touch(kind, *places):
+        points = [{"x": place, "y": y, "id": i} for i, place in enumerate(places)]
+        fake.browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        fake.js(SETTLE)
+
+    whole = fake.js(RANGE)
+    touch("touchStart", x)
+    touch("touchStart", x, x + 40)
+    touch("touchMove", x, x + 80)
+    touch("touchMove", x - 40, x + 80)
+    near = fake.js(RANGE)
+    assert near[1] - near[0] == pytest.approx((whole[1] - whole[0]) / 3, rel=0.02)
+    assert fake.bar(0, 3)[0] == pytest.approx(x - 40, abs=3)
+    touch("touchMove", x - 40, x - 30)  # too near to say how far apart they want to be
+    assert fake.js(RANGE) == near
+    touch("touchEnd")
+    fake.find(".gantt-card .canvas").send_keys("0")
+    fake.until(lambda: fake.js(RANGE) == pytest.approx(whole))
+
+
 def test_dragging_moves_what_is_in_sight_with_the_pointer(fake):
     fake.at()
     canvas = fake.find(".gantt-card .canvas")
