@@ -327,13 +327,13 @@
     following = true;
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function (event) {
       if (localStorage.getItem("explorer-theme")) return;
-      window.dash_clientside.set_props("provider", { forceColorScheme: useTheme(event.matches ? "dark" : "light") });
+      window.dash_clientside.set_props("chosen-theme", { data: useTheme(event.matches ? "dark" : "light") });
     });
   }
 
   /* From now on the page has this theme: link, session and server are told. */
   function useTheme(next) {
-    document.documentElement.dataset.mantineColorScheme = next;
+    document.documentElement.dataset.theme = next;
     if (session) session.theme = next;
     if (location.search) {
       const link = new URLSearchParams(location.search);
@@ -384,7 +384,7 @@
         cpus: number(cpus), links: chosen(links), bandwidth: number(bandwidth) ? bandwidth * 1e9 : null, transfers: chosen(transfers),
         memory_model: memoryModel, keep_free: number(keepFree) ? keepFree * GIB : null, optimizer: optimizer, precision: precision, ...files, ...ex.pins.write(), mini_batch: number(mini), objective: objective, contiguity: contiguity,
         planner: planner, time_limit: number(limit) || 30, seed: number(seed), effort: effort, devices_per_node: perNode === "auto" ? null : +perNode,
-        theme: document.documentElement.dataset.mantineColorScheme || "light",
+        theme: document.documentElement.dataset.theme || "light",
       };
       if (single) Object.assign(next, { execution: chosen(execution) });
       else {
@@ -463,7 +463,7 @@
       }
       const dark = window.matchMedia("(prefers-color-scheme: dark)").matches;
       const next = chosenTheme() || (dark ? "dark" : "light");
-      document.documentElement.dataset.mantineColorScheme = next;
+      document.documentElement.dataset.theme = next;
       if (session) session.theme = next;
       solved = session && solved ? JSON.stringify({ ...JSON.parse(solved), theme: next }) : solved;
       ex.send({ type: "theme", theme: next });

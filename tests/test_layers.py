@@ -136,7 +136,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "explorer.pictures": frozenset({"PIL"}),
     "explorer.reviews": frozenset({"numpy", "networkx"}),
     "explorer.notebook": frozenset({"networkx", "anywidget", "traitlets", "plotly", "pandas"}),
-    "explorer.web": frozenset({"dash", "dash_cytoscape", "dash_mantine_components", "dash_ag_grid",
+    "explorer.web": frozenset({"dash", "dash_cytoscape", "dash_ag_grid",
                                "fastapi", "starlette", "uvicorn", "websockets", "pydantic"}),
 }  # fmt: skip
 """What a package may import from elsewhere, by the longest prefix."""

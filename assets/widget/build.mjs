@@ -52,7 +52,7 @@ const sections = ["", ...SECTIONS].map(function (name) {
 });
 const keyframes = [];
 const rules = sections.join("\n")
-  .replace(/:root\[data-mantine-color-scheme="dark"\]/g, '&[data-theme="dark"]')
+  .replace(/:root\[data-theme="dark"\]/g, '&[data-theme="dark"]')
   .replace(/:root/g, "&")
   .replace(/@keyframes (\w+) (\{[^}]*\{[^}]*\}[^}]*\})/g, (_, name, body) => { keyframes.push(`@keyframes placement-${name} ${body}`); return ""; })
   .replace(/animation: pulse/g, "animation: placement-pulse");

@@ -124,6 +124,11 @@ class Page:
         """Set a control as if it had been chosen by hand."""
         self.js("window.dash_clientside.set_props(arguments[0], {value: arguments[1]})", control, value)
 
+    def choose(self, control: str, label: str) -> None:
+        """From a list, what begins with a label."""
+        options = self.find(f"#{control}").find_elements(By.TAG_NAME, "option")
+        next(option for option in options if option.text.startswith(label)).click()
+
     def settle(self) -> Page:
         self.until(lambda: self.state in DONE and not self.js("return window.explorer.busy()"))
         self.js("return new Promise((done) => requestAnimationFrame(() => setTimeout(done, 150)))")
@@ -153,7 +158,7 @@ class Page:
 
     @property
     def theme(self) -> str:
-        return self.js("return document.documentElement.dataset.mantineColorScheme")
+        return self.js("return document.documentElement.dataset.theme")
 
     @property
     def boxes(self) -> dict[str, str]:

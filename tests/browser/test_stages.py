@@ -127,5 +127,5 @@ def test_the_settings_of_pipelines_are_kept_by_a_link(fake):
     fake.open(query)
     for part in query.split("&"):
         assert part in fake.query
-    assert fake.js("return document.getElementById('pipeline').value") == "Zero-bubble"
+    assert fake.js("return document.getElementById('pipeline').value") == "zero-bubble"
     assert fake.js("return document.getElementById('recompute').checked")

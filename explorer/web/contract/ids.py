@@ -1,6 +1,6 @@
 """Every id of the page, once. assets/*.js read the same names."""
 
-PROVIDER = "provider"
+CHOSEN_THEME = "chosen-theme"
 SESSION = "session"
 CATALOGUE = "catalogue"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
@@ -35,10 +34,11 @@ def page(catalogue: Catalogue, session: Session, lessons: Sequence[Lesson] = ())
             "models": [model.name for model in catalogue.models if is_traced(model.name)],
         },
     }
-    return dmc.MantineProvider(
+    return html.Div(
         [
             Kept(id=ids.SESSION, data=to_dict(session)),
             Kept(id=ids.CATALOGUE, data=plain),
+            Kept(id=ids.CHOSEN_THEME, data=session.theme),
             html.A("Skip to the plan", href="#centre", className="skip"),
             header(lessons),
             lesson_strip(),
@@ -53,40 +53,5 @@ def page(catalogue: Catalogue, session: Session, lessons: Sequence[Lesson] = ())
                 [left_rail(catalogue, session), centre(catalogue, session), right_rail()],
                 className="frame",
             ),
-        ],
-        id=ids.PROVIDER,
-        forceColorScheme=session.theme,
-        theme={
-            "fontFamily": "system-ui, -apple-system, 'Segoe UI', sans-serif",
-            "primaryColor": "accent",
-            "primaryShade": {"light": 6, "dark": 4},
-            "autoContrast": True,
-            "defaultRadius": 6,
-            "colors": {
-                "accent": [
-                    "#eef2fb",
-                    "#d9e3fa",
-                    "#b3c8f7",
-                    "#8fafff",
-                    "#7aa2ff",
-                    "#4a78ea",
-                    "#2457d6",
-                    "#1d49b8",
-                    "#173b96",
-                    "#122f78",
-                ],
-                "dark": [
-                    "#e8eaee",
-                    "#c3cad2",
-                    "#9aa4af",
-                    "#6b747f",
-                    "#2a3038",
-                    "#232a32",
-                    "#1b2128",
-                    "#161b21",
-                    "#12161b",
-                    "#0f1317",
-                ],
-            },
-        },
+        ]
     )

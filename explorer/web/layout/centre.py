@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dash_cytoscape as cyto
-import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
@@ -13,6 +12,7 @@ from explorer.view.session import Session
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.clock import clock, cursor
+from explorer.web.layout.fields import Checkbox, Tabs
 from explorer.web.layout.run_tab import run_tab
 from explorer.web.parts.scenario_panel import scenarios
 
@@ -177,40 +177,31 @@ def _gantt(session: Session) -> Component:
 
 
 def _tabs(catalogue: Catalogue) -> Component:
+    panels = {
+        "memory": html.Div(id=ids.MEMORY_CARDS, className="memory"),
+        "devices": html.Div(id=ids.DEVICE_TABLE, className="table-wrap", tabIndex=0),
+        "compare": _compare(),
+        "search": _search(),
+        "scenarios": html.Div(scenarios([], None, ("", ""), ""), id=ids.SCENARIOS, className="compare"),
+        "sweep": _sweep(),
+        "review": html.Div(id=ids.REVIEW, className="review"),
+        "run": run_tab(catalogue),
+    }
+    shown = next(iter(panels))
+    names = [{"value": name, "label": name.capitalize()} for name in panels]
     return html.Section(
-        dmc.Tabs(
-            [
-                dmc.TabsList(
-                    [
-                        dmc.TabsTab("Memory", value="memory"),
-                        dmc.TabsTab("Devices", value="devices"),
-                        dmc.TabsTab("Compare", value="compare"),
-                        dmc.TabsTab("Search", value="search"),
-                        dmc.TabsTab("Scenarios", value="scenarios"),
-                        dmc.TabsTab("Sweep", value="sweep"),
-                        dmc.TabsTab("Review", value="review"),
-                        dmc.TabsTab("Run", value="run", className="run-label"),
-                    ]
-                ),
-                dmc.TabsPanel(html.Div(id=ids.MEMORY_CARDS, className="memory"), value="memory"),
-                dmc.TabsPanel(html.Div(id=ids.DEVICE_TABLE, className="table-wrap", tabIndex=0), value="devices"),
-                dmc.TabsPanel(_compare(), value="compare"),
-                dmc.TabsPanel(_search(), value="search"),
-                dmc.TabsPanel(
-                    html.Div(scenarios([], None, ("", ""), ""), id=ids.SCENARIOS, className="compare"),
-                    value="scenarios",
-                ),
-                dmc.TabsPanel(_sweep(), value="sweep"),
-                dmc.TabsPanel(html.Div(id=ids.REVIEW, className="review"), value="review"),
-                dmc.TabsPanel(run_tab(catalogue), value="run"),
-            ],
-            id=ids.TABS,
-            value="memory",
-            keepMounted=True,
-        ),
+        [
+            Tabs(id=ids.TABS, data=names, value=shown, **{"aria-label": "Details"}),
+            *(_panel(name, part, name != shown) for name, part in panels.items()),
+        ],
         className="card tabs-card",
         **{"aria-label": "Details"},
     )
+
+
+def _panel(name: str, part: Component, hidden: bool) -> Component:
+    told = {"data-panel": name, "aria-labelledby": f"tab-{name}"}
+    return html.Div(part, id=f"panel-{name}", role="tabpanel", hidden=hidden, **told)
 
 
 def _search() -> Component:
@@ -233,10 +224,6 @@ def _search() -> Component:
         ],
         className="search",
     )
-
-
-def _scenarios() -> Component:
-    return html.Div(scenarios([], None, ("", ""), ""), id=ids.SCENARIOS, className="compare")
 
 
 def _sweep() -> Component:
@@ -280,7 +267,7 @@ def _compare() -> Component:
                 [
                     html.Button("Compare planners", id=ids.COMPARE, className="tool strong", n_clicks=0),
                     html.Button("Stop", id=ids.COMPARE_STOP, className="tool", n_clicks=0, disabled=True),
-                    dmc.Checkbox(id=ids.COMPARE_EVERY, label="All contiguities", checked=False, size="xs"),
+                    Checkbox(children="All contiguities", id=ids.COMPARE_EVERY, checked=False),
                     html.Span(id=ids.COMPARE_NOTE, className="quiet"),
                 ],
                 className="compare-head",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from itertools import groupby
 
-import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
@@ -14,6 +13,7 @@ from explorer.question.written.device_lists import kinds_text
 from explorer.view.session import Session
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
+from explorer.web.layout.fields import TextField
 from explorer.web.layout.rail import AUTO, number, row, section, select, short_select, slider, told
 from explorer.words.text import GIB
 from solvers.problem.problem import Optimizer, Precision
@@ -66,12 +66,11 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
             ),
             slider(
                 "Memory per GPU",
-                dmc.TextInput(
+                TextField(
                     id=ids.MEMORY_FIELD,
                     value="",
-                    size="xs",
-                    w=88,
-                    debounce=500,
+                    width=88,
+                    pause_ms=500,
                     **{"aria-label": "Memory cap per GPU, with its unit: 16 GiB, 512 MiB or 80 GB"},
                 ),
                 "memory",
@@ -117,7 +116,7 @@ def _named(catalogue: Catalogue) -> list[Component]:
     chosen = html.Select(
         [html.Option("as set below", value=""), *options],
         id=ids.NAMED_CLUSTER,
-        className="plain-select",
+        className="field named-cluster",
         **{"aria-label": "A cluster by name"},
     )
     return [row("Machine", chosen, "named-cluster")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
@@ -36,24 +35,15 @@ def header(lessons: Sequence[Lesson] = ()) -> Component:
             ),
             *([lessons_menu(lessons)] if lessons else []),
             export_menu(),
-            dmc.Button("Copy link", id=ids.SHARE, variant="default", size="compact-sm", n_clicks=0),
-            dmc.Button(
+            html.Button("Copy link", id=ids.SHARE, className="button", n_clicks=0),
+            html.Button(
                 html.Span(className="moon", **{"aria-hidden": "true"}),
                 id=ids.THEME,
-                variant="default",
-                size="compact-sm",
-                className="square",
+                className="button square",
                 n_clicks=0,
                 **{"aria-label": "Switch between light and dark theme"},
             ),
-            dmc.Button(
-                "?",
-                id=ids.GUIDE_OPEN,
-                variant="default",
-                size="compact-sm",
-                className="square",
-                **{"aria-label": "Help: keys and words"},
-            ),
+            html.Button("?", id=ids.GUIDE_OPEN, className="button square", **{"aria-label": "Help: keys and words"}),
         ],
         className="header",
     )
@@ -61,12 +51,4 @@ def header(lessons: Sequence[Lesson] = ()) -> Component:
 
 def _step(id_: str, sign: str, what: str) -> Component:
     """A way through the history of changes."""
-    return dmc.Button(
-        sign,
-        id=id_,
-        variant="default",
-        size="compact-sm",
-        className="square",
-        disabled=True,
-        **{"aria-label": what},
-    )
+    return html.Button(sign, id=id_, className="button square", disabled=True, **{"aria-label": what})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
@@ -10,6 +9,7 @@ from explorer.view.session import DTYPES, Session
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
 from explorer.web.layout.cluster_rail import cluster
+from explorer.web.layout.fields import NumberField, Select
 from explorer.web.layout.rail import number, row, section, segments, select, short_select, switch, told
 from explorer.web.parts.choices import AUTO, OBJECTIVES
 from solvers.problem.problem import Pipeline
@@ -58,16 +58,16 @@ def left_rail(catalogue: Catalogue, session: Session) -> Component:
                 [
                     html.Div(
                         [
-                            dmc.Button("Solve", id=ids.SOLVE, n_clicks=0, fullWidth=True),
-                            dmc.Button(
+                            html.Button("Solve", id=ids.SOLVE, className="button main", n_clicks=0),
+                            html.Button(
                                 "Run",
                                 id=ids.RUN_OPEN,
+                                className="button",
                                 n_clicks=0,
-                                variant="default",
                                 disabled=True,
                                 **{"aria-label": "Run this plan: choose where, and what to measure"},
                             ),
-                            dmc.Button("Cancel", id=ids.CANCEL, n_clicks=0, variant="default", disabled=True),
+                            html.Button("Cancel", id=ids.CANCEL, className="button", n_clicks=0, disabled=True),
                         ],
                         className="run",
                     ),
@@ -91,17 +91,7 @@ def _model(catalogue: Catalogue, session: Session) -> Component:
     return section(
         "Model",
         [
-            dmc.Select(
-                id=ids.MODEL,
-                data=model_choices(catalogue),
-                value=session.model,
-                searchable=True,
-                allowDeselect=False,
-                size="xs",
-                maxDropdownHeight=420,
-                checkIconPosition="right",
-                **{"aria-label": "Model"},
-            ),
+            Select(id=ids.MODEL, data=model_choices(catalogue), value=session.model, **{"aria-label": "Model"}),
             html.Button("Open a file …", id=ids.OPEN_FILE, className="tool open-file"),
             html.Div(id=ids.OPENED_FILES),
             segments(
@@ -204,16 +194,8 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
         [
             told(
                 html.Div(
-                    dmc.Select(
-                        id=ids.PLANNER,
-                        data=_planners(catalogue),
-                        value=session.planner,
-                        allowDeselect=False,
-                        searchable=True,
-                        size="xs",
-                        maxDropdownHeight=300,
-                        checkIconPosition="right",
-                        **{"aria-label": "Planner"},
+                    Select(
+                        id=ids.PLANNER, data=_planners(catalogue), value=session.planner, **{"aria-label": "Planner"}
                     )
                 ),
                 "planner",
@@ -237,16 +219,14 @@ def _planner(catalogue: Catalogue, session: Session) -> Component:
             ),
             row(
                 "Stop after",
-                dmc.NumberInput(
+                NumberField(
                     id=ids.TIME_LIMIT,
                     value=session.time_limit_s,
                     min=0.1,
                     max=600,
-                    suffix=" s",
-                    size="xs",
-                    w=84,
-                    hideControls=True,
-                    debounce=350,
+                    unit="s",
+                    width=84,
+                    pause_ms=350,
                     **{"aria-label": "Time limit, seconds: only a guard"},
                 ),
                 "guard",

@@ -1,6 +1,6 @@
 """Parts of the page that are only HTML, as HTML: Dash keeps account of every component at every change.
 
-What has neither a control of Mantine's nor a callback below it is drawn in one go, and changed by `assets/plain.js`,
+What has neither a control nor a callback below it is drawn in one go, and changed by `assets/fields/plain.js`,
 which puts itself before ``set_props``. The elements are those that Dash would have made.
 """
 
@@ -19,8 +19,8 @@ _NAMES = {"className": "class", "htmlFor": "for"}
 _OF_DASH = frozenset({"children", "n_clicks", "key", "n_clicks_timestamp", "disable_n_clicks", "loading_state"})
 
 
-class _Own(Component):
-    """A component of `assets/plain.js`."""
+class Own(Component):
+    """A component that the page's own scripts draw (`assets/fields/`)."""
 
     _namespace = "placement_explorer"
     _children_props: ClassVar[list[str]] = []
@@ -29,7 +29,7 @@ class _Own(Component):
     available_wildcard_properties: ClassVar[list[str]] = []
 
 
-class Plain(_Own):
+class Plain(Own):
     """An element with everything in it. own: its attributes as React names them; html: what is in it."""
 
     _type = "Plain"
@@ -37,7 +37,7 @@ class Plain(_Own):
     available_properties = _prop_names
 
 
-class Kept(_Own):
+class Kept(Own):
     """Data for callbacks, drawn as nothing."""
 
     _type = "Kept"

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
+from explorer.web.layout.fields import NumberField, Segments, Select, Slider, Switch
 from explorer.words.glossary import TERMS
 
 AUTO = "auto"
+PAUSE_MS = 350
+"""After what pause in writing a number counts."""
 
 
 def section(title: str, children: list[Component]) -> Component:
@@ -30,33 +32,21 @@ def told(part: Component, term: str) -> Component:
 
 
 def switch(id_: str, label: str, checked: bool, term: str) -> Component:
-    control = dmc.Switch(id=id_, label=label, labelPosition="left", checked=checked, size="xs", className="spread")
-    return told(html.Div(control), term)
+    return told(html.Div(Switch(children=label, id=id_, checked=checked)), term)
 
 
 def segments(id_: str, value: str, labels: Mapping[str, str], term: str, what: str = "") -> Component:
     """A few choices side by side; what: its name for those who do not see the label above it."""
-    control = dmc.SegmentedControl(
-        id=id_,
-        data=[{"value": key, "label": label} for key, label in labels.items()],
-        value=value,
-        size="xs",
-        fullWidth=True,
-        className="dense",
-        **({"aria-label": what} if what else {}),
-    )
+    control = Segments(id=id_, data=_choices(labels), value=value, **({"aria-label": what} if what else {}))
     return told(html.Div(control), term)
 
 
 def select(id_: str, value: str, labels: Mapping[str, str], what: str, width: int | None = None) -> Component:
-    return dmc.Select(
+    return Select(
         id=id_,
-        data=[{"value": key, "label": label} for key, label in labels.items()],
+        data=_choices(labels),
         value=value,
-        allowDeselect=False,
-        size="xs",
-        checkIconPosition="right",
-        **({} if width is None else {"w": width, "withCheckIcon": False}),
+        **({} if width is None else {"width": width}),
         **{"aria-label": what},
     )
 
@@ -67,44 +57,31 @@ def number(
     value: float | None,
     width: int,
     whole: bool = False,
-    suffix: str = "",
     placeholder: str = AUTO,
     least: float = 1,
 ) -> Component:
-    return dmc.NumberInput(
+    return NumberField(
         id=id_,
         value="" if value is None else value,
         min=least,
-        allowDecimal=not whole,
-        allowNegative=False,
+        whole=whole,
         placeholder=placeholder,
-        suffix=suffix,
-        size="xs",
-        w=width,
-        hideControls=True,
-        debounce=350,
+        width=width,
+        pause_ms=PAUSE_MS,
         **{"aria-label": what},
     )
 
 
 def short_select(id_: str, value: str, labels: Mapping[str, str], what: str, width: int = 82) -> Component:
     """A select that needs no label of its own; a value that is not among the usual ones is added."""
-    told = {**labels, value: labels.get(value, value)}
-    return dmc.Select(
-        id=id_,
-        data=[{"value": key, "label": label} for key, label in told.items()],
-        value=value,
-        allowDeselect=False,
-        size="xs",
-        w=width,
-        withCheckIcon=False,
-        **{"aria-label": what},
-    )
+    return select(id_, value, {**labels, value: labels.get(value, value)}, what, width)
 
 
 def slider(label: str, shown: Component, term: str, **props: Any) -> Component:
     """shown: its value, as text or as a field."""
-    control = dmc.Slider(
-        label=None, size=4, thumbSize=14, updatemode="drag", thumbLabel=label, className="slider", **props
-    )
+    control = Slider(**props, **{"aria-label": label})
     return told(html.Div([html.Div([html.Span(label, className="label"), shown], className="spread"), control]), term)
+
+
+def _choices(labels: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"value": key, "label": label} for key, label in labels.items()]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
 from explorer.view.session import MAX_RUN_STEPS
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue
+from explorer.web.layout.fields import Checkbox, NumberField, Select
 
 STEPS = 5
 
@@ -22,14 +22,11 @@ def run_tab(catalogue: Catalogue) -> Component:
                     html.Label(
                         [
                             html.Span("on", className="label"),
-                            dmc.Select(
+                            Select(
                                 id=ids.RUN_TARGET,
                                 data=targets,
                                 value=targets[0]["value"] if targets else None,
-                                allowDeselect=False,
-                                size="xs",
-                                w=176,
-                                withCheckIcon=False,
+                                width=176,
                                 disabled=not targets,
                                 **{"aria-label": "Target: where the plan is run"},
                             ),
@@ -38,27 +35,24 @@ def run_tab(catalogue: Catalogue) -> Component:
                     ),
                     html.Label(
                         [
-                            dmc.NumberInput(
+                            NumberField(
                                 id=ids.RUN_STEPS,
                                 value=STEPS,
                                 min=1,
                                 max=MAX_RUN_STEPS,
-                                allowDecimal=False,
-                                allowNegative=False,
-                                size="xs",
-                                w=52,
-                                hideControls=True,
+                                whole=True,
+                                width=52,
+                                pause_ms=0,
                                 **{"aria-label": "Measured steps"},
                             ),
                             html.Span("steps", className="label"),
                         ],
                         className="pick",
                     ),
-                    dmc.Checkbox(
+                    Checkbox(
+                        children=[html.Span("Compare with the ", className="long"), "whole model"],
                         id=ids.RUN_VERIFY,
-                        label=[html.Span("Compare with the ", className="long"), "whole model"],
                         checked=False,
-                        size="xs",
                         **{"aria-label": "Compare losses, gradients and parameters with the whole model"},
                     ),
                     html.Button("Run", id=ids.RUN_START, className="tool strong", n_clicks=0, disabled=True),

@@ -104,9 +104,9 @@ def register(app: Dash) -> None:
     )
     app.clientside_callback(
         ClientsideFunction("explorer", "theme"),
-        Output(ids.PROVIDER, "forceColorScheme"),
+        Output(ids.CHOSEN_THEME, "data"),
         Input(ids.THEME, "n_clicks"),
-        State(ids.PROVIDER, "forceColorScheme"),
+        State(ids.CHOSEN_THEME, "data"),
     )
     app.clientside_callback(
         ClientsideFunction("explorer", "share"),

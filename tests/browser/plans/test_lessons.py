@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(280)]
@@ -11,7 +10,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(280)]
 STEP = "return document.querySelector('#lesson-steps [aria-current]')?.innerText || ''"
 VERDICT = "return document.querySelector('#lesson-verdict p')?.className || ''"
 VALUE = """
-const all = [...document.querySelectorAll('.rail input')].filter((field) => field.id && field.type !== 'radio');
+const fields = document.querySelectorAll('.rail :is(input, select)');
+const all = [...fields].filter((field) => field.id && field.type !== 'radio');
 return Object.fromEntries(all.map((field) => [field.id, field.type === 'checkbox' ? field.checked : field.value]));
 """
 HIDES = """
@@ -49,15 +49,6 @@ def micro_batches(page, number: int) -> None:
     page.js("document.querySelector('#micro-batches input[value=\"' + arguments[0] + '\"]').click()", str(number))
 
 
-def choose(page, control: str, label: str) -> None:
-    """From a list, by typing and Enter."""
-    field = page.find(f"#{control}")
-    field.click()
-    page.until(lambda: [o for o in page.browser.find_elements(By.CSS_SELECTOR, "[role=option]") if o.is_displayed()])
-    options = page.browser.find_elements(By.CSS_SELECTOR, "[role=option]")
-    next(option for option in options if option.is_displayed() and option.text == label).click()
-
-
 def cap(page, text: str) -> None:
     field = page.find("#memory-field")
     field.send_keys(Keys.CONTROL, "a")
@@ -66,12 +57,12 @@ def cap(page, text: str) -> None:
 
 WAYS = {
     "why-split": [lambda p: p.slide("devices", 1), lambda p: p.slide("devices", 2)],
-    "balance": [lambda p: choose(p, "planner", "layer-split"), lambda p: choose(p, "planner", "pipedream")],
+    "balance": [lambda p: p.choose("planner", "layer-split"), lambda p: p.choose("planner", "pipedream")],
     "bubbles": [lambda p: micro_batches(p, 4), lambda p: micro_batches(p, 16)],
-    "pipelines": [lambda p: choose(p, "pipeline", "1F1B"), lambda p: choose(p, "pipeline", "Zero-bubble")],
+    "pipelines": [lambda p: p.choose("pipeline", "1F1B"), lambda p: p.choose("pipeline", "Zero-bubble")],
     "graph-of-stages": [
-        lambda p: choose(p, "planner", "equal"),
-        lambda p: (choose(p, "planner", "pipedream-iter"), p.js("document.getElementById('in-sequence').click()")),
+        lambda p: p.choose("planner", "equal"),
+        lambda p: (p.choose("planner", "pipedream-iter"), p.js("document.getElementById('in-sequence').click()")),
     ],
     "memory": [
         lambda p: cap(p, "16 GiB"),
@@ -135,7 +126,7 @@ def test_back_of_the_browser_goes_through_steps_and_out_of_the_lesson(real):
 
 def test_another_control_is_no_answer_and_again_begins_anew(real):
     page = real.open("lesson=bubbles&step=3")
-    page.change(lambda: choose(page, "pipeline", "Zero-bubble"))
+    page.change(lambda: page.choose("pipeline", "Zero-bubble"))
     page.until(lambda: verdict(page) == "is-elsewhere")
     assert "Pipeline" in page.text("lesson-verdict")
     page.change(lambda: page.click("#lesson-again"))

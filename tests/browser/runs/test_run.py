@@ -11,9 +11,6 @@ pytestmark = pytest.mark.browser
 LANES = "return [...new Set((window.explorer.gantt.drawn()?.data || []).map((t) => t.meta || 'plan'))].sort()"
 HISTORY = "return [...document.querySelectorAll('#run-history tbody tr')].map((r) => r.lastChild.innerText)"
 HIDDEN = "return document.getElementById(arguments[0]).hidden"
-PICK = (
-    "[...document.querySelectorAll('[role=option]')].find((o) => o.innerText.startsWith(arguments[0] + ' ·')).click()"
-)
 OVERFLOW = "return [...document.querySelectorAll(arguments[0])].map((e) => e.scrollWidth - e.clientWidth)"
 PARTS = ("#run-body", "#run-history", ".run-head", ".gantt-card .card-head", ".graph-card .card-head")
 
@@ -30,9 +27,7 @@ def opened(page, query=""):
 def run(page, target, ends):
     """Run on a target that pretends, until the panel says how it ended."""
     if target != "fake":
-        page.click("#run-target")
-        page.until(lambda: page.js("return document.querySelector('[role=option]') !== null"))
-        page.js(PICK, target)
+        page.choose("run-target", f"{target} ·")
     page.until(lambda: page.find("#run-start").is_enabled())
     page.click("#run-start")
     page.until(lambda: ends in page.text("run-body"))

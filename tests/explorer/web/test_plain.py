@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("dash", reason="the extra [app] is not installed")
 
-import dash_mantine_components as dmc
 from dash import Dash, Input, Output, State, html
 
+from explorer.web.layout.fields import Switch
 from explorer.web.layout.plain import Plain, called_back, markup, with_plain
 
 
@@ -35,7 +35,7 @@ def test_a_part_is_plain_unless_a_control_or_a_callback_is_in_it() -> None:
         [
             html.Div([html.Span("a"), html.Div(id="told")]),
             html.Div([html.Div(html.B("b"), id="heard"), html.I()]),
-            html.Div(dmc.Switch(id="switch")),
+            html.Div(Switch(id="switch")),
         ]
     )
     first, second, third = with_plain(page, {"heard"}).children
@@ -44,7 +44,7 @@ def test_a_part_is_plain_unless_a_control_or_a_callback_is_in_it() -> None:
     assert [type(part) for part in second.children] == [html.Div, Plain]
     assert second.children[0].id == "heard"
     assert isinstance(second.children[0].children, Plain)
-    assert isinstance(third.children, dmc.Switch)
+    assert isinstance(third.children, Switch)
 
 
 def test_what_has_a_style_of_its_own_is_left_to_dash() -> None:

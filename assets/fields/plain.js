@@ -9,13 +9,13 @@
   const NAMES = { className: "class", htmlFor: "for" };
   const drawn = new WeakMap(); /* element -> the component that it was made of, or changed to */
 
-  window.placement_explorer = {
+  Object.assign((window.placement_explorer = window.placement_explorer || {}), {
     Plain: function (props) {
       const inside = VOID.includes(props.tag) ? {} : { dangerouslySetInnerHTML: { __html: props.html } };
       return window.React.createElement(props.tag, { ...props.own, ...inside, "data-plain": "" });
     },
     Kept: () => null,
-  };
+  });
 
   function put(element, name, value) {
     if (NOT_DRAWN.includes(name)) return;

@@ -1,0 +1,89 @@
+"""Controls that callbacks hear of and set, drawn as HTML's own fields by `assets/fields/fields.js`.
+
+Each is a component of the page's own, so no library of controls has to be read and mounted before the first picture.
+Attributes that begin with ``aria-`` or ``data-`` go to the field itself.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from explorer.web.layout.plain import Own
+
+
+class _Field(Own):
+    _valid_wildcard_attributes: ClassVar[list[str]] = ["data-", "aria-"]
+    available_wildcard_properties: ClassVar[list[str]] = ["data-", "aria-"]
+
+
+class Select(_Field):
+    """One of a list. data: [{value, label}] or [{group, items}]; value: text; width: pixels."""
+
+    _type = "Select"
+    _prop_names: ClassVar[list[str]] = ["id", "data", "value", "disabled", "width"]
+    available_properties = _prop_names
+
+
+class NumberField(_Field):
+    """A number, or "" where there is none. min, max: what it is brought between; whole: without a decimal point;
+    unit: told behind it; width: pixels; pause_ms: after what pause in writing it is told."""
+
+    _type = "NumberField"
+    _prop_names: ClassVar[list[str]] = [
+        "id",
+        "value",
+        "min",
+        "max",
+        "whole",
+        "unit",
+        "placeholder",
+        "width",
+        "pause_ms",
+    ]
+    available_properties = _prop_names
+
+
+class TextField(_Field):
+    """Text. error: what is wrong with it, or ""; width: pixels; pause_ms: after what pause in writing it is told."""
+
+    _type = "TextField"
+    _prop_names: ClassVar[list[str]] = ["id", "value", "error", "width", "pause_ms", "disabled"]
+    available_properties = _prop_names
+
+
+class Checkbox(_Field):
+    """A box to tick, with its label as children."""
+
+    _type = "Checkbox"
+    _prop_names: ClassVar[list[str]] = ["children", "id", "checked", "disabled"]
+    available_properties = _prop_names
+
+
+class Switch(Checkbox):
+    """The same, its label on the left."""
+
+    _type = "Switch"
+
+
+class Segments(_Field):
+    """One of a few, side by side. data: [{value, label}]; value: text."""
+
+    _type = "Segments"
+    _prop_names: ClassVar[list[str]] = ["id", "data", "value", "disabled"]
+    available_properties = _prop_names
+
+
+class Slider(_Field):
+    """A number from min to max in steps from min on; max is a place too if no step meets it."""
+
+    _type = "Slider"
+    _prop_names: ClassVar[list[str]] = ["id", "value", "min", "max", "step", "disabled"]
+    available_properties = _prop_names
+
+
+class Tabs(_Field):
+    """Names of panels, which are the elements with ``data-panel``. data: [{value, label}]; value: which is shown."""
+
+    _type = "Tabs"
+    _prop_names: ClassVar[list[str]] = ["id", "data", "value"]
+    available_properties = _prop_names
