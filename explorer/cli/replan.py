@@ -1,10 +1,12 @@
-"""``run --replan``: run a plan, measure what it is made of, plan again with that, and run the new plan."""
+"""``run --replan``: measure what a plan is made of, plan again with that, and run both plans in turns."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
     from solvers.formats.plan_json import PlanFile
     from solvers.plan.result import Result
 
-Ran = tuple["PlanFile", "Bundle", "Outcome"]
+Ran = tuple["PlanFile", "list[Bundle]", "Outcome", "list[Outcome]"]
+"""A plan, the folders of its runs, all of them as one, and each."""
+ROUNDS = 2
+"""Times that each of two plans is run: they take turns, so that a machine that slows down slows both."""
 
 
 def run_both(
@@ -31,7 +36,6 @@ def run_both(
 ) -> int:
     """Prints what the plan took and what the new one takes; returns the exit status."""
     from explorer.jobs.replan import replanned
-    from explorer.runner.bundles.bundle import finish_bundle
     from explorer.runner.bundles.outcome import RunStatus
     from explorer.runner.measuring.calibration import Ended
     from solvers.formats.plan_json import PlanFile, write_plan
@@ -49,14 +53,10 @@ def run_both(
     # The first plan is judged by the same costs as the new one.
     plan = carried_over(problem, file.plan)
     before = PlanFile(problem, plan, None, file.reference)
-    ran = [_run(args, before, write_plan(problem, plan, None, file.reference), targets, request)]
-    kept = saved(lambda: finish_bundle(*ran[0][1:]))
-    same = result.plan is None or result.plan == plan
-    if not same and ran[0][2].status is RunStatus.DONE:
-        assert result.plan is not None
-        after = write_plan(problem, result.plan, result, file.reference)
-        ran.append(_run(args, PlanFile(problem, result.plan, result, file.reference), after, targets, request))
-        kept = saved(lambda: finish_bundle(*ran[1][1:])) and kept
+    plans = [before]
+    if result.plan is not None and result.plan != plan:
+        plans.append(PlanFile(problem, result.plan, result, file.reference))
+    ran, kept = _in_turns(args, plans, targets, request)
     if args.json:
         print_json(_object(file, profile, ran, args.target, request))
     else:
@@ -67,7 +67,8 @@ def run_both(
         kept = written and kept
         if written and not args.json:
             print(f"written    {args.output}")
-    status = ran[-1][2].status
+    ends = [outcome.status for _, _, outcome, _ in ran]
+    status = next((end for end in ends if end is not RunStatus.DONE), RunStatus.DONE)
     if not kept:
         return FAILED
     return 0 if status is RunStatus.DONE else FAILED if status is RunStatus.FAILED else ENDED
@@ -96,23 +97,72 @@ def _search(file: PlanFile, profile: Profile) -> Result:
             line.clear()
 
 
-def _run(args: argparse.Namespace, file: PlanFile, text: str, targets: Targets, request: RunRequest) -> Ran:
+def _in_turns(
+    args: argparse.Namespace, plans: Sequence[PlanFile], targets: Targets, request: RunRequest
+) -> tuple[list[Ran], bool]:
+    """What came of each plan, and whether all of it could be saved. Of two plans each is run `ROUNDS` times, with as
+    many iterations in all as were asked for, in turns; the first run that does not end well is the last."""
+    from explorer.runner.bundles.bundle import finish_bundle
+    from explorer.runner.bundles.outcome import RunStatus
+
+    rounds = ROUNDS if len(plans) > 1 else 1
+    each = replace(request, steps=-(-request.steps // rounds))
+    bundles: list[list[Bundle]] = [[] for _ in plans]
+    outcomes: list[list[Outcome]] = [[] for _ in plans]
+    kept, well = True, True
+    for turn in range(rounds * len(plans)):
+        if not well:
+            break
+        place = turn % len(plans)
+        bundle, outcome = _run(args, plans[place], targets, each)
+        bundles[place].append(bundle)
+        outcomes[place].append(outcome)
+        well = outcome.status is RunStatus.DONE
+        kept = saved(partial(finish_bundle, bundle, outcome)) and kept
+    ran = [
+        (file, folders, _as_one(found), found)
+        for file, folders, found in zip(plans, bundles, outcomes, strict=True)
+        if found
+    ]
+    return ran, kept
+
+
+def _as_one(outcomes: Sequence[Outcome]) -> Outcome:
+    """The first, with the iterations and the noise of all, and the end of the last."""
+    noises = [outcome.noise for outcome in outcomes if outcome.noise is not None]
+    return replace(
+        outcomes[0],
+        status=outcomes[-1].status,
+        reason=outcomes[-1].reason,
+        iterations_s=tuple(time for outcome in outcomes for time in outcome.iterations_s),
+        noise=max(noises, default=None),
+    )
+
+
+def _run(args: argparse.Namespace, file: PlanFile, targets: Targets, request: RunRequest) -> tuple[Bundle, Outcome]:
     from explorer.runner.bundles.bundle import new_folder, predicted_s, write_bundle
+    from solvers.formats.plan_json import write_plan
 
     target = targets.get(args.target)
+    text = write_plan(file.problem, file.plan, file.result, file.reference)
     bundle = write_bundle(new_folder(file.reference), text, request, target.name, predicted_s=predicted_s(file))
-    return file, bundle, run_plan(target, text, file, request, bundle)
+    return bundle, run_plan(target, text, file, request, bundle)
 
 
 def _object(file: PlanFile, profile: Profile, ran: list[Ran], target: str, request: RunRequest) -> dict[str, object]:
     from explorer.cli.reports.run_report import run_object
     from explorer.costs.profile_json import profile_object
 
-    told = [run_object(each, bundle, target, request, outcome) for each, bundle, outcome in ran]
+    told = [run_object(each, bundles[0], target, request, found[0]) for each, bundles, _, found in ran]
+    for one, (_, _, _, found) in zip(told, ran, strict=True):
+        one["rounds_s"] = [list(outcome.iterations_s) for outcome in found]
+    gained = _gain(profile, ran)
     return {
         "model": file.reference,
         "before": told[0],
         "after": told[1] if len(told) > 1 else None,
+        "gain": gained,
+        "distinguishable": None if len(ran) < 2 else gained is not None,
         "profile": profile_object(profile),
     }
 
@@ -129,7 +179,7 @@ def _print(file: PlanFile, profile: Profile, result: Result, ran: list[Ran]) -> 
     print(f"estimated  {text.seconds(first_s)} by the first plan's own costs ({printable(file.problem.costs_from)})")
     print()
     rows = [["plan", "predicted", "measured (median)", "best", "error", "devices"]]
-    for name, (each, _, outcome) in zip(("before", "after"), ran, strict=False):
+    for name, (each, _, outcome, _) in zip(("before", "after"), ran, strict=False):
         expected, times = predicted_s(each), outcome.iterations_s
         middle = median(times) if times else None
         rows.append(
@@ -144,16 +194,33 @@ def _print(file: PlanFile, profile: Profile, result: Result, ran: list[Ran]) -> 
         )
     print_table(rows, right=frozenset(range(1, 6)))
     print()
-    if len(ran) == 2 and all(outcome.iterations_s for _, _, outcome in ran):
-        old, new = (median(outcome.iterations_s) for _, _, outcome in ran)
-        more = "less" if new <= old else "more"
-        print(f"gain       the new plan takes {text.percent(abs(new / old - 1))} {more} time than the first")
+    gained = _gain(profile, ran)
+    if gained is not None:
+        more = "less" if gained > 0 else "more"
+        print(f"gain       the new plan takes {text.percent(abs(gained))} {more} time than the first")
+    elif len(ran) == 2 and all(len(found) == ROUNDS for _, _, _, found in ran):
+        print(f"gain       not distinguishable: in {ROUNDS} rounds by turns they differ by less than runs of one plan")
     elif len(ran) == 1 and ran[0][2].status is RunStatus.DONE:
         print("gain       none: with measured costs no better plan than the first was found")
-    for _, _, outcome in ran:
+    for _, _, outcome, _ in ran:
         if outcome.reason:
             print(f"reason     {outcome.reason}")
-    noise = max((outcome.noise or 0.0 for _, _, outcome in ran), default=0.0)
-    print(f"noise      {text.percent(max(noise, profile.noise))}")
-    for _, bundle, _ in ran:
-        print(f"bundle     {Path(bundle.folder).absolute()}")
+    print(f"noise      {text.percent(max(_noise(ran), profile.noise))}")
+    for _, bundles, _, _ in ran:
+        for bundle in bundles:
+            print(f"bundle     {Path(bundle.folder).absolute()}")
+
+
+def _noise(ran: Sequence[Ran]) -> float:
+    """While the plans ran."""
+    return max((outcome.noise or 0.0 for _, _, outcome, _ in ran), default=0.0)
+
+
+def _gain(profile: Profile, ran: Sequence[Ran]) -> float | None:
+    """See `gain`; None too where only one plan ran."""
+    from explorer.measured.distinguishing import gain
+
+    if len(ran) < 2 or len({len(found) for _, _, _, found in ran}) > 1:
+        return None
+    old, new = ([outcome.iterations_s for outcome in found] for _, _, _, found in ran)
+    return gain(old, new, max(_noise(ran), profile.noise))

@@ -28,7 +28,7 @@ def notes_of(
     outcome: Outcome,
 ) -> list[str]:
     """Sentences without a full stop, the weightiest first, the run's own last."""
-    found = [note for note in (_hardware(problem, outcome), _ended(outcome)) if note]
+    found = [note for note in (_other_hardware_words(problem, outcome), _ended(outcome)) if note]
     if outcome.noise is not None and outcome.noise > NOISY:
         found.append(
             f"the machine was noisy: a fixed piece of work varied by {text.percent(outcome.noise)}; run it again when"
@@ -51,20 +51,27 @@ def notes_of(
     return found + list(outcome.notes)
 
 
-def _hardware(problem: Problem, outcome: Outcome) -> str:
-    """That the costs are of other hardware than the run's, or ""."""
-    if outcome.environment is None:
+def _other_hardware_words(problem: Problem, outcome: Outcome) -> str:
+    found = other_hardware(problem, outcome)
+    if found is None:
         return ""
+    return (
+        f"the costs are of other hardware ({problem.costs_from}) than the run's ({found[1]}): the errors of"
+        " operators and links tell how the two differ, only that of the schedule judges the model"
+    )
+
+
+def other_hardware(problem: Problem, outcome: Outcome) -> tuple[str, str] | None:
+    """(the kind of device that the costs are of, the hardware of the run) where they differ, of the first such rank."""
+    if outcome.environment is None:
+        return None
     for rank, device in enumerate(outcome.rank_devices):
         if rank >= len(outcome.environment.devices):
             break
         kind, ran = problem.cluster.devices[device].kind, outcome.environment.devices[rank]
         if not same_hardware(kind, ran, problem.costs_from, outcome.environment.backend):
-            return (
-                f"the costs are of other hardware ({problem.costs_from}) than the run's ({ran}): the errors of"
-                " operators and links tell how the two differ, only that of the schedule judges the model"
-            )
-    return ""
+            return kind, ran
+    return None
 
 
 def same_hardware(kind: str, ran: str, costs_from: str, backend: str) -> bool:

@@ -11,10 +11,11 @@ from explorer.view.plan_view import finite
 from explorer.view.timeline import bars as view_bars
 from explorer.words import text
 
+SCHEDULE = "schedule"
 PART_WORDS = {
     "operators": "operator costs",
     "links": "links",
-    "schedule": "schedule model",
+    SCHEDULE: "schedule model",
 }
 """The three errors, in the order in which they are told."""
 
@@ -23,16 +24,20 @@ LEAST_SHARE = 0.001
 """A smaller one is told as "< 0.1 %"."""
 
 
-def rows(comparison: Comparison) -> list[list[str]]:
+def rows(comparison: Comparison, same_hardware: bool = True) -> list[list[str]]:
     """What, seconds, and the share of the measured time, for a table in a terminal: the prediction, the three
-    errors, the measurement, and below them the simulator fed with measured times, bubbles and noise."""
-    told = [["predicted", text.seconds(comparison.predicted_s), ""]]
+    errors, the measurement, and below them the simulator fed with measured times, bubbles and noise. Where the costs
+    are not of the hardware that it ran on, the prediction and what its costs were off by say nothing, and are left
+    out."""
+    told = [["predicted", text.seconds(comparison.predicted_s), ""]] if same_hardware else []
     for key, seconds in errors_s(comparison).items():
-        told.append([PART_WORDS[key], signed_s(seconds), signed_share(comparison.share(seconds))])
+        if same_hardware or key == SCHEDULE:
+            told.append([PART_WORDS[key], signed_s(seconds), signed_share(comparison.share(seconds))])
     count = text.plural(len(comparison.iterations_s), "iteration")
     fastest = f"median of {count}, fastest {text.seconds(comparison.fastest_s)}"
     told.append(["measured", text.seconds(comparison.measured_s), fastest])
-    told.append(["prediction off by", signed_s(-comparison.total_error_s), signed_share(comparison.error)])
+    if same_hardware:
+        told.append(["prediction off by", signed_s(-comparison.total_error_s), signed_share(comparison.error)])
     told.append(["fed with measured times", text.seconds(comparison.fed_s), signed_share(comparison.fed_error)])
     told.append(["each iteration with its own", "", signed_share(comparison.fed_each_error)])
     bubbles = text.percent(comparison.bubble_predicted), text.percent(comparison.bubble_measured)
@@ -47,7 +52,7 @@ def errors_s(comparison: Comparison) -> dict[str, float]:
     return {
         "operators": comparison.operators_error_s,
         "links": comparison.links_error_s,
-        "schedule": comparison.schedule_error_s,
+        SCHEDULE: comparison.schedule_error_s,
     }
 
 

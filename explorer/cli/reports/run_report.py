@@ -15,7 +15,7 @@ from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.words import one_line
 from explorer.words import text
 from solvers.errors import PlacementError
-from solvers.evaluation.evaluate import judge
+from solvers.evaluation.evaluate import evaluate, judge
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.plan_json import PlanFile
 from solvers.plan.result import Result, Status, StopReason
@@ -105,6 +105,11 @@ def print_run(file: PlanFile, bundle: Bundle, target: str, place: str, request: 
     """The run in a screenful, then what was measured beside what was predicted."""
     ranks = len(file.plan.devices_used())
     print(f"{one_line(file.reference or file.problem.graph.name)}: {text.plural(ranks, 'rank')} on {target} ({place})")
+    elsewhere = planned_for_others(file, outcome)
+    if elsewhere is not None:
+        kind, ran = elsewhere
+        print(f"hardware   NOT what the plan is for: planned for {kind}, run on {ran}; times cannot be compared")
+        print("           `placement-explorer run PLAN --replan` measures this hardware, plans for it and runs that")
     print(f"status     {outcome.status.value}")
     if outcome.reason:
         print(f"reason     {outcome.reason}")
@@ -112,7 +117,7 @@ def print_run(file: PlanFile, bundle: Bundle, target: str, place: str, request: 
         for line in environment_lines(outcome.environment):
             print(line)
     if outcome.iterations_s:
-        _print_measured(file, outcome)
+        _print_measured(file, outcome, None if elsewhere is None else elsewhere[0])
     for note in outcome.notes[:SHOWN_NOTES]:
         print(f"note       {note}")
     if bundle.log.is_file():
@@ -124,17 +129,26 @@ def print_run(file: PlanFile, bundle: Bundle, target: str, place: str, request: 
         if isinstance(found, str):
             print(f"note       {printable(found)}")
         else:
-            print_comparison(file, found)
+            print_comparison(file, found, same_hardware=elsewhere is None)
 
 
-def _print_measured(file: PlanFile, outcome: Outcome) -> None:
+def planned_for_others(file: PlanFile, outcome: Outcome) -> tuple[str, str] | None:
+    """(the kind of device planned for, the hardware of the run) where costs of the one say nothing of the other."""
+    from explorer.measured import other_hardware
+
+    return other_hardware(file.problem, outcome)
+
+
+def _print_measured(file: PlanFile, outcome: Outcome, planned_for: str | None) -> None:
+    """planned_for: other hardware, whose predicted times are told without a comparison."""
     times, expected = outcome.iterations_s, predicted_s(file)
     middle = median(times)
     least, most, usual = text.seconds_alike([min(times), max(times), middle], 3)
     print(f"iteration  {usual} median of {len(times)}, from {least} to {most}")
     share = abs(expected - middle) / middle if middle > 0 else math.inf
     side = "shorter" if expected < middle else "longer"
-    print(f"predicted  {text.seconds(expected)} ({text.percent(share)} {side})")
+    told = f"on {planned_for}" if planned_for else f"({text.percent(share)} {side})"
+    print(f"predicted  {text.seconds(expected)} {told}")
     shown = "" if outcome.noise is None else f" ({text.percent(outcome.noise)} variation)"
     print(f"machine    {noise_word(outcome.noise)}{shown}")
     if outcome.losses:
@@ -142,7 +156,17 @@ def _print_measured(file: PlanFile, outcome: Outcome) -> None:
     if outcome.agreement is not None:
         print(f"agreement  {agreement_words(outcome.agreement)}")
     if outcome.peak_bytes:
-        print(f"memory     peak {', '.join(text.nbytes(peak) for peak in outcome.peak_bytes)} by rank")
+        print(f"memory     peak {', '.join(_peaks(file, outcome))} by rank")
+
+
+def _peaks(file: PlanFile, outcome: Outcome) -> list[str]:
+    """Of each rank, measured beside predicted."""
+    predicted = evaluate(file.problem, file.plan).peak_memory_bytes
+    devices = outcome.rank_devices or file.plan.devices_used()
+    return [
+        f"{text.nbytes(peak)} (predicted {text.nbytes(predicted[device])})"
+        for peak, device in zip(outcome.peak_bytes, devices, strict=False)
+    ]
 
 
 def agreement_words(agreement: Agreement) -> str:
@@ -184,15 +208,18 @@ def compared(file: PlanFile, outcome: Outcome) -> Comparison | str:
         return f"measured and predicted cannot be compared: {error}"
 
 
-def print_comparison(file: PlanFile, comparison: Comparison) -> None:
-    """The three errors, then the actions and operators that are furthest off."""
+def print_comparison(file: PlanFile, comparison: Comparison, same_hardware: bool = True) -> None:
+    """The three errors, then the actions and operators that are furthest off; of other hardware than planned for, only
+    what does not depend on costs."""
     from explorer.measured import rows
     from explorer.words.actions import KIND_WORDS
 
     print()
-    print_table([["what", "time", "of measured"], *rows(comparison)], right=frozenset({1}))
+    print_table([["what", "time", "of measured"], *rows(comparison, same_hardware)], right=frozenset({1}))
     for note in comparison.notes:
         print(f"note  {printable(note)}")
+    if not same_hardware:
+        return
     actions = sorted(
         (error for error in comparison.segments if error.predicted_s is not None),
         key=lambda error: -abs(error.measured_s - (error.predicted_s or 0.0)),

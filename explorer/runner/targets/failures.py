@@ -118,9 +118,7 @@ def explain(
     return "", -1
 
 
-def _killed(
-    end: Exit, predicted_peak: Callable[[int], float | None], during: str, memory_kills: int | None
-) -> str:
+def _killed(end: Exit, predicted_peak: Callable[[int], float | None], during: str, memory_kills: int | None) -> str:
     number = -end.code
     try:
         name = signal.Signals(number).name

@@ -67,7 +67,8 @@ def test_the_new_plan_is_better_by_the_measured_costs_and_both_are_run(
     ran = command("run", plan, "--replan", measured, "-o", new)
     assert ran.status == 0
     assert "no stage is on device 1" in ran.err  # what stands against the first plan is said, and it runs
-    assert len(target.ran) == 2
+    assert len(target.ran) == 4  # in turns, each twice
+    assert target.ran[:2] == target.ran[2:]
     assert target.ran[1] < target.ran[0]
     assert "Slide Rule" in ran.out
     assert "less time than the first" in ran.out
@@ -76,8 +77,34 @@ def test_the_new_plan_is_better_by_the_measured_costs_and_both_are_run(
     assert file.result.objective_s == target.ran[1]
     assert file.reference == "rnnlm-small"
     again = command("run", new, "--replan", measured)
-    assert len(target.ran) == 3  # nothing better to be found: the same plan is not run twice
+    assert len(target.ran) == 5  # nothing better to be found: the same plan is not run twice
     assert "no better plan" in again.out
+
+
+def test_plans_that_noise_hides_are_not_told_apart(
+    command: Command, tmp_path: Path, target: Pretended, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = tmp_path / "profile.json"
+    measured.write_text(write_profile(profile_of(load("rnnlm-small").graph)))
+    times = iter([(5.0, 7.0, 9.0), (4.0, 6.0, 8.0), (3.0, 5.0, 7.0), (4.0, 6.0, 8.0)])
+    monkeypatch.setattr(target, "run", lambda *_: Outcome(RunStatus.DONE, iterations_s=next(times), noise=0.01))
+    ran = command("run", plan, "--replan", measured)
+    assert ran.status == 0
+    assert "not distinguishable" in ran.out
+    assert "less time than the first" not in ran.out
+
+
+def test_a_run_that_fails_ends_the_turns_and_is_told(
+    command: Command, tmp_path: Path, target: Pretended, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = tmp_path / "profile.json"
+    measured.write_text(write_profile(profile_of(load("rnnlm-small").graph)))
+    ends = iter([Outcome(RunStatus.DONE, iterations_s=(5.0,))] * 2 + [Outcome(RunStatus.FAILED, "rank 0 failed: x")])
+    monkeypatch.setattr(target, "run", lambda *_: next(ends))
+    ran = command("run", plan, "--replan", measured)
+    assert ran.status == 5
+    assert "rank 0 failed: x" in ran.out
+    assert "\ngain " not in ran.out
 
 
 def test_a_plan_is_searched_for_with_the_planner_that_made_it(plan: Path) -> None:

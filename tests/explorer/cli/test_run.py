@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -19,11 +20,14 @@ import pytest
 from explorer import files
 from explorer.cli.reports.run_report import agreement_words
 from explorer.cli.terminal.run_progress import RunLine
-from explorer.runner.bundles.outcome import Agreement, RunStatus
+from explorer.runner.bundles.bundle import finish_bundle, write_bundle
+from explorer.runner.bundles.outcome import Agreement, Outcome, RunStatus, judged
+from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.result_json import read_outcome
 from explorer.runner.targets.local import LocalTarget
 from explorer.runner.targets.target import RunProgress
 from solvers.errors import RunError
+from solvers.problem.problem import ComputeTable, Problem
 from tests.explorer.cli.command import Command, workload, write
 from tests.explorer.cli.test_interrupt import Terminal
 from tests.explorer.runner.two_ranks import predicted_s, write_two_ranks
@@ -66,6 +70,49 @@ def test_a_run_is_told_in_a_screenful_with_its_bundle_and_command(command: Comma
     assert Path(told["bundle"]).parent == tmp_path / "home" / "runs"
     assert (Path(told["bundle"]) / "run.sh").is_file()
     assert shlex.split(told["again"])[-3:] == ["-m", "explorer.runner.rank", told["bundle"]]
+
+
+def test_a_plan_for_other_hardware_leads_with_that_and_compares_no_times(command: Command, tmp_path: Path) -> None:
+    def elsewhere(problem: Problem) -> Problem:
+        devices = tuple(replace(device, kind="H100-80GB") for device in problem.cluster.devices)
+        (seconds,) = problem.compute.seconds.values()
+        compute = ComputeTable(problem.compute.samples, {"H100-80GB": seconds})
+        cluster = replace(problem.cluster, devices=devices)
+        return replace(problem, cluster=cluster, compute=compute, costs_from="roofline, H100-80GB")
+
+    ran = command("run", write_two_ranks(tmp_path, change=elsewhere))
+    lines = ran.out.splitlines()
+    assert lines[1].startswith("hardware   NOT what the plan is for: planned for H100-80GB, run on a CPU")
+    assert "--replan" in lines[2]
+    assert "predicted  8 s on H100-80GB" in lines
+    assert "prediction off by" not in ran.out
+    assert "operator costs" not in ran.out.split("note")[0]
+    assert "schedule model" in ran.out
+    assert "furthest off" not in ran.out
+
+
+def test_peaks_stand_beside_what_was_predicted(command: Command, plan: Path) -> None:
+    told = next(line for line in command("run", plan).out.splitlines() if line.startswith("memory"))
+    assert re.fullmatch(r"memory     peak 1 KiB \(predicted [^)]+\), 2 KiB \(predicted [^)]+\) by rank", told)
+
+
+def test_a_run_that_differs_is_failed_in_every_record(command: Command, plan: Path, tmp_path: Path) -> None:
+    wrong = Agreement(1e-12, 0.3, float("nan"), "head.weight", "float64")
+    outcome = judged(Outcome(RunStatus.DONE, iterations_s=(1.0,), agreement=wrong))
+    assert outcome.status is RunStatus.FAILED
+    assert outcome.reason == (
+        "it differs from the whole model, relative: gradients by 3.0e-01, parameters by nan (worst: head.weight)"
+    )
+    assert (
+        judged(Outcome(RunStatus.DONE, agreement=replace(wrong, gradient=0.0, parameter=0.0))).status is RunStatus.DONE
+    )
+    bundle = write_bundle(
+        tmp_path / "home" / "runs" / "20261122T000000Z-gpt-aaaaaa", plan.read_text(), RunRequest(), "local"
+    )
+    finish_bundle(bundle, outcome)
+    (only,) = command("runs", "--json").json
+    assert (only["status"], only["reason"]) == ("failed", outcome.reason)
+    assert read_outcome(bundle.result.read_bytes()).status is RunStatus.FAILED
 
 
 def test_the_three_errors_are_told_apart_and_the_worst_actions_first(command: Command, plan: Path) -> None:

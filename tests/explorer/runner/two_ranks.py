@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from solvers.evaluation.evaluate import evaluate
@@ -23,16 +24,18 @@ def two_ranks() -> tuple[Problem, Plan]:
     return chain, Plan(stages, ((Action(0, "F"),), (Action(1, "F"),)))
 
 
-def two_rank_text(reference: str = MODEL) -> str:
+def two_rank_text(reference: str = MODEL, change: Callable[[Problem], Problem] = lambda problem: problem) -> str:
     chain, plan = two_ranks()
-    return write_plan(chain, plan, reference=reference)
+    return write_plan(change(chain), plan, reference=reference)
 
 
 def predicted_s() -> float:
     return evaluate(*two_ranks()).makespan_s
 
 
-def write_two_ranks(folder: Path, reference: str = MODEL) -> Path:
+def write_two_ranks(
+    folder: Path, reference: str = MODEL, change: Callable[[Problem], Problem] = lambda problem: problem
+) -> Path:
     path = folder / "plan.json"
-    path.write_text(two_rank_text(reference))
+    path.write_text(two_rank_text(reference, change))
     return path
