@@ -177,7 +177,7 @@ def run_view(
         "notes": [clean(note) for note in notes],
         "log": [clean(line) for line in log_lines(bundle)],
         "folder": str(bundle.folder),
-        "command": command_line(bundle.folder, about.ranks, asked.threads),
+        "command": command_line(bundle.folder),
         "devices": [device["name"] for device in devices(problem)],
         "report": report,
         "plan": events.packed({**view, "held": held}),

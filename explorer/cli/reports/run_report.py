@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from explorer.cli.reports.report import result_object
 from explorer.cli.terminal.command import print_table, printable
-from explorer.runner.bundles.bundle import Bundle, command_line, predicted_s
+from explorer.runner.bundles.bundle import Bundle, predicted_s
+from explorer.runner.bundles.by_hand import command_line
 from explorer.runner.bundles.outcome import Agreement, Environment, Outcome, noise_word
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.words import one_line
@@ -63,7 +64,7 @@ def run_object(file: PlanFile, bundle: Bundle, target: str, request: RunRequest,
             "peak_memory_bytes": list(outcome.peak_bytes),
             "environment": None if outcome.environment is None else _environment_object(outcome.environment),
             "bundle": str(bundle.folder.absolute()),
-            "command": command_line(bundle.folder, ranks, request.threads),
+            "command": command_line(bundle.folder),
             "notes": list(outcome.notes),
         },
         "measured": measured_object(outcome),
@@ -123,7 +124,7 @@ def print_run(file: PlanFile, bundle: Bundle, target: str, place: str, request: 
     if bundle.log.is_file():
         print(f"log        {bundle.log.absolute()}")
     print(f"bundle     {bundle.folder.absolute()}")
-    print(f"again      {command_line(bundle.folder, ranks, request.threads)}")
+    print(f"again      {command_line(bundle.folder)}")
     if outcome.iterations_s:
         found = compared(file, outcome)
         if isinstance(found, str):

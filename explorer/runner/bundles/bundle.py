@@ -1,7 +1,7 @@
 """A bundle: the folder of one run, with all that is needed to do it again and what came of it.
 
     plan.json  request.json  bundle.json   what is run, how, and where it was pushed to
-    run.sh                                 the same again by hand: one torchrun command
+    run.sh  run.env  requirements.txt      the same again by hand, here or elsewhere (`by_hand`)
     log.txt  result.json                   what the processes printed, and the outcome
     summary.json                           the outcome in a few numbers, for a list of runs
     failure-<rank>.json                    what a rank failed with
@@ -14,9 +14,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shlex
-import shutil
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +21,7 @@ from pathlib import Path
 from statistics import median
 
 from explorer.files import NotWritten, write_file
+from explorer.runner.bundles import by_hand
 from explorer.runner.bundles.outcome import Outcome
 from explorer.runner.bundles.places import runs_folder
 from explorer.runner.bundles.request import RunRequest, read_request, request_json
@@ -39,14 +37,11 @@ FORMAT = "placement-explorer/bundle"
 VERSION = 1
 KEPT = 200
 """Runs kept in the default place; older ones are removed."""
-RANK_MODULE = "explorer.runner.rank"
-PORT = 29511
-"""At which ranks started by hand find one another; any free one would do."""
 MAX_RANKS = 4096
 
 MARKER = "bundle.json"
 _OWN = re.compile(
-    r"((plan|request|bundle|result|summary|profile|failure-\d{1,5})\.json|run\.sh)((\.[0-9a-f]{8})?\.part)?|log\.txt"
+    r"((plan|request|bundle|result|summary|profile|failure-\d{1,5})\.json|run\.(sh|env)|requirements\.txt)((\.[0-9a-f]{8})?\.part)?|log\.txt"
 )
 """What a bundle is made of. A folder that holds anything else is nobody's to remove."""
 
@@ -68,6 +63,14 @@ class Bundle:
     @property
     def script(self) -> Path:
         return self.folder / "run.sh"
+
+    @property
+    def variables(self) -> Path:
+        return self.folder / "run.env"
+
+    @property
+    def requirements(self) -> Path:
+        return self.folder / "requirements.txt"
 
     @property
     def log(self) -> Path:
@@ -128,7 +131,10 @@ def write_bundle(
         write_file(bundle.marker, _about_text(about), doing)
         write_file(bundle.plan, plan_text, doing)
         write_file(bundle.request, dump_json(request_json(request), indent=2) + "\n", doing)
-        write_file(bundle.script, _script(bundle, about, request), doing, mode=0o700)
+        write_file(bundle.variables, by_hand.variables(request.threads), doing)
+        write_file(bundle.requirements, by_hand.requirements(), doing)
+        script = by_hand.script(about.model, about.target, ranks, created)
+        write_file(bundle.script, script, doing, mode=0o700)
     except NotWritten as error:
         raise RunError(str(error)) from None
     except OSError as error:
@@ -147,32 +153,6 @@ def predicted_s(file: PlanFile, *, engine: bool = True) -> float:
     single = file.problem.objective is Objective.MAKESPAN
     problem = with_engine(file.problem, file.plan) if engine else file.problem
     return simulate(problem, file.plan, Objective.MAKESPAN if single else Objective.ITERATION).makespan_s
-
-
-def torchrun_command(folder: Path, ranks: int, module: str = RANK_MODULE) -> list[str]:
-    """The one command that runs a bundle by hand on this machine. Not --standalone: its rendezvous listens on
-    all interfaces and unpickles what it is sent."""
-    beside = Path(sys.executable).with_name("torchrun")
-    found = shutil.which("torchrun")
-    same = found is not None and os.path.realpath(found) == os.path.realpath(beside)
-    torchrun = [str(beside)] if beside.is_file() else [sys.executable, "-m", "torch.distributed.run"]
-    return [
-        *(["torchrun"] if same else torchrun),
-        "--master-addr",
-        "127.0.0.1",
-        "--master-port",
-        str(PORT),
-        "--nproc-per-node",
-        str(ranks),
-        "-m",
-        module,
-        str(folder.absolute()),
-    ]
-
-
-def command_line(folder: Path, ranks: int, threads: int) -> str:
-    """`torchrun_command` as a line for a shell."""
-    return f"OMP_NUM_THREADS={threads} {shlex.join(torchrun_command(folder, ranks))}"
 
 
 def read_bundle(folder: Path) -> tuple[str, RunRequest]:
@@ -281,22 +261,3 @@ def _about_text(about: About) -> str:
             "predicted_s": None if about.predicted_s is None else finite_or_none(about.predicted_s),
         }
     )
-
-
-def _script(bundle: Bundle, about: About, request: RunRequest) -> str:
-    ranks = f"{about.ranks} rank{'' if about.ranks == 1 else 's'}"
-    return (
-        "#!/bin/sh\n"
-        f"# Runs this plan again on this machine: {_comment(about.model) or 'a model'}, {ranks}.\n"
-        f"# Made {about.created} for the target {_comment(about.target)}.\n"
-        "set -e\n"
-        "# Files and modules of the model are looked for from here.\n"
-        f"cd {shlex.quote(os.getcwd())}\n"
-        f"export OMP_NUM_THREADS={request.threads:d}\n"
-        f"exec {shlex.join(torchrun_command(bundle.folder, about.ranks))}\n"
-    )
-
-
-def _comment(text: str) -> str:
-    """A name that cannot end the comment it stands in."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)[:200]

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from explorer.runner.bundles.bundle import RANK_MODULE, Bundle, clear_results, read_result
+from explorer.runner.bundles.bundle import Bundle, clear_results, read_result
+from explorer.runner.bundles.by_hand import RANK_MODULE
 from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.targets.failures import Exit, explain, has_failures, read_failures

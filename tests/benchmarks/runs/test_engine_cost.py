@@ -11,7 +11,7 @@ from statistics import fmean
 
 import pytest
 
-from explorer.runner.bundles.bundle import torchrun_command
+from tests.benchmarks.runs.by_torchrun import torchrun_command
 from tests.benchmarks.table import show
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]

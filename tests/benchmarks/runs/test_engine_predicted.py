@@ -22,7 +22,6 @@ from explorer.measured.ranking import rank_agreement
 from explorer.question.loading import load
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
-from explorer.runner.bundles.bundle import torchrun_command
 from explorer.runner.bundles.outcome import QUIET
 from explorer.runner.measuring.attribution import calm
 from explorer.runner.measuring.calibration import calibration_plan
@@ -32,6 +31,7 @@ from solvers.evaluation.simulation import run
 from solvers.formats.plan_json import write_plan
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Pipeline, Problem
+from tests.benchmarks.runs.by_torchrun import torchrun_command
 from tests.benchmarks.table import show
 from tests.explorer.runner.plans import placed
 

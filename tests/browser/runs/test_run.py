@@ -41,7 +41,7 @@ def test_a_run_is_laid_over_its_plan_and_found_again_among_the_others(fake):
     page.until(lambda: "Predicted" in page.text("run-body"))
     assert "164 ms" in page.text("run-body")
     assert "Operators" in page.text("run-body")
-    assert "torchrun" in page.text("run-body")
+    assert "run.sh" in page.text("run-body")
     assert "run: " in page.text("kpis")
     page.until(lambda: page.js(LANES) == ["measured", "predicted", "wait"])
     page.click("#gantt-which [data-value=measured]")

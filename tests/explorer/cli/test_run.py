@@ -69,7 +69,7 @@ def test_a_run_is_told_in_a_screenful_with_its_bundle_and_command(command: Comma
     )
     assert Path(told["bundle"]).parent == tmp_path / "home" / "runs"
     assert (Path(told["bundle"]) / "run.sh").is_file()
-    assert shlex.split(told["again"])[-3:] == ["-m", "explorer.runner.rank", told["bundle"]]
+    assert shlex.split(told["again"])[-2:] == ["sh", f"{told['bundle']}/run.sh"]
 
 
 def test_a_plan_for_other_hardware_leads_with_that_and_compares_no_times(command: Command, tmp_path: Path) -> None:

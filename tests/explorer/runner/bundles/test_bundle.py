@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-import shlex
+import re
+import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from explorer.runner.bundles import bundle as bundles
+from explorer.runner.bundles import by_hand, free_port
 from explorer.runner.bundles.bundle import (
     MARKER,
     Bundle,
-    command_line,
     finish_bundle,
     new_folder,
     prune,
@@ -22,6 +24,7 @@ from explorer.runner.bundles.bundle import (
     read_result,
     write_bundle,
 )
+from explorer.runner.bundles.by_hand import command_line
 from explorer.runner.bundles.history import UNFINISHED, find_run, past_runs
 from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.places import state_folder
@@ -47,32 +50,79 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert made.folder.stat().st_mode & 0o077 == 0
 
 
-def test_the_script_is_one_torchrun_command_for_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is run with a torchrun that tells its arguments, in a folder whose name a shell would take apart."""
-    root = tmp_path / "a b; touch $HOME"
-    root.mkdir()
-    tool = tmp_path / "bin" / "torchrun"
-    tool.parent.mkdir()
-    tool.write_text('#!/bin/sh\nprintf "%s\\n" "$PWD" "$OMP_NUM_THREADS" "$@"\n')
-    tool.chmod(0o700)
-    monkeypatch.setattr(bundles.sys, "executable", str(tool.with_name("python")))
-    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
-    monkeypatch.chdir(tmp_path)
-    made = make(root, "run")
-    told = subprocess.run([str(made.script)], capture_output=True, text=True, check=True, cwd="/").stdout.splitlines()
-    options = [
-        "--master-addr",
-        "127.0.0.1",
-        "--master-port",
-        "29511",
-        "--nproc-per-node",
-        "2",
-        "-m",
-        "explorer.runner.rank",
-        str(made.folder),
-    ]
-    assert told == [str(tmp_path), "2", *options]
-    assert shlex.split(command_line(made.folder, 2, 2)) == ["OMP_NUM_THREADS=2", "torchrun", *options]
+def started(script: Path, python: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environ = {"PATH": os.environ["PATH"], "PYTHON": str(python), **variables}
+    return subprocess.run(["sh", str(script)], capture_output=True, text=True, env=environ, cwd="/")
+
+
+@pytest.fixture
+def carried(tmp_path: Path) -> tuple[Path, Path]:
+    """A bundle that was moved to a folder whose name a shell would take apart, and an interpreter that tells what it
+    is started with."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 0\nprintf "%s\\n" "$PWD" "$OMP_NUM_THREADS" "$@"\n')
+    python.chmod(0o700)
+    folder = tmp_path / "a b; touch $HOME"
+    make(tmp_path, "run").folder.rename(folder)
+    return folder, python
+
+
+def test_a_bundle_can_be_carried_elsewhere_and_names_no_place_of_this_machine(
+    carried: tuple[Path, Path], tmp_path: Path
+) -> None:
+    folder, python = carried
+    for part in ("run.sh", "run.env", "requirements.txt"):
+        told = (folder / part).read_text()
+        assert not {str(tmp_path), sys.prefix, os.getcwd(), str(Path.home())} & set(re.findall(r"/[^\s\"']+", told))
+        assert str(tmp_path) not in told
+    told = started(folder / "run.sh", python).stdout.splitlines()
+    port = ["/", "", "-m", "explorer.runner.bundles.free_port", "127.0.0.1", "29511"]
+    options = ["--nnodes", "1", "--node-rank", "0", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"]
+    options += ["--master-port", "29511", "-m", "explorer.runner.rank", str(folder)]
+    assert told == [*port, "/", "2", "-m", "torch.distributed.run", *options]
+
+
+def test_the_script_runs_a_part_of_the_ranks_on_each_of_several_hosts(carried: tuple[Path, Path]) -> None:
+    folder, python = carried
+    told = started(
+        folder / "run.sh", python, NNODES="2", NODE_RANK="1", MASTER_ADDR="head", MASTER_PORT="2", MODEL_DIR="/tmp"
+    ).stdout.splitlines()
+    assert told[:2] == ["/tmp", "2"]  # only the first host looks whether the port is free
+    assert told[4:14] == [
+        "--nnodes", "2", "--node-rank", "1", "--nproc-per-node", "1", "--master-addr", "head", "--master-port", "2",
+    ]  # fmt: skip
+
+
+def test_the_script_says_what_is_missing_in_a_line(carried: tuple[Path, Path], tmp_path: Path) -> None:
+    folder, python = carried
+    refused = started(folder / "run.sh", python, NNODES="3")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "the plan has 2 ranks, but NNODES=3 times RANKS_PER_NODE=0" in refused.stderr
+    bare = tmp_path / "bare"
+    bare.write_text("#!/bin/sh\nexit 1\n")
+    bare.chmod(0o700)
+    refused = started(folder / "run.sh", bare)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert f"{bare} has no placement-explorer with torch: install what requirements.txt names" in refused.stderr
+
+
+def test_a_port_that_somebody_has_is_told_with_one_that_is_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = str(server.getsockname()[1])
+        told = free_port.trouble("127.0.0.1", taken)
+        other = re.fullmatch(
+            rf"port {taken} of 127.0.0.1 is in use: set MASTER_PORT to another one, such as (\d+)", told
+        )
+        assert other is not None
+        assert free_port.trouble("127.0.0.1", other[1]) == ""
+    assert "MASTER_PORT: expected a number" in free_port.trouble("127.0.0.1", "0")
+    assert "no host is called" in free_port.trouble("no host", "29511")
+    assert free_port.main(["127.0.0.1", "x"]) == 2
+
+
+def test_the_command_says_which_interpreter_unless_it_is_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_hand.sys, "executable", "/there/python 3")
+    assert command_line(Path("/a b")) == "PYTHON='/there/python 3' sh '/a b/run.sh'"
 
 
 def test_a_model_with_a_strange_name_cannot_add_a_line_to_the_script(tmp_path: Path) -> None:
