@@ -49,6 +49,12 @@ def add(commands: Commands) -> None:
     what.add_argument(
         "--verify", action="store_true", help="compare losses, gradients and parameters with the whole model"
     )
+    what.add_argument(
+        "--dump",
+        action="store_true",
+        help="afterwards write gradients and parameters of one iteration to the bundle's tensors-<rank>.npz, for a"
+        " check with a loop of your own (docs/running.md)",
+    )
     what.add_argument("--operators", action="store_true", help="afterwards time every operator in place, one by one")
     what.add_argument(
         "--replan",
@@ -147,6 +153,7 @@ def _request(args: argparse.Namespace, targets: Targets) -> RunRequest:
         dtype="float64" if args.float64 else None,
         verify=args.verify,
         operators=args.operators,
+        dump=args.dump,
         allow_model=args.allow_model,
     )
 
@@ -156,6 +163,8 @@ def _checked(args: argparse.Namespace, file: PlanFile, targets: Targets) -> list
     from explorer.runner.model.permission import why_not
     from explorer.runner.scripts.checks import Level, check
 
+    if args.dump and targets.setup(args.target).kind != "local":
+        raise InvalidProblem(f"--dump: files of ranks of {args.target} would stay there; run it here")
     if refusal := why_not(file.reference, allow_model=args.allow_model):
         hint = "" if why_not(file.reference, allow_model=True) else " (--allow-model)"
         raise InvalidProblem(f"{args.plan}: {one_line(refusal)}{hint}")

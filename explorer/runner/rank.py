@@ -26,6 +26,7 @@ from explorer.runner.bundles.progress import tell
 from explorer.runner.bundles.request import Backend, RunRequest, read_request
 from explorer.runner.bundles.result_json import write_outcome
 from explorer.runner.engine.affinity import pin
+from explorer.runner.engine.dump import dump
 from explorer.runner.engine.gather import gather
 from explorer.runner.engine.machine import make_machine
 from explorer.runner.engine.measure import measure
@@ -95,6 +96,11 @@ def run(bundle: Path, rank: int) -> None:
         del machine  # there need not be room for both
         machine = make_machine(file, request, rank, ranks, device, program)
         agreement = verify(machine, file.reference, file.problem, request)
+    if request.dump:
+        program = machine.program
+        del machine
+        machine = make_machine(file, request, rank, ranks, device, program)
+        dump(machine, bundle)
     noise.append(probe(device))
     outcome = gather(machine, request, measured, agreement, noise, pinned, times)
     if outcome is not None:

@@ -5,6 +5,7 @@
     log.txt  result.json                   what the processes printed, and the outcome
     summary.json                           the outcome in a few numbers, for a list of runs
     failure-<rank>.json                    what a rank failed with
+    tensors-<rank>.npz                     gradients and parameters of one iteration, where they were asked for
 
 Nothing in it is secret: tokens of targets are never written there.
 """
@@ -41,7 +42,7 @@ MAX_RANKS = 4096
 
 MARKER = "bundle.json"
 _OWN = re.compile(
-    r"((plan|request|bundle|result|summary|profile|failure-\d{1,5})\.json|run\.(sh|env)|requirements\.txt)((\.[0-9a-f]{8})?\.part)?|log\.txt"
+    r"((plan|request|bundle|result|summary|profile|failure-\d{1,5})\.json|run\.(sh|env)|requirements\.txt|tensors-\d{1,5}\.npz)((\.[0-9a-f]{8})?\.part)?|log\.txt"
 )
 """What a bundle is made of. A folder that holds anything else is nobody's to remove."""
 
@@ -196,7 +197,7 @@ def finish_bundle(bundle: Bundle, outcome: Outcome) -> None:
 
 def clear_results(bundle: Bundle) -> None:
     """Remove what an earlier run of the same bundle left. Raises RunError."""
-    left = [bundle.result, bundle.summary, *bundle.folder.glob("failure-*.json")]
+    left = [bundle.result, bundle.summary, *bundle.folder.glob("failure-*.json"), *bundle.folder.glob("tensors-*.npz")]
     try:
         for path in left:
             path.unlink(missing_ok=True)

@@ -32,8 +32,9 @@ class RunRequest:
     whether each rank keeps to its own cores. verify: compare loss, gradients and parameters with the whole
     model in one process, dropout off. allow_model: whether a reference "package.module:callable" may run.
     time_limit_s: the whole run is ended after it. operators: also measure operators one by one.
-    samples and budget_s are for calibrations: at which numbers of samples operators are measured (none:
-    powers of two), and for about how many seconds.
+    dump: afterwards write gradients and parameters of one iteration, dropout off. samples and budget_s are for
+    calibrations: at which numbers of samples operators are measured (none: powers of two), and for about how many
+    seconds.
     """
 
     steps: int = 5
@@ -51,6 +52,7 @@ class RunRequest:
     time_limit_s: float = 600.0
     samples: tuple[int, ...] = ()
     budget_s: float = 15.0
+    dump: bool = False
 
     def __post_init__(self) -> None:
         for what, low, high in (("steps", 1, MAX_STEPS), ("warmup", 0, MAX_STEPS), ("threads", 1, 4096)):
@@ -72,7 +74,7 @@ class RunRequest:
             raise InvalidProblem(f"samples: expected at most {MAX_COUNTS} whole numbers, found {str(counts)[:80]}")
         if counts != sorted(set(counts)) or any(not 1 <= n <= MAX_STEPS for n in counts):
             raise InvalidProblem(f"samples: expected numbers that ascend from 1 to {MAX_STEPS:,}, found {counts}")
-        for what in ("pin", "verify", "allow_model", "operators"):
+        for what in ("pin", "verify", "allow_model", "operators", "dump"):
             if not isinstance(getattr(self, what), bool):
                 raise InvalidProblem(f"{what}: expected true or false, found {getattr(self, what)!r}")
 

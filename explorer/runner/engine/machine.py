@@ -188,7 +188,7 @@ def trace(file: PlanFile, request: RunRequest) -> Program:
         dtype=request.dtype,
         graph=problem.graph,
         samples=shares_of(problem, file.plan),
-        without_dropout=request.verify,
+        without_dropout=request.verify or request.dump,
         allow_model=request.allow_model,
     )
 

@@ -221,7 +221,7 @@ def trace_for_run(
     name = reference if reference in MODELS else reference.rpartition(":")[2]
     if library_of(reference) is not None:
         name = graph_name(reference)
-    planned = _planned_dtype(built.module, graph)
+    planned = planned_dtype(built.module, graph)
     try:
         tracer = _Tracer(built, name, training)
         small, large = tracer.both(graph.samples, planned)
@@ -239,7 +239,7 @@ def trace_for_run(
     return Program(reference, small, folded, forward.edges, sized, large, run_dtype)
 
 
-def _planned_dtype(module: nn.Module, graph: OpGraph) -> torch.dtype | None:
+def planned_dtype(module: nn.Module, graph: OpGraph) -> torch.dtype | None:
     """The floating dtype that the plan was made in, None if it is the model's own."""
     own = [p.dtype for p in module.parameters() if p.is_floating_point()]
     stated = [t.dtype for t in graph.tensors if t.dtype in DTYPES]
