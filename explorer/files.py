@@ -13,7 +13,7 @@ import secrets
 import stat
 from typing import NamedTuple
 
-from solvers.errors import PlacementError
+from solvers.errors import PlacementError, one_line
 
 Path = str | os.PathLike[str]
 PART = re.compile(r"\.[0-9a-f]{8}\.part$")
@@ -32,7 +32,7 @@ class NotWritten(PlacementError, OSError):
 
     def __init__(self, number: int, message: str) -> None:
         super().__init__(number, message)
-        self.message = message
+        self.message = one_line(message)
 
     def __str__(self) -> str:
         return self.message

@@ -27,8 +27,7 @@ from explorer.cli import (
     sweep,
     trace,
 )
-from explorer.cli.terminal.command import printable
-from solvers.errors import PlacementError
+from solvers.errors import PlacementError, one_line
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -55,7 +54,7 @@ class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"placement-explorer: error: {message} (see `{self.prog} --help`)\n")
+        self.exit(BAD_INPUT, f"placement-explorer: error: {one_line(message)} (see `{self.prog} --help`)\n")
 
 
 def make_parser() -> Parser:
@@ -84,13 +83,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{error.strerror or error}")
+        return _fail(one_line(f"{where}{error.strerror or error}"))
     except KeyboardInterrupt:
         print("placement-explorer: interrupted", file=sys.stderr)
         return INTERRUPTED
 
 
 def _fail(message: str) -> int:
-    line = " ".join(printable(message).split())
-    print(f"placement-explorer: error: {line}", file=sys.stderr)
+    print(f"placement-explorer: error: {message}", file=sys.stderr)
     return BAD_INPUT

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from explorer.files import why_not_writable
+from solvers.errors import printable
 from solvers.formats.json_text import dump_json
 
 Commands = Any
 """argparse's subparsers: their type is private."""
-
-_CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), " ")
 
 
 def add_command(
@@ -42,11 +41,6 @@ def _writable(path: str) -> str:
     if trouble := why_not_writable(path):
         raise argparse.ArgumentTypeError(trouble)
     return path
-
-
-def printable(words: str) -> str:
-    """What a file says, in one line and without anything that a terminal would obey (escape codes)."""
-    return words.translate(_CONTROLS)
 
 
 def print_json(value: object) -> None:
