@@ -30,8 +30,6 @@ from explorer.cli import (
 from solvers.errors import PlacementError, one_line
 
 BAD_INPUT = 2
-INTERRUPTED = 130
-"""What a shell expects of a program that ended by Ctrl-C."""
 
 COMMANDS = (
     app.add,
@@ -70,7 +68,8 @@ def make_parser() -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit status. Bad input is one line on stderr."""
+    """Run a command line; returns the exit status. Bad input is one line on stderr. Ctrl-C, where no command takes it
+    to be the end of a search, is left to `explorer.__main__`."""
     args = make_parser().parse_args(argv)
     try:
         status: int = args.run(args)
@@ -84,9 +83,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(one_line(f"{where}{error.strerror or error}"))
-    except KeyboardInterrupt:
-        print("placement-explorer: interrupted", file=sys.stderr)
-        return INTERRUPTED
 
 
 def _fail(message: str) -> int:

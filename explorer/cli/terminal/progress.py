@@ -1,4 +1,4 @@
-"""While a planner searches: a line that says how far it is, and Ctrl-C that keeps the best plan."""
+"""While a planner searches: a line that says how far it is, and Ctrl-C or SIGTERM that keeps the best plan."""
 
 from __future__ import annotations
 
@@ -119,22 +119,27 @@ def working(what: str, stream: TextIO | None = None) -> Iterator[Callable[[int],
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[threading.Event]:
-    """The event is set by the first Ctrl-C; a second one raises KeyboardInterrupt."""
+    """The event is set by the first Ctrl-C or SIGTERM (of `kill`, `timeout` or a batch system); a second one raises
+    KeyboardInterrupt, or SystemExit with the status that a shell expects of a program that was terminated."""
     stop = threading.Event()
 
-    def on_interrupt(_: int, __: FrameType | None) -> None:
-        if stop.is_set():
+    def on_signal(number: int, _: FrameType | None) -> None:
+        if not stop.is_set():
+            stop.set()
+        elif number == signal.SIGINT:
             raise KeyboardInterrupt
-        stop.set()
+        else:
+            raise SystemExit(128 + number)
 
     if threading.current_thread() is not threading.main_thread():
         yield stop  # only the main thread may handle signals
         return
-    before = signal.signal(signal.SIGINT, on_interrupt)
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def progress_line() -> ProgressLine:
