@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from explorer.question.names import Names
@@ -46,6 +47,6 @@ def _check_together(graph: OpGraph, devices: Mapping[int, int]) -> None:
 def parse_pin(text: str) -> tuple[str, int]:
     """ "blocks.0.attn=2" -> ("blocks.0.attn", 2). Raises InvalidProblem."""
     name, separator, device = text.rpartition("=")
-    if not separator or not name or not device.strip().isdecimal():
+    if not separator or not name or not re.fullmatch(r"\s*\d{1,9}\s*", device):
         raise InvalidProblem(f"expected a pin OPERATOR=DEVICE with a device index, found {text!r}")
     return name, int(device)

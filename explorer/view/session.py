@@ -36,6 +36,8 @@ MAX_PINS = 64
 MAX_PIN_TEXT = 8000
 MAX_GROUPS = 16
 """Of operators and modules that are kept together."""
+MAX_FIELDS = 40
+"""Of a link."""
 MAX_QUERY = 12_000
 """Characters."""
 MAX_MIX = 30 * MAX_DEVICES
@@ -201,8 +203,12 @@ def parse_run(raw: Mapping[str, Any], choices: Choices) -> RunAsked:
 
 
 def parse_query(query: str, choices: Choices) -> Session:
-    """A session from a query string, with or without its "?"; one of the first version means what it meant."""
-    raw = dict(parse_qsl(query.removeprefix("?")[:MAX_QUERY], max_num_fields=40))
+    """A session from a query string, with or without its "?"; one of the first version means what it meant. Raises
+    InvalidProblem."""
+    try:
+        raw = dict(parse_qsl(query.removeprefix("?")[:MAX_QUERY], max_num_fields=MAX_FIELDS))
+    except ValueError:
+        raise InvalidProblem(f"a link has at most {MAX_FIELDS} fields") from None
     session = parse(raw, choices)
     settings = session.settings
     if not raw or "v" in raw or settings.mini_batch is not None or not is_traced(session.model):

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import os
 import zipfile
+import zlib
 from typing import Any, BinaryIO
 
 from solvers.errors import InvalidProblem
@@ -26,6 +28,8 @@ MAX_JSON_BYTES = 64 * 2**20
 MAX_RATIO = 200
 """Inflated over stored; JSON of exports deflates by 10 to 30."""
 
+DAMAGED = (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, zlib.error, lzma.LZMAError)
+"""What `zipfile` raises for an archive that is none, or whose entries do not inflate."""
 HOW = "save it with torch.export.save(torch.export.export(model, inputs), 'model.pt2')"
 
 
@@ -43,7 +47,7 @@ def read_document(source: str | os.PathLike[str] | bytes) -> tuple[str, dict[str
             _check_directory(file, name)
             with zipfile.ZipFile(file) as archive:
                 text = _model_json(archive, name)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, RuntimeError, ValueError) as error:
+    except (*DAMAGED, RuntimeError, ValueError) as error:
         if isinstance(error, InvalidProblem):
             raise
         raise InvalidProblem(f"{name} is not a .pt2 archive (a zip is expected); {HOW}") from error

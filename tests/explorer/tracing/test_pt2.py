@@ -195,6 +195,19 @@ def test_a_damaged_document_is_read_or_refused_and_never_anything_else(gpt: byte
         load_pt2(with_document(gpt, document))
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_an_entry_that_does_not_inflate_is_refused(method: int, tmp_path: Path) -> None:
+    path = tmp_path / "model.pt2"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("m/models/model.json", json.dumps(list(range(3000))))
+    data = bytearray(path.read_bytes())
+    for i in range(200, 600):
+        data[i] = 255 - data[i]
+    path.write_bytes(data)
+    with pytest.raises(InvalidProblem, match=r"not a \.pt2 archive"):
+        load_pt2(path)
+
+
 def test_a_file_that_is_not_there_is_an_error_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InvalidProblem, match="cannot be opened"):
         load_pt2(tmp_path / "none.pt2")

@@ -87,6 +87,11 @@ def test_a_message_of_the_page_is_no_link():
     assert parse({"model": "gpt", "devices": 8}, CHOICES).settings.mini_batch is None
 
 
+def test_a_link_of_too_many_fields_is_refused():
+    with pytest.raises(InvalidProblem, match="at most 40 fields"):
+        parse_query("&".join(f"x{i}=1" for i in range(41)), CHOICES)
+
+
 def test_auto_empty_and_unknown_keys_mean_the_default():
     raw = {"micro_batches": "auto", "mini_batch": "", "devices": None, "flavour": "red"}
     assert parse(raw, CHOICES) == Session("gpt")

@@ -53,6 +53,19 @@ def test_a_pin_without_a_device(command: Command, model: Path) -> None:
     assert "expected a pin OPERATOR=DEVICE" in command.refused("plan", model, "--pin", "a")
 
 
+@pytest.mark.parametrize("device", ["9" * 5000, "1\n2", "-1", "1.0", "\x00"])
+def test_a_pin_with_an_index_that_is_none(command: Command, model: Path, device: str) -> None:
+    message = command.refused("plan", model, f"--pin=a={device}")
+    assert "expected a pin OPERATOR=DEVICE" in message
+    assert len(message) < 500
+
+
+def test_a_number_of_thousands_of_digits_is_told_in_a_few(command: Command, tmp_path: Path) -> None:
+    message = command.refused("plan", write(tmp_path, '{"nodes": [' + "9" * 4000 + "]}"))
+    assert len(message) < 500
+    assert len(command.refused("plan", tmp_path, "--devices", "9" * 4000)) < 500
+
+
 def test_zero_devices(command: Command, model: Path) -> None:
     assert "--devices 0 leaves no device" in command.refused("plan", model, "--devices", 0)
 
