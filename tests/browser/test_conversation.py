@@ -167,6 +167,22 @@ def test_odd_messages_do_no_harm(talk, message):
     talk.receive(message)
 
 
+@pytest.mark.parametrize("kind", ["nonsense", None, ["solve"], "x" * 9000, "__class__"])
+def test_an_unknown_message_is_answered_and_what_stands_stays(talk, kind):
+    tell = solve(talk)
+    tell(events.model(chain_workload(), frozenset()))
+    tell(result())
+    before = status(talk)
+    talk.sent.clear()
+    talk.receive({"type": kind})
+    (answer,) = talk.sent
+    assert answer["type"] == "banner"
+    assert "does not know" in encode(answer)
+    solve(talk)
+    tell(result())
+    assert before["state"] == "optimal"
+
+
 def test_the_change_against_the_plan_before_is_told(talk):
     tell = solve(talk, devices=4)
     tell(events.model(chain_workload(), frozenset()))

@@ -117,6 +117,8 @@ class Conversation(LessonTalk):
         }
         act = acts.get(str(message.get("type")))
         if act is None:
+            words = "the page sent a message that this server does not know; load the page again"
+            self.send({"type": "banner", "children": panels.failure(words)})
             return
         try:
             act(message)
