@@ -77,7 +77,7 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices, lessons:
         tasks = [asyncio.create_task(_act(inbox)), asyncio.create_task(_send(socket, outbox))]
         try:
             while True:
-                message = _decoded(await socket.receive_text())
+                message = decoded(await socket.receive_text())
                 if message is None:
                     await socket.close(1009, "a message must be a small JSON object")
                     return
@@ -96,7 +96,8 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices, lessons:
     server.add_api_websocket_route(PATH, live)
 
 
-def _decoded(raw: str) -> dict[str, Any] | None:
+def decoded(raw: str) -> dict[str, Any] | None:
+    """The message that a page sent; None if it is none."""
     if len(raw) > MAX_MESSAGE:
         return None
     try:

@@ -1,0 +1,1 @@
+"""Spoiled input for everything that reads what comes from outside, and planners against brute force for hours."""

@@ -1,0 +1,76 @@
+"""A page that sends anything: the conversation behind the websocket, with a plan on the page and without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.view import events
+from explorer.web.serving.live import decoded, encode
+from explorer.web.talk.conversation import Conversation
+from tests.browser.test_conversation import CHOICES, Recorder, result
+from tests.explorer.view.lessons.written import read
+from tests.explorer.view.small import chain_workload
+
+SESSION = {
+    "model": "chain", "devices": 4, "memory": "16000000000", "planner": "auto", "time_limit": 5, "seed": 1,
+    "device_kind": "toy", "mini_batch": 64, "micro_batches": 8, "pins": "", "theme": "light", "pair": "auto,single",
+}  # fmt: skip
+ASKED: tuple[dict[str, Any], ...] = (
+    {"type": "solve", "session": SESSION, "canvas": [800, 600], "fresh": True},
+    {"type": "compare", "session": SESSION, "every": True},
+    {"type": "theme", "theme": "dark"},
+    {"type": "view", "graph": "modules", "rows": "stages", "path": True, "link_rows": "all"},
+    {"type": "window", "from": 0.1, "to": 0.4},
+    {"type": "select", "kind": "operator", "id": "3"},
+    {"type": "find", "text": "block"},
+    {"type": "open", "shown": ["m0", "m1"]},
+    {"type": "run", "target": "local", "steps": 5, "verify": True},
+    {"type": "export", "what": "png", "format": "png"},
+    {"type": "lesson", "lesson": "two-devices", "step": 1},
+    {"type": "sweep", "devices": "1,2,4", "session": SESSION},
+    {"type": "why-here", "element": "3"},
+    {"type": "pin", "element": "3", "device": 1},
+)
+BARE = (
+    "cancel", "depth", "expand", "collapse", "stop-comparing", "show-row", "pair", "unpair", "show-pair", "run-target",
+    "run-anyway", "plan-here", "cancel-run", "show-run", "replan", "opening", "reopen", "show-lean", "together", "keep",
+    "forget", "rename", "as-baseline", "differ", "share", "same", "help", "stop-help", "go-help", "stop-sweep",
+    "go-sweep", "leave-lesson", "course", "waits", "stop-why-here", "nothing-known",
+)  # fmt: skip
+SAMPLES: tuple[dict[str, Any], ...] = (
+    *ASKED,
+    *({"type": kind, "element": "1", "name": "x", "step": 1, "id": "3", "key": "devices", "value": 2} for kind in BARE),
+)
+
+
+class Backend(Recorder):
+    """Remembers what it was asked, of runs and files too."""
+
+    def prepare(self, request: object, on_event: object) -> str:
+        return self.start(request, on_event)
+
+    run = show_run = read = place = prepare
+
+    def past_runs(self, model: str) -> list[object]:
+        return []
+
+    def may_run(self, model: str) -> bool:
+        return True
+
+
+def told(data: bytes) -> None:
+    """Send it to a fresh page and to one that shows a plan; all answers must be messages that can be sent."""
+    message = decoded(data.decode("utf-8", "replace"))
+    if message is None:
+        return
+    for shows in (False, True):
+        sent: list[dict[str, Any]] = []
+        talk = Conversation(Backend(), CHOICES, {}, sent.append, lambda turn, event: None, lessons=(read(),))
+        if shows:
+            talk.receive({"type": "solve", "session": {"model": "chain"}})
+            talk.on_event(talk.turn, events.model(chain_workload(), frozenset()))
+            talk.on_event(talk.turn, result())
+        talk.receive(message)
+        for answer in sent:
+            encode(answer)
+        talk.close()
