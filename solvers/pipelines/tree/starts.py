@@ -56,9 +56,24 @@ class Starts:
 
     def published(self, micro_batches: int, memory_share: float = 1.0) -> Draft | None:
         """The draft of the least bottleneck over the graph's tree, with the fewest stages in sequence: those
-        keep the fewest micro-batches in flight (GraphPipe, ASPLOS 2025, section 6). None if nothing fits."""
+        keep the fewest micro-batches in flight (GraphPipe, ASPLOS 2025, section 6). None if nothing fits.
+
+        Branches share their source and their sink there (section 5), so what joins them may be of a stage of
+        any branch: here of the heaviest, or of no branch where that lowers the bottleneck."""
         costs = size_costs(self.condensed, self.problem.mini_batch // micro_batches)
-        tree = self.trees(costs)[0]
+        apart, with_joins = self._branching(costs)
+        best: tuple[float, Draft] | None = None
+        for tree in dict.fromkeys((with_joins, apart)):
+            found = self._least_depth(tree, costs, micro_batches, memory_share)
+            if found is not None and (best is None or found[0] < best[0] * (1 - PRECISION)):
+                best = found
+        return None if best is None else best[1]
+
+    def _least_depth(
+        self, tree: Tree, costs: SizeCosts, micro_batches: int, memory_share: float
+    ) -> tuple[float, Draft] | None:
+        """The least bottleneck over a tree, in seconds, and its draft with the fewest stages in sequence; None if
+        nothing fits."""
         line = LineBuilder(costs, self.check).build(tree)
         rules = self.rules(costs, micro_batches, memory_share)
         least = self._least_bottleneck(line, rules)
@@ -70,10 +85,15 @@ class Starts:
         depth = int(np.flatnonzero(np.isfinite(path).any(axis=0))[0])
         used = int(path[:, depth].argmin())
         edges = self.condensed.at(costs.samples, merge_trivial=False).shape.edges
-        return draft_of(tables.cuts(used, depth), edges, costs.samples)
+        return least, draft_of(tables.cuts(used, depth), edges, costs.samples)
 
     def trees(self, costs: SizeCosts) -> list[Tree]:
         """The graph's tree, the same with what joins branches put to them, and all in one chain."""
+        apart, with_joins = self._branching(costs)
+        return list(dict.fromkeys((apart, with_joins, Series(tuple(leaves(apart))))))
+
+    def _branching(self, costs: SizeCosts) -> tuple[Tree, Tree]:
+        """The graph's tree, and the same with what joins branches put to them."""
         weight = costs.forward_s[0] + costs.backward_s[0]
         average = float(weight.sum()) / len(self.problem.cluster.accelerators)
         shape = self.condensed.at(costs.samples, merge_trivial=False).shape
@@ -82,8 +102,7 @@ class Starts:
             after[u].append(v)
         whole = decompose(after, weight.tolist(), least_s=average * BRANCHING_SHARE).tree
         tree = simplified(whole, weight, average * BRANCHING_SHARE, average * BESIDE_SHARE)
-        chain = Series(tuple(leaves(tree)))
-        return list(dict.fromkeys((tree, joined(tree, weight, average * JOIN_SHARE), chain)))
+        return tree, joined(tree, weight, average * JOIN_SHARE)
 
     def over(self, tree: Tree, costs: SizeCosts, micro_batches: int, memory_share: float) -> Iterator[Draft]:
         """Over one tree, the draft of least time with as many in flight as needed, and for every bottleneck that
