@@ -22,8 +22,6 @@ def two_branches(join_s, gpus=4):
     )
 
 
-
-
 def published(p):
     result = solve(p, GraphPipeline(mode="paper"))
     return result.objective_s, {
@@ -49,4 +47,3 @@ def test_a_join_with_work_of_its_own_is_a_stage_where_that_lowers_the_bottleneck
     seconds, found = published(two_branches(1.0, gpus=5))
     assert found == {"a", "b", "c", "d", "e"}
     assert seconds == pytest.approx(2 + 8 * 3 + 4)
-

@@ -6,16 +6,19 @@ import random
 from collections import defaultdict
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from solvers.errors import InvalidPlan
 from solvers.evaluation.evaluate import judge
 from solvers.evaluation.simulation import simulate
+from solvers.plan.drafts import Draft, DraftStage
 from solvers.plan.plan import Plan, parse_action
 from solvers.planners.check import check
-from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem, Transfers
+from solvers.problem.problem import ComputeTable, Contiguity, Objective, Pipeline, Problem, Transfers
 from solvers.schedules.ordering.in_flight import in_flight_samples
 from solvers.schedules.realise import realise
+from tests.instances import GPU, problem, training_graph
 from tests.random_problems import random_draft, random_problem
 
 CHAIN = [{1}, {2}, {3}, set()]
@@ -46,10 +49,10 @@ def test_what_takes_no_time_adds_nothing_before_it():
     assert in_flight_samples(FORK, [1] * 5, [1] * 5, 100, weightless={4}) == [3, 2, 1, 1, 1]
 
 
-def counted(problem: Problem, plan: Plan) -> list[int]:
+def counted(asked: Problem, plan: Plan) -> list[int]:
     """The most micro-batches of every stage whose forward has ended and whose backward has not, from the spans."""
     changes: dict[int, list[tuple[float, int]]] = defaultdict(list)
-    for span in simulate(problem, plan, Objective.ITERATION).spans:
+    for span in simulate(asked, plan, Objective.ITERATION).spans:
         if not span.is_transfer:
             action = parse_action(span.action)
             if span.device == plan.stages[action.stage].devices[0] and action.kind in "FB":
@@ -94,3 +97,29 @@ def test_the_rule_is_what_the_schedule_counts_and_nothing_deadlocks(seed):
         if {"F", "B"} <= has:
             assert most <= stage.in_flight
             assert most == stage.in_flight or not alone
+
+
+def three_stages(sizes: tuple[int, int, int]) -> tuple[Problem, Plan]:
+    """GraphPipe's figure 5: stages in a row, at their fastest from 1, 2 and 4 samples a micro-batch on."""
+    points = (1, 2, 4, 8, 16)
+    forward = [[float(max(b, least)) for b in points] for least in (1, 2, 4)]
+    times = np.array([*forward, *forward])
+    p = problem(training_graph([(0, 1), (1, 2)], 3), [0.0] * 6, 3, objective=Objective.ITERATION, mini_batch=16)
+    p = replace(p, compute=ComputeTable(points, {GPU: times}), mixed_micro_batches=True)
+    stages = tuple(DraftStage((o, o + 3), size) for o, size in enumerate(sizes))
+    return p, realise(p, Draft(stages))
+
+
+def test_the_paper_s_three_stages_keep_ten_samples_in_place_of_twelve():
+    """Figure 5: per-stage micro-batches of 1, 2 and 4 samples against 4 everywhere, and a shorter iteration."""
+    assert in_flight_samples([{1}, {2}, set()], [1, 2, 4], [1] * 3, 100) == [10, 8, 4]
+    assert in_flight_samples([{1}, {2}, set()], [4, 4, 4], [1] * 3, 100) == [12, 8, 4]
+    took = []
+    for sizes, samples in (((1, 2, 4), 10), ((4, 4, 4), 12)):
+        p, plan = three_stages(sizes)
+        assert counted(p, plan)[0] * sizes[0] == samples
+        took.append(simulate(p, plan).makespan_s)
+    # Every stage has 16 s forward and 16 s back. In fours the last one starts after two forwards of 4 s and is followed
+    # by two backwards of 4 s. In 1, 2 and 4 samples it starts after the fourth sample of the first stage, and a pair of
+    # the second: 4 + 2 s, and as much at the end.
+    assert took == [pytest.approx(6 + 32 + 6), pytest.approx(8 + 32 + 8)]
