@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solvers.bounds.iteration import iteration_bound_s
 from solvers.bounds.makespan.improve import improved_s
 from solvers.bounds.makespan.quick import quick_bound_s
 from solvers.bounds.makespan.shape import pass_shape
+from solvers.bounds.paths import heads_and_tails_s
 from solvers.evaluation.unit_bytes import saved_bytes
 from solvers.kernels.arrays import Floats, Ints
-from solvers.problem.graph import OpGraph, Phase, per_graph, topological_order
+from solvers.problem.graph import Phase
 from solvers.problem.groups import group_of, together
 from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Problem
 
@@ -22,16 +24,18 @@ def lower_bound_s(problem: Problem) -> float:
 
     The least over the numbers of micro-batches allowed of the largest of: average work per device,
     the largest indivisible group of operators, and the critical path (without transfers). Up to
-    ``max_replicas`` devices may share every micro-batch of an operator equally. For one pass of single
-    operators on one device each, also `solvers.bounds.makespan.quick`, which knows of transfers.
+    ``max_replicas`` devices may share every micro-batch of an operator equally. For an iteration also
+    `solvers.bounds.iteration`; for one pass of single operators on one device each `solvers.bounds.makespan.quick`,
+    which knows of transfers.
     """
     if problem.objective is Objective.MAKESPAN and problem.execution is Execution.OPERATOR:
         shape = pass_shape(problem)
         return max(bound_with_s(problem, 1), 0.0 if shape is None else quick_bound_s(shape))
     choices = (1,) if problem.objective is Objective.MAKESPAN else problem.micro_batch_choices()
     if problem.mixed_micro_batches and problem.objective is not Objective.MAKESPAN:
-        return _bound_s(problem, problem.stage_choices())
-    return min(bound_with_s(problem, count) for count in choices)
+        mixed = problem.stage_choices()
+        return iteration_bound_s(problem, mixed, _bound_s(problem, mixed))
+    return min(iteration_bound_s(problem, (count,), bound_with_s(problem, count)) for count in choices)
 
 
 def improved_bound_s(
@@ -141,34 +145,6 @@ def _balanced(problem: Problem, samples: int, micro_batches: int) -> Floats:
         speeds[kind] = float(relative.max(initial=0.0))
     speed = sum(speeds[kind] for kind in kinds)
     return np.asarray(base / speed if speed > 0 else np.zeros(len(base)))
-
-
-def heads_and_tails_s(graph: OpGraph, seconds: Floats) -> tuple[Floats, Floats]:
-    """Longest path by operator time before and after every operator, itself excluded, [operators].
-
-    A mirror comes after its forward operator.
-    """
-    after, order = _with_mirrors(graph)
-    took = seconds.tolist()
-    head, tail = [0.0] * len(graph), [0.0] * len(graph)
-    for operator in order:
-        end = head[operator] + took[operator]
-        for target in after[operator]:
-            if end > head[target]:
-                head[target] = end
-    for operator in reversed(order):
-        tail[operator] = max((took[target] + tail[target] for target in after[operator]), default=0.0)
-    return np.array(head), np.array(tail)
-
-
-@per_graph
-def _with_mirrors(graph: OpGraph) -> tuple[list[list[int]], tuple[int, ...]]:
-    """Successors, mirrors after their forward operator among them, and a topological order of that."""
-    after = [list(targets) for targets in graph.successors]
-    for operator, spec in enumerate(graph.operators):
-        if spec.forward_of is not None:
-            after[spec.forward_of].append(operator)
-    return after, topological_order(after)
 
 
 @dataclass(frozen=True, slots=True)
