@@ -20,6 +20,7 @@ from solvers.plan.result import Result, Status
 from solvers.planners.solve import solve
 from solvers.planners.warm import warm
 from solvers.problem.problem import Pipeline, Problem, Transfers
+from tests.benchmarks.papers.drawing import Line, plot, save
 from tests.benchmarks.table import show
 from tests.solvers.msr_instances import FOLDER, as_problem, needs_workloads, references
 
@@ -67,7 +68,7 @@ def published_cpu_s(name: str) -> float | None:
 @needs_workloads
 def test_values_and_cpu_time_against_the_published_program():
     warm()
-    rows, ratios = [], []
+    rows, ratios, slow = [], [], []
     for name, known in references().items():
         exact, seconds = solved(name)
         linear, linear_seconds = solved(name, "linear-dp")
@@ -76,6 +77,7 @@ def test_values_and_cpu_time_against_the_published_program():
         program_s = published_cpu_s(name)
         if program_s is not None and program_s > 1:
             ratios.append(program_s / seconds)
+            slow.append(name.removeprefix("operator-").removeprefix("layer-"))
         rows.append(
             (
                 name,
@@ -101,6 +103,11 @@ def test_values_and_cpu_time_against_the_published_program():
     if ratios:
         mean = math.exp(statistics.fmean(map(math.log, ratios)))
         print(f"\nWhere the published program takes more than a second: least {min(ratios):.1f}x, mean {mean:.1f}x")
+        title = "Contiguous max-load: CPU seconds of the published program over ours"
+        save(
+            "tarnawski-speed",
+            plot(title, "workloads on which it takes more than a second", slow, [Line("times", ratios)]),
+        )
 
 
 VARIANTS: dict[str, dict[str, object]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 
@@ -30,6 +31,8 @@ PLANNERS: dict[str, Planner] = {
     "pipedream-iter": PipeDreamIteration(),
     "piper": Piper(),
 }
+CHOSEN = os.environ.get("BENCHMARK_PLANNERS", ",".join(PLANNERS)).split(",")
+"""Some of them, by name."""
 LIMIT_S = 300.0
 
 
@@ -66,7 +69,7 @@ def test_effort_of_searches():
         workload = workloads.setdefault(model, load(model))
         problem = make_problem(workload, settings(model, devices, samples, None))
         told: list[str] = []
-        for planner in PLANNERS.values():
+        for planner in (PLANNERS[name] for name in CHOSEN):
             started = time.process_time()
             result = solve(problem, planner, time_limit_s=LIMIT_S)
             took = time.process_time() - started
@@ -76,5 +79,5 @@ def test_effort_of_searches():
         told.append(f"{other[0]:.2f} s ({other[1].states:.2g}, {other[1].relaxations:.2g})")
         rows.append((model, devices, *told))
         print(*rows[-1], sep=" | ", flush=True)
-    show("Search: CPU seconds (states, relaxations)", ("model", "GPUs", *PLANNERS, "PipeDream's optimizer"), rows,
+    show("Search: CPU seconds (states, relaxations)", ("model", "GPUs", *CHOSEN, "PipeDream's optimizer"), rows,
          "numpy", "numba")  # fmt: skip

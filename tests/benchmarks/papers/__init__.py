@@ -1,0 +1,1 @@
+"""What three papers measured, measured again: a benchmark a figure, and the plots of docs/papers."""
