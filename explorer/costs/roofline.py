@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from explorer.costs.devices import DEVICES, DeviceKind
 from explorer.costs.shapes import Shapes, Work, shapes
+from explorer.costs.updates import over_traced
 from solvers.errors import InvalidProblem
 from solvers.problem.graph import OpGraph, Phase
-from solvers.problem.problem import ComputeTable
+from solvers.problem.problem import ComputeTable, Optimizer, Precision
 
 SAMPLES = tuple(2**power for power in range(11))
 """Batch sizes of the table: 1 to 1024."""
@@ -76,11 +77,18 @@ def label(kinds: Sequence[str], dtype: str) -> str:
     return f"roofline estimate, {', '.join(kinds)}, {dtype}{told}"
 
 
-def estimate(graph: OpGraph, kinds: Sequence[str], dtype: str | None = None) -> ComputeTable:
+def estimate(
+    graph: OpGraph,
+    kinds: Sequence[str],
+    dtype: str | None = None,
+    optimizer: Optimizer = Optimizer.ADAM,
+    precision: Precision = Precision.PURE,
+) -> ComputeTable:
     """Seconds of every operator at 1 to 1024 samples on each of ``kinds`` (names of `DEVICES`).
 
     dtype picks the peak rate: "bf16", "fp16" or "fp32", by default that of the graph. Bytes are those
-    of the graph as traced. In fp32, products run at the fp32 rate and convolutions at TF32's, which is
+    of the graph as traced; an update, which is traced as Adam's, moves what a step of ``optimizer`` in ``precision``
+    reads and writes (`updates`). In fp32, products run at the fp32 rate and convolutions at TF32's, which is
     what PyTorch does unless told otherwise. Raises InvalidProblem for an unknown kind or dtype.
     """
     for kind in kinds:
@@ -92,7 +100,7 @@ def estimate(graph: OpGraph, kinds: Sequence[str], dtype: str | None = None) -> 
     work = shapes(graph)
     samples = np.array(SAMPLES, dtype=np.float64)
     flops = _at(graph, "flops", samples)
-    moved = _at(graph, "moved_bytes", samples)
+    moved = _at(graph, "moved_bytes", samples) * over_traced(graph, optimizer, precision)[:, None]
     backward = np.array([operator.phase is not Phase.FORWARD for operator in graph.operators])
     growth = samples / graph.samples
     seconds = {kind: _seconds(DEVICES[kind], dtype, work, flops, moved, backward, growth) for kind in kinds}

@@ -52,7 +52,8 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
     cluster = make_cluster(workload, settings)
     graph = kept_together(workload.graph, settings.together)
     pins = resolve_pins(graph, settings.pins)
-    compute, costs_from = _compute(workload, cluster, dtype, settings)
+    precision = _precision(workload, settings)
+    compute, costs_from = _compute(workload, cluster, dtype, settings, precision)
     objective = settings.objective or workload.objective
     execution = settings.execution or workload.execution
     per_sample = workload.compute is not None and len(compute.samples) == 1
@@ -73,7 +74,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         micro_batches=micro_batches,
         training=workload.training,
         optimizer=settings.optimizer,
-        precision=_precision(workload, settings),
+        precision=precision,
         zero=_zero(workload, settings),
         max_replicas=_replicas(settings, cluster),
         recompute=settings.recompute,
@@ -210,17 +211,20 @@ def _with_times(workload: Workload, settings: Settings) -> Settings:
     return replace(settings, device_kind=settings.times[0].kind)
 
 
-def _compute(workload: Workload, cluster: Cluster, dtype: str | None, settings: Settings) -> tuple[ComputeTable, str]:
+def _compute(
+    workload: Workload, cluster: Cluster, dtype: str | None, settings: Settings, precision: Precision
+) -> tuple[ComputeTable, str]:
     kinds = sorted({device.kind for device in cluster.devices})
     if settings.times:
         from explorer.costs.times.table import table
 
-        return table(workload.graph, kinds, settings.times, settings.optimizer, dtype)
+        return table(workload.graph, kinds, settings.times, settings.optimizer, dtype, precision)
     if workload.compute is None:
         from explorer.costs.roofline import dtype_of, estimate, label
 
         chosen = dtype or dtype_of(workload.graph)
-        return estimate(workload.graph, kinds, chosen), label(kinds, chosen)
+        seconds = estimate(workload.graph, kinds, chosen, settings.optimizer, precision)
+        return seconds, label(kinds, chosen)
     for kind in kinds:
         if kind not in workload.compute.seconds:
             known = ", ".join(workload.compute.seconds)

@@ -15,7 +15,7 @@ from explorer.costs.times.library import Library
 from solvers.errors import InvalidProblem
 from solvers.kernels.arrays import Floats
 from solvers.problem.graph import OpGraph
-from solvers.problem.problem import ComputeTable, Optimizer, Origin, Origins
+from solvers.problem.problem import ComputeTable, Optimizer, Origin, Origins, Precision
 
 
 def by_kind(libraries: Sequence[Library], kinds: Sequence[str]) -> dict[str, Library]:
@@ -37,7 +37,12 @@ def by_kind(libraries: Sequence[Library], kinds: Sequence[str]) -> dict[str, Lib
 
 
 def table(
-    graph: OpGraph, kinds: Sequence[str], libraries: Sequence[Library], optimizer: Optimizer, dtype: str | None = None
+    graph: OpGraph,
+    kinds: Sequence[str],
+    libraries: Sequence[Library],
+    optimizer: Optimizer,
+    dtype: str | None = None,
+    precision: Precision = Precision.PURE,
 ) -> tuple[ComputeTable, str]:
     """(seconds of every operator at 1 to 1024 samples on each of ``kinds`` with their origins, a label for people).
 
@@ -46,7 +51,7 @@ def table(
     in ``dtype``. Raises InvalidProblem as `by_kind` does, or for a library that says nothing of the graph or its dtype.
     """
     libraries_of = by_kind(libraries, kinds)
-    usual = estimate(graph, kinds, dtype)
+    usual = estimate(graph, kinds, dtype, optimizer, precision)
     seconds, origins, labels = dict(usual.seconds), {}, []
     for kind, library in libraries_of.items():
         seconds[kind], origins[kind] = _timed(graph, library, optimizer, usual.seconds[kind])
