@@ -15,17 +15,18 @@ from explorer.runner.engine.machine import Machine
 
 
 class CountedStorage(TorchDispatchMode):
-    """Counts the bytes of all storages that operators make while it is on, and those given, until they are freed.
+    """Counts the bytes of all storages that operators make while it is on, and those held, until they are freed;
+    not what was there before: a view of that is nothing new.
 
     What an operator holds only while it runs is not seen. The process's resident size would be: but it keeps
     what allocators hold for later, which in small models is most of it.
     """
 
-    def __init__(self, held: Iterable[Tensor]) -> None:
+    def __init__(self, held: Iterable[Tensor], before: Iterable[Tensor] = ()) -> None:
         super().__init__()
         self.now_bytes = 0
         self.peak_bytes = 0
-        self._seen: set[int] = set()
+        self._seen = {tensor.untyped_storage()._cdata for tensor in before}
         for tensor in held:
             self._count(tensor)
 
@@ -73,6 +74,6 @@ def peak_of_an_iteration(machine: Machine, floor_bytes: float) -> float:
     held: list[Tensor] = [*machine.held.parameters.values(), *machine.held.buffers.values()]
     for optimizer in machine.optimizers.values():
         held += [value for value in pytree.tree_leaves(list(optimizer.state.values())) if isinstance(value, Tensor)]
-    with CountedStorage(held) as counted:
+    with CountedStorage(held, machine.samples) as counted:
         machine.iterate()
     return float(counted.peak_bytes)

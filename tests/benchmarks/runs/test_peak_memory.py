@@ -5,8 +5,10 @@ while an iteration runs. Bytes, not times: other work on the machine changes not
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 from explorer.question.loading import load
@@ -19,6 +21,8 @@ from explorer.runner.targets.local import LocalTarget
 from solvers.evaluation.memory_parts import memory_parts
 from solvers.evaluation.simulation import simulate
 from solvers.formats.plan_json import write_plan
+from solvers.problem.graph import OpGraph
+from solvers.problem.groups import group_of
 from solvers.problem.problem import Optimizer
 from tests.benchmarks.runs.test_predicted_measured import forwards
 from tests.benchmarks.table import show
@@ -35,12 +39,31 @@ SAMPLES = 16
 MIB = 2.0**20
 
 
+def halves(graph: OpGraph) -> list[int]:
+    """Device 0 or 1 of every forward operator: a chain of two stages, cut in the middle, that keeps what shares
+    parameters on one device (a layer unrolled over time is one piece)."""
+    group, forward = group_of(graph), [o for o, operator in enumerate(graph.operators) if operator.forward_of is None]
+    between: nx.DiGraph[int] = nx.DiGraph()
+    between.add_nodes_from(int(group[o]) for o in forward)
+    between.add_edges_from(
+        (int(group[t.producer]), int(group[c])) for t in graph.tensors for c in t.consumers
+        if graph.operators[t.producer].forward_of is None and graph.operators[c].forward_of is None
+    )  # fmt: skip
+    pieces = nx.condensation(between)
+    sizes = Counter(pieces.graph["mapping"][int(group[o])] for o in forward)
+    first: set[int] = set()
+    for piece in nx.lexicographical_topological_sort(pieces, key=lambda p: min(pieces.nodes[p]["members"])):
+        if sum(sizes[p] for p in first) + sizes[piece] / 2 > len(forward) / 2:
+            break
+        first.add(piece)
+    return [int(pieces.graph["mapping"][int(group[o])] not in first) for o in forward]
+
+
 def peaks(model: str, ranks: int, micro_batches: int, folder: Path) -> list[list[str]]:
     """A row a rank. Raises AssertionError where a run fails."""
     settings = Settings(devices=ranks, mini_batch=SAMPLES, micro_batches=micro_batches, optimizer=Optimizer.ADAM)
     problem = make_problem(load(model), settings)
-    count = forwards(problem)
-    plan = placed(problem, [int(i >= count / 2) if ranks > 1 else 0 for i in range(count)], micro_batches)
+    plan = placed(problem, halves(problem.graph) if ranks > 1 else [0] * forwards(problem), micro_batches)
     text = write_plan(problem, plan, reference=model)
     request = RunRequest(steps=2, warmup=1, optimizer="adam", allow_model=True)
     bundle = write_bundle(folder / f"{model.replace(':', '.')}-{ranks}-{micro_batches}", text, request, "local")
