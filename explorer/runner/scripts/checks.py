@@ -11,7 +11,7 @@ from explorer.runner.scripts.channels import routes
 from explorer.runner.scripts.executable import not_run
 from explorer.runner.scripts.lowering import make_script
 from explorer.runner.scripts.replay import replay
-from explorer.runner.scripts.script import MESSAGES, Script
+from explorer.runner.scripts.script import MESSAGES, Do, Script
 from solvers.errors import PlacementError
 from solvers.evaluation.simulation import simulate
 from solvers.plan.plan import Plan
@@ -20,7 +20,7 @@ from solvers.problem.graph import Phase, find_cycle
 from solvers.problem.problem import Execution, Objective, Problem
 
 STEP_S = 100e-6
-"""About what a step costs beside its operators."""
+"""About what a step costs beside its operators, where no calibration says it."""
 TOLERATED = 0.05
 """The share of the predicted time that these costs may take without a warning."""
 NAMED = 3
@@ -181,7 +181,7 @@ def _lowered(problem: Problem, plan: Plan, memory: Sequence[float] | None) -> li
     script = make_script(problem, plan)
     replay(script)
     schedule = simulate(problem, plan)
-    return [*_memory(problem, script, schedule, memory), *_tiny(script, schedule)]
+    return [*_memory(problem, script, schedule, memory), *_tiny(problem, script, schedule)]
 
 
 def _memory(problem: Problem, script: Script, schedule: Schedule, memory: Sequence[float] | None) -> Iterator[Finding]:
@@ -197,13 +197,22 @@ def _memory(problem: Problem, script: Script, schedule: Schedule, memory: Sequen
             )
 
 
-def _tiny(script: Script, schedule: Schedule) -> Iterator[Finding]:
+def _tiny(problem: Problem, script: Script, schedule: Schedule) -> Iterator[Finding]:
     counts = [sum(step.do not in MESSAGES for step in steps) for steps in script.steps]
-    rank = max(range(len(counts)), key=counts.__getitem__)
-    extra_s = counts[rank] * STEP_S
-    if extra_s > TOLERATED * schedule.makespan_s:
+    extra = [sum(_beside_s(problem, step.do) for step in steps) for steps in script.steps]
+    rank = max(range(len(extra)), key=extra.__getitem__)
+    if extra[rank] > TOLERATED * schedule.makespan_s:
+        known = "as calibrated" if problem.engine is not None else "about"
         yield _warning(
-            f"rank {rank} does {counts[rank]} steps, each of which costs about {STEP_S * 1e6:.0f} microseconds beside"
-            f" its operators: {extra_s * 1e3:.3g} ms more than the predicted {schedule.makespan_s * 1e3:.3g} ms; take"
-            " larger stages or micro-batches"
+            f"rank {rank} does {counts[rank]} steps, each of which costs {known}"
+            f" {extra[rank] / counts[rank] * 1e6:.0f} microseconds beside its operators: {extra[rank] * 1e3:.3g} ms"
+            f" more than the predicted {schedule.makespan_s * 1e3:.3g} ms; take larger stages or micro-batches"
         )
+
+
+def _beside_s(problem: Problem, do: Do) -> float:
+    """Seconds of a step beside its operators: as fitted where the plan's costs were calibrated; messages are told
+    apart there, and here not at all."""
+    if do in MESSAGES:
+        return 0.0
+    return STEP_S if problem.engine is None else problem.engine.step_s(do.value)

@@ -9,6 +9,7 @@ import pytest
 from explorer.runner.scripts.checks import Level, check
 from explorer.runner.scripts.executable import OPTIMIZERS
 from solvers.plan.plan import Plan, Stage, parse_action
+from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Objective, Optimizer, Precision, Problem
 from solvers.problem.regions import recomputing
@@ -111,6 +112,15 @@ def test_memory_over_the_devices_cap_or_what_a_rank_has() -> None:
 def test_steps_that_cost_more_than_they_compute() -> None:
     quick = replace(sound(bandwidth=1e6), compute=problem(GRAPH, [1e-4] * 8, 2).compute)
     only(told(quick, PLAN), Level.WARNING, "does 4 steps", "about 100 microseconds", "0.4 ms more than the predicted")
+
+
+def test_a_calibration_says_what_a_step_costs() -> None:
+    """Two forwards of 20 us and two backwards of 60: 0.16 ms, 40 us on average. Of a fast engine nothing is said."""
+    quick = replace(sound(bandwidth=1e6), compute=problem(GRAPH, [1e-4] * 8, 2).compute)
+    slow, fast = (EngineCosts(1.0, step / 3, step, sent_s=1.0) for step in (60e-6, 6e-6))
+    assert check(replace(quick, engine=fast), PLAN) == []
+    found = told(replace(quick, engine=slow), PLAN)
+    only(found, Level.WARNING, "does 4 steps", "costs as calibrated 40 microseconds", "0.16 ms more than the predicted")
 
 
 def test_replicas_that_would_split_a_sample() -> None:
