@@ -16,6 +16,8 @@ from explorer.files import write_file
 from solvers.errors import InvalidProblem, RunError
 
 if TYPE_CHECKING:
+    from explorer.costs.profile import Profile
+    from explorer.costs.times.library import Library
     from explorer.runner.bundles.request import RunRequest
     from explorer.runner.targets.registry import Targets
 
@@ -53,6 +55,12 @@ def add(commands: Commands) -> None:
         what="where to write what operators took, for --times with any model; a file of the same hardware that is there"
         " is added to",
     )
+    parser.add_argument(
+        "--save",
+        metavar="NAME",
+        help="keep both by name for --profile NAME and --times NAME (`placement-explorer profiles` lists them); a"
+        " profile of that name is replaced, operator times are added to",
+    )
     add_json(parser)
 
 
@@ -89,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
     _check_model(args.model)
     before = earlier_times(args.write_times)
+    _check_name(args.save)
     targets = load_targets(args.targets)
     request = _request(args, targets)
     targets.get(args.target)  # before the model: a typo should not cost a trace
@@ -115,6 +124,8 @@ def run(args: argparse.Namespace) -> int:
             write_file(args.write_cluster, cluster, "saving the cluster")
         if args.write_times:
             save_times(args.write_times, library_of(workload.graph, profile), before)
+        if args.save:
+            _save(args, profile, library_of(workload.graph, profile))
     if args.output and not args.json:
         print(f"written    {args.output}")
     if args.write_cluster and not args.json:
@@ -136,18 +147,41 @@ def _import_trace(args: argparse.Namespace) -> int:
         raise InvalidProblem(f"--from-trace takes the place of a model to measure; leave out {args.model[:80]}")
     if args.output or args.write_cluster:
         raise InvalidProblem("a trace has operators only; write them with --write-times")
-    if not args.write_times:
-        raise InvalidProblem("say where the operator times of the trace should go (--write-times FILE)")
+    if not args.write_times and not args.save:
+        raise InvalidProblem("say where the operator times of the trace should go (--write-times FILE, --save NAME)")
     before = earlier_times(args.write_times)
+    _check_name(args.save)
     trace, name = load_trace(args.from_trace), os.path.basename(args.from_trace)
     found = imported(trace, name, hardware=args.hardware, threads=args.threads or 1, torch=args.torch)
-    save_times(args.write_times, found.library, before)
+    if args.write_times:
+        save_times(args.write_times, found.library, before)
     if args.json:
         print_json(library_object(found.library))
     else:
         print_imported(name, found)
+    if args.write_times and not args.json:
         print(f"written    {args.write_times}")
+    if args.save:
+        _save(args, None, found.library)
     return 0
+
+
+def _check_name(name: str | None) -> None:
+    """Before anything is measured: raises InvalidProblem for what cannot be saved under."""
+    from explorer.costs.times.keeping import earlier_times
+    from explorer.costs.times.store import TIMES, place_of
+
+    if name is not None:
+        earlier_times(str(place_of(name, TIMES)))
+
+
+def _save(args: argparse.Namespace, profile: Profile | None, library: Library) -> None:
+    from explorer.costs.times.store import save
+
+    places = save(args.save, profile, library)
+    if not args.json:
+        what = "profile and operator times" if profile is not None else "operator times"
+        print(f"saved      {args.save}: {what}, in {places[0].parent}")
 
 
 def _check_model(model: str) -> None:

@@ -165,12 +165,13 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
     )
     cluster.add_argument(
         "--profile",
-        metavar="FILE",
-        help="times, links and memory as `placement-explorer calibrate` measured them, in place of estimates",
+        metavar="FILE|NAME",
+        help="times, links and memory as `placement-explorer calibrate` measured them, in place of estimates: a file,"
+        " or the name that they were saved under (`placement-explorer profiles`)",
     )
     cluster.add_argument(
         "--times",
-        metavar="FILE",
+        metavar="FILE|NAME",
         action="append",
         default=[],
         help="operator times that `calibrate --write-times` or `--from-trace` measured, of any models, in place of"
@@ -366,14 +367,16 @@ def _cluster(path: str) -> Cluster:
 
 def _profile(path: str) -> Profile:
     from explorer.costs.profile_json import load_profile
+    from explorer.costs.times.store import PROFILE, found
 
-    return load_profile(path)
+    return load_profile(found(path, PROFILE))
 
 
 def _library(path: str) -> Library:
     from explorer.costs.times.library_json import load_library
+    from explorer.costs.times.store import TIMES, found
 
-    return load_library(path)
+    return load_library(found(path, TIMES))
 
 
 def _pins(given: list[tuple[str, int]]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""``models``, ``planners``, ``devices`` and ``clusters``: what there is to choose from."""
+"""``models``, ``planners``, ``devices``, ``clusters`` and ``profiles``: what there is to choose from."""
 
 from __future__ import annotations
 
@@ -36,7 +36,19 @@ def add_clusters(commands: Commands) -> None:
     add_json(parser)
 
 
-ADD = (add_models, add_planners, add_devices, add_clusters)
+def add_profiles(commands: Commands) -> None:
+    add_json(
+        add_command(
+            commands,
+            "profiles",
+            profiles,
+            "list what `calibrate --save` measured and kept, for --profile and --times",
+            "placement-explorer profiles",
+        )
+    )
+
+
+ADD = (add_models, add_planners, add_devices, add_clusters, add_profiles)
 
 
 def models(args: argparse.Namespace) -> int:
@@ -131,3 +143,47 @@ def _flow(value: object) -> str:
         if isinstance(value, dict)
         else str(value)
     )
+
+
+def profiles(args: argparse.Namespace) -> int:
+    from explorer.costs.times.store import listed, store_folder
+    from explorer.words import text
+
+    found = listed()
+    if args.json:
+        print_json(
+            [
+                {
+                    "name": one.name,
+                    "kind": one.kind,
+                    "of": list(one.of),
+                    "hardware": one.hardware,
+                    "threads": one.threads,
+                    "processes": one.processes,
+                    "torch": one.torch,
+                    "python": one.python,
+                    "dtypes": list(one.dtypes),
+                    "date": one.date,
+                    "spread": one.spread,
+                    "path": str(one.path),
+                    "trouble": one.trouble,
+                }
+                for one in found
+            ]
+        )
+        return 0
+    if not found:
+        print(f"nothing is saved in {store_folder()}; `placement-explorer calibrate MODEL --save NAME` does")
+        return 0
+    rows = [["name", "what", "of", "dtype", "hardware", "torch", "date", "spread"]]
+    for one in found:
+        if one.trouble:
+            rows.append([one.name, one.kind, f"cannot be read: {text.short(one.trouble, 80)}", "", "", "", "", ""])
+            continue
+        models = ", ".join(one.of[:3]) + (f" and {len(one.of) - 3} more" if len(one.of) > 3 else "")
+        hardware = f"{one.processes} x {text.short(one.hardware, 40)}"
+        spread = "" if one.spread is None else text.percent(one.spread)
+        rows.append([one.name, one.kind, models, ", ".join(one.dtypes), hardware, one.torch, one.date[:10], spread])
+    print_table(rows)
+    print(f"\nin {store_folder()}")
+    return 0
