@@ -99,12 +99,13 @@ def _held(problem: Problem, plan: Plan) -> float:
 
 def held_words(problem: Problem) -> str:
     """What is held all the time: "parameters, gradients and Adam's two moments"."""
-    if not problem.training or problem.optimizer is Optimizer.NONE:
-        return "parameters"
-    parts = ["parameters", "gradients"]
-    parts += ["fp32 masters"] if problem.precision is not Precision.PURE else []
-    parts += [STATES[problem.optimizer]] if problem.optimizer in STATES else []
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+    parts = ["parameters"]
+    if problem.training and problem.optimizer is not Optimizer.NONE:
+        parts += ["gradients"]
+        parts += ["fp32 masters"] if problem.precision is not Precision.PURE else []
+        parts += [STATES[problem.optimizer]] if problem.optimizer in STATES else []
+    parts += ["module buffers"] if any(operator.buffer_bytes for operator in problem.graph.operators) else []
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
 
 
 def memory(problem: Problem, plan: Plan, peaks: Sequence[float], names: Sequence[str]) -> list[Line]:

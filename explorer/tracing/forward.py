@@ -69,6 +69,7 @@ def forward(small: Captured, large: Captured, folded: Folded, sizes: Sequence[tu
                 param_bytes=held.owned[group],
                 frozen_bytes=held.frozen[group],
                 factorable_bytes=held.factorable[group],
+                buffer_bytes=held.buffers[group],
                 saved_bytes=amount("saved_bytes"),
                 workspace_bytes=amount("workspace_bytes"),
                 colocation=held.colocation.get(group),

@@ -1,7 +1,7 @@
 """Which operator holds a parameter, and which operators must therefore share a device.
 
-Buffers (running statistics, constant masks) are not counted: they are not trained, so counting them
-with the parameters would give them gradients and optimizer states; they are small.
+Buffers (running statistics, constant masks, tables of angles) are told apart: they have no gradients and no optimizer
+states. The first operator that reads one holds it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from explorer.tracing.fold import Folded
 class Parameters:
     """owned: bytes held, by operator: the first operator that reads a parameter owns it. frozen: those of them
     that are not trained, where others are. factorable: by how much sums by row and by column of the trained ones
-    are smaller than they.
+    are smaller than they. buffers: bytes held of buffers and constant tensors.
 
     weights: by operator, the trainable parameters it reads, as owner -> bytes.
     colocation: operator -> group name, for operators that read a common parameter.
@@ -30,6 +30,7 @@ class Parameters:
     owned: tuple[float, ...]
     frozen: tuple[float, ...]
     factorable: tuple[float, ...]
+    buffers: tuple[float, ...]
     weights: tuple[Mapping[int, float], ...]
     colocation: Mapping[int, str]
     notes: tuple[str, ...]
@@ -57,7 +58,18 @@ def parameters(captured: Captured, folded: Folded) -> Parameters:
         elif trains:
             frozen[owner] += value.nbytes
     together, notes = _together(captured, readers), tuple(_notes(captured, readers))
-    return Parameters(tuple(owned), tuple(frozen), tuple(factorable), tuple(weights), together, notes)
+    buffers = _buffers(captured, folded)
+    return Parameters(tuple(owned), tuple(frozen), tuple(factorable), buffers, tuple(weights), together, notes)
+
+
+def _buffers(captured: Captured, folded: Folded) -> tuple[float, ...]:
+    """Bytes of buffers and constant tensors of each operator: those that it is the first to read."""
+    held, left = [0.0] * len(folded.groups), set(captured.buffers)
+    for group, members in enumerate(folded.groups):
+        read = {captured.root(name) for position in members for _, name in captured.nodes[position].tensors}
+        held[group] += sum(captured.values[buffer].nbytes for buffer in read & left)
+        left -= read
+    return tuple(held)
 
 
 def _factorable(value: Value) -> float:

@@ -208,7 +208,8 @@ def _on_one_device(problem: Problem, group: Sequence[int], nbytes: float) -> str
     operator, held = problem.graph.operators[heaviest], float(static[heaviest])
     if held <= nbytes / 2 or problem.stated_bytes is not None:
         return "these operators must share one device" if len(group) > 1 else f"{operator.name} is one operator"
-    with_states = ", with gradients and optimizer states," if held > operator.param_bytes else ""
+    alone = operator.param_bytes + operator.buffer_bytes
+    with_states = ", with gradients and optimizer states," if held > alone else ""
     fewer = ", an optimizer with fewer states" if problem.copies.states and with_states else ""
     return (
         f"the parameters of operator {operator.name}{with_states} are {_size(held)}, and an operator is not divided: a"

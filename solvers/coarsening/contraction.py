@@ -137,7 +137,7 @@ def _operators(graph: OpGraph, unit_of: Ints, into: Ints, members: Sequence[Sequ
     sizes = np.array(
         [
             (o.flops.fixed, o.flops.per_sample, o.moved_bytes.fixed, o.moved_bytes.per_sample, o.param_bytes,
-             o.frozen_bytes, o.factorable_bytes)
+             o.frozen_bytes, o.factorable_bytes, o.buffer_bytes)
             for o in graph.operators
         ]
     )  # fmt: skip
@@ -158,7 +158,8 @@ def _operators(graph: OpGraph, unit_of: Ints, into: Ints, members: Sequence[Sequ
                 param_bytes=amounts[4],
                 frozen_bytes=amounts[5],
                 factorable_bytes=amounts[6],
-                saved_bytes=Amount(*amounts[7:9]),
+                buffer_bytes=amounts[7],
+                saved_bytes=Amount(*amounts[8:10]),
                 workspace_bytes=Amount(*working),
                 colocation=f"unit {unit}" if home is None else None,
                 forward_of=None if home is None or home == number else home,

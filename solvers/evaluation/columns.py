@@ -31,6 +31,8 @@ class GraphColumns(NamedTuple):
     """[operators] B of those that have none"""
     factorable_bytes: Floats
     """[operators] B by which Adafactor's states are smaller than the parameters"""
+    buffer_bytes: Floats
+    """[operators] B of the module's buffers"""
     saved_bytes: Floats
     """[operators, 2] B fixed, B per sample"""
     workspace_bytes: Floats
@@ -85,6 +87,7 @@ def graph_columns(graph: OpGraph) -> GraphColumns:
         trained_bytes=np.array([o.trained_bytes for o in operators], np.float64),
         frozen_bytes=np.array([o.frozen_bytes for o in operators], np.float64),
         factorable_bytes=np.array([o.factorable_bytes for o in operators], np.float64),
+        buffer_bytes=np.array([o.buffer_bytes for o in operators], np.float64),
         saved_bytes=_amounts([(o.saved_bytes.fixed, o.saved_bytes.per_sample) for o in operators]),
         workspace_bytes=_amounts([(o.workspace_bytes.fixed, o.workspace_bytes.per_sample) for o in operators]),
         output_start=output_start,

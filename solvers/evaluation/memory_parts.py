@@ -8,7 +8,7 @@ from solvers.evaluation.simulation import held_by_stage, on_devices
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Problem
 
-KINDS = ("parameters", "gradients", "fp32 masters", "optimizer states", "gathered parameters")
+KINDS = ("parameters", "gradients", "fp32 masters", "optimizer states", "module buffers", "gathered parameters")
 """As `held_by_stage` has them."""
 STATED = "as stated"
 REST = "activations, workspace and buffers"

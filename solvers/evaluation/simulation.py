@@ -181,19 +181,19 @@ def on_devices(problem: Problem, plan: Plan, amount: Floats) -> Floats:
 
 def held_by_stage(problem: Problem, plan: Plan) -> Floats:
     """What each device of a stage holds all the time, apart as in `ByKind`, then, with ZeRO-3, the largest of the
-    operators whose parameters it gathers, [5, stages] B. Stated sizes are all told as the first."""
+    operators whose parameters it gathers, [6, stages] B. Stated sizes are all told as the first."""
     columns, stages = plan_columns(plan), len(plan.stages)
-    held = np.zeros((5, stages))
+    held = np.zeros((6, stages))
     if problem.stated_bytes is not None:
         held[0] = np.bincount(columns.stage, problem.static_bytes()[columns.operator], minlength=stages)
         return held
     graph, mine = graph_columns(problem.graph), columns.operator
     trained, frozen = graph.trained_bytes[mine], graph.frozen_bytes[mine]
     replicas = np.diff(columns.device_start)[columns.stage].astype(np.float64)
-    kinds = problem.copies.by_kind(trained, frozen, graph.factorable_bytes[mine], replicas)
+    kinds = problem.copies.by_kind(trained, frozen, graph.factorable_bytes[mine], graph.buffer_bytes[mine], replicas)
     for row, nbytes in enumerate(kinds):
         held[row] = np.bincount(columns.stage, nbytes, minlength=stages)
-    np.maximum.at(held[4], columns.stage, problem.copies.gathered(trained + frozen, replicas))
+    np.maximum.at(held[5], columns.stage, problem.copies.gathered(trained + frozen, replicas))
     return held
 
 

@@ -17,15 +17,15 @@ MAX_AMOUNT = sys.float_info.max
 _AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes")
 _OPERATOR = (
     "op_type", "phase", "module_path", *_AMOUNTS, "param_bytes", "frozen_bytes", "factorable_bytes", "colocation",
-    "forward_of", "replicable", "checkpoint", "cached",
+    "forward_of", "replicable", "checkpoint", "cached", "buffer_bytes",
 )  # fmt: skip
 _TENSOR = ("nbytes", "shape", "dtype", "sum_group")
 
 
 def graph_hash(graph: OpGraph) -> str:
     """sha256 of the graph's canonical JSON: equal graphs have equal hashes. Without `Operator.factorable_bytes`, which
-    follow from the same parameters, and regions, which are a way to run the same operators: plans and profiles of
-    files that do not state them are of the same graph."""
+    follow from the same parameters, buffers, which follow from the same module, and regions, which are a way to run the
+    same operators: plans and profiles of files that do not state them are of the same graph."""
     return hashlib.sha256(dump_json(graph_json(graph, whole=False)).encode()).hexdigest()
 
 
@@ -80,6 +80,8 @@ def _operator_json(operator: Operator, whole: bool) -> dict[str, object]:
         written["checkpoint"] = operator.checkpoint
     if whole and operator.cached:
         written["cached"] = True
+    if whole and operator.buffer_bytes:
+        written["buffer_bytes"] = _exact(operator.buffer_bytes)
     return written
 
 
@@ -103,6 +105,7 @@ def _read_operator(field: Field) -> Operator:
         parts["replicable"].flag() if "replicable" in parts else False,
         parts["checkpoint"].text() if "checkpoint" in parts else "",
         parts["cached"].flag() if "cached" in parts else False,
+        parts["buffer_bytes"].number() if "buffer_bytes" in parts else 0.0,
     )
 
 

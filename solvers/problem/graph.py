@@ -59,6 +59,8 @@ class Operator:
     parameter-free, such as a mask) may be copied into several stages. checkpoint names the region of which a forward
     operator is a part ("": none): of a region only what comes in is kept until the backward, which runs its forward
     again first (`solvers.problem.regions`). cached: what such an operator makes is kept too, and it does not run again.
+    buffer_bytes: tensors of the module that it reads and that nobody trains (running statistics, masks, tables of
+    angles), held by whoever runs it first of those that read them.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Operator:
     replicable: bool = False
     checkpoint: str = ""
     cached: bool = False
+    buffer_bytes: float = 0.0
 
     @property
     def trained_bytes(self) -> float:
@@ -272,6 +275,7 @@ def _check_operators(operators: Sequence[Operator]) -> None:
                 f"operator {operator.name!r}: frozen_bytes are at most its {operator.param_bytes:.0f} param_bytes,"
                 f" found {operator.frozen_bytes:.0f}"
             )
+        check_size(operator.buffer_bytes, "operator {!r}: buffer_bytes", operator.name)
         check_size(operator.factorable_bytes, "operator {!r}: factorable_bytes", operator.name)
         if operator.factorable_bytes > operator.trained_bytes:
             raise InvalidProblem(

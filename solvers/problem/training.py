@@ -66,9 +66,10 @@ class ByKind(NamedTuple):
     gradients: Floats
     masters: Floats
     states: Floats
+    buffers: Floats
 
     def total(self) -> Floats:
-        return self.weights + self.gradients + self.masters + self.states
+        return self.weights + self.gradients + self.masters + self.states + self.buffers
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +88,18 @@ class Copies:
     factored: bool = False
     zero: int = 0
 
-    def by_kind(self, trained: Floats, frozen: Floats, factorable: Floats, replicas: Floats | int = 1) -> ByKind:
+    def by_kind(
+        self, trained: Floats, frozen: Floats, factorable: Floats, buffers: Floats, replicas: Floats | int = 1
+    ) -> ByKind:
         """Of each of so many replicas. All arguments and results in B, [operators]. What is frozen is held once, as
-        weights."""
+        weights; buffers are held once by every replica."""
         states = trained - factorable if self.factored else trained
         return ByKind(
             (trained + frozen) / (replicas if self.zero >= ZERO_PARAMETERS else 1),
             trained * self.gradients / (replicas if self.zero >= ZERO_GRADIENTS else 1),
             trained * self.masters / (replicas if self.zero >= ZERO_STATES else 1),
             states * self.states / (replicas if self.zero >= ZERO_STATES else 1),
+            buffers,
         )
 
     def gathered(self, params: Floats, replicas: Floats | int) -> Floats:

@@ -52,26 +52,28 @@ MOMENTS = {Optimizer.SGD: 0, Optimizer.MOMENTUM: 1, Optimizer.ADAM: 2, Optimizer
 
 def held_throughout(problem: Problem, replicas: int) -> Floats:
     """[operators] B on each of so many replicas: what a workload states, or parameters, and in training what is kept
-    beside those not frozen. With ZeRO replicas keep a part of the states each, then of gradients, then of parameters.
+    beside those not frozen; and buffers, of which every replica has its own. With ZeRO replicas keep a part of the
+    states each, then of gradients, then of parameters.
     """
     if problem.stated_bytes is not None:
         return np.array(problem.stated_bytes, np.float64)
     weights = np.array([o.param_bytes for o in problem.graph.operators])
+    buffers = np.array([o.buffer_bytes for o in problem.graph.operators])
     if not problem.training:
-        return weights
+        return np.asarray(weights + buffers)
     states_of, gradients_of, weights_of = (replicas if problem.zero > kind else 1 for kind in range(3))
     if problem.optimizer is Optimizer.NONE:
-        return np.asarray(weights / weights_of)
+        return np.asarray(buffers + weights / weights_of)
     trained = weights - np.array([o.frozen_bytes for o in problem.graph.operators])
     if problem.optimizer is Optimizer.ADAFACTOR:
         states = trained - np.array([o.factorable_bytes for o in problem.graph.operators])
     else:
         states = MOMENTS[problem.optimizer] * trained
     if problem.precision is Precision.PURE:
-        return np.asarray(weights / weights_of + trained / gradients_of + states / states_of)
+        return np.asarray(buffers + weights / weights_of + trained / gradients_of + states / states_of)
     master, fp32_states = 2 * trained, 2 * states  # four bytes an entry for two
     gradients = 2 * trained if problem.precision is Precision.MIXED_FP32_GRADIENTS else trained
-    return np.asarray(weights / weights_of + gradients / gradients_of + (master + fp32_states) / states_of)
+    return np.asarray(buffers + weights / weights_of + gradients / gradients_of + (master + fp32_states) / states_of)
 
 
 def borrowed_bytes(problem: Problem, operators: Sequence[int], replicas: int) -> float:

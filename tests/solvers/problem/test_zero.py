@@ -23,11 +23,11 @@ from tests.instances import problem, training_graph
 from tests.random_problems import random_problem
 
 
-def pair(zero: int, frozen: float = 0.0, **options: object) -> Problem:
-    """Two operators in a row, of 8 and 4 bytes of parameters (``frozen`` of the first), 1 s a sample forward and 1 s
-    backward each, on 2 devices that may both run them, 1 byte a second between them."""
+def pair(zero: int, frozen: float = 0.0, buffers: float = 0.0, **options: object) -> Problem:
+    """Two operators in a row, of 8 and 4 bytes of parameters (``frozen`` of the first, and ``buffers``), 1 s a
+    sample forward and 1 s backward each, on 2 devices that may both run them, 1 byte a second between them."""
     graph = training_graph([(0, 1)], 2)
-    first = replace(graph.operators[0], param_bytes=8.0, frozen_bytes=frozen)
+    first = replace(graph.operators[0], param_bytes=8.0, frozen_bytes=frozen, buffer_bytes=buffers)
     second = replace(graph.operators[1], param_bytes=4.0)
     graph = OpGraph((first, second, *graph.operators[2:]), graph.tensors)
     options = {"mini_batch": 4, "micro_batches": 2, "max_replicas": 2, **options}

@@ -152,6 +152,7 @@ of_problem("another precision", lambda p, rng: replace(
 of_problem("nothing is shared out among replicas", lambda p, rng: replace(p, zero=0))
 of_problem("another stage of ZeRO", lambda p, rng: replace(p, zero=rng.choice([z for z in range(4) if z != p.zero])))
 of_problem("nothing is factored", lambda p, rng: with_operators(p, lambda i, o: replace(o, factorable_bytes=0.0)))
+of_problem("buffers gone", lambda p, rng: with_operators(p, lambda i, o: replace(o, buffer_bytes=0.0)))
 of_problem("no training", lambda p, rng: replace(p, training=not p.training))
 of_problem("unsplit pass run otherwise", lambda p, rng: replace(
     p, execution=Execution.CALL if p.execution is Execution.OPERATOR else Execution.OPERATOR
