@@ -15,6 +15,7 @@ from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.pipelines.folded import enclosed_share
 from solvers.problem.cluster import Cluster
+from solvers.problem.gradient_room import with_gradient_room
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Precision, Problem
 from solvers.problem.regions import recomputing
@@ -97,6 +98,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
                 " what is ever saved; leave one of them out"
             )
         problem = replace(problem, stated_bytes=static_sizes(problem))
+    problem = with_gradient_room(problem)
     problem = asked_regions(problem, settings.regions, workload.reference)
     if settings.in_sequence:
         from solvers.contiguous.sequential import sequential_problems  # compiles kernels

@@ -19,13 +19,16 @@ _OPERATOR = (
     "op_type", "phase", "module_path", *_AMOUNTS, "param_bytes", "frozen_bytes", "factorable_bytes", "colocation",
     "forward_of", "replicable", "checkpoint", "cached", "buffer_bytes",
 )  # fmt: skip
+_ROOM_FOLLOWS = frozenset({Phase.BACKWARD_WEIGHT, Phase.UPDATE})
+"""Phases whose workspace is that of `solvers.problem.gradient_room`, which differs from question to question."""
 _TENSOR = ("nbytes", "shape", "dtype", "sum_group")
 
 
 def graph_hash(graph: OpGraph) -> str:
     """sha256 of the graph's canonical JSON: equal graphs have equal hashes. Without `Operator.factorable_bytes`, which
-    follow from the same parameters, buffers, which follow from the same module, and regions, which are a way to run the
-    same operators: plans and profiles of files that do not state them are of the same graph."""
+    follow from the same parameters, buffers, which follow from the same module, room for gradients and updates,
+    and regions, which are a way to run the same operators: plans and profiles of files that do not state them are of
+    the same graph."""
     return hashlib.sha256(dump_json(graph_json(graph, whole=False)).encode()).hexdigest()
 
 
@@ -62,7 +65,7 @@ def _operator_json(operator: Operator, whole: bool) -> dict[str, object]:
         written["module_path"] = operator.module_path
     for key in _AMOUNTS:
         amount: Amount = getattr(operator, key)
-        if amount != NOTHING:
+        if amount != NOTHING and (whole or key != "workspace_bytes" or operator.phase not in _ROOM_FOLLOWS):
             written[key] = [_exact(amount.fixed), _exact(amount.per_sample)]
     if operator.param_bytes:
         written["param_bytes"] = _exact(operator.param_bytes)

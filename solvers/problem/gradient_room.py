@@ -1,0 +1,56 @@
+"""Room for what training makes of parameters and drops again: gradients that are added to others, and what an update
+computes on its way. A graph as it is traced has neither, since both depend on what is asked for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from solvers.problem.graph import NOTHING, Amount, Operator, OpGraph, Phase
+from solvers.problem.problem import Objective, Problem
+from solvers.problem.training import ZERO_GRADIENTS, Optimizer, copies
+
+TEMPORARIES = {Optimizer.ADAM: 2.0, Optimizer.ADAMW: 2.0, Optimizer.ADAFACTOR: 1.0}
+"""How often a step holds numbers as many as those of the parameter that it updates, parameter by parameter: Adam the
+root of its second moment and the divisor that it makes of it, Adafactor the second moment of every entry
+(`torch.optim`, ``foreach=False, fused=False``); SGD and momentum change what is there. A fused step has none; one with
+``foreach=True``, PyTorch's default on GPUs, has those of all parameters at once."""
+
+
+def with_gradient_room(problem: Problem) -> Problem:
+    """The problem with workspace for gradients and updates; itself in inference and where sizes are stated.
+
+    From the second micro-batch on a gradient is there beside those that it is added to. One micro-batch adds nothing:
+    its gradients are the ones that are held all the time, unless replicas hold shares of these (ZeRO-2), and a whole
+    one is there until it was shared out. With ZeRO a replica updates its share, and what that takes is not counted.
+    """
+    if not problem.training or problem.stated_bytes is not None or problem.optimizer is Optimizer.NONE:
+        return problem
+    graph = problem.graph
+    several = problem.objective is not Objective.MAKESPAN and problem.micro_batches != 1
+    made = _gradients(graph) if several or problem.zero >= ZERO_GRADIENTS else {}
+    wide = copies(problem.optimizer, problem.precision).masters or 1.0
+    of_parameters = TEMPORARIES.get(problem.optimizer, 0.0) * wide if not problem.zero else 0.0
+    operators = tuple(
+        _with_room(o, made.get(i, NOTHING))
+        if o.phase is Phase.BACKWARD_WEIGHT
+        else _with_room(o, Amount(of_parameters * graph.operators[o.forward_of].trained_bytes))
+        if o.phase is Phase.UPDATE and o.forward_of is not None
+        else o
+        for i, o in enumerate(graph.operators)
+    )
+    return replace(problem, graph=OpGraph(operators, graph.tensors, graph.samples, graph.name))
+
+
+def _gradients(graph: OpGraph) -> dict[int, Amount]:
+    """Operator -> bytes of the gradients of parameters that it makes."""
+    found: dict[int, Amount] = defaultdict(Amount)
+    for tensor in graph.tensors:
+        if any(graph.operators[c].phase is Phase.UPDATE for c in tensor.consumers):
+            found[tensor.producer] += tensor.nbytes
+    return found
+
+
+def _with_room(operator: Operator, room: Amount) -> Operator:
+    return operator if room == NOTHING else replace(operator, workspace_bytes=operator.workspace_bytes + room)
