@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from explorer.cli.terminal.command import Commands, add_command, add_json, print_json, print_table
 from solvers.errors import InvalidProblem
+
+if TYPE_CHECKING:
+    from explorer.costs.efficiency import WorkClass
 
 
 def add_models(commands: Commands) -> None:
@@ -90,6 +94,7 @@ def planners(args: argparse.Namespace) -> int:
 
 def devices(args: argparse.Namespace) -> int:
     from explorer.costs.devices import DEVICES
+    from explorer.costs.efficiency import WorkClass
     from explorer.words import text
 
     if args.json:
@@ -100,6 +105,7 @@ def devices(args: argparse.Namespace) -> int:
                     "memory_bytes": kind.memory_bytes,
                     "memory_bytes_per_s": kind.memory_bytes_per_s,
                     "peak_flops_per_s": dict(kind.peak_flops_per_s),
+                    "efficiency": {work.value: _efficiency(work, kind.name) for work in WorkClass},
                 }
                 for kind in DEVICES.values()
             ]
@@ -111,6 +117,15 @@ def devices(args: argparse.Namespace) -> int:
         rows.append([kind.name, text.nbytes(kind.memory_bytes), f"{text.nbytes(kind.memory_bytes_per_s)}/s", *peaks])
     print_table(rows, right=frozenset({1, 2, 3, 4}))
     return 0
+
+
+def _efficiency(work: WorkClass, kind: str) -> dict[str, object]:
+    """What the estimate takes, and what was published of it."""
+    from explorer.costs.efficiency import SHARES, published
+
+    found = published(work, kind)
+    told = None if found is None else {"low": found.low, "high": found.high, "source": found.source}
+    return {"share": SHARES[work], "published": told}
 
 
 def clusters(args: argparse.Namespace) -> int:

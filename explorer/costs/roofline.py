@@ -8,8 +8,8 @@ narrower tiles where libraries have them), and tiles are computed in waves of on
 tile per multiprocessor (a partial wave costs a whole one). Where there are fewer tiles than
 multiprocessors, libraries cut the sum as well (split-K), which costs writing and reading partial sums.
 
-The constants below are from the sources named, for all devices alike. They are not fitted to any
-model or machine: measured costs are better wherever they can be had.
+What share of its peak a class of operators reaches is in `efficiency`, with sources, for all devices alike. Nothing is
+fitted to any model or machine: measured costs are better wherever they can be had.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.costs.devices import DEVICES, DeviceKind
+from explorer.costs.efficiency import SHARES, WorkClass
 from explorer.costs.shapes import Shapes, Work, shapes
 from explorer.costs.updates import over_traced
 from solvers.errors import InvalidProblem
@@ -30,21 +31,8 @@ from solvers.problem.problem import ComputeTable, Optimizer, Precision
 SAMPLES = tuple(2**power for power in range(11))
 """Batch sizes of the table: 1 to 1024."""
 
-PRODUCT_PEAK = 0.8
-"""Share of the peak that a large, even product reaches: most devices' clocks fall below the datasheet's
-under such load. CUTLASS, README, "Performance" (https://github.com/NVIDIA/cutlass) shows 70 to 90 %."""
-
-ATTENTION_PEAK = 0.6
-BACKWARD_ATTENTION_PEAK = 0.5
-"""Share of the peak of fused attention: 50 to 73 % forward and up to 63 % backward, Dao,
-FlashAttention-2 (2023), section 4.1."""
-
 ATTENTION_ROWS = 128
 """Queries of one head that one multiprocessor handles at a time (FlashAttention-2, section 3.3)."""
-
-BANDWIDTH_SHARE = 0.83
-"""Share of the stated bandwidth that a stream reaches: 750 of 900 GB/s, Jia et al., "Dissecting the
-NVIDIA Volta GPU Architecture via Microbenchmarking" (2018), section 3.7."""
 
 SPLITS = (1, 2, 4, 8, 16)
 """Numbers of pieces that the sum of a product may be cut into."""
@@ -125,18 +113,19 @@ def _seconds(
     growth: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """flops and moved are [operators, points], growth [points] = samples over the traced samples."""
-    bandwidth = device.memory_bytes_per_s * BANDWIDTH_SHARE
+    bandwidth = device.memory_bytes_per_s * SHARES[WorkClass.MEMORY]
     arithmetic = flops / device.peak_flops_per_s["fp32"]
     extra = np.zeros_like(flops)
-    for kind in (Work.PRODUCT, Work.CONVOLUTION):
+    for kind, of in ((Work.PRODUCT, WorkClass.PRODUCTS), (Work.CONVOLUTION, WorkClass.CONVOLUTIONS)):
         rate = "tf32" if kind is Work.CONVOLUTION and dtype == "fp32" else dtype
         at = np.flatnonzero(work.work == kind)
         if at.size:
-            peak = device.peak_flops_per_s[rate] * PRODUCT_PEAK
+            peak = device.peak_flops_per_s[rate] * SHARES[of]
             arithmetic[at], extra[at] = _products(device, peak, bandwidth, work, at, flops[at], moved[at], growth)
     at = np.flatnonzero(work.work == Work.ATTENTION)
     if at.size:
-        share = np.where(backward[at], BACKWARD_ATTENTION_PEAK, ATTENTION_PEAK)[:, None]
+        shares = SHARES[WorkClass.ATTENTION_BACKWARD], SHARES[WorkClass.ATTENTION]
+        share = np.where(backward[at], *shares)[:, None]
         blocks = work.count[at, None] * growth * np.ceil(work.rows[at] / ATTENTION_ROWS)[:, None]
         waves = np.ceil(blocks / device.multiprocessors)
         arithmetic[at] = flops[at] / (device.peak_flops_per_s[dtype] * share)

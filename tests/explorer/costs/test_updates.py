@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from explorer.costs.devices import DEVICES
-from explorer.costs.roofline import BANDWIDTH_SHARE, estimate
+from explorer.costs.efficiency import SHARES, WorkClass
+from explorer.costs.roofline import estimate
 from explorer.costs.updates import TRACED, accesses, over_traced
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
@@ -39,7 +40,7 @@ def trained() -> OpGraph:
 def moved(optimizer: Optimizer, precision: Precision = Precision.PURE) -> list[float]:
     """Bytes of the two updates, as the estimate's seconds say."""
     seconds = estimate(trained(), [KIND], None, optimizer, precision).seconds[KIND][2:, 0]
-    return [float(value) * DEVICES[KIND].memory_bytes_per_s * BANDWIDTH_SHARE for value in seconds]
+    return [float(value) * DEVICES[KIND].memory_bytes_per_s * SHARES[WorkClass.MEMORY] for value in seconds]
 
 
 BY_HAND = {

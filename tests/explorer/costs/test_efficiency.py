@@ -1,0 +1,43 @@
+"""Every share of a peak has a source, or is assumed and said to be."""
+
+from __future__ import annotations
+
+from explorer.costs.devices import DEVICES
+from explorer.costs.efficiency import _FOUND, SHARES, WorkClass, published
+from tests.explorer.cli.command import Command
+
+OUTSIDE = {
+    (WorkClass.PRODUCTS, "V100-16GB"),
+    (WorkClass.PRODUCTS, "V100-32GB"),
+    (WorkClass.ATTENTION_BACKWARD, "A100-40GB"),
+    (WorkClass.ATTENTION_BACKWARD, "A100-80GB"),
+}
+"""Where what is taken for all devices is outside what was found on this one, or below a best case: docs/costs.md."""
+
+
+def test_every_source_is_of_a_device_that_there_is_and_says_where() -> None:
+    seen = set()
+    for work, kinds, told in _FOUND:
+        assert 0 < told.low <= told.high <= 1
+        assert "(20" in told.source or "IPDPSW 2018" in told.source
+        for kind in kinds:
+            assert kind in DEVICES
+            assert (work, kind) not in seen
+            seen.add((work, kind))
+            assert published(work, kind) is told
+
+
+def test_what_is_taken_is_what_was_found_but_where_it_is_said() -> None:
+    found = {(work, kind): published(work, kind) for work in WorkClass for kind in DEVICES}
+    told = {where: one for where, one in found.items() if one is not None}
+    assert {where for where, one in told.items() if not one.low <= SHARES[where[0]] <= one.high} == OUTSIDE
+    assert published(WorkClass.CONVOLUTIONS, "A100-80GB") is None
+    assert published(WorkClass.MEMORY, "cpu") is None
+
+
+def test_the_list_of_devices_tells_them(capsys) -> None:
+    kinds = {kind["name"]: kind for kind in Command(capsys)("devices", "--json").json}
+    products = kinds["H100-80GB"]["efficiency"]["products"]
+    assert products["share"] == 0.8
+    assert (products["published"]["low"], products["published"]["high"]) == (0.8, 0.9)
+    assert kinds["L4-24GB"]["efficiency"]["products"] == {"share": 0.8, "published": None}
