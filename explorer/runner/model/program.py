@@ -221,14 +221,35 @@ def trace_for_run(
     name = reference if reference in MODELS else reference.rpartition(":")[2]
     if library_of(reference) is not None:
         name = graph_name(reference)
+    return trace_built(
+        built, name, reference, training=training, dtype=dtype, graph=graph, samples=samples,
+        without_dropout=without_dropout,
+    )  # fmt: skip
+
+
+def trace_built(
+    built: Built,
+    name: str,
+    reference: str,
+    *,
+    training: bool,
+    dtype: str | None,
+    graph: OpGraph,
+    samples: Collection[int],
+    without_dropout: bool = False,
+) -> Program:
+    """`trace_for_run` of a module that is there. name: what its graph is called; reference: what the model is called in
+    messages."""
     planned = planned_dtype(built.module, graph)
     try:
         tracer = _Tracer(built, name, training)
-        small, large = tracer.both(graph.samples, planned)
-        workload = build(small, large or doubled(small)[1], reference=reference, training=training)
-        if large is None:
-            small, large = doubled(small)
-        check_same(workload.graph, graph, reference)
+        try:
+            small, large = tracer.planned(graph, reference, planned)
+        except RunError:
+            if planned is None:
+                raise
+            small, large = tracer.planned(graph, reference, None)  # the model itself has tensors of another dtype
+            planned = None
         folded, forward = operators(small, large)
         run_dtype = planned if dtype is None or (planned is None and _is_all_in(built, dtype)) else floating(dtype)
         sized = {
@@ -284,6 +305,13 @@ class _Tracer:
         except TraceError:
             return small, None
         return small, large if same_nodes(small, large) else None
+
+    def planned(self, graph: OpGraph, reference: str, dtype: torch.dtype | None) -> tuple[Captured, Captured]:
+        """At the graph's batch and at another one. Raises RunError if it is not the model of ``graph``."""
+        small, large = self.both(graph.samples, dtype)
+        workload = build(small, large or doubled(small)[1], reference=reference, training=self.training)
+        check_same(workload.graph, graph, reference)
+        return (small, large) if large is not None else doubled(small)
 
     def at(
         self, samples: int, dtype: torch.dtype | None, small: Captured, *, without_dropout: bool

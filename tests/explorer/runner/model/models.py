@@ -263,3 +263,20 @@ class Averaging(nn.Module):
 
 def averaging() -> Made:
     return Averaging(), torch.randn(BATCH, WIDTH)
+
+
+class Halved(nn.Module):
+    """A vector -> a loss, inside of which products are of bfloat16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = nn.Linear(WIDTH, 16), nn.Linear(16, 16), nn.Linear(16, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            x = self.third(F.gelu(self.second(F.gelu(self.first(x)))))
+        return x.float().square().mean()
+
+
+def halved() -> Made:
+    return Halved(), torch.randn(BATCH, WIDTH)

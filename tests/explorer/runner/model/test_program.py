@@ -165,6 +165,14 @@ def test_a_model_that_changed_since_it_was_planned_is_refused_with_what_differs(
         trace_for_run("rnnlm-small", training=True, dtype=None, graph=graph, samples=[4])
 
 
+def test_a_model_that_computes_in_another_dtype_than_its_parameters_is_the_one_that_was_planned() -> None:
+    name = f"{HERE}:halved"
+    graph = graph_of(name)
+    assert [tensor.dtype for tensor in graph.tensors].count("bfloat16") > 4
+    program = trace_for_run(name, training=True, dtype=None, graph=graph, samples=[2], allow_model=True)
+    assert program.dtype is None
+
+
 def replace_operators(graph: OpGraph, operators: tuple[object, ...]) -> OpGraph:
     return OpGraph(operators, graph.tensors, graph.samples, graph.name)  # type: ignore[arg-type]
 
