@@ -24,7 +24,7 @@ from explorer.runner.model.states import check_states
 from explorer.runner.model.weights import Held, hold
 from explorer.runner.scripts.executable import optimizer_of
 from explorer.runner.scripts.lowering import make_script
-from explorer.runner.scripts.script import Script, Segment
+from explorer.runner.scripts.script import Script
 from solvers.errors import RunError
 from solvers.formats.plan_json import PlanFile
 from solvers.plan.plan import Plan
@@ -66,16 +66,28 @@ class Machine:
         work = Work(self.stages, ports, self.exchange, self.read_sample, self.synchronise, self.update, self.settle)
         self._runtime = ScriptRuntime(self.script, self.rank, work, self.recorder)
 
-    def iterate(self) -> None:
-        """One iteration: forward, backward and update of a mini-batch, or one pass."""
+    def iterate(self, *, adding: bool = False) -> None:
+        """One iteration: forward, backward and update of a mini-batch, or one pass. adding: to the gradients that are
+        there from the iteration before; without it they begin anew."""
         assert self._runtime is not None
         for stage in self.stages.values():
             stage.losses.clear()
-        for parameter in self.held.parameters.values():
-            parameter.grad = None
+        if adding:
+            self._share_sums()
+        else:
+            for parameter in self.held.parameters.values():
+                parameter.grad = None
         self._runtime.iterate()
         for segment in list(self._syncing):  # where no update follows
             self.settle(segment)
+
+    def _share_sums(self) -> None:
+        """Leaves each replica its share of a sum that all of them have, since they will be added up once more."""
+        for segment, owned in self.owned.items():
+            replicas = len(self.script.segments[segment].devices)
+            for parameter in owned if replicas > 1 else ():
+                if parameter.grad is not None:
+                    parameter.grad.div_(replicas)
 
     def loss(self) -> float:
         """This rank's part of the mini-batch's loss of the last iteration."""
@@ -198,45 +210,74 @@ def make_machine(
 ) -> Machine:
     """This rank's part of a plan. program: what `trace` gave, if it was asked before. Raises PlacementError for
     what cannot run; every rank must call it."""
-    problem, plan = file.problem, file.plan
-    used = len(plan.devices_used())
-    if ranks != used:
-        raise RunError(f"the plan uses {used} devices, so it runs on {used} ranks; found {ranks}")
+    problem = file.problem
+    check_ranks(file.plan, ranks)
     tell("tracing")
     program = program or trace(file, request)
-    script = make_script(problem, plan, program.gradients)
-    check_cuts(program, script)
-    check_states(program, script)
+    script = script_of(problem, file.plan, program)
     tell("building")
-    mine = {s: at for s, at in enumerate(script.segments) if script.devices[rank] in at.devices}
-    names = program.parameters_of([o for at in mine.values() for o in at.operators])
     held = hold(
-        file.reference, names, seed=request.seed, dtype=program.dtype, device=device, allow_model=request.allow_model
-    )
+        file.reference, names_held(script, program, rank), seed=request.seed, dtype=program.dtype, device=device,
+        allow_model=request.allow_model,
+    )  # fmt: skip
     samples = make_samples(
         file.reference, problem.mini_batch, seed=request.seed, dtype=program.dtype, device=device,
         allow_model=request.allow_model,
     )  # fmt: skip
-    recorder = recorder_for(device)
+    machine = assemble(script, program, held, samples, rank, device)
+    kind = OPTIMIZERS[optimizer_of(problem, request.optimizer)]
+    for segment, parameters in machine.owned.items():
+        if parameters and script.training:
+            machine.optimizers[segment] = kind(parameters, lr=request.learning_rate)
+    return machine
+
+
+def check_ranks(plan: Plan, ranks: int) -> None:
+    """Raises RunError if a plan is for another number of processes."""
+    used = len(plan.devices_used())
+    if ranks != used:
+        raise RunError(f"the plan uses {used} devices, so it runs on {used} ranks; found {ranks}")
+
+
+def script_of(problem: Problem, plan: Plan, program: Program) -> Script:
+    """What the ranks do. Raises PlacementError for what cannot run."""
+    script = make_script(problem, plan, program.gradients)
+    check_cuts(program, script)
+    check_states(program, script)
+    return script
+
+
+def names_held(script: Script, program: Program, rank: int) -> tuple[str, ...]:
+    """The parameters that a rank's segments read."""
+    mine = [at for at in script.segments if script.devices[rank] in at.devices]
+    return program.parameters_of([o for at in mine for o in at.operators])
+
+
+def assemble(
+    script: Script, program: Program, held: Held, samples: tuple[Tensor, ...], rank: int, device: torch.device
+) -> Machine:
+    """This rank, with what it holds, and without optimizers; every rank must call it. samples: as `make_samples` gives
+    them; they may be replaced before an iteration."""
     machine = Machine(
-        script, program, held, rank, ranks, device, recorder,
+        script, program, held, rank, len(script.devices), device, recorder_for(device),
         Exchange(script, script.devices[rank], Sizes(program), device), samples, notes=held.notes,
     )  # fmt: skip
     for group in sorted({at.devices for at in script.segments if len(at.devices) > 1}):
         made = dist.new_group([script.devices.index(d) for d in group])
         assert made is not None
         machine.groups[group] = made
-    _make_segments(machine, mine)
-    _make_optimizers(machine, mine, problem, request)
+    _make_segments(machine)
     machine.start(_make_ports(machine))
     return machine
 
 
-def _make_segments(machine: Machine, mine: dict[int, Segment]) -> None:
+def _make_segments(machine: Machine) -> None:
     script = machine.script
     firsts, _, stages = stage_numbers(script)
     here = script.devices[machine.rank]
-    for s, at in mine.items():
+    for s, at in enumerate(script.segments):
+        if here not in at.devices:
+            continue
         reads = {t for c in script.channels if s in c.readers and c.dst_device == here for t in c.tensors}
         sends = {t for c in script.channels if c.source == s for t in c.tensors}
         needed, _ = machine.program.crossing(at.operators)
@@ -246,15 +287,8 @@ def _make_segments(machine: Machine, mine: dict[int, Segment]) -> None:
             [i.kind is Kind.TENSOR and i.gradient for i in program.inputs],
             at.share / script.mini_batch, at.recompute,
         )  # fmt: skip
-
-
-def _make_optimizers(machine: Machine, mine: dict[int, Segment], problem: Problem, request: RunRequest) -> None:
-    kind = OPTIMIZERS[optimizer_of(problem, request.optimizer)]
-    for s, at in mine.items():
-        held = [machine.held.parameters[name] for name in machine.program.owned_by(at.operators)]
-        machine.owned[s] = tuple(parameter for parameter in held if parameter.requires_grad)
-        if machine.owned[s] and machine.script.training:
-            machine.optimizers[s] = kind(machine.owned[s], lr=request.learning_rate)
+        owned = [machine.held.parameters[name] for name in machine.program.owned_by(at.operators)]
+        machine.owned[s] = tuple(parameter for parameter in owned if parameter.requires_grad)
 
 
 def _make_ports(machine: Machine) -> dict[tuple[int, bool], Port]:

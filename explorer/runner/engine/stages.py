@@ -8,7 +8,8 @@ torch's private classes (torch >= 2.13, < 2.14).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -41,6 +42,11 @@ class _Stage(_PipelineStageBase):
         return []
 
 
+def mean_of(micro_batch: int, position: int, output: Tensor) -> Tensor:
+    """What a model is trained on that states no other loss: the mean of each of its outputs."""
+    return output if output.dim() == 0 else output.mean()
+
+
 class SegmentStage(_Stage):
     """One segment on this rank: forward and backward of a micro-batch, and what the backward still needs.
 
@@ -62,6 +68,11 @@ class SegmentStage(_Stage):
         self.remembers = False
         self.remembered: tuple[Tensor, ...] = ()
         """The inputs of the last forward, where it remembers."""
+        self.loss_of: Callable[[int, int, Tensor], Tensor | None] = mean_of
+        """(micro-batch, position of an output of the model, the output) -> its loss, None: it has none."""
+        self.calling: Callable[..., tuple[Tensor, ...]] | None = None
+        """(micro-batch, module, *inputs) -> its outputs, in place of the plain call; a recomputation calls it again,
+        whenever that comes."""
 
     def forward(self, micro_batch: int, values: Sequence[Tensor], training: bool) -> tuple[Tensor, ...]:
         """Runs the segment; values are its inputs in order. Returns its outputs in order."""
@@ -71,17 +82,28 @@ class SegmentStage(_Stage):
         )
         if self.remembers:
             self.remembered = tuple(i.detach().requires_grad_(i.requires_grad) for i in inputs)
+        module = self.program.module
+        call = module if self.calling is None else partial(self.calling, micro_batch, module)
         with torch.set_grad_enabled(training):
-            if self.recompute and training:
-                outputs = checkpoint(self.program.module, *inputs, use_reentrant=False)
-            else:
-                outputs = self.program.module(*inputs)
-        for output, value in zip(self.program.outputs, outputs, strict=True):
-            if output.kind == "model" and value.is_floating_point():
-                self.losses[micro_batch] = self.losses.get(micro_batch, 0.0) + value.detach().mean() * self.weight
+            again = self.recompute and training
+            outputs = checkpoint(_once(call, module), *inputs, use_reentrant=False) if again else call(*inputs)
+            outputs = self._with_losses(micro_batch, outputs)
         if training:
             self.kept[micro_batch] = (outputs, inputs)
         return outputs
+
+    def _with_losses(self, micro_batch: int, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """The outputs, those of the model replaced by their losses, which are noted: here the backward begins."""
+        ends = []
+        for output, value in zip(self.program.outputs, outputs, strict=True):
+            end = value
+            if output.kind == "model" and value.is_floating_point():
+                loss = self.loss_of(micro_batch, output.position, value)
+                if loss is not None:
+                    self.losses[micro_batch] = self.losses.get(micro_batch, 0.0) + loss.detach() * self.weight
+                end = value.detach() if loss is None else loss
+            ends.append(end)
+        return tuple(ends)
 
     def backward(self, micro_batch: int, gradients: Mapping[int, Tensor]) -> tuple[Tensor | None, ...]:
         """The whole backward: adds to the parameters' gradients, returns those of the inputs in order."""
@@ -114,7 +136,7 @@ class SegmentStage(_Stage):
             if not value.requires_grad:
                 continue
             if output.kind == "model":
-                gradient: Tensor | None = torch.full_like(value, self.weight / value.numel())
+                gradient: Tensor | None = torch.full_like(value, self.weight)
             else:
                 gradient = gradients.get(output.position)
             if gradient is not None:
@@ -126,6 +148,24 @@ class SegmentStage(_Stage):
         self.kept.clear()
         self.late.clear()
         self.losses.clear()
+
+
+def _once(call: Callable[..., tuple[Tensor, ...]], module: nn.Module) -> Callable[..., tuple[Tensor, ...]]:
+    """The call, which changes the module's buffers the first time only: statistics of a batch count it once."""
+    kept = [buffer.data for buffer in module.buffers()]
+    calls = 0
+
+    def counted(*inputs: Tensor) -> tuple[Tensor, ...]:
+        nonlocal calls
+        calls += 1
+        before = [buffer.clone() for buffer in kept] if calls > 1 else []
+        try:
+            return call(*inputs)
+        finally:  # torch ends a recomputation, by an exception, as soon as it has all it needs
+            for buffer, value in zip(kept, before, strict=False):
+                buffer.copy_(value)
+
+    return counted
 
 
 class Port(_Stage):

@@ -95,10 +95,12 @@ def construct(reference: str, *, wanted: Collection[str] | None, seed: int, allo
 class Maker:
     """Makes the module of one reference, once or several times."""
 
-    def __init__(self, reference: str, *, allow_model: bool, batch: int | None = None) -> None:
-        """batch: as in `builder`."""
+    def __init__(
+        self, reference: str, *, allow_model: bool, batch: int | None = None, make: Builder | None = None
+    ) -> None:
+        """batch: as in `builder`. make: what makes it, where that is at hand; the reference then is but its name."""
         self.reference = reference
-        self.make = builder(reference, allow_model=allow_model, batch=batch)
+        self.make = make or builder(reference, allow_model=allow_model, batch=batch)
         self._unsurveyed = ""
 
     def build(self, wanted: Collection[str] | None, seed: int) -> Built:

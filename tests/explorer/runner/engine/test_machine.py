@@ -37,3 +37,14 @@ def test_what_has_samples_in_two_dimensions_has_a_size() -> None:
 
     program: Any = SimpleNamespace(edges=[SimpleNamespace(value="scores")], sized={2: sized(2), 4: sized(4)})
     assert Sizes(program).tensor_meta(0, 4) == ((4, 4), torch.float32)
+
+
+def test_replicas_that_add_to_a_sum_begin_with_a_share_of_it_each() -> None:
+    alone, shared = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
+    alone.grad, shared.grad = torch.tensor([6.0]), torch.tensor([6.0])
+    rank: Any = SimpleNamespace(
+        owned={0: (alone,), 1: (shared, nn.Parameter(torch.ones(1)))},
+        script=SimpleNamespace(segments=[SimpleNamespace(devices=(0,)), SimpleNamespace(devices=(0, 1, 2))]),
+    )
+    Machine._share_sums(cast(Machine, rank))
+    assert (alone.grad.item(), shared.grad.item()) == (6.0, 2.0)
