@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from solvers.problem.displayed import hand_in
 
 if TYPE_CHECKING:
-    from explorer.api import diff, export, plan, review, show, sweep, trace, why_here
+    from explorer.api import diff, export, launch, plan, review, show, sweep, trace, why_here
     from explorer.notebook.widget import PlacementWidget
 
-__all__ = ["PlacementWidget", "diff", "export", "plan", "review", "show", "sweep", "trace", "why_here"]
+__all__ = ["PlacementWidget", "diff", "export", "launch", "plan", "review", "show", "sweep", "trace", "why_here"]
 
 
 def _hand_in(name: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from explorer.costs.profile import Profile
 from explorer.costs.times.library import Library
@@ -23,11 +23,17 @@ from solvers.search.effort import Effort
 from solvers.search.monitor import never
 
 if TYPE_CHECKING:
+    import os
+
     import torch
 
     from explorer.notebook.widget import PlacementWidget
     from explorer.reviews.difference import Difference
     from explorer.reviews.review import Review
+    from explorer.runner.training.batches import Batches
+    from explorer.runner.training.optimizing import Schedule
+    from explorer.runner.training.refusals import Factory, Loss
+    from explorer.runner.training.training import Training
     from explorer.sweeps.answers import Sweep
     from explorer.sweeps.sweep import Row
     from explorer.sweeps.why_here import WhyHere
@@ -285,6 +291,54 @@ def sweep(
         rows.append(row)
         on_row(row)
     return Sweep(rows)
+
+
+def launch(
+    plan: Result | PlanFile | str,
+    *,
+    model: torch.nn.Module | Callable[[], Any] | str,
+    optimizer: Factory,
+    batches: Batches,
+    loss: Loss | None = None,
+    schedule: Schedule | None = None,
+    clip: float | None = None,
+    accumulate: int = 1,
+    seed: int = 0,
+    resume: str | os.PathLike[str] | None = None,
+    backend: Literal["auto", "cpu", "cuda"] = "auto",
+) -> Training:
+    """Train a model as a plan says, in a script under torchrun, which starts a process for each device of the plan (a
+    plan for one device needs no torchrun). It is gone through step by step: ``for step in explorer.launch(...)``
+    gives the loss of each; `Training.save` and `Training.full_state_dict` keep what was learned.
+
+    model: what makes (module, example inputs), so that each rank makes its own part, with values by ``seed``; or a
+    module with its values; or a name. It must trace to the graph that was planned.
+    optimizer: parameters -> their optimizer; one that keeps as many states as the plan counts.
+    batches: the plan's mini-batches, the same on every rank: tensors, tuples of arguments or dicts by name; what is
+    given goes on from the one after those of ``resume``, by skipping, or by being called with that number.
+    loss: (output, targets) -> the mean loss of their samples, where mini-batches are (inputs, targets); None: the model
+    returns its loss.
+    schedule: optimizer -> its LRScheduler. clip: the largest norm of all gradients together. accumulate: mini-batches
+    of one step. resume: a folder that `Training.save` wrote, from this plan or another one of the model; its seed goes
+    on.
+
+    Raises PlacementError in the same line on every rank, before the first step, if one of them does not fit the plan.
+    """
+    from explorer.runner.training.launch import launch as begin
+
+    return begin(
+        _plan_file(plan),
+        model=model,
+        optimizer=optimizer,
+        batches=batches,
+        loss=loss,
+        schedule=schedule,
+        clip=clip,
+        accumulate=accumulate,
+        seed=seed,
+        resume=resume,
+        backend=backend,
+    )
 
 
 def _plan_file(plan: Result | PlanFile | str) -> PlanFile:

@@ -81,6 +81,7 @@ LADDER = (
     "explorer.runner.measuring",
     "explorer.runner.engine",
     "explorer.runner",
+    "explorer.runner.training",
     # what is shown
     "explorer.view.graph",
     "explorer.view.timeline",

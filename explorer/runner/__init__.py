@@ -2,5 +2,6 @@
 
 `scripts` says on paper what every rank will do; `model` makes a rank's part of the model and `engine` runs it
 on torch.distributed; `targets` sends it somewhere; `bundles` holds what is asked and what comes back;
-`measuring` times single operators and links. `rank` and `calibrate` are what torchrun starts.
+`measuring` times single operators and links. `rank` and `calibrate` are what torchrun starts; `training` is for a
+script of one's own that torchrun starts.
 """

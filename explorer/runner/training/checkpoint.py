@@ -1,0 +1,295 @@
+"""A training in a folder, by the names of the model's own tensors, so that another plan can go on from it.
+
+Tensors are kept by torch.distributed.checkpoint; beside them training.json says how far the training was and what is
+no tensor. Nothing is unpickled but what describes tensors.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import pickle
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed.checkpoint as dcp
+from torch import Tensor
+from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.metadata import Metadata, StorageMeta, TensorStorageMetadata
+
+from explorer.files import os_words, write_file
+from explorer.runner.training.catalogue import Catalogue, Meta
+from explorer.runner.training.optimizing import Updater
+from explorer.runner.training.ranks import one_line
+from solvers.errors import RunError
+from solvers.formats.json_text import parse_json
+
+FORMAT, VERSION = "placement-explorer/training", 1
+FILE = "training.json"
+PLAIN = (bool, int, float, str, type(None))
+MODEL, STATE = "model/", "optimizer/"
+"""What the names of tensors begin with; a state is optimizer/PARAMETER/STATE."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a training is: optimizer steps, mini-batches taken; seed: of its random numbers."""
+
+    steps: int
+    mini_batches: int
+    seed: int
+
+
+def save(folder: Path, catalogue: Catalogue, updater: Updater, progress: Progress) -> None:
+    """Every rank must call it, with the same new folder, which all of them see. Raises RunError or NotWritten on every
+    rank."""
+    ranks = catalogue.ranks
+    ranks.agreed(lambda: _make(folder) if ranks.rank == 0 else None, f"checkpoint {folder}")
+    tensors, numbers = ranks.agreed(lambda: _states(catalogue, updater), f"checkpoint {folder}")
+    plain = ranks.agreed(lambda: _plain(updater), f"checkpoint {folder}")
+    told = ranks.all_of((numbers, {name: meta_json(value) for name, value in tensors.items()}, plain))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what torch is about to change inside
+        ranks.agreed(lambda: _together(folder, lambda: dcp.save(tensors, storage_writer=FileSystemWriter(folder))))
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "steps": progress.steps,
+        "mini_batches": progress.mini_batches,
+        "seed": progress.seed,
+        "tensors": {name: meta for _, metas, _ in told for name, meta in metas.items()},
+        "numbers": {name: value for found, _, _ in told for name, value in found.items()},
+        **next((each for _, _, each in told if each), {}),
+    }
+    text = json.dumps(content, allow_nan=False)
+    ranks.agreed(lambda: write_file(folder / FILE, text, "saving a checkpoint") if ranks.rank == 0 else None)
+
+
+def progress_of(folder: Path) -> Progress:
+    """How far the training was that is kept there. Raises RunError."""
+    content = _read(folder)
+    return Progress(content["steps"], content["mini_batches"], content["seed"])
+
+
+def load(folder: Path, catalogue: Catalogue, updater: Updater) -> None:
+    """Fills this rank's tensors and its optimizer. Every rank must call it. Raises RunError on every rank, before
+    anything is changed, if the checkpoint is of another model or optimizer."""
+    ranks = catalogue.ranks
+    content = ranks.agreed(lambda: _read(folder), f"checkpoint {folder}")
+    ranks.agreed(lambda: _check_model(folder, content, catalogue), f"checkpoint {folder}")
+    wanted = {f"{MODEL}{name}": tensor.detach() for name, tensor in catalogue.tensors.items()}
+    states = ranks.agreed(lambda: _rooms(folder, content, updater), f"checkpoint {folder}")
+    flat = {f"{STATE}{name}/{key}": room for name, rooms in states.items() for key, room in rooms.items()}
+    ranks.agreed(lambda: _Reader(folder).read_metadata(), f"checkpoint {folder}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ranks.agreed(lambda: _together(folder, lambda: dcp.load({**wanted, **flat}, storage_reader=_Reader(folder))))
+    ranks.agreed(lambda: _restore(content, updater, states), f"checkpoint {folder}")
+
+
+class _Reader(FileSystemReader):
+    """Reads the list of tensors with only those classes that describe tensors."""
+
+    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        with self.fs.create_stream(self._get_metadata_path(kwargs.get("rank")), "rb") as file:
+            found = _Describing(io.BytesIO(file.read())).load()
+        if not isinstance(found, Metadata):
+            raise RunError(f"checkpoint {self.path}: its list of tensors is a {type(found).__name__}")
+        for name, kind in found.state_dict_metadata.items():
+            if not isinstance(kind, TensorStorageMetadata):  # torch would unpickle it
+                raise RunError(f"checkpoint {self.path}: {name} is no tensor")
+        found.storage_meta = found.storage_meta or StorageMeta()
+        found.storage_meta.load_id = self.load_id
+        return found
+
+
+class _Describing(pickle.Unpickler):
+    """Knows the classes of torch.distributed.checkpoint's own list, and no others."""
+
+    KNOWN = frozenset(
+        {("torch", "Size"), ("torch", "device"), ("torch.serialization", "_get_layout"), ("pathlib", "PosixPath"),
+         ("torch.distributed.checkpoint.filesystem", "_StorageInfo")}
+        | {("torch.distributed.checkpoint.metadata", name) for name in (
+            "Metadata", "MetadataIndex", "ChunkStorageMetadata", "TensorStorageMetadata", "BytesStorageMetadata",
+            "TensorProperties", "StorageMeta", "_MEM_FORMAT_ENCODING")}
+        | {("torch", str(value).removeprefix("torch.")) for value in vars(torch).values()
+           if isinstance(value, torch.dtype)}
+    )  # fmt: skip
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in self.KNOWN:
+            raise RunError(f"a checkpoint's list of tensors names {module}.{name}, which describes none")
+        return super().find_class(module, name)
+
+
+def meta_json(tensor: Tensor) -> list[Any]:
+    """[dtype, shape]."""
+    return [str(tensor.dtype).removeprefix("torch."), list(tensor.shape)]
+
+
+def _together(folder: Path, doing: Callable[[], object]) -> None:
+    """What torch.distributed.checkpoint does on all ranks. Raises RunError with the first reason; torch's own error is
+    no Exception, and of many lines."""
+    try:
+        doing()
+    except CheckpointException as error:
+        first, _ = next(iter(error.failures.values()))
+        raise RunError(one_line(first, f"checkpoint {folder}")) from error
+
+
+def _make(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RunError(f"checkpoint {folder}: it is there already; name a new folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"checkpoint {folder}: {os_words(error)}") from None
+
+
+def _states(catalogue: Catalogue, updater: Updater) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """(the tensors that this rank tells, the states of its optimizer that are numbers)."""
+    tensors = {f"{MODEL}{name}": value.detach() for name, value in catalogue.owned.items()}
+    numbers: dict[str, Any] = {}
+    for name, parameter in updater.parameters.items():
+        if updater.optimizer is None or catalogue.owners[name] != catalogue.ranks.rank:
+            continue
+        for key, value in updater.optimizer.state.get(parameter, {}).items():
+            full = f"{STATE}{name}/{key}"
+            if isinstance(value, Tensor):
+                tensors[full] = value.detach()
+            elif isinstance(value, PLAIN):
+                numbers[full] = value
+            else:
+                raise RunError(f"the optimizer keeps a {type(value).__name__} ({key}), which cannot be saved")
+    return tensors, numbers
+
+
+def _plain(updater: Updater) -> dict[str, Any]:
+    """What the optimizer's groups and the schedule have beside tensors; {} where there is no optimizer."""
+    if updater.optimizer is None:
+        return {}
+    groups = [
+        {key: _value(value) for key, value in group.items() if key != "params" and not key.startswith("param_names")}
+        for group in updater.optimizer.param_groups
+    ]
+    found: dict[str, Any] = {"optimizer": type(updater.optimizer).__name__, "groups": groups, "schedule": None}
+    if updater.schedule is not None:
+        found["schedule"] = {key: _value(value) for key, value in updater.schedule.state_dict().items()}
+    try:
+        json.dumps(found, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise RunError(f"the optimizer's or schedule's settings cannot be saved as plain values: {error}") from None
+    return found
+
+
+def _value(value: Any) -> Any:
+    return value.item() if isinstance(value, Tensor) and value.dim() == 0 else value
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        data = (folder / FILE).read_bytes()
+    except OSError as error:
+        raise RunError(f"checkpoint {folder}: {FILE}: {os_words(error)}") from None
+    value = parse_json(data, str(folder / FILE))
+    if not isinstance(value, dict) or value.get("format") != FORMAT or value.get("version") != VERSION:
+        raise RunError(f"checkpoint {folder}: {FILE} is no {FORMAT} of version {VERSION}")
+    for name in ("steps", "mini_batches", "seed"):
+        if isinstance(value.get(name), bool) or not isinstance(value.get(name), int) or value[name] < 0:
+            raise RunError(f"checkpoint {folder}: {name}: expected a whole number, found {value.get(name)!r:.50}")
+    for name in ("tensors", "numbers"):
+        if not isinstance(value.get(name), dict):
+            raise RunError(f"checkpoint {folder}: {name}: expected an object")
+    return value
+
+
+def _meta(folder: Path, content: Mapping[str, Any], name: str) -> Meta:
+    told = content["tensors"].get(name)
+    try:
+        dtype, shape = told
+        found = getattr(torch, dtype)
+        if isinstance(found, torch.dtype) and all(type(n) is int and n >= 0 for n in shape) and len(shape) < 65:
+            return tuple(shape), found
+    except (TypeError, ValueError, AttributeError):
+        pass
+    raise RunError(f"checkpoint {folder}: {name}: expected [dtype, shape], found {told!r:.50}")
+
+
+def _check_model(folder: Path, content: Mapping[str, Any], catalogue: Catalogue) -> None:
+    there = {name.removeprefix(MODEL) for name in content["tensors"] if name.startswith(MODEL)}
+    for name in sorted(there ^ catalogue.metas.keys()):
+        where = "is not in this model" if name in there else "is in this model and not there"
+        raise RunError(f"checkpoint {folder}: it is of another model: {name} {where}")
+    for name, (shape, dtype) in catalogue.metas.items():
+        if (found := _meta(folder, content, f"{MODEL}{name}")) != (shape, dtype):
+            raise RunError(
+                f"checkpoint {folder}: it is of another model: {name} is {list(found[0])} {found[1]} there and"
+                f" {list(shape)} {dtype} here"
+            )
+
+
+def _rooms(folder: Path, content: Mapping[str, Any], updater: Updater) -> dict[str, dict[str, Tensor]]:
+    """Empty tensors for the states of this rank's parameters, by name and state."""
+    optimizer = updater.optimizer
+    if optimizer is None:
+        return {}
+    kind, groups, known = content.get("optimizer"), content.get("groups"), len(optimizer.param_groups)
+    if kind != type(optimizer).__name__:
+        raise RunError(f"checkpoint {folder}: it is of the optimizer {kind!r:.50}, here is {type(optimizer).__name__}")
+    if not isinstance(groups, list) or len(groups) != known or not all(isinstance(group, dict) for group in groups):
+        raise RunError(
+            f"checkpoint {folder}: its optimizer has another number of groups than the {known} here; make them by a"
+            " rule that is the same on every rank"
+        )
+    if isinstance(content.get("schedule"), dict) != (updater.schedule is not None):
+        there, here = ("no", "a") if updater.schedule is not None else ("a", "no")
+        raise RunError(f"checkpoint {folder}: it is of {there} schedule, and here is {here} schedule")
+    rooms: dict[str, dict[str, Tensor]] = {}
+    for full in content["tensors"]:
+        name, _, key = full.removeprefix(STATE).rpartition("/")
+        if full.startswith(STATE) and name in updater.parameters:
+            shape, dtype = _meta(folder, content, full)
+            parameter = updater.parameters[name]
+            if math.prod(shape) > 1 and math.prod(shape) > 2 * parameter.numel():
+                raise RunError(f"checkpoint {folder}: {full} is larger than its parameter: {list(shape)}")
+            rooms.setdefault(name, {})[key] = torch.empty(shape, dtype=dtype)
+    return rooms
+
+
+def _restore(content: Mapping[str, Any], updater: Updater, states: dict[str, dict[str, Tensor]]) -> None:
+    optimizer = updater.optimizer
+    if optimizer is None:
+        return
+    names = {id(parameter): name for name, parameter in updater.parameters.items()}
+    known: dict[str, dict[str, Any]] = {name: dict(rooms) for name, rooms in states.items()}
+    for full, value in content["numbers"].items():
+        name, _, key = full.removeprefix(STATE).rpartition("/")
+        if name in updater.parameters and isinstance(value, PLAIN):
+            known.setdefault(name, {})[key] = value
+    fresh = optimizer.state_dict()
+    order = [names[id(p)] for group in optimizer.param_groups for p in group["params"]]
+    groups = [
+        {key: _like(told.get(key, value), value) if key != "params" else value for key, value in group.items()}
+        for group, told in zip(fresh["param_groups"], content["groups"], strict=True)
+    ]
+    optimizer.load_state_dict(
+        {"state": {k: known[name] for k, name in enumerate(order) if name in known}, "param_groups": groups}
+    )
+    if updater.schedule is not None:
+        updater.schedule.load_state_dict(_like(content["schedule"], updater.schedule.state_dict()))
+
+
+def _like(value: Any, known: Any) -> Any:
+    """What JSON made of a value, as Python has it: tuples, and numbers as keys. known: one of the same kind."""
+    if isinstance(known, dict) and isinstance(value, dict):
+        return type(known)({key: _like(value.get(str(key), own), own) for key, own in known.items()})
+    if isinstance(known, (list, tuple)) and isinstance(value, list):
+        own = list(known) if len(known) == len(value) else [None] * len(value)
+        return type(known)([_like(a, b) for a, b in zip(value, own, strict=True)])
+    return value

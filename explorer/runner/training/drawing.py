@@ -1,0 +1,72 @@
+"""Random numbers in a model (dropout), drawn by what draws them and for what: by seed, mini-batch, operator and first
+sample. So they depend neither on which rank runs an operator nor on when, and a recomputation draws the same again."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from explorer.runner.model.birth import mixed
+from explorer.runner.model.flat import DROPPING, inside, undropped
+
+_SEED: ContextVar[int] = ContextVar("seed")
+"""Of the call of a segment that is under way."""
+
+
+def seed_calls(module: fx.GraphModule) -> bool:
+    """Have every call of a segment that draws numbers draw them by `drawn`. Returns whether there are any."""
+    found = False
+    for node in list(module.graph.nodes):
+        if node.op == "call_function" and draws(node.target, node.args, node.kwargs):
+            number = zlib.crc32(str(node.meta["call"]).encode())
+            node.args, node.target = (number, node.target, *node.args), drawn
+            found = True
+    if found:
+        module.recompile()
+    return found
+
+
+def draws(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call draws random numbers; a share of 0 to be dropped draws none that matter."""
+    if target is inside:
+        _, target, *rest = args
+        return draws(target, tuple(rest), kwargs)
+    if torch.Tag.nondeterministic_seeded not in getattr(target, "tags", ()):
+        return False
+    if any(part in target._schema.name for part in DROPPING):
+        return undropped(target, args, kwargs) != (args, kwargs)
+    return True
+
+
+def drawn(number: int, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A call with random numbers of its own."""
+    seed = mixed(_SEED.get(), number)
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed(seed)
+    return target(*args, **kwargs)
+
+
+class Drawing:
+    """Calls the module of a segment for a micro-batch; the generators are afterwards as they were.
+
+    seed: of the training; mini_batch: which one is under way; first: of a micro-batch the first sample on this rank.
+    """
+
+    def __init__(self, seed: int, mini_batch: Callable[[], int], first: Callable[[int], int]) -> None:
+        self.seed, self.mini_batch, self.first = seed, mini_batch, first
+
+    def __call__(self, micro_batch: int, module: nn.Module, *inputs: Tensor) -> tuple[Tensor, ...]:
+        cuda = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+        seed = mixed(mixed(self.seed, self.mini_batch()), self.first(micro_batch))
+        with torch.random.fork_rng(devices=cuda):
+            token = _SEED.set(seed)
+            try:
+                return module(*inputs)  # type: ignore[no-any-return]
+            finally:
+                _SEED.reset(token)

@@ -1,0 +1,187 @@
+"""Trainings from a plan: on two processes and on one the same curve, also where the plan changes in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from solvers.plan.plan import Plan
+from solvers.problem.problem import Pipeline, Problem
+from tests.explorer.runner.plans import placed, problem_of, text
+from tests.explorer.runner.training.models import SAMPLES
+
+HERE = "tests.explorer.runner.training.models"
+EXACT = 1e-5
+"""Largest relative difference of losses, norms and sums of weights."""
+
+
+def planned(model: str, devices: int, places: list[Any], recompute: bool = False, **settings: Any) -> str:
+    name = f"{HERE}:{model}"
+    given = {"mini_batch": SAMPLES, "micro_batches": 2, "recompute": recompute, **settings}
+    problem: Problem = problem_of(name, devices=devices, **given)
+    count = sum(o.forward_of is None for o in problem.graph.operators)
+    assert len(places) in (1, count), [o.name for o in problem.graph.operators[:count]]
+    plan: Plan = placed(problem, places * (count // len(places)), 2)
+    if recompute:
+        plan = replace(plan, stages=tuple(replace(stage, recompute=True) for stage in plan.stages))
+    return text(problem, plan, name)
+
+
+def halves(model: str, devices: int = 2, **settings: Any) -> str:
+    """The first operators on one device, the others on the other."""
+    problem = problem_of(f"{HERE}:{model}", devices=devices)
+    count = sum(o.forward_of is None for o in problem.graph.operators)
+    return planned(model, devices, [int(k >= count // 2) for k in range(count)], **settings)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Of all trainings, in one launch."""
+    folder = tmp_path_factory.mktemp("trainings")
+    plans = {
+        "one": planned("scores", 1, [0]),
+        "two": planned("scores", 2, [0, 1, 1, 1, 0], pipeline=Pipeline.ZERO_BUBBLE),
+        "two replicas": planned("scores", 2, [(0, 1)]),
+        "one noisy": planned("noisy", 1, [0]),
+        "two noisy": halves("noisy"),
+        "two noisy recomputed": halves("noisy", recompute=True),
+        "one halved": planned("halved", 1, [0]),
+        "two halved": halves("halved"),
+    }
+    for name, plan in plans.items():
+        (folder / f"{name}.json").write_text(plan)
+    return launch(folder)
+
+
+def launch(folder: Path) -> dict[str, Any]:
+    with (folder / "log").open("w") as log:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "tests.explorer.runner.training.trainings", str(folder)],
+            cwd=Path(__file__).parents[4], stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            running.wait()
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+    if not (folder / "results.json").exists():
+        pytest.fail(f"a process failed:\n{(folder / 'log').read_text()[-6000:]}")
+    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    return found
+
+
+def curve(results: dict[str, Any], name: str) -> list[list[float]]:
+    """(number, loss, norm, learning rate) of every step, on which the ranks agree to the last bit."""
+    first, *others = [told["curve"] for told in results[name]]
+    assert all(other == first for other in others)
+    return [[number or 0.0 for number in step] for step in first]
+
+
+def weights(results: dict[str, Any], name: str) -> dict[str, float]:
+    """Sums of the tensors of the whole state dict, which rank 0 alone has."""
+    first, *others = [told["weights"] for told in results[name]]
+    assert not any(others)
+    return first
+
+
+def close(found: Any, expected: Any) -> bool:
+    return bool(found == pytest.approx(expected, rel=EXACT, abs=1e-6))
+
+
+def same(found: list[list[float]], expected: list[list[float]]) -> bool:
+    return len(found) == len(expected) > 0 and all(map(close, found, expected))
+
+
+@pytest.mark.parametrize("name", ["full on one", "full on two", "replicas"])
+def test_trains_as_a_plain_loop_does_with_clip_schedule_and_accumulation(name: str, results: dict[str, Any]) -> None:
+    """Stages that are not contiguous, with a tied table and split backwards; replicas; and one process."""
+    (plain,) = results["alone"]
+    assert same(curve(results, name), plain["curve"])
+    assert close(weights(results, name), plain["weights"])
+    assert list(weights(results, name)) == plain["keys"]
+    assert not close(plain["weights"], plain["start"])
+
+
+def test_the_clip_and_the_schedule_do_something(results: dict[str, Any]) -> None:
+    steps = curve(results, "full on two")
+    assert all(norm > 0.4 for _, _, norm, _ in steps)
+    assert [rate for *_, rate in steps] == pytest.approx([0.005, 0.01, 0.015, 0.02, 0.02, 0.01])
+
+
+@pytest.mark.parametrize("name", ["noisy on two", "noisy, recomputed"])
+def test_dropout_is_the_same_wherever_an_operator_runs_and_when(name: str, results: dict[str, Any]) -> None:
+    """Statistics of the batch, too, are counted once."""
+    assert same(curve(results, name), curve(results, "noisy on one"))
+    assert close(weights(results, name), weights(results, "noisy on one"))
+    assert all(told["generator"] for told in results[name])
+
+
+def test_dropout_differs_from_mini_batch_to_mini_batch(results: dict[str, Any]) -> None:
+    """Without training, since the learning rate is nearly none, and on the same samples."""
+    losses = [loss for _, loss, *_ in curve(results, "noisy, idle")]
+    assert len(set(losses)) == len(losses) > 1
+
+
+def test_a_model_under_autocast_trains_alike(results: dict[str, Any]) -> None:
+    assert same(curve(results, "halved on two"), curve(results, "halved on one"))
+    assert close(weights(results, "halved on two"), weights(results, "halved on one"))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("from one", "to two"), ("from two", "to one"), ("from two", "to replicas"), ("from replicas", "replicas to one")],
+)
+def test_the_plan_changes_in_the_middle_and_the_curve_does_not(
+    first: str, second: str, results: dict[str, Any]
+) -> None:
+    (plain,) = results["alone"]
+    assert same(curve(results, first) + curve(results, second), plain["curve"])
+
+
+def test_what_gives_mini_batches_is_told_where_to_go_on(results: dict[str, Any]) -> None:
+    assert [told["asked"] for told in results["called"]] == [[6], [6]]
+    assert same(curve(results, "called"), curve(results, "to two"))
+
+
+def test_a_module_gives_its_own_values_and_stays_as_it_is(results: dict[str, Any]) -> None:
+    assert all(told["same"] and told["untouched"] for told in results["a module"])
+
+
+REFUSED = {
+    "another model": "other: the plan is of another version of the model (operator body.0/linear has other sizes)",
+    "another batch": "batches: input 0 must be [8, 5] int64 for the plan's mini-batch of 8 samples, found [6, 5] int64",
+    "another context": "input 0 must be [8, 5] int64 for the plan's mini-batch of 8 samples, found [8, 4] int64",
+    "no targets": "batches: with loss= a mini-batch is (inputs, targets), found Tensor",
+    "no loss": "must return one scalar, its loss; found outputs [4, 5, 11]; give loss=",
+    "no number": "loss=: expected one number that depends on the output, found a tensor [4, 5, 11]",
+    "another optimizer": "SGD keeps 0 states as large as the parameters, the plan counts 2 (adam); plan with"
+    " --optimizer sgd",
+    "another number of ranks": "the plan uses 1 device, found 2 processes; start it with torchrun --nproc-per-node 1",
+    "autocast": "put torch.autocast into the model's forward and plan it again",
+    "another checkpoint": "it is of another model: ",
+    "no schedule": "it is of a schedule, and here is no schedule",
+    "no checkpoint": "training.json: no such file or directory",
+    "a spoiled checkpoint": "a checkpoint's list of tensors names posix.system, which describes none",
+    "used": "it is there already; name a new folder",
+    "other data": "the ranks differ in the first mini-batch",
+    "ends on one": "batches: they end after 2 mini-batches on one rank and go on, on another",
+    "fails on one": "batches, number 2: ValueError: a row is missing",
+    "changes its shape": "input 0 must be [8, 5] int64 for the plan's mini-batch of 8 samples, found [3, 5] int64",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_is_refused_on_every_rank_in_one_line(name: str, results: dict[str, Any]) -> None:
+    one, other = [told["error"] for told in results[name]]
+    assert one == other
+    assert REFUSED[name] in one
+    assert "\n" not in one
