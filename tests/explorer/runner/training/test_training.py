@@ -117,6 +117,14 @@ def test_the_clip_and_the_schedule_do_something(results: dict[str, Any]) -> None
     assert [rate for *_, rate in steps] == pytest.approx([0.005, 0.01, 0.015, 0.02, 0.02, 0.01])
 
 
+def test_a_rank_holds_the_parameters_of_its_own_operators_only(results: dict[str, Any]) -> None:
+    (whole,) = [told["held"] for told in results["full on one"]]
+    one, other = [told["held"] for told in results["full on two"]]
+    assert sorted(one) == ["table.weight"]
+    assert {**one, **other} == whole
+    assert not one.keys() & other.keys()
+
+
 @pytest.mark.parametrize("name", ["noisy on two", "noisy, recomputed"])
 def test_dropout_is_the_same_wherever_an_operator_runs_and_when(name: str, results: dict[str, Any]) -> None:
     """Statistics of the batch, too, are counted once."""

@@ -60,7 +60,8 @@ def trained(folder: Path, plan: str, **given: Any) -> Told:
     """The curve, and the sum of all weights at the end."""
     training = launched(folder / plan, **given)
     steps = curve(training)
-    return {"curve": steps, "weights": summary(training.full_state_dict())}
+    held = {name: p.numel() for name, p in training._setup.machine.held.parameters.items()}
+    return {"curve": steps, "weights": summary(training.full_state_dict()), "held": held}
 
 
 def summary(state: dict[str, Tensor]) -> dict[str, float]:
