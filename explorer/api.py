@@ -190,17 +190,19 @@ def review(plan: Result | PlanFile | str) -> Review:
 
 
 def export(
-    plan: Result | PlanFile | str, to: str, path: str | None = None, *, theme: Theme = "light"
+    plan: Result | PlanFile | str, to: str, path: str | None = None, *, theme: Theme = "light", nearest: bool = False
 ) -> bytes:  # fmt: skip
     """A plan in another format, written to ``path`` if there is one. to: a name of `explorer.exports.formats.FORMATS`:
-    "plan", "placement-csv", "gantt-svg", ...; theme: of pictures.
+    "plan", "placement-csv", "gantt-svg", "megatron", ...; theme: of pictures; nearest: for launchers that place whole
+    modules, each in the stage that does most of its work (`explorer.exports.formats.export` tells what that changes,
+    and what the file does not say).
 
-    Raises PlacementError, in one line.
+    Raises PlacementError, in one line, also where a launcher cannot be told the plan.
     """
     from explorer.exports.formats import export_bytes
     from explorer.files import write_file
 
-    content = export_bytes(_plan_file(plan), to, theme)
+    content = export_bytes(_plan_file(plan), to, theme, nearest=nearest)
     if path is not None:
         write_file(path, content, f"saving the plan as {to}")
     return content

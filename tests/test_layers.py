@@ -90,6 +90,8 @@ LADDER = (
     "explorer.view.lessons",
     "explorer.pictures",
     "explorer.reviews",
+    "explorer.exports.layers",
+    "explorer.exports.launchers",
     "explorer.exports",
     "explorer.sweeps",
     "explorer.measured",

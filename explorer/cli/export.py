@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from explorer.cli.terminal.command import Commands, add_command, add_output
+from explorer.cli.terminal.command import Commands, add_command, add_output, printable
 from explorer.exports.formats import FORMATS
 from explorer.files import write_file
 
@@ -15,7 +15,8 @@ def add(commands: Commands) -> None:
         "export",
         run,
         "write a plan in another format",
-        "placement-explorer export plan.json --to gantt-svg -o schedule.svg",
+        "placement-explorer export plan.json --to gantt-svg -o schedule.svg;"
+        " placement-explorer export plan.json --to megatron --nearest -o pipeline.sh",
     )
     parser.add_argument("plan", metavar="PLAN", help="a plan.json")
     parser.add_argument(
@@ -25,19 +26,29 @@ def add(commands: Commands) -> None:
         metavar="FORMAT",
         help="; ".join(f"{one.name}: {one.what} ({one.ending})" for one in FORMATS.values()),
     )
+    parser.add_argument(
+        "--nearest",
+        action="store_true",
+        help="for a launcher that places whole modules: each in the stage that does most of its work, in place of a"
+        " refusal; what that changes and costs is printed",
+    )
     parser.add_argument("--theme", choices=("light", "dark"), default="light", help="of a picture (light)")
     add_output(parser, "-o", "--output", what="the file to write; its name may end as it likes", required=True)
 
 
 def run(args: argparse.Namespace) -> int:
     from explorer.cli.check import read_plan_file
-    from explorer.exports.formats import export_bytes
+    from explorer.exports.formats import export
     from solvers.errors import InvalidPlan
     from solvers.planners.check import check
 
     file = read_plan_file(args.plan)
     if args.to not in ("report-html", "plan") and (broken := check(file.problem, file.plan)):
         raise InvalidPlan(f"{args.plan}: the plan breaks a rule: {broken[0]} (`check --report` says more)")
-    write_file(args.output, export_bytes(file, args.to, args.theme), f"saving the plan as {args.to}")
+    made = export(file, args.to, args.theme, nearest=args.nearest)
+    write_file(args.output, made.data, f"saving the plan as {args.to}")
+    for what, lines in (("changed", made.changed), ("not said", made.lost)):
+        for line in lines:
+            print(f"{what:10} {printable(line)}")
     print(f"written    {args.output}")
     return 0

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
+from explorer.exports.format import Exported, Format
+from explorer.exports.launch_formats import LAUNCHERS
 from explorer.view.graph.palette import Theme
 from solvers.errors import InvalidProblem
 from solvers.formats.plan_json import PlanFile
-
-Write = Callable[[PlanFile, Theme], str | bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """name: as on the command line. what: in a few words, for a menu. ending: of a file's name. media_type: of a
-    download. write: its content, in a theme where it is a picture; raises PlacementError, in one line, if the plan
-    cannot be said in this format. themed: whether it is a picture."""
-
-    name: str
-    what: str
-    ending: str
-    media_type: str
-    write: Write
-    themed: bool = False
 
 
 def _plan(file: PlanFile, _: Theme) -> str:
@@ -109,9 +94,10 @@ _ALL = (
     Format("stages-png", "the DAG of stages, as an image", ".png", "image/png", _stages_png, True),
     Format("chrome-trace", "the schedule for ui.perfetto.dev", ".json", "application/json", _trace),
     Format("report-html", "a review with pictures, in one file", ".html", "text/html", _report),
+    *LAUNCHERS,
 )
 FORMATS: Mapping[str, Format] = {one.name: one for one in _ALL}
-"""By name, in the order of a menu. What launchers read is added here."""
+"""By name, in the order of a menu; those that launchers read last."""
 
 
 def format_named(name: str) -> Format:
@@ -121,7 +107,12 @@ def format_named(name: str) -> Format:
     return FORMATS[name]
 
 
-def export_bytes(file: PlanFile, to: str, theme: Theme = "light") -> bytes:
-    """A plan in a format, by its name. Raises PlacementError, in one line."""
-    content = format_named(to).write(file, theme)
-    return content.encode("utf-8") if isinstance(content, str) else content
+def export_bytes(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bool = False) -> bytes:
+    """A plan in a format, by its name. nearest: of a launcher, see `explorer.exports.layers.nearest`. Raises
+    PlacementError, in one line."""
+    return export(file, to, theme, nearest=nearest).data
+
+
+def export(file: PlanFile, to: str, theme: Theme = "light", *, nearest: bool = False) -> Exported:
+    """The same with what the file does not say. Raises PlacementError, in one line."""
+    return format_named(to).export(file, theme, nearest=nearest)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from explorer.exports.formats import export_bytes, format_named
+from explorer.exports.formats import export, format_named
 from explorer.jobs.held_plans import file_from, hold, result_of
 from explorer.jobs.requests import (
     DifferRequest,
@@ -28,15 +28,19 @@ from solvers.plan.result import Status
 
 
 def export_job(request: ExportRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
-    """Tell the content of a plan in a format: data, media_type, ending, and the reference of its model."""
+    """Tell the content of a plan in a format: data, media_type, ending, the reference of its model, and what the file
+    does not say of the plan (lost) or says otherwise (changed)."""
     one = format_named(request.to)
     file = file_from(request.plan)
-    data = export_bytes(file, one.name, request.theme)
+    made = export(file, one.name, request.theme, nearest=request.nearest)
     emit(
         events.told(
-            {"data": data, "media_type": one.media_type, "ending": one.ending, "to": one.name, "of": file.reference}
+            {
+                "data": made.data, "media_type": one.media_type, "ending": one.ending, "to": one.name,
+                "of": file.reference, "lost": list(made.lost), "changed": list(made.changed),
+            }
         )
-    )
+    )  # fmt: skip
 
 
 def review_job(request: ReviewRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:

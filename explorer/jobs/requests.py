@@ -156,11 +156,13 @@ class PlanSource:
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """Write a plan in a format (`explorer.exports.formats.FORMATS`), a picture in a theme."""
+    """Write a plan in a format (`explorer.exports.formats.FORMATS`), a picture in a theme. nearest: of a launcher,
+    with whole modules where it has no others."""
 
     plan: PlanSource
     to: str
     theme: Theme = "light"
+    nearest: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.exports.formats import FORMATS, export_bytes
+from explorer.exports.formats import FORMATS, export, export_bytes
 from explorer.exports.tables import PLACEMENT, SCHEDULE, table_text
 from solvers.errors import InvalidProblem
 from solvers.evaluation.simulation import simulate
 from solvers.formats.plan_json import PlanFile, read_plan
 from solvers.problem.graph import OpGraph
+from tests.explorer.exports.planned import planned
 from tests.explorer.view.small import chain_problem, even_plan
 
 
@@ -32,7 +33,8 @@ def rows(text: bytes) -> list[dict[str, str]]:
 def test_the_list_tells_a_menu_all_it_needs() -> None:
     assert list(FORMATS) == [
         "plan", "placement-csv", "schedule-csv", "graph-svg", "gantt-svg", "stages-svg", "graph-png", "gantt-png",
-        "stages-png", "chrome-trace", "report-html",
+        "stages-png", "chrome-trace", "report-html", "torch-split", "torch-script", "torch-actions", "torchtitan",
+        "megatron", "deepspeed", "device-map", "vllm",
     ]  # fmt: skip
     for name, one in FORMATS.items():
         assert one.name == name
@@ -41,7 +43,7 @@ def test_the_list_tells_a_menu_all_it_needs() -> None:
         assert re.fullmatch(r"[a-z]+/[a-z+-]+", one.media_type)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if not one.launches])
 def test_every_format_is_written_the_same_twice(name: str) -> None:
     if name.endswith("png"):
         pytest.importorskip("PIL", reason="pip install 'placement-explorer[png]'")
@@ -49,6 +51,23 @@ def test_every_format_is_written_the_same_twice(name: str) -> None:
     assert len(found) > 1000
     assert found == export_bytes(plan_file(), name, "dark")
     assert (found == export_bytes(plan_file(), name, "light")) != FORMATS[name].themed
+
+
+@pytest.mark.parametrize("name", [name for name, one in FORMATS.items() if one.launches])
+def test_what_a_launcher_reads_says_what_it_does_not_say(name: str) -> None:
+    file = planned("gpt-small", ["blocks.2.norm1/layer_norm"])
+    found = export(file, name)
+    assert len(found.data) > 50
+    assert found == export(file, name)
+    assert found.lost
+    assert found.changed == ()
+    if FORMATS[name].ending in (".py", ".sh", ".toml"):
+        assert [f"# Not said here: {line}".encode() in found.data for line in found.lost] == [True] * len(found.lost)
+
+
+def test_nearest_is_for_launchers() -> None:
+    with pytest.raises(InvalidProblem, match="nearest is for launchers; gantt-svg says the plan as it is"):
+        export_bytes(plan_file(), "gantt-svg", nearest=True)
 
 
 def test_the_plan_reads_back() -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from explorer.exports.formats import FORMATS
+from solvers.formats.plan_json import write_plan
 from tests.explorer.cli.command import Command
+from tests.explorer.exports.planned import planned
 
 
 def test_check_prints_a_line_for_every_question(command: Command, plan_file: Path) -> None:
@@ -60,13 +62,39 @@ def test_a_report_where_nothing_can_be_written_is_one_line(command: Command, pla
     assert "there is no folder" in command.refused("check", plan_file, "--report", "/nowhere/at/all.html")
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if not name.endswith("png")])
+@pytest.mark.parametrize(
+    "name", [name for name, one in FORMATS.items() if not one.launches and not name.endswith("png")]
+)
 def test_export_writes_every_format(command: Command, plan_file: Path, tmp_path: Path, name: str) -> None:
     out = tmp_path / f"out{FORMATS[name].ending}"
     ran = command("export", plan_file, "--to", name, "-o", out)
     assert (ran.status, ran.err) == (0, "")
     assert ran.out == f"written    {out}\n"
     assert out.stat().st_size > 100
+
+
+def test_what_a_launcher_cannot_be_told_is_refused_or_moved_and_told(command: Command, tmp_path: Path) -> None:
+    plan, out = tmp_path / "cut.json", tmp_path / "out.sh"
+    file = planned("gpt-small", ["blocks.2/add"])
+    plan.write_text(write_plan(file.problem, file.plan, None, file.reference))
+    said = command.refused("export", plan, "--to", "megatron", "-o", out)
+    assert said.startswith("the module blocks.2 is cut: 4 operators in stage 0, 6 operators in stage 1")
+    assert not out.exists()
+    ran = command("export", plan, "--to", "megatron", "--nearest", "-o", out)
+    assert (ran.status, ran.err) == (0, "")
+    assert "changed    blocks.2 is whole in stage 1" in ran.out
+    assert "changed    predicted iteration with whole modules: " in ran.out
+    assert "not said   the model" in ran.out
+    assert '--pipeline-model-parallel-layout "Ett|ttL"' in out.read_text()
+    assert "nearest is for launchers" in command.refused("export", plan, "--to", "plan", "--nearest", "-o", out)
+
+
+def test_every_launcher_refuses_a_plan_without_modules(command: Command, plan_file: Path, tmp_path: Path) -> None:
+    for name, one in FORMATS.items():
+        if one.launches and name != "torch-actions":
+            said = command.refused("export", plan_file, "--to", name, "-o", tmp_path / "out")
+            assert len(said) > 30
+            assert not (tmp_path / "out").exists()
 
 
 def test_export_of_what_breaks_a_rule_is_refused(command: Command, plan_file: Path, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""One file for every launcher: its grammar with its source, and what it cannot be told."""

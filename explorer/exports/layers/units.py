@@ -1,0 +1,162 @@
+"""A model as launchers count it: its layers and what stands beside them, as modules in the order of the forward."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from explorer.exports.layers.chain import Chain
+from explorer.exports.layers.written import path_of
+from explorer.words import text
+from solvers.errors import UnsupportedProblem
+from solvers.problem.graph import OpGraph, Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A module that launchers place as a whole. operators: its forward ones, positions ascending. listed: the list of
+    modules (`nn.ModuleList`, `nn.Sequential`) it is an element of; "" if of none."""
+
+    name: str
+    operators: tuple[int, ...]
+    listed: str = ""
+
+
+@dataclass(frozen=True)
+class Units:
+    """units: in the order in which the forward first comes to them. loose: forward operators of the modules around
+    them, which are in none."""
+
+    units: tuple[Unit, ...]
+    loose: tuple[int, ...]
+
+    @cached_property
+    def layers(self) -> tuple[int, ...]:
+        """Positions of the units of the list that has the most operators; empty if there is no list."""
+        sizes = Counter({unit.listed: 0 for unit in self.units})
+        for unit in self.units:
+            sizes[unit.listed] += len(unit.operators)
+        del sizes[""]
+        if not sizes:
+            return ()
+        most = sizes.most_common(1)[0][0]
+        return tuple(i for i, unit in enumerate(self.units) if unit.listed == most)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """of: unit -> its stage."""
+
+    chain: Chain
+    model: Units
+    of: tuple[int, ...]
+
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        """Per stage the names of its modules, in the order of the forward."""
+        stages = range(len(self.chain.plan.stages))
+        return tuple(
+            tuple(path_of(u.name) for u, at in zip(self.model.units, self.of, strict=True) if at == s) for s in stages
+        )
+
+    def loose(self) -> list[str]:
+        """A sentence on the operators that are in no module of the list, if there are any."""
+        operators = self.chain.graph.operators
+        names = [operators[o].name for o in self.model.loose if not operators[o].replicable]
+        if not names:
+            return []
+        return [f"{text.listing(names)}: in no module of the list; run where the forward of the model calls them"]
+
+
+def units_of(graph: OpGraph) -> Units:
+    """The first modules on every way down that are elements of a list, and all others that have no list below.
+
+    Raises UnsupportedProblem if there are none: a workload file names operators alone.
+    """
+    forward = [i for i, operator in enumerate(graph.operators) if operator.phase is Phase.FORWARD]
+    lists: set[str] = set()
+    for i in forward:
+        parts = graph.operators[i].module_path.split(".")
+        at = next((n for n, part in enumerate(parts) if part.isdigit()), None)
+        if at:
+            lists.add(".".join(parts[:at]))
+    opened = {".".join(each.split(".")[:n]) for each in lists for n in range(len(each.split(".")))} | lists | {""}
+    found: dict[str, list[int]] = {}
+    loose = []
+    for i in forward:
+        parts = graph.operators[i].module_path.split(".")
+        name = next((p for n in range(1, len(parts) + 1) if (p := ".".join(parts[:n])) not in opened), None)
+        if name is None:
+            loose.append(i)
+        else:
+            found.setdefault(name, []).append(i)
+    if not found:
+        raise UnsupportedProblem("the graph names no modules, and launchers place modules; plan a traced model")
+    units = (Unit(name, tuple(of), owner if (owner := name.rpartition(".")[0]) in lists else "")
+             for name, of in found.items())  # fmt: skip
+    return Units(tuple(units), tuple(loose))
+
+
+def cut_units(chain: Chain, model: Units) -> list[tuple[Unit, tuple[int, ...]]]:
+    """Units of which operators are in several stages, and these."""
+    found = []
+    for unit in model.units:
+        stages = sorted({min(chain.homes[o]) for o in unit.operators if not chain.graph.operators[o].replicable})
+        if len(stages) > 1:
+            found.append((unit, tuple(stages)))
+    return found
+
+
+def layout_of(chain: Chain) -> Layout:
+    """Raises UnsupportedProblem, with the module's name, if one is in several stages, if parameters are in none or are
+    shared between stages, or if the forward does not run the modules stage after stage."""
+    model = units_of(chain.graph)
+    operators = chain.graph.operators
+    cut = cut_units(chain, model)
+    if cut:
+        unit, stages = cut[0]
+        held = Counter(min(chain.homes[o]) for o in unit.operators)
+        parts = ", ".join(f"{text.plural(held[s], 'operator')} in stage {s}" for s in stages)
+        more = f" (and {text.plural(len(cut) - 1, 'other')})" if len(cut) > 1 else ""
+        raise UnsupportedProblem(
+            f"the module {unit.name}{more} is cut: {parts}; this format has whole modules (--nearest gives each to the"
+            " stage that does most of its work)"
+        )
+    check_shared(chain)
+    if chain.skips:
+        raise UnsupportedProblem(f"{chain.skips[0]} goes past a stage; here a stage takes what the one before gives")
+    loose = [o for o in model.loose if operators[o].param_bytes]
+    if loose:
+        raise UnsupportedProblem(
+            f"{operators[loose[0]].name} reads parameters that the model itself holds, in no module of its own, so no"
+            " list of modules says where they are; put them into a module"
+        )
+    of = []
+    for unit in model.units:
+        fixed = [o for o in unit.operators if not operators[o].replicable]
+        of.append(min(chain.homes[o][0] for o in fixed or unit.operators))
+    for before, after in pairwise(range(len(of))):
+        if of[before] > of[after] and not all(operators[o].replicable for o in model.units[before].operators):
+            raise UnsupportedProblem(
+                f"the forward runs {model.units[before].name} (stage {of[before]}) before {model.units[after].name}"
+                f" (stage {of[after]}); this format has the modules stage after stage"
+            )
+    return Layout(chain, model, tuple(of))
+
+
+def check_shared(chain: Chain) -> None:
+    """Raises UnsupportedProblem if operators that must share a device are in several stages: launchers copy modules,
+    so that a parameter of both would be two."""
+    first: dict[str, int] = {}
+    for i, operator in enumerate(chain.graph.operators):
+        if operator.colocation is None or i not in chain.homes:
+            continue
+        other = first.setdefault(operator.colocation, i)
+        a, b = min(chain.homes[other]), min(chain.homes[i])
+        if a != b:
+            name = chain.graph.operators[other].name
+            raise UnsupportedProblem(
+                f"{name} (stage {a}) and {operator.name} (stage {b}) share {operator.colocation}; a copy in each stage"
+                " would be two parameters"
+            )

@@ -1,0 +1,1 @@
+"""Files for launchers, read by those that launch from them."""

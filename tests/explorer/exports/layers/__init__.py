@@ -1,0 +1,1 @@
+"""From a plan to a chain of stages and the modules of each."""
