@@ -20,7 +20,7 @@ import pytest
 from explorer import files
 from explorer.cli.reports.run_report import agreement_words
 from explorer.cli.terminal.run_progress import RunLine
-from explorer.runner.bundles.bundle import finish_bundle, write_bundle
+from explorer.runner.bundles.bundle import Bundle, finish_bundle, write_bundle
 from explorer.runner.bundles.outcome import Agreement, Outcome, RunStatus, judged
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.result_json import read_outcome
@@ -171,15 +171,22 @@ def test_a_run_that_does_not_end_well_says_so_and_has_a_status_of_its_own(
     ]
 
 
-def test_ctrl_c_ends_the_run_and_is_told(command: Command, plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_being_asked_to_end_end_the_run_and_are_told(
+    number: signal.Signals, command: Command, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt(line: RunLine, progress: RunProgress) -> None:
         if progress.phase == "measuring":
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
     monkeypatch.setattr(RunLine, "__call__", interrupt)
     monkeypatch.setenv("STANDIN", "hang")
     ran = command("run", plan, "--json")
     assert (ran.status, ran.json["run"]["status"], ran.json["measured"]) == (6, RunStatus.CANCELLED, None)
+    bundle = Bundle(Path(ran.json["run"]["bundle"]))
+    assert read_outcome(bundle.result.read_bytes()).status is RunStatus.CANCELLED
+    assert bundle.summary.is_file()
+    assert "# ended after" in bundle.log.read_text()
 
 
 def test_a_target_that_cannot_be_asked_is_a_failed_run(
