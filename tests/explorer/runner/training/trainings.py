@@ -113,6 +113,22 @@ def alone(folder: Path) -> Told:
     return {"curve": steps, "start": start, "weights": summary(module.state_dict()), "keys": list(module.state_dict())}
 
 
+def halved_alone(folder: Path) -> Told:
+    """The same under autocast, in a plain loop over micro-batches."""
+    module, _ = models.halved()
+    module.load_state_dict(launched(folder / "one halved.json", **HALVED, batches=models.vectors(1)).full_state_dict())
+    optimizer = models.adamw(module.parameters())
+    steps = []
+    for number, batch in enumerate(models.vectors(STEPS)):
+        optimizer.zero_grad()
+        losses = [module(part) / 2 for part in batch.chunk(2)]
+        for loss in losses:
+            loss.backward()
+        optimizer.step()
+        steps.append((number + 1, sum(loss.item() for loss in losses), None, 0.02))
+    return {"curve": steps, "weights": summary(module.state_dict())}
+
+
 def module_given(folder: Path) -> Told:
     torch.manual_seed(5)
     module, _ = models.scores()
@@ -202,6 +218,7 @@ ON_ONE: dict[str, Callable[[Path], Told]] = {
     "alone": alone,
     "full on one": lambda f: trained(f, "one.json", **FULL),
     "noisy on one": lambda f: noisy(f, "one noisy.json"),
+    "halved alone": halved_alone,
     "halved on one": lambda f: trained(f, "one halved.json", **HALVED, batches=models.vectors(STEPS)),
     "from one": lambda f: first_half(f, "one.json", "one"),
 }
@@ -211,6 +228,7 @@ ON_TWO: dict[str, Callable[[Path], Told]] = {
     "noisy on two": lambda f: noisy(f, "two noisy.json"),
     "noisy, recomputed": lambda f: noisy(f, "two noisy recomputed.json"),
     "halved on two": lambda f: trained(f, "two halved.json", **HALVED, batches=models.vectors(STEPS)),
+    "halved, recomputed": lambda f: trained(f, "two halved recomputed.json", **HALVED, batches=models.vectors(STEPS)),
     "to two": lambda f: second_half(f, "two.json", "one"),
     "called": called,
     "noisy, idle": idle,
