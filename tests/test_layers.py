@@ -76,6 +76,7 @@ LADDER = (
     # a plan really runs
     "explorer.runner.scripts",
     "explorer.runner.bundles",
+    "explorer.runner.start",
     "explorer.runner.targets",
     "explorer.runner.model",
     "explorer.runner.measuring",

@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -53,6 +53,7 @@ from explorer.runner.model.optimizers import MEASURED, OPTIMIZERS
 from explorer.runner.model.program import Program, trace_for_run
 from explorer.runner.model.samples import make_samples
 from explorer.runner.model.weights import Held, hold
+from explorer.runner.start.transport import connect
 from solvers.errors import RunError
 from solvers.formats.json_text import parse_json
 from solvers.formats.op_graph_json import graph_hash
@@ -115,17 +116,13 @@ def run(bundle: Path, rank: int) -> None:
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     request = read_request(parse_json((bundle / "request.json").read_bytes(), "request.json"))
     file = read_plan((bundle / "plan.json").read_bytes(), "plan.json")
-    device = ranks_of_a_run.device_for(request, ranks)
+    tell("connecting")
+    device = connect(request.backend, request.time_limit_s)
     pinned = False
     if device.type == "cpu":
         torch.set_num_threads(request.threads)
         pinned = request.pin and pin(int(os.environ.get("LOCAL_RANK", "0")), request.threads)
-    else:
-        torch.cuda.set_device(device)
     place = Place(rank, ranks, device, pinned)
-    tell("connecting")
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, timeout=timedelta(seconds=max(60.0, request.time_limit_s)))
     outcome = calibrate(file, request, place)
     if rank == 0:
         write_outcome(bundle / "result.json", outcome)

@@ -13,7 +13,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,7 +22,7 @@ import torch.distributed as dist
 from explorer.files import NotWritten, write_file
 from explorer.runner.bundles.outcome import judged
 from explorer.runner.bundles.progress import tell
-from explorer.runner.bundles.request import Backend, RunRequest, read_request
+from explorer.runner.bundles.request import read_request
 from explorer.runner.bundles.result_json import write_outcome
 from explorer.runner.engine.affinity import pin
 from explorer.runner.engine.dump import dump
@@ -34,8 +33,10 @@ from explorer.runner.engine.peak_memory import allocated_bytes
 from explorer.runner.engine.reference import verify
 from explorer.runner.engine.segment_times import operator_seconds
 from explorer.runner.measuring.noise import probe
+from explorer.runner.start import contract
+from explorer.runner.start.transport import connect
 from explorer.runner.targets.processes import die_with_parent
-from solvers.errors import PlacementError, RunError
+from solvers.errors import PlacementError
 from solvers.formats.json_text import parse_json
 from solvers.formats.plan_json import read_plan
 
@@ -73,17 +74,12 @@ def run(bundle: Path, rank: int) -> None:
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     request = read_request(parse_json((bundle / "request.json").read_bytes(), "request.json"))
     file = read_plan((bundle / "plan.json").read_bytes(), "plan.json")
-    device = device_for(request, ranks)
+    tell("connecting")
+    device = connect(request.backend, request.time_limit_s)
+    pinned = False
     if device.type == "cpu":
         torch.set_num_threads(request.threads)
         pinned = request.pin and pin(int(os.environ.get("LOCAL_RANK", "0")), request.threads)
-    else:
-        torch.cuda.set_device(device)
-        pinned = False
-    tell("connecting")
-    dist.init_process_group(
-        "nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=max(60.0, request.time_limit_s))
-    )
     with torch.random.fork_rng(devices=[]):
         noise = [probe(device)]
     floor_bytes = allocated_bytes(device)
@@ -102,24 +98,14 @@ def run(bundle: Path, rank: int) -> None:
         machine = make_machine(file, request, rank, ranks, device, program)
         dump(machine, bundle)
     noise.append(probe(device))
-    outcome = gather(machine, request, measured, agreement, noise, pinned, times)
+    unknown = tuple(filter(None, [contract.note()]))
+    outcome = gather(machine, request, measured, agreement, noise, pinned, times, unknown)
     if outcome is not None:
         write_outcome(bundle / "result.json", judged(outcome))
     dist.barrier()
     # Not after a failure: NCCL would wait for messages that never come, before anybody is told why.
     dist.destroy_process_group()
     tell("done", 1, 1)
-
-
-def device_for(request: RunRequest, ranks: int) -> torch.device:
-    """Where this rank computes. Raises RunError where GPUs are asked for that are not there."""
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", ranks))
-    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if request.backend is Backend.CUDA and found < here:
-        raise RunError(f"{here} ranks need {here} GPUs on this host, found {found}; run with --backend cpu")
-    if request.backend is Backend.CPU or found < here:
-        return torch.device("cpu")
-    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
 
 
 def _fail(bundle: Path, rank: int, error: BaseException) -> None:

@@ -39,6 +39,7 @@ if ! "$PYTHON" -c 'from importlib.util import find_spec as f; exit(not (f("torch
   echo "run.sh: $PYTHON has no placement-explorer with torch: install what requirements.txt names, or set PYTHON" >&2
   exit 2
 fi
+"$PYTHON" -m explorer.runner.start.contract
 if [ "$NODE_RANK" -eq 0 ]; then
   "$PYTHON" -m explorer.runner.bundles.free_port "$MASTER_ADDR" "$MASTER_PORT"
 fi

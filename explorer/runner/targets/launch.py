@@ -16,6 +16,7 @@ from torch.distributed import TCPStore
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.run import parse_args, run
 
+from explorer.runner.start import contract
 from explorer.runner.targets.failures import exit_line
 
 MONITOR_INTERVAL_S = 0.1
@@ -25,6 +26,9 @@ LOOPBACK = "127.0.0.1"
 
 def main(argv: list[str]) -> int:
     ranks, module, folder = int(argv[0]), argv[1], argv[2]
+    if refusal := contract.broken():
+        print(refusal, flush=True)
+        return FAILED
     store = loopback_store()
     try:
         run(

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 
-from explorer.runner.bundles.request import Backend, RunRequest
-from explorer.runner.rank import device_for
+from explorer.runner.bundles.request import Backend
+from explorer.runner.start.transport import device_of
 from solvers.errors import PlacementError, RunError
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ def connected(backend: str) -> Iterator[Ranks]:
     mine = not dist.is_initialized()
     rank = int(os.environ.get("RANK", "0")) if mine else dist.get_rank()
     count = int(os.environ.get("WORLD_SIZE", "1")) if mine else dist.get_world_size()
-    device = device_for(RunRequest(backend=Backend(backend)), count)
+    device = device_of(Backend(backend), count)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     if mine:
