@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
-from solvers.problem.graph import NOTHING, Amount, Operator, OpGraph, Phase
+from solvers.problem.graph import NOTHING, Amount, Operator, OpGraph, Phase, per_graph
 from solvers.problem.problem import Objective, Problem
 from solvers.problem.training import ZERO_GRADIENTS, Optimizer, copies
 
@@ -27,11 +27,24 @@ def with_gradient_room(problem: Problem) -> Problem:
     """
     if not problem.training or problem.stated_bytes is not None or problem.optimizer is Optimizer.NONE:
         return problem
-    graph = problem.graph
     several = problem.objective is not Objective.MAKESPAN and problem.micro_batches != 1
-    made = _gradients(graph) if several or problem.zero >= ZERO_GRADIENTS else {}
+    adds = several or problem.zero >= ZERO_GRADIENTS
     wide = copies(problem.optimizer, problem.precision).masters or 1.0
     of_parameters = TEMPORARIES.get(problem.optimizer, 0.0) * wide if not problem.zero else 0.0
+    known = _known(problem.graph)
+    if (adds, of_parameters) not in known:
+        known[adds, of_parameters] = _roomy(problem.graph, adds, of_parameters)
+    return replace(problem, graph=known[adds, of_parameters])
+
+
+@per_graph
+def _known(graph: OpGraph) -> dict[tuple[bool, float], OpGraph]:
+    """What was made of a graph: questions about one model share it, with all that is derived from it."""
+    return {}
+
+
+def _roomy(graph: OpGraph, adds: bool, of_parameters: float) -> OpGraph:
+    made = _gradients(graph) if adds else {}
     operators = tuple(
         _with_room(o, made.get(i, NOTHING))
         if o.phase is Phase.BACKWARD_WEIGHT
@@ -40,7 +53,7 @@ def with_gradient_room(problem: Problem) -> Problem:
         else o
         for i, o in enumerate(graph.operators)
     )
-    return replace(problem, graph=OpGraph(operators, graph.tensors, graph.samples, graph.name))
+    return graph if operators == graph.operators else OpGraph(operators, graph.tensors, graph.samples, graph.name)
 
 
 def _gradients(graph: OpGraph) -> dict[int, Amount]:

@@ -99,6 +99,14 @@ def test_what_is_not_room_stays_and_the_graph_is_the_same_by_name() -> None:
     assert graph_hash(OpGraph((*GRAPH.operators[:2], other, *GRAPH.operators[3:]), GRAPH.tensors)) != graph_hash(GRAPH)
 
 
+def test_questions_about_one_model_share_one_graph() -> None:
+    """All that is derived from a graph is derived once."""
+    p = asked()
+    assert with_gradient_room(p).graph is with_gradient_room(replace(p, mini_batch=8)).graph
+    assert with_gradient_room(p).graph is not with_gradient_room(replace(p, optimizer=Optimizer.SGD)).graph
+    assert with_gradient_room(replace(p, optimizer=Optimizer.SGD, micro_batches=1)).graph is GRAPH
+
+
 def test_a_question_has_it_but_where_sizes_are_static() -> None:
     workload = Workload(GRAPH, "two")
     settings = Settings(devices=1, mini_batch=4, micro_batches=2)
