@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from solvers.errors import PlacementError
+from solvers.errors import InvalidPlan, PlacementError
 from solvers.formats.json_fields import Field
 from solvers.formats.msr2020 import read_expert, read_msr2020
 from solvers.formats.op_graph_json import graph_hash, read_op_graph
@@ -262,16 +262,25 @@ READERS: dict[str, Callable[[], Reader]] = {
     "messages of the page": messages,
 }
 """Makers of the readers, by what these are called: a sample may take imports that others need not wait for."""
+MOST_OPERATORS, MOST_DEVICES = 64, 8
+"""Of a problem that is solved, too."""
 SLOW = frozenset({"ONNX"})
 """Shapes that a file does not state are inferred in a process of their own: a tenth of the cases of others."""
 
 
 def _asked(workload: Workload) -> None:
-    """The problem of a workload: what a command that got past the file meets next."""
+    """The problem of a workload, and a plan of a small one: what a command that got past the file meets next."""
     from explorer.question.problems import make_problem
     from explorer.question.settings import Settings
+    from solvers.planners.solve import solve
 
-    make_problem(workload, Settings())
+    problem = make_problem(workload, Settings())
+    if len(problem.graph) > MOST_OPERATORS or len(problem.cluster) > MOST_DEVICES:
+        return
+    try:
+        solve(problem, "equal", time_limit_s=1.0)
+    except InvalidPlan as error:
+        raise AssertionError(f"a planner broke a rule: {error}") from error
 
 
 def _trained() -> dict[str, Any]:
