@@ -98,7 +98,7 @@ def run(work: Work, request: Any, emit: Emit, should_stop: Callable[[], bool]) -
     """Run one job; whatever goes wrong becomes a ``failed`` event with one line for people."""
     from explorer.question.tracer import Stopped
     from explorer.view import events
-    from solvers.errors import PlacementError
+    from solvers.errors import PlacementError, one_line
 
     try:
         work(request, emit, should_stop)
@@ -110,7 +110,8 @@ def run(work: Work, request: Any, emit: Emit, should_stop: Callable[[], bool]) -
         emit(events.failed("the model is too large for this machine's memory"))
     except Exception as error:
         traceback.print_exc()
-        emit(events.failed(f"internal error ({type(error).__name__}: {error}); the log has the details"))
+        said = f"internal error ({type(error).__name__}: {error}); the log has the details"
+        emit(events.failed(one_line(said)))
 
 
 def _listen(
