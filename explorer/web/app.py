@@ -21,7 +21,7 @@ from explorer.web.contract.backend import Backend
 from explorer.web.layout import page
 from explorer.web.layout.plain import called_back, with_plain
 from explorer.web.serving.callbacks import register
-from explorer.web.serving.live import add_live_route
+from explorer.web.serving.live import PATH, add_live_route
 from explorer.web.serving.security import LOCAL_HOSTS, Guard, content_security_policy, hostname
 from solvers.errors import InvalidProblem
 
@@ -91,7 +91,7 @@ def create_app(config: Config) -> dash.Dash:
         dev_tools_disable_version_check=True,
     )
     hosts = LOCAL_HOSTS | {name for name in map(hostname, config.hosts) if name}
-    server.add_middleware(Guard, hosts=hosts, policy=content_security_policy(app.csp_hashes()))
+    server.add_middleware(Guard, hosts=hosts, policy=content_security_policy(app.csp_hashes()), socket_path=PATH)
     return app
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from urllib.parse import urlsplit
 
 import pytest
 
-from explorer.web.serving.live import MAX_MESSAGE
+from explorer.web.serving.live import MAX_MESSAGE, MAX_PAGES
 from explorer.web.serving.security import content_security_policy, hostname, same_origin
 
 websocket = pytest.importorskip("websocket")
@@ -25,8 +26,8 @@ def get(address, path="/", **headers):
         connection.close()
 
 
-def connect(address):
-    return websocket.create_connection(address.replace("http", "ws") + "live", timeout=10, origin=address.rstrip("/"))
+def connect(address, path="live"):
+    return websocket.create_connection(address.replace("http", "ws") + path, timeout=10, origin=address.rstrip("/"))
 
 
 def test_a_foreign_host_name_is_refused(fake_server):
@@ -81,6 +82,35 @@ def test_a_binary_message_ends_the_conversation(fake_server):
         assert opcode == websocket.ABNF.OPCODE_CLOSE
     finally:
         socket.shutdown()
+
+
+def greeted(socket):
+    """Whether a new page is taken in."""
+    opcode, data = socket.recv_data()
+    return opcode == websocket.ABNF.OPCODE_TEXT and json.loads(data)["type"] == "hello"
+
+
+def test_a_page_that_sends_and_never_listens_keeps_no_other_waiting(fake_server):
+    """Nor does it keep its place once it is gone without a word."""
+    for _ in range(MAX_PAGES + 2):
+        flooding = connect(fake_server)
+        for _ in range(500):
+            flooding.send('{"type": "nonsense"}')
+        for _ in range(100):  # the server may not have noticed yet that the one before is gone
+            other = connect(fake_server)
+            if greeted(other):
+                break
+            other.shutdown()
+            time.sleep(0.1)
+        other.send('{"type": "nonsense"}')
+        assert json.loads(other.recv())["type"] == "banner"
+        other.shutdown()
+        flooding.shutdown()
+
+
+def test_the_socket_of_dash_is_closed_to_the_page_too(fake_server):
+    with pytest.raises(websocket.WebSocketException):
+        connect(fake_server, "_dash-ws-callback")
 
 
 def test_no_page_that_loads_from_elsewhere_is_offered(fake_server):

@@ -7,6 +7,9 @@ from collections.abc import Callable
 
 from explorer.view.events import Event
 
+MOST_WAITING = 32
+"""Messages of a page that may wait: what it sends beyond them is left on its connection."""
+
 
 class Inbox:
     """Messages of the page and events of its jobs. A search that improves faster than its plans are drawn must not put
@@ -16,6 +19,17 @@ class Inbox:
         self._queue: asyncio.Queue[Callable[[], None]] = asyncio.Queue()
         self._waiting: dict[int, Event] = {}
         """The progress that waits, by turn."""
+        self._room = asyncio.Semaphore(MOST_WAITING)
+
+    async def receive(self, act: Callable[[], None]) -> None:
+        """The same as `put` for a message of the page, once there is room for it."""
+        await self._room.acquire()
+
+        def acted() -> None:
+            self._room.release()
+            act()
+
+        self.put(acted)
 
     def put(self, act: Callable[[], None]) -> None:
         """Something to be done after what is there already."""

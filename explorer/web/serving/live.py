@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import FastAPI, WebSocket, WebSocketDisconnect
@@ -23,6 +23,7 @@ from explorer.view.session import Choices
 from explorer.web.contract.backend import Backend
 from explorer.web.serving.downloads import add_download_route
 from explorer.web.serving.inbox import Inbox
+from explorer.web.serving.outbox import Outbox
 from explorer.web.serving.uploads import Door, add_upload_route
 from explorer.web.talk.answers import Answers
 from explorer.web.talk.conversation import Conversation
@@ -33,6 +34,8 @@ from explorer.web.talk.shelf import Shelf
 PATH = "/live"
 MAX_MESSAGE = 16_384
 MAX_PAGES = 16
+GONE = (WebSocketDisconnect, RuntimeError)
+"""What a websocket raises whose page is gone, or that the other of its two tasks has closed."""
 
 log = logging.getLogger(__name__)
 
@@ -63,35 +66,28 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices, lessons:
         pages += 1
         loop = asyncio.get_running_loop()
         inbox = Inbox()
-        outbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        outbox = Outbox()
 
         def deliver(turn: int, event: Event) -> None:
             loop.call_soon_threadsafe(inbox.tell, turn, event, talk.on_event)
 
-        talk = Conversation(
-            backend, choices, skeletons, outbox.put_nowait, deliver, runs, shelf, answers, outlet, lessons
-        )
+        talk = Conversation(backend, choices, skeletons, outbox.put, deliver, runs, shelf, answers, outlet, lessons)
         token = secrets.token_urlsafe(24)
         doors[token] = Door(lambda kept: inbox.put(lambda: talk.take(kept)))
-        outbox.put_nowait({"type": "hello", "token": token, "most_bytes": UPLOAD_BYTES})
-        tasks = [asyncio.create_task(_act(inbox)), asyncio.create_task(_send(socket, outbox))]
+        outbox.put({"type": "hello", "token": token, "most_bytes": UPLOAD_BYTES})
+        acts, sends = asyncio.create_task(_act(inbox, outbox)), asyncio.create_task(_send(socket, outbox))
+        receives = asyncio.create_task(_receive(socket, inbox, talk.receive))
         try:
-            while True:
-                message = decoded(await socket.receive_text())
-                if message is None:
-                    await socket.close(1009, "a message must be a small JSON object")
-                    return
-                inbox.put(lambda message=message: talk.receive(message))
-        except WebSocketDisconnect:
-            pass
-        except KeyError:  # a binary frame has no text
-            await socket.close(1003, "a message must be text")
+            await asyncio.wait((receives, sends), return_when=asyncio.FIRST_COMPLETED)
         finally:
             pages -= 1
             del doors[token]
             talk.close()
-            for task in tasks:
+            for task in (acts, sends, receives):
                 task.cancel()
+            for ended in await asyncio.gather(acts, sends, receives, return_exceptions=True):
+                if isinstance(ended, Exception):
+                    log.error("a page's conversation ended", exc_info=ended)
 
     server.add_api_websocket_route(PATH, live)
 
@@ -107,15 +103,38 @@ def decoded(raw: str) -> dict[str, Any] | None:
     return message if isinstance(message, dict) else None
 
 
-async def _act(inbox: Inbox) -> None:
+async def _receive(socket: WebSocket, inbox: Inbox, receive: Callable[[dict[str, Any]], None]) -> None:
+    """Until the page is gone, or sends what is no message."""
+    try:
+        while True:
+            message = decoded(await socket.receive_text())
+            if message is None:
+                await socket.close(1009, "a message must be a small JSON object")
+                return
+            await inbox.receive(lambda message=message: receive(message))
+    except GONE:
+        return
+    except KeyError:  # a binary frame has no text
+        await socket.close(1003, "a message must be text")
+
+
+async def _act(inbox: Inbox, outbox: Outbox) -> None:
+    """Deal with one thing after another, as fast as the page takes the answers, and with other pages between."""
     while True:
+        await outbox.room()
         act = await inbox.get()
         try:
             act()
         except Exception:
             log.exception("a page's message or event could not be handled")
+        await asyncio.sleep(0)
 
 
-async def _send(socket: WebSocket, outbox: asyncio.Queue[dict[str, Any]]) -> None:
+async def _send(socket: WebSocket, outbox: Outbox) -> None:
+    """Until the page is gone. What cannot be sent ends the conversation."""
     while True:
-        await socket.send_text(encode(await outbox.get()))
+        text = encode(await outbox.get())
+        try:
+            await socket.send_text(text)
+        except GONE:
+            return

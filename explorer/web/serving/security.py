@@ -50,12 +50,14 @@ def same_origin(origin: str | None, host: str | None) -> bool:
 
 
 class Guard:
-    """ASGI middleware: refuses foreign Host headers (DNS rebinding) and foreign websocket origins,
-    and adds the security headers to every answer."""
+    """ASGI middleware: refuses foreign Host headers (DNS rebinding), foreign websocket origins and websockets at any
+    path but that of the page's conversation (Dash opens one of its own), and adds the security headers to every
+    answer."""
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], policy: str) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], policy: str, socket_path: str) -> None:
         self.app = app
         self.hosts = hosts
+        self.socket_path = socket_path
         self.headers = {
             "content-security-policy": policy,
             "x-content-type-options": "nosniff",
@@ -76,6 +78,9 @@ class Guard:
             return
         if scope["type"] == "websocket" and not same_origin(given.get("origin"), host):
             await self._refuse(scope, receive, send, 403, "websockets are for the page's own origin")
+            return
+        if scope["type"] == "websocket" and scope["path"] != self.socket_path:
+            await self._refuse(scope, receive, send, 403, "there is no websocket at that path")
             return
 
         async def with_headers(message: Message) -> None:

@@ -1,10 +1,11 @@
-"""What waits for a page: in order, and of a search only the latest plan."""
+"""What waits for a page: in order, not without end, and of a search only the latest plan."""
 
 from __future__ import annotations
 
 import asyncio
 
-from explorer.web.serving.inbox import Inbox
+from explorer.web.serving.inbox import MOST_WAITING, Inbox
+from explorer.web.serving.outbox import MOST_UNSENT, Outbox
 
 
 def progress(number: int, plan: str | None) -> dict:
@@ -50,3 +51,42 @@ def test_a_progress_after_one_that_was_dealt_with_is_told_by_itself() -> None:
         inbox.tell(1, progress(number, None), lambda _, event: told.append(event["steps"]))
         dealt_with(inbox)
     assert told == [[1], [2]]
+
+
+def test_what_a_page_sends_beyond_what_may_wait_is_left_on_its_connection() -> None:
+    async def flood() -> None:
+        done: list[int] = []
+        inbox = Inbox()
+
+        async def sends() -> None:
+            for number in range(3 * MOST_WAITING):
+                await inbox.receive(lambda number=number: done.append(number))
+
+        sending = asyncio.create_task(sends())
+        await asyncio.sleep(0)
+        assert inbox._queue.qsize() == MOST_WAITING
+        inbox.put(lambda: done.append(-1))  # an event of a job is not kept waiting
+        assert inbox._queue.qsize() == MOST_WAITING + 1
+        for _ in range(3 * MOST_WAITING + 1):
+            (await inbox.get())()
+            await asyncio.sleep(0)
+            assert inbox._queue.qsize() <= MOST_WAITING + 1
+        await sending
+        assert done == [*range(MOST_WAITING), -1, *range(MOST_WAITING, 3 * MOST_WAITING)]
+
+    asyncio.run(flood())
+
+
+def test_nothing_is_dealt_with_for_a_page_that_takes_no_answers() -> None:
+    async def slow() -> None:
+        outbox = Outbox()
+        for number in range(MOST_UNSENT):
+            await asyncio.wait_for(outbox.room(), 1)
+            outbox.put({"number": number})
+        waits = asyncio.create_task(outbox.room())
+        await asyncio.sleep(0)
+        assert not waits.done()
+        assert await outbox.get() == {"number": 0}
+        await asyncio.wait_for(waits, 10)
+
+    asyncio.run(slow())
