@@ -17,6 +17,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from explorer.jobs import worker
+from explorer.jobs.limits import Alarms
 from explorer.view import events
 
 Event = dict[str, Any]
@@ -64,6 +65,7 @@ class Jobs:
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _jobs: dict[str, _Job] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    _alarms: Alarms = field(default_factory=Alarms)
     _process: BaseProcess | None = None
     _connection: Connection | None = None
     _closed: bool = False
@@ -88,6 +90,10 @@ class Jobs:
             if job.kind in BRIEF:
                 return
             self._kill_later(identifier, self._process)
+
+    def cancel_after(self, seconds: float, identifier: str) -> None:
+        """The same, later, if the job is still there."""
+        self._alarms.after(seconds, lambda: self.cancel(identifier))
 
     def warm(self) -> None:
         """Start the worker now, so that the first job does not wait for it."""
@@ -210,6 +216,4 @@ class Jobs:
             process.kill()
 
     def _kill_later(self, identifier: str, process: BaseProcess | None) -> None:
-        killer = threading.Timer(self._heed_s, self._kill_if_running, (identifier, process))
-        killer.daemon = True
-        killer.start()
+        self._alarms.after(self._heed_s, lambda: self._kill_if_running(identifier, process))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 from explorer.jobs.jobs import Jobs
@@ -96,9 +95,7 @@ class JobsBackend:
 
     def read(self, request: ReadRequest, on_event: Callable[[Event], None]) -> str:
         job = self._reads.start("read", request, on_event)
-        killer = threading.Timer(READ_S, self._reads.cancel, (job,))  # what does not heed it is killed
-        killer.daemon = True
-        killer.start()
+        self._reads.cancel_after(READ_S, job)  # what does not heed it is killed
         return READ + job
 
     def place(self, request: PlaceRequest, on_event: Callable[[Event], None]) -> str:

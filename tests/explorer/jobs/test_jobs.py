@@ -7,10 +7,13 @@ import queue
 import re
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
 from explorer.jobs.jobs import Jobs
+from explorer.jobs.limits import Alarms
 from explorer.jobs.requests import CompareRequest, SolveRequest
 from explorer.question.settings import Settings
 from explorer.view.events import compiling, loading, unpacked
@@ -223,6 +226,41 @@ class Dying:
 
     def kill(self):
         self.killed = True
+
+
+def test_many_cancels_wait_in_one_thread(monkeypatch):
+    jobs, killed = Jobs(), []
+    monkeypatch.setattr(jobs, "_ensure_worker", lambda: None)
+    monkeypatch.setattr(jobs, "_kill_if_running", lambda identifier, process: killed.append(identifier))
+    monkeypatch.setattr("explorer.jobs.jobs.HEED_S", 0.5)
+    jobs._connection = Sink()
+    before = threading.active_count()
+    started = [jobs.start("solve", None, lambda event: None) for _ in range(300)]
+    for job in started:
+        jobs.cancel(job)
+    assert threading.active_count() <= before + 1
+    assert until(lambda: len(killed) == 300)
+    assert killed == started
+    assert until(lambda: threading.active_count() <= before)
+
+
+def test_what_is_due_is_done_in_its_order_whatever_goes_wrong(caplog):
+    alarms, done = Alarms(), []
+    alarms.after(0.05, lambda: done.append("last"))
+    alarms.after(0.0, lambda: 1 / 0)
+    alarms.after(0.02, lambda: done.append("first"))
+    assert until(lambda: len(done) == 2)
+    assert done == ["first", "last"]
+    assert "could not be done" in caplog.text
+
+
+def until(done):
+    """Whether it comes to be, given time."""
+    for _ in range(500):
+        if done():
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def test_a_worker_that_compiles_is_not_killed_by_a_cancel(monkeypatch):
