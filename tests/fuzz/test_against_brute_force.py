@@ -36,7 +36,7 @@ def broken(asked: Problem) -> Result:
     raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(1, 5))
 def test_no_claim_is_false(seed: int) -> None:
     seen: Counter[tuple[str, str]] = Counter()
     assert false_claim(made(seed), seed, seen) is None
