@@ -2,12 +2,13 @@
 PYTHON ?= python3
 VENV   ?= .venv
 NOTEBOOK ?= .venv-notebook
+LAUNCHERS ?= .venv-launchers
 MODEL  ?= gpt
 BIN    := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WARM    = @echo "Compiling kernels, once ..."; $(BIN)/python -m solvers.planners.warm
 
-.PHONY: app test widget lint format benchmark clean
+.PHONY: app test widget check-exports lint format benchmark clean
 
 app: $(VENV)/.app ## the page, with the demo model solved
 	$(BIN)/placement-explorer app $(MODEL)
@@ -42,6 +43,22 @@ format: $(VENV)/.test
 benchmark: $(VENV)/.test ## tables of ratios; takes minutes
 	$(BIN)/python -m pytest -m benchmark -s
 
+check-exports: $(LAUNCHERS)/.installed ## exports read by the launchers' own code; what cannot be installed is skipped
+	$(LAUNCHERS)/bin/python -m pytest -m exports -rs tests/explorer/exports
+	$(LAUNCHERS)/bin/python -m pytest -rs tests/explorer/exports/launchers/test_device_map.py
+
+# An environment of their own that sees what is in $(VENV): they are installed without what they depend on, so that
+# PyTorch stays the one that is there. A line is a launcher with what its parser imports.
+$(LAUNCHERS)/.installed: tests/explorer/exports/launchers/requirements.txt | $(VENV)/.test
+	$(PYTHON) -m venv $(LAUNCHERS)
+	$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' \
+		> "$$($(LAUNCHERS)/bin/python -c 'import site; print(site.getsitepackages()[0])')/beside.pth"
+	@grep -v '^#' $< | while read -r launcher; do \
+		$(LAUNCHERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $$launcher \
+			|| echo "$${launcher%% *} could not be installed; its tests are skipped."; \
+	done
+	@touch $@
+
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 app"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
@@ -65,4 +82,4 @@ $(VENV)/.notebook: tests/notebook/requirements.txt pyproject.toml | $(BIN)/pytho
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(NOTEBOOK) node_modules explorer/notebook/built build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(NOTEBOOK) $(LAUNCHERS) node_modules explorer/notebook/built build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

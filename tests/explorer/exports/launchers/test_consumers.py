@@ -1,0 +1,110 @@
+"""Exports read by the launchers' own code: `make check-exports` installs it; elsewhere these tests are skipped."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from demo_models import MODELS
+from explorer.exports.formats import export
+from tests.explorer.exports.launchers.test_grammars import HALVES, flags, in_a_shell, interleaved
+from tests.explorer.exports.planned import planned
+
+pytestmark = [pytest.mark.exports, pytest.mark.filterwarnings("ignore")]
+
+
+def parser(module: str, package: str) -> ModuleType:
+    """A module of a launcher, or the test is skipped."""
+    reason = f"{package} is not installed, or not whole: make check-exports"
+    return pytest.importorskip(module, reason=reason, exc_type=ImportError)
+
+
+def test_megatron_core_reads_the_layout(tmp_path: Path) -> None:
+    layouts = parser("megatron.core.transformer.pipeline_parallel_layer_layout", "megatron-core")
+    enums = parser("megatron.core.transformer.enums", "megatron-core")
+    decoder = enums.LayerType.decoder
+    for file, expected in (
+        (planned("gpt-small", HALVES), [[[0, 1]], [[2, 3]]]),
+        (interleaved(), [[[0], [2]], [[1], [3]]]),
+    ):
+        told = flags(in_a_shell(export(file, "megatron").data, '"${PIPELINE_ARGS[@]}"', tmp_path))
+        ranks = int(told["--pipeline-model-parallel-size"])
+        read = layouts.PipelineParallelLayerLayout.from_str(told["--pipeline-model-parallel-layout"], ranks)
+        read.validate_layer_layout(int(told["--num-layers"]), 0)
+        found, first = {}, 0
+        for number in range(read.virtual_pipeline_model_parallel_size):
+            for rank in range(ranks):
+                count = read.layout[rank][number].count(decoder)
+                found[rank, number] = list(range(first, first + count))
+                first += count
+        rounds = range(read.virtual_pipeline_model_parallel_size)
+        assert [[found[rank, number] for number in rounds] for rank in range(ranks)] == expected
+
+
+def test_torchtitan_takes_the_settings_and_splits_the_model_by_them() -> None:
+    config = parser("torchtitan.config", "torchtitan")
+    pipelines = parser("torchtitan.distributed.pipeline_parallel", "torchtitan")
+    for file in (planned("gpt-small", HALVES), interleaved()):
+        told = tomllib.loads(export(file, "torchtitan").data.decode())
+        read = config.ParallelismConfig(**told["parallelism"])
+        config.TrainingConfig(**told["training"])
+        names = read.module_fqns_per_model_part
+        ranks = read.pipeline_parallel_degree
+        stages = [
+            pipelines._get_pp_rank_to_stage_indices_mapping(rank, ranks, read.pipeline_parallel_schedule, len(names))
+            for rank in range(ranks)
+        ]
+        assert stages == [tuple(s for s in range(len(names)) if file.plan.stages[s].devices == (r,)) for r in (0, 1)]
+        model, _ = MODELS["gpt-small"].build()
+        graph = file.problem.graph
+        for part, stage in zip(names, file.plan.stages, strict=True):
+            held = pipelines._split_module(model, part)
+            owned = sum(
+                graph.operators[o].param_bytes for o in stage.operators if graph.operators[o].forward_of is None
+            )
+            assert 4.0 * sum(parameter.numel() for parameter in held.parameters()) == owned
+
+
+RANK = """
+import sys
+
+import deepspeed
+import torch
+from torch import nn
+
+import planned_pipeline as planned
+
+deepspeed.ops.__compatible_ops__.clear()  # of these one would be compiled
+deepspeed.init_distributed("gloo")
+made = planned.PlannedPipeline([nn.Linear(4, 4) for _ in planned.LAYERS])
+held = sorted(int(name.split(".")[0]) for name, _ in made.named_parameters() if name.endswith("weight"))
+sys.stdout.write(f"stage {made.stage_id} of {made.num_stages} parts {made.parts} holds {held}\\n")
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_deepspeed_gives_every_stage_its_layers(tmp_path: Path) -> None:
+    parser("deepspeed.runtime.pipe.module", "deepspeed")
+    (tmp_path / "planned_pipeline.py").write_bytes(export(planned("gpt-small", HALVES), "deepspeed").data)
+    (tmp_path / "rank.py").write_text(RANK)
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", *launcher, "rank.py"],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "DS_ACCELERATOR": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert sorted(re.findall(r"stage .* holds .*\]", ran.stdout)) == [
+        "stage 0 of 2 parts [0, 4, 8] holds [0, 1, 2, 3]",
+        "stage 1 of 2 parts [0, 4, 8] holds [4, 5, 6, 7]",
+    ]
