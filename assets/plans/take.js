@@ -7,11 +7,30 @@
   function tell(message) {
     const note = document.getElementById("export-note");
     note.textContent = message.why;
+    if (message.lines) note.append(listed(message.lines));
+    if (message.nearest) note.append(" ", whole(message.nearest));
     note.classList.toggle("bad", !!message.bad);
     for (const button of menu().querySelectorAll("[data-arg]")) {
       button.disabled = !message.can || !!message.busy;
       button.title = message.can ? "" : message.why;
     }
+  }
+
+  function listed(lines) {
+    const list = document.createElement("ul");
+    for (const line of lines) list.appendChild(document.createElement("li")).textContent = line;
+    return list;
+  }
+
+  /* What a launcher cannot be told may be moved: every module whole, where most of its work is. */
+  function whole(name) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "tool";
+    button.dataset.act = "export";
+    button.dataset.arg = name;
+    button.textContent = "With whole modules";
+    return button;
   }
 
   /* Same origin, and served as a download only. */
@@ -20,10 +39,10 @@
     const link = document.createElement("a");
     link.href = message.href;
     link.download = message.name;
-    document.body.appendChild(link);
+    (message.stay ? menu() : document.body).appendChild(link); // a click beside the menu closes it
     link.click();
     link.remove();
-    menu().open = false;
+    if (!message.stay) menu().open = false;
     document.getElementById("announcer").textContent = "exported " + message.name;
   }
 

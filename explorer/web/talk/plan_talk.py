@@ -22,6 +22,8 @@ from explorer.web.talk.shelf import Shelf, safe_name
 MOST_ASIDES = 8
 """Jobs about plans that one page may have waiting."""
 REPORT = "report-html"
+NEAREST = "+nearest"
+"""After the name of a format: with whole modules, where it has no others."""
 
 
 class PlanTalk(OpenTalk):
@@ -108,25 +110,36 @@ class PlanTalk(OpenTalk):
     # -- take it away ---------------------------------------------------------------------------------
 
     def _export(self, message: Mapping[str, Any]) -> None:
-        """Write the plan on the page in a format, then tell the page where to fetch it."""
-        to = message.get("element")
+        """Write the plan on the page in a format ("megatron", or with whole modules "megatron+nearest"), then tell the
+        page where to fetch it."""
+        element = message.get("element")
         source = self._source()
-        if not isinstance(to, str) or to not in FORMATS or not source.known:
+        if not isinstance(element, str) or not source.known:
             return
+        to = element.removesuffix(NEAREST)
+        if to not in FORMATS:
+            return
+        nearest = to != element
         self.send({"type": "taking", "can": True, "why": f"Writing {format_named(to).name} …", "busy": True})
-        self._aside(ExportRequest(source, to, self.theme), self._exported)
+        self._aside(ExportRequest(source, to, self.theme, nearest), lambda event: self._exported(event, to, nearest))
 
-    def _exported(self, event: Event) -> None:
+    def _exported(self, event: Event, to: str, nearest: bool) -> None:
         if event["kind"] == "failed":
-            self.send({"type": "taking", "can": True, "why": event["message"], "bad": True})
+            why, hint, _ = event["message"].partition(" (--nearest ")
+            told = {"type": "taking", "can": True, "why": f"{to}: {why}." if FORMATS[to].launches else why, "bad": True}
+            self.send(told | ({"nearest": to + NEAREST} if hint and not nearest else {}))
             return
         told = event["told"]
         stem = re.sub(r"(\.(json|pt2|txt|plan|gz))+$", "", safe_name(told["of"].rpartition(":")[2])) or "plan"
         what = told["to"].removesuffix("-" + told["ending"][1:])
         name = f"{stem}.{what}{told['ending']}"
         place = self.outlet.put(Taken(name, told["media_type"], told["data"]))
-        self.send({"type": "take", "href": place, "name": name})
-        self._tell_taking()
+        lines = [f"Changed: {line}" for line in told["changed"]] + [f"Not said: {line}" for line in told["lost"]]
+        self.send({"type": "take", "href": place, "name": name, "stay": bool(lines)})
+        if lines:
+            self.send({"type": "taking", "can": True, "why": f"{name} is written.", "lines": lines})
+        else:
+            self._tell_taking()
 
     # -- look it over ---------------------------------------------------------------------------------
 

@@ -52,6 +52,25 @@ def test_every_format_is_in_the_menu_and_arrives_as_a_file_of_its_name(real, dow
     assert page.js("return document.getElementById('export-menu').open") is False
 
 
+def test_what_a_launcher_cannot_be_told_is_said_and_whole_modules_are_one_click_away(real, downloads):
+    page = real.at(START.replace("gpt-small", "bert-small"))
+    page.click("#export-menu summary")
+    page.click("#export-menu [data-arg=megatron]")
+    page.until(lambda: "is cut" in page.text("export-note"))
+    said = page.text("export-note")
+    assert said.startswith("megatron: the module blocks.2 is cut: 2 operators in stage 0, 10 operators in stage 1;")
+    assert "--nearest" not in said
+    page.click("#export-note button")
+    assert b'"Ett|ttL"' in saved(page, downloads, "bert-small.megatron.sh")
+    page.until(lambda: "is written" in page.text("export-note"))
+    lines = page.js("return [...document.querySelectorAll('#export-note li')].map((line) => line.innerText)")
+    assert lines[0].startswith("Changed: blocks.2 is whole in stage 1, which does ")
+    assert lines[1].startswith("Changed: predicted iteration with whole modules: ")
+    assert lines[-1].startswith("Not said: ")
+    assert page.js("return document.getElementById('export-menu').open") is True
+    page.click("#export-menu summary")
+
+
 def test_while_there_is_no_plan_the_menu_says_why_and_gives_nothing(real):
     page = real.at(START)
     page.change(lambda: page.js("window.explorer.setCap(2 ** 20)"))
