@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+from explorer.exports.layers.chain import numbers
 from explorer.exports.layers.merged import forward_homes
 from explorer.exports.layers.nearest import cost, forward_and_back
 from explorer.exports.layers.units import Units, units_of
@@ -49,6 +50,7 @@ def device_map(file: PlanFile, nearest: bool = False) -> Written:
         lost.append("recomputation, which the plan wants: model.gradient_checkpointing_enable()")
     if len({file.problem.cluster.devices[device].node for device in places.values()}) > 1:
         lost.append("hosts: the plan is for several, and accelerate's map is of one")
+    lost += numbers(file.problem)
     lost.append("modules that the traced forward does not run; give them a device by hand if they have parameters")
     value = {name: _name(file, device) for name, device in places.items()}
     return Written(json.dumps(value, indent=2) + "\n", tuple(lost), tuple(changed))

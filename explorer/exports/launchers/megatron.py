@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from explorer.exports.launchers.counted import counted_layers
 from explorer.exports.launchers.torchtitan import check_rounds
-from explorer.exports.layers.chain import chain_of, headline, losses
+from explorer.exports.layers.chain import chain_of, headline, losses, numbers
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.written import Written, comments, told
 from solvers.formats.plan_json import PlanFile
@@ -31,7 +31,8 @@ def megatron(file: PlanFile, nearest: bool = False) -> Written:
         recompute = "    --recompute-granularity full --recompute-method uniform --recompute-num-layers 1\n"
     else:
         recompute = ""
-        lost += losses(chain, ("order", "replicas"))
+        lost += losses(chain, ("numbers", "order", "replicas"))
+    lost += numbers(chain.problem)
     lost.append("the model: its layers must be those that were planned")
     if chain.replicas > 1:
         lost.append(f"{chain.replicas} replicas: start {len(chain.devices) * chain.replicas} processes, data parallel")

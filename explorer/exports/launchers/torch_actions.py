@@ -24,7 +24,7 @@ def torch_actions(file: PlanFile, nearest: bool = False) -> Written:
     lost += [f"{each}: stages between must hand it on" for each in chain.skips]
     out = io.StringIO()
     csv.writer(out).writerows(chain.rows())
-    return Written(out.getvalue(), tuple(lost + losses(chain, ("order",))))
+    return Written(out.getvalue(), tuple(lost + losses(chain, ("numbers", "order"))))
 
 
 def check_trains(chain: Chain) -> None:

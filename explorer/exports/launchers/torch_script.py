@@ -13,12 +13,12 @@ from demo_models import MODELS
 from explorer.exports.launchers.script_text import SCRIPT
 from explorer.exports.launchers.torch_actions import check_trains
 from explorer.exports.launchers.torch_split import cut_chain
-from explorer.exports.layers.chain import headline
+from explorer.exports.layers.chain import headline, numbers
 from explorer.exports.layers.written import Written, comments, told
 from explorer.question.models.libraries import library_of
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
-from solvers.problem.problem import Optimizer
+from solvers.problem.problem import Optimizer, Precision
 
 OPTIMIZERS = {
     Optimizer.SGD: "torch.optim.SGD",
@@ -41,6 +41,10 @@ def torch_script(file: PlanFile, nearest: bool = False) -> Written:
         )
     if problem.optimizer not in OPTIMIZERS:
         raise UnsupportedProblem(f"the script has no optimizer {problem.optimizer}; plan with --optimizer adam")
+    if problem.precision is not Precision.PURE:
+        raise UnsupportedProblem(f"the script does not train in {problem.precision} precision; plan with pure")
+    if {tensor.dtype for tensor in problem.graph.tensors if "float" in tensor.dtype} != {"float32"}:
+        lost += numbers(problem, optimizer=False)
     lost.append("memory: every rank makes the whole model before it keeps its stages")
     lost.append("data: samples are the model's example, shifted; put your own in the place of `samples`")
     script = SCRIPT

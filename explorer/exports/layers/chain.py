@@ -13,7 +13,7 @@ from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
 from solvers.plan.plan import Plan
 from solvers.problem.graph import OpGraph, topological_order
-from solvers.problem.problem import Problem
+from solvers.problem.problem import Precision, Problem
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,10 @@ def chain_of(file: PlanFile, *, passing_on: bool = False) -> Chain:
 
 
 def losses(chain: Chain, said: Iterable[str] = ()) -> list[str]:
-    """What a format does not say of a chain but what it says: of "order", "recompute", "replicas"."""
+    """What a format does not say of a chain but what it says: of "numbers", "order", "recompute", "replicas"."""
     found = []
+    if "numbers" not in said:
+        found += numbers(chain.problem)
     if "recompute" not in said and chain.recomputing:
         stages = ", ".join(map(str, chain.recomputing))
         found.append(f"recomputation, which the plan wants in stage {stages}: switch it on in the launcher")
@@ -128,6 +130,16 @@ def losses(chain: Chain, said: Iterable[str] = ()) -> list[str]:
     if "order" not in said:
         found.append("the order of micro-batches on every device, which is the launcher's own")
     return found
+
+
+def numbers(problem: Problem, *, optimizer: bool = True) -> list[str]:
+    """A sentence on what the plan's memory counts on: the dtype, and in training optimizer, precision and ZeRO."""
+    parts = sorted({tensor.dtype for tensor in problem.graph.tensors if "float" in tensor.dtype})
+    if problem.training:
+        parts += [problem.optimizer.value] if optimizer else []
+        parts += [] if problem.precision is Precision.PURE else [f"{problem.precision.value} precision"]
+        parts += [f"ZeRO stage {problem.zero}"] if problem.zero else []
+    return [f"{', '.join(parts)}, which the plan's memory counts on: set the same"] if parts else []
 
 
 def headline(file: PlanFile) -> str:

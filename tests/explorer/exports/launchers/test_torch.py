@@ -22,6 +22,7 @@ from demo_models import MODELS
 from explorer.exports.formats import export
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
+from solvers.problem.problem import Precision
 from tests.explorer.exports.planned import planned
 
 ROOT = Path(__file__).parents[4]
@@ -128,6 +129,8 @@ def test_what_the_script_cannot_do_is_refused() -> None:
     compile(mine, "planned.py", "exec")
     with pytest.raises(UnsupportedProblem, match="every stage has 2 replicas"):
         export(planned("gpt-small", halves, devices=((0, 1), (2, 3)), max_replicas=2), "torch-script")
+    with pytest.raises(UnsupportedProblem, match="does not train in mixed precision"):
+        export(planned("gpt-small", halves, precision=Precision.MIXED), "torch-script")
     for name in ("torch-script", "torch-actions"):
         with pytest.raises(UnsupportedProblem, match="with a backward of every micro-batch only"):
             export(planned("gpt-small", halves, training=False), name)

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.exports.layers.chain import chain_of, losses
+from explorer.exports.layers.chain import chain_of, losses, numbers
 from explorer.exports.layers.merged import merged
 from solvers.errors import UnsupportedProblem
 from solvers.evaluation.evaluate import evaluate
 from solvers.formats.plan_json import PlanFile
 from solvers.plan.plan import Plan
 from solvers.problem.graph import Phase
+from solvers.problem.problem import Precision
 from tests.explorer.exports.planned import planned
 
 HALVES = ("blocks.2.norm1/layer_norm",)
@@ -86,15 +87,23 @@ def test_replicas_of_several_degrees_are_refused_and_of_one_are_told() -> None:
         chain_of(uneven)
     even = chain_of(planned("gpt-small", HALVES, devices=((0, 1), (2, 3)), max_replicas=2))
     assert even.replicas == 2
-    assert "every stage has 2 replicas" in losses(even)[0]
+    assert any(line.startswith("every stage has 2 replicas") for line in losses(even))
 
 
 def test_recomputation_is_told() -> None:
     chain = chain_of(changed(planned("gpt-small", HALVES), 0, recompute=True))
     assert chain.recomputing == (0,)
-    assert losses(chain, ("order", "replicas")) == [
+    assert losses(chain, ("numbers", "order", "replicas")) == [
         "recomputation, which the plan wants in stage 0: switch it on in the launcher"
     ]
+
+
+def test_what_memory_counts_on_is_told() -> None:
+    problem = planned("gpt-small", HALVES).problem
+    assert numbers(problem) == ["float32, adam, which the plan's memory counts on: set the same"]
+    mixed = replace(problem, precision=Precision.MIXED, zero=1)
+    assert numbers(mixed, optimizer=False)[0].startswith("float32, mixed precision, ZeRO stage 1, which")
+    assert numbers(planned("gpt-small", HALVES, training=False).problem)[0].startswith("float32, which")
 
 
 def test_operators_placed_one_by_one_are_refused() -> None:
