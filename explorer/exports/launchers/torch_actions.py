@@ -21,7 +21,7 @@ def torch_actions(file: PlanFile, nearest: bool = False) -> Written:
     chain = chain_of(file, passing_on=True)
     check_trains(chain)
     lost = ["which modules a stage has (torch-split says it)", "when parameters are updated: after the last action"]
-    lost += [f"{each}: stages between must hand it on" for each in chain.skips]
+    lost += [f"{each}: stages between must hand it on" for each in chain.skips(copied=True)]
     out = io.StringIO()
     csv.writer(out).writerows(chain.rows())
     return Written(out.getvalue(), tuple(lost + losses(chain, ("numbers", "order"))))

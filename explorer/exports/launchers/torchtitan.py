@@ -37,7 +37,7 @@ def torchtitan(file: PlanFile, nearest: bool = False) -> Written:
         )
         schedule = "1F1B" if chain.per_rank == 1 else "Interleaved1F1B"
     lost += layout.loose() + losses(chain, ("order", "replicas"))
-    parts = ",\n".join("    " + json.dumps(list(names)) for names in layout.names())
+    parts = ",\n".join("    " + json.dumps(list(names)) for names in layout.names(copied=True))
     text = comments([headline(file), *told(lost, changed)]) + (
         "\n[parallelism]\n"
         f"pipeline_parallel_degree = {len(chain.devices)}\n"

@@ -15,6 +15,9 @@ from solvers.plan.plan import Plan
 from solvers.problem.graph import OpGraph, topological_order
 from solvers.problem.problem import Precision, Problem
 
+MOST_STAGES = 512
+"""Of a line: plans of single operators have thousands, and take as many steps to look through."""
+
 
 @dataclass(frozen=True)
 class Chain:
@@ -71,14 +74,21 @@ class Chain:
         """Forward operator -> its stages."""
         return forward_homes(self.graph, self.plan)
 
-    @cached_property
-    def skips(self) -> tuple[str, ...]:
-        """What goes past a stage, a phrase each."""
-        return tuple(
-            f"{self.graph.operators[producer].name} from stage {a} to stage {b}"
-            for (a, b), producer in sorted(sends(self.graph, self.homes).items())
-            if b > a + 1
-        )
+    def skips(self, *, copied: bool) -> list[str]:
+        """What goes past a stage, a phrase each. copied: what a launcher can compute in each stage (masks, tables of
+        angles), too."""
+        readers: dict[tuple[int, int], set[int]] = {}
+        for tensor in self.graph.tensors:
+            o = tensor.producer
+            if o in self.homes and tensor.nbytes.at(1) > 0 and (copied or not self.graph.operators[o].replicable):
+                made = self.homes[o][0]
+                read = {s for c in tensor.consumers for s in self.homes.get(c, ()) if s not in self.homes[o]}
+                readers.setdefault((o, made), set()).update(s for s in read if s > made + 1)
+        return [
+            f"{self.graph.operators[o].name} from stage {made} to {', '.join(map(str, sorted(stages)))}"
+            for (o, made), stages in readers.items()
+            if stages
+        ]
 
     def rows(self) -> tuple[tuple[str, ...], ...]:
         """Per rank the actions of one replica, updates left out: "0F0", "1B3"."""
@@ -92,6 +102,10 @@ def chain_of(file: PlanFile, *, passing_on: bool = False) -> Chain:
     """
     graph = file.problem.graph
     _check_not_single(graph, file.plan)
+    if len(file.plan.stages) > MOST_STAGES:
+        raise UnsupportedProblem(
+            f"the plan has {len(file.plan.stages):,} stages; launchers have a few a device, here at most {MOST_STAGES}"
+        )
     _check_micro_batches(file.plan)
     plan = merged(graph, file.plan)
     homes = forward_homes(graph, plan)

@@ -53,20 +53,30 @@ class Layout:
     model: Units
     of: tuple[int, ...]
 
-    def names(self) -> tuple[tuple[str, ...], ...]:
-        """Per stage the names of its modules, in the order of the forward."""
-        stages = range(len(self.chain.plan.stages))
-        return tuple(
-            tuple(path_of(u.name) for u, at in zip(self.model.units, self.of, strict=True) if at == s) for s in stages
-        )
+    def names(self, *, copied: bool = False) -> tuple[tuple[str, ...], ...]:
+        """Per stage the names of its modules, in the order of the forward. copied: modules that are cheap and have no
+        parameters (tables of angles) are in every stage that reads of them."""
+        found: list[list[str]] = [[] for _ in self.chain.plan.stages]
+        for unit, at in zip(self.model.units, self.of, strict=True):
+            for stage in sorted({at} | (self._reading(unit) if copied else set())):
+                found[stage].append(path_of(unit.name))
+        return tuple(map(tuple, found))
+
+    def _reading(self, unit: Unit) -> set[int]:
+        graph, homes = self.chain.graph, self.chain.homes
+        if not all(graph.operators[o].replicable for o in unit.operators):
+            return set()
+        return {min(homes[s]) for o in unit.operators for s in graph.successors[o] if s in homes}
 
     def loose(self) -> list[str]:
         """A sentence on the operators that are in no module of the list, if there are any."""
         operators = self.chain.graph.operators
         names = [operators[o].name for o in self.model.loose if not operators[o].replicable]
+        past = [f"{each}: computed in every stage that reads it" for each in self.chain.skips(copied=True)]
         if not names:
-            return []
-        return [f"{text.listing(names)}: in no module of the list; run where the forward of the model calls them"]
+            return past
+        told = f"{text.listing(names)}: in no module of the list; run where the forward of the model calls them"
+        return [*past, told]
 
 
 def units_of(graph: OpGraph) -> Units:
@@ -124,8 +134,8 @@ def layout_of(chain: Chain) -> Layout:
             " stage that does most of its work)"
         )
     check_shared(chain)
-    if chain.skips:
-        raise UnsupportedProblem(f"{chain.skips[0]} goes past a stage; here a stage takes what the one before gives")
+    if past := chain.skips(copied=False):
+        raise UnsupportedProblem(f"{past[0]} goes past a stage; here a stage takes what the one before gives")
     loose = [o for o in model.loose if operators[o].param_bytes]
     if loose:
         raise UnsupportedProblem(

@@ -98,6 +98,12 @@ def test_recomputation_is_told() -> None:
     ]
 
 
+def test_more_stages_than_a_launcher_has_are_refused_at_once() -> None:
+    file = planned("gpt-small", HALVES)
+    with pytest.raises(UnsupportedProblem, match="the plan has 600 stages; launchers have a few a device"):
+        chain_of(file._replace(plan=replace(file.plan, stages=file.plan.stages * 300)))
+
+
 def test_what_memory_counts_on_is_told() -> None:
     problem = planned("gpt-small", HALVES).problem
     assert numbers(problem) == ["float32, adam, which the plan's memory counts on: set the same"]

@@ -40,6 +40,13 @@ def test_whole_modules_are_said_stage_by_stage() -> None:
     assert layout.loose()[0].startswith("add and cross_entropy_loss: in no module")
 
 
+def test_a_table_that_later_stages_read_is_told_and_refuses_nothing() -> None:
+    layout = layout_of(chain_of(planned("llama-small", [f"blocks.{i}.norm1/rms_norm" for i in (1, 2)])))
+    assert layout.loose()[0] == "rotary/sin from stage 0 to 2: computed in every stage that reads it"
+    assert [("rotary" in names) for names in layout.names()] == [True, False, False]
+    assert [("rotary" in names) for names in layout.names(copied=True)] == [True, True, True]
+
+
 def test_a_cut_module_is_refused_by_name() -> None:
     chain = chain_of(planned("gpt-small", WITHIN))
     with pytest.raises(UnsupportedProblem, match=r"the module blocks\.2 is cut: 4 operators in stage 0, 6 operators"):
