@@ -1,4 +1,4 @@
-"""The notebooks of docs/notebooks, run as they are read.
+"""The notebooks of docs/examples, run as they are read.
 
 ``python -m tests.notebook.save_notebooks`` runs them and keeps their outputs, with pictures for where no kernel is.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
+FOLDER = Path(__file__).parents[2] / "docs" / "examples"
 LIMIT_S = 240
 """Of one cell."""
 
