@@ -15,9 +15,9 @@ from tests.benchmarks.table import show
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(24 * 3600)]
 
 DEVICES = 32
-MODELS = {"candle_uno": 128, "dlrm": 128, "multimodal": 16}
-"""Samples a GPU."""
-CHOSEN = os.environ.get("BENCHMARK_MODELS", ",".join(MODELS)).split(",")
+MODELS = os.environ.get("BENCHMARK_MODELS", "candle_uno,dlrm,multimodal").split(",")
+SAMPLES = 16
+"""A GPU."""
 FIXED = (2.0,)
 """Samples a micro-batch; None would be the roofline estimate."""
 ROOM = (None, 1.15)
@@ -27,20 +27,20 @@ ROOM = (None, 1.15)
 def test_parallel_stages_alone_and_with_larger_micro_batches():
     """The published search on both sides, no replicas. "Parallel": the graph at the sequence's micro-batch."""
     rows = []
-    for name, samples in ((name, MODELS[name]) for name in CHOSEN):
+    for name in MODELS:
         for fixed in FIXED:
             free = None
             for share in ROOM:
                 workload = load(name)
                 cap = None if share is None or free is None else share * free
                 options = {"fixed": fixed, "replicas": False, "memory_bytes": cap}
-                problem = asked(workload, DEVICES, samples * DEVICES, **options)
+                problem = asked(workload, DEVICES, SAMPLES * DEVICES, **options)
                 pair = published(problem)
                 if pair.sequence.plan is None:
                     continue
                 size = pair.sequence.plan.stages[0].micro_batch_size
-                free = free or _least_peak(workload, samples, fixed)
-                same = best([asked(workload, DEVICES, samples * DEVICES, micro_batch=size, **options)], PUBLISHED)
+                free = free or _least_peak(workload, fixed)
+                same = best([asked(workload, DEVICES, SAMPLES * DEVICES, micro_batch=size, **options)], PUBLISHED)
                 rows.append(
                     (name, "roofline" if fixed is None else f"{fixed:g}", f"{wasted_share(problem, size):.0%}",
                      "16" if cap is None else f"{cap / 2**30:.2f}", pair.sequence.milliseconds, pair.sequence.shape,
@@ -56,7 +56,7 @@ def test_parallel_stages_alone_and_with_larger_micro_batches():
     )  # fmt: skip
 
 
-def _least_peak(workload: Workload, samples: int, fixed: float | None) -> float:
+def _least_peak(workload: Workload, fixed: float | None) -> float:
     """Bytes that the sequence needs with micro-batches of one sample: below that it has no plan."""
-    problem = asked(workload, DEVICES, samples * DEVICES, fixed=fixed, replicas=False, micro_batch=1)
+    problem = asked(workload, DEVICES, SAMPLES * DEVICES, fixed=fixed, replicas=False, micro_batch=1)
     return published(problem).sequence.peak_bytes
