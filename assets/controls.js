@@ -212,6 +212,7 @@
   /* For a moment, what changes in the controls follows the picture, and asks nothing. */
   let quiet = 0;
   ex.quietly = function () { quiet = performance.now() + 600; };
+  ex.loudly = function () { quiet = 0; };
 
   ex.adopt = function (message) {
     const found = { planner: message.planner, contiguity: message.contiguity };

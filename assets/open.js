@@ -91,7 +91,8 @@
     document.getElementById("announcer").textContent = "opened " + message.name + ": " + message.words;
     if (message.what === "model" || message.what === "plan") {
       if (message.what === "plan") ex.quietly();
-      else if (message.controls.devices) window.dash_clientside.set_props("devices", { value: message.controls.devices, max: Math.max(16, message.controls.devices) });
+      else ex.loudly(); /* right after a plan, too */
+      if (message.what === "model" && message.controls.devices) window.dash_clientside.set_props("devices", { value: message.controls.devices, max: Math.max(16, message.controls.devices) });
       window.dash_clientside.set_props("micro-batches", { value: "auto" });
       ex.addModel(message.file, message.name);
       if (message.what === "plan") for (const id of Object.keys(message.controls)) window.dash_clientside.set_props(id, { value: message.controls[id] });

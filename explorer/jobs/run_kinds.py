@@ -17,7 +17,6 @@ from explorer.jobs.requests import Emit, PrepareRequest, RunPlanRequest, ShowRun
 from explorer.runner.bundles.bundle import (
     About,
     Bundle,
-    command_line,
     finish_bundle,
     new_folder,
     predicted_s,
@@ -26,6 +25,7 @@ from explorer.runner.bundles.bundle import (
     read_result,
     write_bundle,
 )
+from explorer.runner.bundles.by_hand import command_line
 from explorer.runner.bundles.history import find_run
 from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest
