@@ -88,16 +88,16 @@ def measure_links(
 
 
 def _to_and_fro(size: int, peer: int, *, first: bool, device: torch.device, now: Callable[[], float]) -> float:
-    """The fastest of some messages there and back, posted as the runner posts its own."""
+    """The fastest of some messages there and back, each posted by itself, as torch's runtime posts those of a run."""
     out, back = torch.zeros(size, dtype=torch.uint8, device=device), torch.empty(size, dtype=torch.uint8, device=device)
     best, spent, repeats = float("inf"), 0.0, REPEATS
     done = 0
     while done < repeats:
         before = now()
         for way in ("send", "receive") if first else ("receive", "send"):
-            post = dist.P2POp(dist.isend, out, peer) if way == "send" else dist.P2POp(dist.irecv, back, peer)
-            for work in dist.batch_isend_irecv([post]):
-                work.wait()
+            work = dist.isend(out, peer) if way == "send" else dist.irecv(back, peer)
+            assert work is not None
+            work.wait()
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         took = now() - before
