@@ -60,6 +60,12 @@
       ...named(props), ...typed, id: props.id, className: "field", type: "text", autoComplete: "off", placeholder: props.placeholder,
       inputMode: props.whole ? "numeric" : "decimal", style: wide(props), disabled: props.disabled,
       onChange: function (event) { typed.onChange({ target: { value: event.target.value.replace(kept, "") } }); },
+      onKeyDown: function (event) { /* one more or one less, as fields for numbers do */
+        const way = { ArrowUp: 1, ArrowDown: -1 }[event.key];
+        if (!way || typed.value === "") { typed.onKeyDown(event); return; }
+        event.preventDefault();
+        typed.onChange({ target: { value: shown(Math.min(most, Math.max(least, +typed.value + way))) } });
+      },
     });
     return props.unit ? h("span", { className: "measured-in" }, field, h("i", { "aria-hidden": "true" }, props.unit)) : field;
   }

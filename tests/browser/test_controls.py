@@ -74,6 +74,20 @@ def test_the_cap_is_typed_with_its_unit_and_heard_as_a_size(fake):
     assert fake.query == before
 
 
+def test_a_number_is_typed_stepped_and_kept_between_its_ends(fake):
+    fake.open()
+    field = fake.find("#mini-batch")
+    fake.change(lambda: field.send_keys("3x2", Keys.ENTER))  # letters are no part of a number
+    assert "mini_batch=32" in fake.query
+    fake.change(lambda: field.send_keys(Keys.ARROW_UP, Keys.ARROW_UP, Keys.ARROW_DOWN))
+    assert "mini_batch=33" in fake.query
+    fake.change(lambda: field.send_keys(Keys.CONTROL, "a", Keys.NULL, "0", Keys.TAB))
+    assert "mini_batch=1&" in fake.query + "&"
+    assert field.get_attribute("value") == "1"
+    fake.change(lambda: field.send_keys(Keys.CONTROL, "a", Keys.NULL, Keys.BACKSPACE, Keys.TAB))
+    assert "mini_batch" not in fake.query
+
+
 def test_the_throughput_leads_and_tells_its_change(fake):
     fake.open("devices=2")
     fake.change(lambda: fake.slide("devices", 2))

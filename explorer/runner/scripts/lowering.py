@@ -193,7 +193,7 @@ class EventRun:
                 causes = ", ".join(f"{step} on device {there}" for step, there in sorted(self._causes(stuck))[:3])
                 reasons.append(f"{self.tasks[stuck].step} on device {device} waits for {causes}")
             lines.append(f"device {device}: " + " ".join(shown))
-        return "\n".join([f"the order deadlocks: {'; '.join(reasons)}", *lines])
+        return "; ".join([f"the order deadlocks: {'; '.join(reasons)}", *lines])
 
     def _causes(self, number: int) -> set[tuple[Step, int]]:
         """The compute steps, and their devices, that a stuck step waits for."""

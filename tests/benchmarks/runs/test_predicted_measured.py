@@ -18,7 +18,8 @@ from explorer.measured.ranking import rank_agreement
 from explorer.question.loading import load
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
-from explorer.runner.bundles.bundle import RANK_MODULE, finish_bundle, write_bundle
+from explorer.runner.bundles.bundle import finish_bundle, write_bundle
+from explorer.runner.bundles.by_hand import RANK_MODULE
 from explorer.runner.bundles.outcome import RunStatus
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.measuring.calibration import MODULE, calibrate_on

@@ -80,7 +80,7 @@ def test_a_run_tells_its_phases_and_what_was_measured_and_is_kept(text):
     run = found[-1]["run"]
     assert run["report"]["measured_s"] > run["report"]["predicted_s"]
     assert unpacked(run["plan"])["held"] == run["held"] == "plan-1"
-    assert run["command"].endswith(run["folder"])
+    assert run["command"].endswith(f"sh {run['folder']}/run.sh")
     (kept,) = past_runs("chain")
     assert (kept.bundle, kept.target, kept.planner, kept.ok) == (run["bundle"], "fake", "linear-dp", True)
     assert kept.measured_s == pytest.approx(run["report"]["measured_s"])

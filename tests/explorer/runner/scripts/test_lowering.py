@@ -273,11 +273,10 @@ def test_an_order_that_deadlocks_is_refused_with_the_whole_picture() -> None:
     plan = hand_made(p, [("ab", 0), ("cd", 1)], ["0F0 0B0 0F1 0B1", "1F0 1F1 1B0 1B1"], 1)
     with pytest.raises(InvalidPlan) as refused:
         make_script(p, plan)
-    assert str(refused.value).splitlines() == [
-        "the order deadlocks: 0B0 on device 0 waits for 1B0 on device 1; 1F1 on device 1 waits for 0F1 on device 0",
-        "device 0: 0F0 >0B0< 0F1 0B1",
-        "device 1: 1F0 >1F1< 1B0 1B1",
-    ]
+    assert str(refused.value) == (
+        "the order deadlocks: 0B0 on device 0 waits for 1B0 on device 1; 1F1 on device 1 waits for 0F1 on device 0"
+        "; device 0: 0F0 >0B0< 0F1 0B1; device 1: 1F0 >1F1< 1B0 1B1"
+    )
 
 
 def test_an_order_without_an_action_is_refused() -> None:

@@ -175,7 +175,9 @@ def test_a_cancelled_run_stops_the_job_and_keeps_its_log(tmp_path: Path) -> None
     assert cluster.stopped
     assert outcome.status is RunStatus.CANCELLED
     assert "confirm" not in outcome.reason
-    assert (tmp_path / "run" / "log.txt").read_text() == "one line\n"
+    _, line, end = (tmp_path / "run" / "log.txt").read_text().splitlines()
+    assert line == "one line"
+    assert end.startswith("# ended after")
     assert sum(path.endswith("/stop") for _, path, _ in fake.asked) == 1
 
 
