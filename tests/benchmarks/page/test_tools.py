@@ -16,7 +16,7 @@ from tests.browser.page import Page
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 
-OPENINGS, TIMES, EXPANSIONS, STEPS = 3, 20, 2, 30
+OPENINGS, TIMES, EXPANSIONS, STEPS = 20, 20, 2, 30
 WORDS = ("layer_norm", "linear")
 LOCAL = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 WATCH = """
