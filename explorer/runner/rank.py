@@ -20,8 +20,9 @@ import torch
 import torch.distributed as dist
 
 from explorer.files import NotWritten, write_file
-from explorer.runner.bundles.outcome import judged
-from explorer.runner.bundles.progress import tell
+from explorer.runner.bundles.by_hand import summary
+from explorer.runner.bundles.outcome import RunStatus, judged
+from explorer.runner.bundles.progress import by_hand, tell
 from explorer.runner.bundles.request import read_request
 from explorer.runner.bundles.result_json import write_outcome
 from explorer.runner.engine.affinity import pin
@@ -44,7 +45,7 @@ FAILED = 1
 """Exit status of a rank that failed."""
 
 
-def main(argv: list[str] | None = None, work: Callable[[Path, int], None] | None = None) -> int:
+def main(argv: list[str] | None = None, work: Callable[[Path, int], bool | None] | None = None) -> int:
     """Runs the bundle that the command line names (``work``: does something else with it). Returns the exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
@@ -54,11 +55,11 @@ def main(argv: list[str] | None = None, work: Callable[[Path, int], None] | None
     bundle = Path(arguments[0])
     rank = int(os.environ.get("RANK", "0"))
     try:
-        (run if work is None else work)(bundle, rank)
+        well = (run if work is None else work)(bundle, rank)
     except BaseException as error:
         _fail(bundle, rank, error)
         end(FAILED)
-    return 0
+    return FAILED if well is False else 0
 
 
 def end(status: int) -> NoReturn:
@@ -69,8 +70,9 @@ def end(status: int) -> NoReturn:
     os._exit(status)
 
 
-def run(bundle: Path, rank: int) -> None:
-    """Everything one rank does. Raises PlacementError for what a person can mend."""
+def run(bundle: Path, rank: int) -> bool:
+    """Everything one rank does; whether whoever started it by hand may take it for right. Raises PlacementError for
+    what a person can mend."""
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     request = read_request(parse_json((bundle / "request.json").read_bytes(), "request.json"))
     file = read_plan((bundle / "plan.json").read_bytes(), "plan.json")
@@ -101,11 +103,16 @@ def run(bundle: Path, rank: int) -> None:
     unknown = tuple(filter(None, [contract.note()]))
     outcome = gather(machine, request, measured, agreement, noise, pinned, times, unknown)
     if outcome is not None:
-        write_outcome(bundle / "result.json", judged(outcome))
+        outcome = judged(outcome)
+        write_outcome(bundle / "result.json", outcome)
     dist.barrier()
     # Not after a failure: NCCL would wait for messages that never come, before anybody is told why.
     dist.destroy_process_group()
-    tell("done", 1, 1)
+    if outcome is None or not by_hand():
+        tell("done", 1, 1)
+        return True  # a target reads result.json
+    print(summary(outcome), flush=True)
+    return outcome.status is RunStatus.DONE
 
 
 def _fail(bundle: Path, rank: int, error: BaseException) -> None:

@@ -39,4 +39,5 @@ def told(lost: Iterable[str], changed: Iterable[str]) -> list[str]:
 
 
 def _plain(line: str) -> str:
+    line = line.replace("µ", "u")
     return "".join(c if " " <= c <= "~" else "?" for c in line).replace('"""', "'''")

@@ -12,6 +12,11 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from statistics import median
+
+from explorer.runner.bundles.outcome import Outcome
+from explorer.runner.bundles.progress import BY_HAND
+from explorer.words import text
 
 RANK_MODULE = "explorer.runner.rank"
 PORT = 29511
@@ -44,6 +49,7 @@ if [ "$NODE_RANK" -eq 0 ]; then
   "$PYTHON" -m explorer.runner.bundles.free_port "$MASTER_ADDR" "$MASTER_PORT"
 fi
 export OMP_NUM_THREADS
+export {by_hand}=1
 cd "$MODEL_DIR"
 exec "$PYTHON" -m torch.distributed.run --nnodes "$NNODES" --node-rank "$NODE_RANK" \\
   --nproc-per-node "$RANKS_PER_NODE" --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT" \\
@@ -68,7 +74,12 @@ OMP_NUM_THREADS=${{OMP_NUM_THREADS:-{threads}}}
 def script(model: str, target: str, ranks: int, created: str) -> str:
     """The text of run.sh."""
     return _SCRIPT.format(
-        model=_comment(model) or "a model", target=_comment(target), ranks=ranks, created=created, module=RANK_MODULE
+        model=_comment(model) or "a model",
+        target=_comment(target),
+        ranks=ranks,
+        created=created,
+        module=RANK_MODULE,
+        by_hand=BY_HAND,
     )
 
 
@@ -91,6 +102,23 @@ def command_line(folder: Path) -> str:
     same = usual is not None and os.path.realpath(usual) == os.path.realpath(sys.executable) and not _in_environment()
     before = "" if same else f"PYTHON={shlex.quote(sys.executable)} "
     return f"{before}sh {shlex.quote(str(folder.absolute() / 'run.sh'))}"
+
+
+def summary(outcome: Outcome) -> str:
+    """What came of a run, in a line for whoever started it."""
+    told = [outcome.status.value]
+    if outcome.iterations_s:
+        middle = text.seconds(median(outcome.iterations_s))
+        told.append(f"{middle} an iteration (median of {len(outcome.iterations_s)})")
+    if outcome.losses:
+        told.append(f"loss {outcome.losses[0]:.6g}, at last {outcome.losses[-1]:.6g}")
+    agreement = outcome.agreement
+    if agreement is not None and agreement.holds:
+        errors = f"{max(agreement.loss, agreement.gradient, agreement.parameter):.1e}"
+        told.append(f"agrees with the whole model (relative differences up to {errors})")
+    if outcome.reason:
+        told.append(outcome.reason)
+    return f"{'; '.join(told)}; all of it in result.json"
 
 
 def _in_environment() -> bool:

@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from explorer.runner.bundles.bundle import (
 )
 from explorer.runner.bundles.by_hand import command_line
 from explorer.runner.bundles.history import UNFINISHED, find_run, past_runs
-from explorer.runner.bundles.outcome import Outcome, RunStatus
+from explorer.runner.bundles.outcome import Agreement, Outcome, RunStatus, judged
 from explorer.runner.bundles.places import state_folder
 from explorer.runner.bundles.request import Backend, RunRequest
 from solvers.errors import InvalidProblem, RunError
@@ -106,6 +107,18 @@ def test_the_script_says_what_is_missing_in_a_line(carried: tuple[Path, Path], t
     refused = started(folder / "run.sh", bare)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert f"{bare} has no placement-explorer with torch: install what requirements.txt names" in refused.stderr
+
+
+def test_what_came_of_it_is_told_in_a_line() -> None:
+    right = Agreement(0.0, 2e-8, 1e-9, "w", "float32")
+    done = Outcome(RunStatus.DONE, iterations_s=(0.2, 0.1, 0.3), losses=(2.5, 2.0), agreement=right)
+    assert by_hand.summary(done) == (
+        "done; 200 ms an iteration (median of 3); loss 2.5, at last 2; agrees with the whole model (relative"
+        " differences up to 2.0e-08); all of it in result.json"
+    )
+    wrong = judged(replace(done, agreement=replace(right, gradient=0.3)))
+    assert "failed; " in by_hand.summary(wrong)
+    assert "it differs from the whole model, relative: gradients by 3.0e-01" in by_hand.summary(wrong)
 
 
 def test_a_port_that_somebody_has_is_told_with_one_that_is_free() -> None:
