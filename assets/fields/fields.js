@@ -16,7 +16,7 @@
     }, parts);
   }
 
-  /* Text that is told when its writer pauses, presses Enter or leaves. told: what it says, or null if it says nothing. */
+  /* Text that is told when its writer pauses, presses Enter or leaves. shown: a value as text; told: a text as a value. */
   function useTyped(props, shown, told) {
     const React = window.React;
     const [text, setText] = React.useState(shown(props.value));
@@ -64,7 +64,7 @@
         const way = { ArrowUp: 1, ArrowDown: -1 }[event.key];
         if (!way || typed.value === "") { typed.onKeyDown(event); return; }
         event.preventDefault();
-        typed.onChange({ target: { value: shown(Math.min(most, Math.max(least, +typed.value + way))) } });
+        typed.onChange({ target: { value: shown(told(String(+typed.value + way))) } });
       },
     });
     return props.unit ? h("span", { className: "measured-in" }, field, h("i", { "aria-hidden": "true" }, props.unit)) : field;

@@ -81,7 +81,7 @@ def test_a_number_is_typed_stepped_and_kept_between_its_ends(fake):
     assert "mini_batch=32" in fake.query
     fake.change(lambda: field.send_keys(Keys.ARROW_UP, Keys.ARROW_UP, Keys.ARROW_DOWN))
     assert "mini_batch=33" in fake.query
-    fake.change(lambda: field.send_keys(Keys.CONTROL, "a", Keys.NULL, "0", Keys.TAB))
+    fake.change(lambda: field.send_keys(Keys.CONTROL, "a", Keys.NULL, ".", Keys.ARROW_UP, "0", Keys.TAB))
     assert "mini_batch=1&" in fake.query + "&"
     assert field.get_attribute("value") == "1"
     fake.change(lambda: field.send_keys(Keys.CONTROL, "a", Keys.NULL, Keys.BACKSPACE, Keys.TAB))

@@ -16,7 +16,7 @@ from solvers.errors import RunError
 
 NCCL, GLOO = "nccl", "gloo"
 MEET_S = 300.0
-"""How long ranks wait for one another before anything is measured; a host may have to trace a model first."""
+"""How long ranks wait for one another before they decide; a host may be slow to start."""
 
 
 def here() -> tuple[int, int]:

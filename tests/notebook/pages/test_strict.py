@@ -113,8 +113,7 @@ def test_the_keyboard_looks_closer_and_back(page):
     chart = find(page, ".gantt-card .canvas")
     before = page.execute_script("return document.querySelector('.chart canvas').toDataURL()")
     chart.send_keys("+", "+", Keys.ARROW_RIGHT)
-    closer = page.execute_script("return document.querySelector('.chart canvas').toDataURL()")
-    assert closer != before
+    until(lambda: page.execute_script("return document.querySelector('.chart canvas').toDataURL()") != before)
     chart.send_keys("0")
     until(lambda: page.execute_script("return document.querySelector('.chart canvas').toDataURL()") == before)
     chart.send_keys(Keys.ESCAPE)
