@@ -152,6 +152,7 @@ class PlacementWidget(anywidget.AnyWidget):
         self._latest: Figures | None = None
         self._held = ""
         self._stands: Status = WAITING
+        self._stood: Status | None = None  # before kernels were compiled, while they are
         self._refused: dict[str, str] | None = None
         self._failure: PlacementError | None = None
 
@@ -253,7 +254,7 @@ class PlacementWidget(anywidget.AnyWidget):
             self._turn += 1
             self._refused = self._failure = None
             self._before = self._latest
-            self._stands = WAITING
+            self._stands, self._stood = WAITING, None
             planner = question.chosen_planner()
             self._solving.ask(
                 AskRequest(
@@ -308,6 +309,11 @@ class PlacementWidget(anywidget.AnyWidget):
             planner = self._question.chosen_planner().name
             stands = of_event(event, planner)
             view = event.get("plan")
+            stood, self._stood = self._stood, None
+            if event["kind"] == "compiling" and stands is not None:
+                self._stood = stood or self._stands
+            elif event["kind"] == "compiling":
+                stands = stood  # what went on before goes on
             if event["kind"] == "progress":
                 self._stands = stands or self._stands
                 if view is not None:

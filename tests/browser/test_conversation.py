@@ -201,13 +201,18 @@ def test_only_so_many_models_are_remembered(talk):
     assert len(talk.skeletons) == REMEMBERED
 
 
-def test_compiling_is_told_in_the_header_and_its_end_is_not(talk):
+def test_compiling_is_told_in_the_header_and_its_end_is_what_was_told_before(talk):
     on_event = solve(talk)
     before = len(talk.sent)
     on_event(events.compiling("pipeline draft", 12.0))
+    on_event(events.compiling("pipeline draft", 12.5))
     on_event(events.compiling("", 13.0))
+    on_event(events.compiling("", 13.0))
+    said = [m for m in talk.sent if m["type"] == "status"]
     assert [(m["state"], m["what"], m["more"]) for m in talk.sent[before:]] == [
-        ("loading", "compiling, once", "pipeline draft · 12 s so far")
+        ("loading", "compiling, once", "pipeline draft · 12 s so far"),
+        ("loading", "compiling, once", "pipeline draft · 12.5 s so far"),
+        (said[0]["state"], said[0]["what"], said[0]["more"]),
     ]
 
 

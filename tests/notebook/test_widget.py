@@ -13,6 +13,7 @@ from explorer.notebook.refusals import InvalidTrait, NoPlan
 from explorer.notebook.selection import Selection
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
+from explorer.view import events
 from solvers.errors import InvalidProblem
 from solvers.planners.solve import solve
 from solvers.problem.problem import Objective
@@ -54,6 +55,18 @@ def test_steps_of_the_search_are_shown_while_it_goes_on(widget):
     assert widget.result is None
     assert drawn(widget)["_plan"]["figure"]["data"]
     assert drawn(widget)["_told"]["busy"]
+
+
+def test_once_kernels_are_compiled_the_search_stands_as_before(widget):
+    widget.listed.step()
+    before = drawn(widget)["_told"]
+    for seconds in (12.0, 13.0):
+        widget.listed.tell(events.compiling("annealing", seconds))
+        assert drawn(widget)["_told"]["words"] == "compiling, once"
+    widget.listed.tell(events.compiling("", 14.0))
+    assert drawn(widget)["_told"] == before
+    widget.listed.tell(events.compiling("", 14.0))
+    assert drawn(widget)["_told"] == before, "of another question of this worker"
 
 
 def test_another_value_asks_anew_and_stops_the_search_before(widget):

@@ -295,11 +295,6 @@ class Conversation(LessonTalk):
         self.send({"type": "props", "props": props})
         self.send({"type": "model", "objective": skeleton["objective"]})
 
-    def _compiling(self, event: Event) -> None:
-        """Kernels are compiled once per installation, and nobody's time limit pays for it."""
-        if event["kernel"]:
-            self._status("loading", "compiling, once", f"{event['kernel']} · {text.seconds(event['seconds'])} so far")
-
     def _progress(self, event: Event) -> None:
         self.steps = search.evenly([*self.steps, *event["steps"]])
         shows = self.plan is not None and self.answered is None and self.drawn is self.session

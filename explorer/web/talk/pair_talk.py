@@ -28,6 +28,7 @@ class PairTalk(Picture):
 
     standing: state, word and more of the status that stays until there is another plan. answered: the
     ``result`` event of the plan on the page. alone: session and answer from before there was a pair, to go back to.
+    said: the newest status; said_before: the one before kernels were compiled, while they are.
     """
 
     def __init__(
@@ -43,6 +44,8 @@ class PairTalk(Picture):
         self.turns = itertools.count(1)
         self.shown: Figures | None = None
         self.standing = ("none", "no plan", "")
+        self.said: Message | None = None
+        self.said_before: Message | None = None
         self.wants_pair = False
         self.answered: Event | None = None
         self.alone: tuple[Session, Event] | None = None
@@ -228,7 +231,19 @@ class PairTalk(Picture):
             message["elapsed_s"] = elapsed_s
         if asked:
             message["asked"] = True
+        self.said, self.said_before = message, None
         self.send(message if query is None else message | {"query": query})
+
+    def _compiling(self, event: Event) -> None:
+        """Kernels are compiled once per installation, and nobody's time limit pays for it. Afterwards what went on
+        before goes on."""
+        before = self.said_before or self.said
+        if event["kernel"]:
+            self._status("loading", "compiling, once", f"{event['kernel']} · {text.seconds(event['seconds'])} so far")
+            self.said_before = before
+        elif self.said_before is not None:
+            self.said, self.said_before = self.said_before, None
+            self.send({key: value for key, value in self.said.items() if key != "asked"})
 
     @abstractmethod
     def _model_of(self, session: Session) -> str:
@@ -241,10 +256,6 @@ class PairTalk(Picture):
     @abstractmethod
     def _result(self, event: Event, query: str | None = None) -> None:
         """A finished search."""
-
-    @abstractmethod
-    def _compiling(self, event: Event) -> None:
-        """The worker compiles kernels, or has done so."""
 
     @abstractmethod
     def _failed(self, message: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from selenium.common.exceptions import StaleElementReferenceException
 
 from tests.browser.conftest import ROOT, free_port
 from tests.notebook.pages.jupyter import PAINTED
@@ -97,6 +98,14 @@ def test_a_plan_is_shown_and_changed(chromium, marimo):
         script = FIND.replace("widget.querySelector(", "widget.querySelectorAll(") + ".length"
         return chromium.execute_script(script.replace(";\n.length", ".length"), ".mem")
 
+    def clicked(selector):
+        """Cards are drawn anew with every better plan, maybe just now."""
+        try:
+            find(selector).click()
+        except StaleElementReferenceException:
+            return False
+        return True
+
     chromium.set_window_size(1200, 1200)
     chromium.get(marimo)
     until(lambda: cards() == 4)
@@ -104,5 +113,5 @@ def test_a_plan_is_shown_and_changed(chromium, marimo):
     until(lambda: {BLUE, ORANGE} <= set(chromium.execute_script(PAINTED, find("canvas[data-id='layer2-node']"))))
     find("button[aria-label='One GPU more']").click()
     until(lambda: cards() == 5)
-    find(".mem[data-device='1']").click()
+    until(lambda: clicked(".mem[data-device='1']"))
     until(lambda: "GPU 1" in chromium.execute_script("return arguments[0].textContent", find(".inspector")))
