@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WARM    = @echo "Compiling kernels, once ..."; $(BIN)/python -m solvers.planners.warm
 
-.PHONY: app test widget check-exports lint format benchmark clean
+.PHONY: app test test-slow widget check-exports lint format benchmark clean
 
 app: $(VENV)/.app ## the page, with the demo model solved
 	$(BIN)/placement-explorer app $(MODEL)
@@ -18,6 +18,9 @@ test: $(VENV)/.test ## everything the tests need, a browser included, then the t
 	@$(MAKE) --no-print-directory widget || echo "The notebook widget could not be built; its tests are skipped."
 	@$(MAKE) --no-print-directory $(VENV)/.notebook || echo "JupyterLab could not be installed; its tests are skipped."
 	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.test ## what `make test` leaves out because it takes long; after it, in the same environment
+	$(BIN)/python -m pytest -m slow
 
 widget: explorer/notebook/built/widget.js ## the notebook widget's module; needs Node, as a wheel's build does
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,18 +11,20 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("busy machines too", suppress_health_check=[HealthCheck.too_slow], deadline=None)
 settings.load_profile("busy machines too")  # how fast an input is drawn says nothing about the code
 
+SUITES = ("not benchmark and not slow", "slow", "not benchmark")
+"""The default suite, what takes longest, and both."""
 MOST = 4
 """Processes; each needs up to 2 GB, the browser and what its tests start included."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Share the files of the whole suite out among processes: ``pytest`` alone, or with ``-n 0`` in one.
+    """Share the files of a whole suite out among processes: ``pytest``, ``pytest -m slow``; with ``-n 0`` in one.
 
     Anything less (named files, ``-s``, ``--pdb``, another ``-m``) runs in one process unless ``-n`` says otherwise.
     """
     option = config.option
-    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS and option.markexpr == "not benchmark"
+    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS and option.markexpr in SUITES
     watched = option.usepdb or option.capture == "no" or option.collectonly
     if not everything or watched or hasattr(config, "workerinput"):
         return
@@ -32,9 +35,19 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.loadscopereorder = False  # which would begin with the most tests; the first files are the longest
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is driven in a browser is tried twice before it counts as failed: a busy machine may keep it from
-    answering in time. The summary counts the second tries."""
+    """Of what is driven in a browser, and of what has many cases.
+
+    The former is tried twice before it counts as failed: a busy machine may keep it from answering in time. The summary
+    counts the second tries. Of a test marked ``first(n)`` the cases after the n-th are slow.
+    """
+    cases: Counter[str] = Counter()
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+        if first := item.get_closest_marker("first"):
+            test = item.nodeid.partition("[")[0]
+            cases[test] += 1
+            if cases[test] > first.args[0]:
+                item.add_marker(pytest.mark.slow)

@@ -26,6 +26,7 @@ def test_a_traced_model_is_planned_and_replanned(real):
     assert real.boxes != two
 
 
+@pytest.mark.slow
 def test_a_link_of_the_first_version_keeps_its_mini_batch(real):
     real.open(SMALL)
     assert "mini-batch 32" in real.text("kpis")

@@ -77,6 +77,7 @@ def test_transformer_with_one_shared_table_would_have_about_its_published_65_mil
     assert shared == pytest.approx(65e6, rel=0.03)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "name", ["rnnlm-small", "gnmt-small", "transformer-small", "nasnet-small", "llama-small", "moe-small"]
 )

@@ -13,6 +13,8 @@ import pytest
 from explorer.notebook.built import FOLDER as BUILT
 from tests.notebook.save_notebooks import FOLDER, executed
 
+pytestmark = pytest.mark.slow
+
 MOST_BYTES = 400_000
 """Of a notebook with its outputs, as it is read where no kernel is."""
 NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))

@@ -25,6 +25,7 @@ return ['#graph', '#gantt'].filter(function (part) {
 """
 
 
+@pytest.mark.slow
 def test_a_plan_is_printed_on_one_sheet(real):
     page = real.at(START)
     with page.sized(1440, 900):

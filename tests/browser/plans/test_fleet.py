@@ -29,6 +29,7 @@ def cap(page, place, text):
     field.send_keys(text, Keys.ENTER)
 
 
+@pytest.mark.slow
 def test_a_cap_and_a_kind_of_one_gpu_are_set_kept_and_let_go(real):
     page = real.open(START)
     page.js(OPEN)

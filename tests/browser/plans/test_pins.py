@@ -28,6 +28,7 @@ def press(page, *keys):
     ActionChains(page.browser).send_keys(*keys).perform()
 
 
+@pytest.mark.slow
 def test_a_module_is_pinned_by_keys_moved_by_a_button_and_let_go_by_its_chip(real):
     page = real.at(START)
     box = next(name for name, paint in page.boxes.items() if paint == "d0")

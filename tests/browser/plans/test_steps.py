@@ -84,6 +84,7 @@ def test_plans_are_kept_named_shown_again_and_compared(real):
     page.until(lambda: len(all_of(page, ".scenarios tbody tr")) == 1)
 
 
+@pytest.mark.slow
 def test_a_link_says_whether_the_plan_is_the_one_it_was_made_of(real):
     page = real.open(START)
     page.js("Object.defineProperty(navigator, 'clipboard', {value: undefined})")

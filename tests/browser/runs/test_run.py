@@ -85,6 +85,7 @@ def test_a_run_that_fails_or_is_cancelled_says_so_and_harms_nothing(fake):
     assert page.js(HISTORY)[:3] == ["cancelled", "failed", "failed"]
 
 
+@pytest.mark.slow
 def test_a_plan_is_made_again_with_what_was_measured(fake):
     page = run(opened(fake, "time_limit=0.5"), "fake", "Predicted")
     page.click("#run-replan")

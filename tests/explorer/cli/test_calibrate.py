@@ -22,6 +22,7 @@ from tests.explorer.costs.profiles import profile_of
 from tests.instances import training_graph
 
 
+@pytest.mark.slow
 def test_a_model_is_measured_and_planned_for(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path / "home"))
     file = tmp_path / "profile.json"
@@ -102,6 +103,7 @@ class Pretended:
         return self.outcome
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("outcome", "status", "said"),
     [

@@ -171,6 +171,7 @@ def test_a_run_that_does_not_end_well_says_so_and_has_a_status_of_its_own(
     ]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_and_being_asked_to_end_end_the_run_and_are_told(
     number: signal.Signals, command: Command, plan: Path, monkeypatch: pytest.MonkeyPatch

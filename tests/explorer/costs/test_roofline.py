@@ -14,6 +14,7 @@ MODELS = ["gpt", "resnet50", "inception", "gnmt", "multimodal", "dlrm", "candle_
 KINDS = list(DEVICES)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_more_samples_take_no_less_time_and_no_more_time_each(name: str) -> None:
     table = estimate(demo(name).graph, KINDS, "bf16")

@@ -22,11 +22,13 @@ def check(shipped, traced):
     assert skeleton(shipped)["hash"] == skeleton(traced)["hash"]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("model", SMALL)
 def test_a_graph_that_ships_is_that_of_its_model(model):
     check(traced_before(model, True, None), load(model))
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("training", "dtype"), [way for way in SHIPPED if way != (True, None)])
 @pytest.mark.parametrize("model", ["gpt-small", "transformer-small", "moe-small"])
 def test_so_is_one_for_inference_and_in_bf16(model, training, dtype):

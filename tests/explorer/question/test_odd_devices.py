@@ -67,6 +67,7 @@ def asked(name: str, seed: int, training: bool, **options: object) -> Problem:
     return Problem(graph, CLUSTERS[name], table, **(settings | options))  # type: ignore[arg-type]
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize(
     ("name", "transfers"),
     [

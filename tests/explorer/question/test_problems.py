@@ -79,6 +79,7 @@ def test_a_model_traced_with_a_larger_batch_is_planned_for_that() -> None:
     assert make_problem(Workload(replace(GRAPH, samples=100), "demo"), Settings()).mini_batch == 100
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("devices", [3, 5, 6, 7])
 def test_replicas_of_any_number_of_devices_share_the_default_mini_batch_or_leave_some_out(devices: int) -> None:
     problem = make_problem(TRACED, Settings(devices=devices, max_replicas=0))

@@ -21,6 +21,7 @@ from tests.explorer.runner.targets.ray_head import free_ports
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_two_nodes_on_the_loopback_run_and_verify_a_carried_bundle(tmp_path: Path) -> None:
     request = RunRequest(steps=1, warmup=0, backend=Backend.CPU, verify=True)

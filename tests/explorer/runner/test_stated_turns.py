@@ -84,6 +84,7 @@ def test_scripts_post_messages_in_the_stated_order_and_never_deadlock() -> None:
     assert told["joined"] >= 5, told
 
 
+@pytest.mark.slow
 def test_a_plan_of_single_operators_runs_as_its_planner_decided() -> None:
     ran = 0
     for seed in range(60):

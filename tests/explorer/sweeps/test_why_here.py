@@ -41,6 +41,7 @@ def where(plan, operator):
     return plan.placement()[operator]
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_delta_is_the_objective_of_the_moved_plan_which_breaks_no_rule(seed):
     for problem, plan in planned(seed):

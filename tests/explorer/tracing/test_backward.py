@@ -23,6 +23,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", SMALL)
 def test_every_backward_waits_for_its_own_forward(name: str) -> None:
     graph = demo(name).graph

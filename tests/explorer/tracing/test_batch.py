@@ -14,6 +14,7 @@ from tests.explorer.tracing.models import WIDTH, demo
 AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     "name",
     [

@@ -32,6 +32,7 @@ def test_names_are_unique_and_the_graph_is_acyclic(name: str) -> None:
     assert len(graph.index_of()) == len(graph) == len(graph.topological_order)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", REAL)
 def test_inference_is_the_forward_alone(name: str) -> None:
     assert {operator.phase for operator in demo(f"{name}-small", training=False).graph.operators} == {Phase.FORWARD}

@@ -72,6 +72,7 @@ def test_a_fused_lstm_counts_as_its_unrolled_cells() -> None:
     assert fused == steps * batch * 2 * (2 * 4 * width * width)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     "name",
     [

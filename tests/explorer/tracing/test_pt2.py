@@ -76,6 +76,7 @@ def gpt() -> bytes:
     return exported(module, inputs)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", SMALL)
 def test_a_file_gives_the_graph_of_a_live_trace(name: str, tmp_path: Path) -> None:
     module, inputs = MODELS[name].build()

@@ -32,6 +32,7 @@ def saved_by_a_real_step(name: str) -> int:
     return total
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     "name",
     [

@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 
 from tests.notebook.pages.jupyter import Notebook, Server
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("watched")]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("watched")]
 
 BLUE, ORANGE = "0,114,178", "230,159,0"
 CELLS = (

@@ -16,7 +16,7 @@ from tests.browser.conftest import ROOT, free_port
 from tests.notebook.pages.jupyter import PAINTED
 from tests.notebook.pages.test_jupyterlab import BLUE, ORANGE
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("watched")]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("watched")]
 
 PATIENCE_S = 90.0
 PROGRAM = """

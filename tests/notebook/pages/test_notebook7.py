@@ -7,7 +7,7 @@ import pytest
 from tests.notebook.pages.jupyter import Notebook
 from tests.notebook.pages.test_jupyterlab import BLUE, CELLS, ORANGE
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("watched")]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.usefixtures("watched")]
 
 
 def test_a_plan_is_shown_changed_and_selected(chromium, notebook7):

@@ -96,6 +96,7 @@ def proved_s(model: CoverModel, upper_s: float, placements=()) -> float:
     return told[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("most", [200_000, 12])
 def test_pricing_bounds_every_set_and_a_diagram_that_forgets_nothing_finds_the_best(seed, most):

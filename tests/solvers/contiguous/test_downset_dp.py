@@ -88,6 +88,7 @@ def test_equals_brute_force_on_training_graphs_in_micro_batches(seed, transfers)
     assert exact.objective_s == pytest.approx(brute.objective_s, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_no_claim_is_ever_wrong():
     """Random max-load problems of every contiguity, transfer model, order and memory, against enumeration."""
     proved = 0
@@ -211,6 +212,7 @@ def test_published_workloads_have_the_reference_optimum(name):
     assert result.bound_s == pytest.approx(result.objective_s, rel=1e-9)
 
 
+@pytest.mark.first(1)
 @needs_workloads
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
 def test_variants_of_published_workloads_have_the_reference_optimum(name, variant):

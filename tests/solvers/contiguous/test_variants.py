@@ -53,6 +53,7 @@ def random_variant(seed: int, largest: int = 4, **options: object) -> Problem:
     return with_efficiency(p, seed) if seed % 2 else p
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize(("transfers", "pipeline", "replicas"), VARIANTS)
 def test_equals_the_enumeration_of_all_chains(transfers, pipeline, replicas):
     """Shared colours, orphan backward operators, caps, operators no accelerator runs, and 0, 1 or 2 CPUs."""
@@ -87,6 +88,7 @@ def test_equals_brute_force_with_links_parameters_and_efficiency():
     assert replicated >= 20
 
 
+@pytest.mark.slow
 def test_no_claim_is_ever_wrong():
     """Every contiguity and memory counted from the schedule, too: bounds and statuses against brute force."""
     for seed in range(90):

@@ -190,6 +190,7 @@ print(dataclasses.astuple(plan))
 """
 
 
+@pytest.mark.slow
 def test_a_seed_and_a_budget_give_the_same_plan_in_every_process():
     here = solve(random_pass(8, 30, training=True, memory=math.inf), Joint(evaluations=1500), seed=11).plan
     there = subprocess.run(

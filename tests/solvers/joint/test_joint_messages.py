@@ -130,6 +130,7 @@ def test_exact_planners_state_the_order_that_is_best(planner: JointCP | PestoPro
     assert judge(problem, again.plan).objective_s == result.objective_s
 
 
+@pytest.mark.slow
 def test_joint_cp_is_best_of_all_placements_orders_and_orders_of_messages() -> None:
     pytest.importorskip("ortools")
     proved = 0

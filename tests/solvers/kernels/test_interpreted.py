@@ -84,6 +84,7 @@ def test_drafts_are_told_the_same(compared: Counter[str]) -> None:
     assert compared["run_draft"] > 100
 
 
+@pytest.mark.slow
 def test_passes_are_told_the_same(compared: Counter[str]) -> None:
     for seed in range(24):
         rng = random.Random(seed)

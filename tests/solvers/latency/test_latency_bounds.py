@@ -56,6 +56,7 @@ def stated(seed: int, largest: int, pieces: int | None) -> Problem:
     return replace(p, subgraphs_per_device=pieces, micro_batches=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("pieces", [1, 2])
 def test_no_path_proves_more_than_the_best_plan_takes(seed: int, pieces: int) -> None:
@@ -83,6 +84,7 @@ def test_any_number_of_pieces_is_bounded_too(seed: int) -> None:
         assert path_bound_s(model, order, path, None, math.inf, never, network) <= best * (1 + 1e-12)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("seed", range(15))
 @pytest.mark.parametrize("pieces", [1, 2])
 def test_planners_reach_what_enumeration_finds(seed: int, pieces: int) -> None:

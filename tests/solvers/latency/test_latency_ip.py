@@ -86,6 +86,7 @@ def least_latency_s(p: Problem, pieces: int) -> float:
     return best
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("pieces", [1, 2])
 @pytest.mark.parametrize("seed", range(10))
 def test_equals_the_enumeration_of_all_calls(seed, pieces):

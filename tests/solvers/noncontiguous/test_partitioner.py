@@ -118,6 +118,7 @@ def test_options_that_make_no_sense_are_refused() -> None:
         Partitioner(seeds=0)
 
 
+@pytest.mark.first(2)
 @needs_workloads
 @pytest.mark.parametrize("name", references())
 def test_published_workloads_come_out_as_good_as_with_scotch(name: str) -> None:

@@ -324,6 +324,7 @@ def test_where_1f1b_fits_so_does_a_pipeline_that_keeps_more_by_choice(seed):
             assert judge(capped, other).objective_s <= judge(p, plan).objective_s * (1 + 1e-9)
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("pipeline", [Pipeline.ZERO_BUBBLE, Pipeline.INTERLEAVED, Pipeline.PLANNER])
 @pytest.mark.parametrize("name", ["brute-force", "downset-dp", "max-load-ip", "linear-dp"])
 def test_nothing_is_called_optimal_or_impossible_that_is_not(name, pipeline):

@@ -69,6 +69,7 @@ def test_a_plan_of_a_simpler_question_is_one_of_the_question_and_takes_as_long(d
         assert judge(p, plan).objective_s == result.objective_s < math.inf
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("devices", [2, 3, 4, 5, 6])
 def test_no_answer_is_behind_that_of_a_simpler_question(devices: int) -> None:
     p = chain(devices, 2)

@@ -90,6 +90,7 @@ def test_the_search_is_never_worse_than_its_start_and_repeats(seed: int) -> None
     assert results[0] == results[1]
 
 
+@pytest.mark.slow
 def test_the_search_comes_near_the_best_of_all_stage_dags() -> None:
     distances = []
     for seed in range(9):

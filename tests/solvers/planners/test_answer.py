@@ -76,6 +76,7 @@ def test_a_quick_search_finds_the_same_plan_on_a_clock_that_is_ten_times_as_fast
     assert plans[0] == plans[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_what_runs_in_processes_finds_the_same_plan_on_a_clock_that_is_twenty_times_as_fast(seed: int) -> None:
     """Beyond the placements that are looked at one by one: annealing, and the constraint program by its own count."""

@@ -123,6 +123,7 @@ def test_the_default_planner_is_never_worse_than_its_members(seed):
             assert best.objective_s <= solve(p, name).objective_s * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_auto_finds_the_optimal_iteration_on_most_tiny_problems():
     found = total = 0
     for seed in range(60):
@@ -147,6 +148,7 @@ def test_an_infeasible_cap_is_explained_by_blame_bound_and_the_smallest_cap_that
     assert solve(with_cap(p, found.cap_lower_bound_bytes * 0.99)).status is Status.INFEASIBLE
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("seed", range(20))
 def test_the_smallest_cap_found_does_and_the_bound_below_it_holds(seed):
     p = random_problem(seed, largest=4, cpus=0, memory=1.0, training=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import importlib, pkgutil
 from numba.core import event
@@ -34,6 +36,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_warming_compiles_every_kernel(tmp_path):
     (tmp_path / "warming.py").write_text(SCRIPT)
     done = subprocess.run(

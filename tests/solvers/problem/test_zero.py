@@ -127,6 +127,7 @@ def test_planners_find_plans_that_fit_with_zero_alone(planner: str) -> None:
     assert max(evaluate(p, plan).peak_memory_bytes) <= 40.0
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("seed", range(24))
 def test_no_planner_beats_brute_force_and_no_bound_is_above_it(seed: int) -> None:
     p = random_problem(seed, 3, cpus=0, training=True, memory=(60.0, 25.0)[seed % 2], max_replicas=2,

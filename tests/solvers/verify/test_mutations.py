@@ -45,6 +45,7 @@ def plant(score: Score, number: int, case: Case, names: list[str]) -> None:
             score.unnoticed.append(f"{name}: {case.sort}, {case.problem.transfers}, plan {number}")
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("transfers", list(Transfers))
 @pytest.mark.parametrize("sort", SORTS)
 def test_a_telling_with_a_single_fault_is_refused(sort, transfers):

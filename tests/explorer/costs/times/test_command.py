@@ -14,6 +14,7 @@ from tests.explorer.costs.times.libraries import library_of_linear
 QUICK = ("--planner", "single", "--mini-batch", 4, "--micro-batches", 1)
 
 
+@pytest.mark.slow
 def test_what_is_measured_of_one_model_plans_another(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

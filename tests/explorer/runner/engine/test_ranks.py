@@ -26,7 +26,7 @@ from solvers.problem.graph import Phase
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
 from tests.explorer.runner.plans import placed, problem_of, solved, text
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 PROCESSES = 4
 TOWERS = "tests.explorer.runner.model.models:towers"

@@ -13,6 +13,7 @@ LOOPBACK = "0100007F"
 """127.0.0.1 in /proc/net/tcp."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs Linux's /proc")
 def test_nothing_listens_on_other_interfaces_than_the_loopback(tmp_path):
     command = ["-m", "explorer.runner.targets.launch", "2", "tests.explorer.runner.targets.listening", str(tmp_path)]

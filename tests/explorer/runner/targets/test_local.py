@@ -72,6 +72,7 @@ def test_a_run_tells_its_progress_and_leaves_its_log_and_result(
     assert sum("-1" in line for line in lines) == 1  # what is no progress is log
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("how", "culprit", "reason"),
     [
@@ -191,6 +192,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
     pytest.fail("it did not happen")
 
 
+@pytest.mark.slow
 def test_when_the_one_that_asked_is_killed_nothing_survives(parent: tuple[subprocess.Popen[bytes], Path]) -> None:
     process, folder = parent
     wait_until(lambda: len(list(folder.glob("pid-*"))) == 3)
