@@ -9,7 +9,7 @@ from tests.browser.page import BRIGHT
 from tests.browser.test_page import devices
 from tests.browser.test_stages import ROWS, VEIL
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 LATTICE = "model=lattice&objective=makespan&theme=light"
 ENTRY = "m:encoder.layers.0.norm"  # a module of one operator

@@ -17,7 +17,7 @@ from tests.fuzz.readers import READERS
 from tests.fuzz.trials import FAULT, READ, REFUSED, Outcome, Reader, outcomes
 
 ROOT = Path(__file__).parents[2]
-CASES = 600
+CASES = 300
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from explorer.words.glossary import PARTS, TERMS
 from solvers.planners.purposes import PURPOSES
 from solvers.planners.registry import PLANNERS
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(240)]
 
 START = "model=gpt-small&devices=2&micro_batches=4&effort=quick&v=2"
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(240)]
 
 START = "model=gpt-small&devices=2&micro_batches=4&effort=quick&v=2"
 HIDDEN = """
@@ -25,7 +25,6 @@ return ['#graph', '#gantt'].filter(function (part) {
 """
 
 
-@pytest.mark.slow
 def test_a_plan_is_printed_on_one_sheet(real):
     page = real.at(START)
     with page.sized(1440, 900):

@@ -8,7 +8,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(240)]
 
 START = "model=gpt-small&devices=3&micro_batches=4&planner=equal&effort=quick&v=2"
 OPEN = "const box = document.querySelector('details.each'); if (!box.open) box.querySelector('summary').click()"
@@ -29,7 +29,6 @@ def cap(page, place, text):
     field.send_keys(text, Keys.ENTER)
 
 
-@pytest.mark.slow
 def test_a_cap_and_a_kind_of_one_gpu_are_set_kept_and_let_go(real):
     page = real.open(START)
     page.js(OPEN)

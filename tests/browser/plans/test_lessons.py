@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(280)]
 
 STEP = "return document.querySelector('#lesson-steps [aria-current]')?.innerText || ''"
 VERDICT = "return document.querySelector('#lesson-verdict p')?.className || ''"
@@ -72,7 +72,6 @@ WAYS = {
 """What a reader moves: to a plan that does not answer, then to one that does."""
 
 
-@pytest.mark.first(1)
 @pytest.mark.parametrize("name", WAYS)
 def test_a_lesson_is_gone_through_and_its_question_answered(real, name):
     wrong, right = WAYS[name]
@@ -90,7 +89,6 @@ def test_a_lesson_is_gone_through_and_its_question_answered(real, name):
     assert f"lesson={name}&step=3" in page.query
 
 
-@pytest.mark.slow
 def test_what_the_reader_had_comes_back_when_they_leave(real):
     page = real.open(START + "&graph=stages")
     had, query = page.js(VALUE), page.query
@@ -149,7 +147,6 @@ def test_a_reload_keeps_the_step_and_what_there_was_before(real):
     assert page.query == query
 
 
-@pytest.mark.slow
 def test_a_lesson_that_is_not_here_is_told(real):
     page = real.open("lesson=no-such&step=1")
     page.until(lambda: "no such lesson" in page.text("lesson-text"))
@@ -157,7 +154,6 @@ def test_a_lesson_that_is_not_here_is_told(real):
     page.until(lambda: "lesson" not in page.query)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [(1280, 720), (1920, 1080)])
 def test_the_strip_covers_nothing_and_clips_nothing(real, size):
     real.open("lesson=bubbles&step=3")

@@ -13,7 +13,7 @@ from selenium.webdriver.common.keys import Keys
 from explorer.view.session import Choices, parse, parse_query, to_query
 from solvers.errors import InvalidProblem
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(240)]
 
 START = "model=gpt-small&devices=2&micro_batches=4&effort=quick&v=2"
 PINNED = "return document.getElementById('graph')._cyreg.cy.nodes('.pinned').map((n) => n.id())"
@@ -28,7 +28,6 @@ def press(page, *keys):
     ActionChains(page.browser).send_keys(*keys).perform()
 
 
-@pytest.mark.slow
 def test_a_module_is_pinned_by_keys_moved_by_a_button_and_let_go_by_its_chip(real):
     page = real.at(START)
     box = next(name for name, paint in page.boxes.items() if paint == "d0")

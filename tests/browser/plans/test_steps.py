@@ -10,7 +10,7 @@ from selenium.webdriver.common.keys import Keys
 from explorer.view.versus import moved
 from tests.browser.page import DIM
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(240)]
 
 START = "model=gpt-small&devices=2&micro_batches=4&planner=equal&effort=quick&v=2"
 
@@ -84,7 +84,6 @@ def test_plans_are_kept_named_shown_again_and_compared(real):
     page.until(lambda: len(all_of(page, ".scenarios tbody tr")) == 1)
 
 
-@pytest.mark.slow
 def test_a_link_says_whether_the_plan_is_the_one_it_was_made_of(real):
     page = real.open(START)
     page.js("Object.defineProperty(navigator, 'clipboard', {value: undefined})")

@@ -12,7 +12,7 @@ from selenium.webdriver.common.by import By
 from explorer.exports.formats import FORMATS
 from solvers.formats.plan_json import read_plan
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(240)]
 
 START = "model=gpt-small&devices=2&micro_batches=4&planner=equal&effort=quick&v=2"
 

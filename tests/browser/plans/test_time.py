@@ -10,7 +10,7 @@ from explorer.words import text
 from solvers.evaluation.simulation import simulate
 from tests.explorer.view.small import chain_problem, even_plan
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 POINT = """
 const sight = window.explorer.gantt.sight();

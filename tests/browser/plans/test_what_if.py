@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from selenium.webdriver.common.by import By
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(240)]
 
 START = "model=gpt-small&devices=2&micro_batches=4&planner=equal&effort=quick&v=2"
 POINTS = "return [...document.querySelectorAll('#sweep-plot .point')].map((p) => p.getAttribute('aria-label'))"

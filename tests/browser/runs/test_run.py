@@ -6,7 +6,7 @@ import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 LANES = "return [...new Set((window.explorer.gantt.drawn()?.data || []).map((t) => t.meta || 'plan'))].sort()"
 HISTORY = "return [...document.querySelectorAll('#run-history tbody tr')].map((r) => r.lastChild.innerText)"
@@ -85,7 +85,6 @@ def test_a_run_that_fails_or_is_cancelled_says_so_and_harms_nothing(fake):
     assert page.js(HISTORY)[:3] == ["cancelled", "failed", "failed"]
 
 
-@pytest.mark.slow
 def test_a_plan_is_made_again_with_what_was_measured(fake):
     page = run(opened(fake, "time_limit=0.5"), "fake", "Predicted")
     page.click("#run-replan")

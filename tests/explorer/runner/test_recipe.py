@@ -17,6 +17,8 @@ from explorer.runner.targets.local import LocalTarget
 from solvers.errors import InvalidProblem
 from tests.explorer.runner import plans
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def dumped(tmp_path_factory: pytest.TempPathFactory) -> Path:

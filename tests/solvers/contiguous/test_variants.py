@@ -53,7 +53,7 @@ def random_variant(seed: int, largest: int = 4, **options: object) -> Problem:
     return with_efficiency(p, seed) if seed % 2 else p
 
 
-@pytest.mark.first(6)
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("transfers", "pipeline", "replicas"), VARIANTS)
 def test_equals_the_enumeration_of_all_chains(transfers, pipeline, replicas):
     """Shared colours, orphan backward operators, caps, operators no accelerator runs, and 0, 1 or 2 CPUs."""

@@ -78,6 +78,7 @@ def test_one_piece_per_accelerator_is_proved_optimal(name: str) -> None:
     assert check(problem, result.plan) == ()
 
 
+@pytest.mark.first(1)
 @needs_workloads
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_no_bound_exceeds_a_known_value(name: str) -> None:

@@ -93,6 +93,7 @@ def losses(printed: str) -> list[float]:
     return [float(each) for each in re.findall(r"step \d loss (\S+)", printed)]
 
 
+@pytest.mark.slow
 def test_the_script_trains_in_two_processes_as_the_whole_model_does_in_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
