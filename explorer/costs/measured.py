@@ -146,7 +146,7 @@ def catalogue_kind(hardware: str) -> str | None:
         return CPU_CORE
     found = [name for name in DEVICES if name.lower().split("-")[0] in words]
     sized = [name for name in found if name.lower().rsplit("-", 1)[-1] in words]
-    return (sized or found or [None])[0]
+    return next(iter(sized or found), None)
 
 
 def links_between(nodes: list[int], profile: Profile) -> tuple[Link, ...]:

@@ -58,11 +58,9 @@ def shapes(graph: OpGraph) -> Shapes:
     """The products of every operator."""
     found = [_product(graph, position, operator) for position, operator in enumerate(graph.operators)]
     columns = list(zip(*found, strict=True))
-    return Shapes(
-        np.array(columns[0], dtype=np.int64),
-        *(np.array(column, dtype=np.float64) for column in columns[1:5]),
-        *(np.array(column, dtype=np.bool_) for column in columns[5:]),
-    )
+    count, rows, wide, depth = (np.array(column, dtype=np.float64) for column in columns[1:5])
+    grows = [np.array(column, dtype=np.bool_) for column in columns[5:]]
+    return Shapes(np.array(columns[0], dtype=np.int64), count, rows, wide, depth, *grows)
 
 
 Entry = tuple[Work, float, float, float, float, bool, bool, bool]

@@ -98,7 +98,7 @@ def _marking_checkpoints() -> Iterator[list[str]]:
     Gives the names of all; a call inside another is part of that."""
     seen: list[str] = []
     inside = False
-    inner = checkpoint._checkpoint_without_reentrant_generator  # type: ignore[attr-defined]
+    inner = checkpoint._checkpoint_without_reentrant_generator
 
     @contextmanager
     def marked() -> Iterator[None]:

@@ -69,7 +69,8 @@ def fake_inputs(
     given = (given[0], {**given[1], **(by_name or {})})
     if not any(isinstance(x, Tensor) and x.dim() > 0 for x in pytree.tree_leaves(given)):
         raise TraceError("example inputs hold no tensor with a batch dimension (the first one is the batch)")
-    return pytree.tree_map_only(Tensor, lambda x: fake_tensor(x, mode, dtype), given)
+    fake: Inputs = pytree.tree_map_only(Tensor, lambda x: fake_tensor(x, mode, dtype), given)
+    return fake
 
 
 def batch_of(inputs: Inputs, dim: int = 0) -> int:
@@ -92,7 +93,8 @@ def at_batch(inputs: Inputs, samples: int, mode: FakeTensorMode, dim: int = 0) -
         with mode:
             return torch.empty((*x.shape[:dim], samples, *x.shape[dim + 1 :]), dtype=x.dtype, device="cpu")
 
-    return pytree.tree_map_only(Tensor, resized, inputs)
+    resized_inputs: Inputs = pytree.tree_map_only(Tensor, resized, inputs)
+    return resized_inputs
 
 
 def first_line(error: BaseException) -> str:

@@ -145,7 +145,7 @@ class Recorder(fx.Interpreter):
         return result
 
     def _block(self, n: fx.Node, args: tuple[Any, ...]) -> object:
-        kind = n.target.name()
+        kind = n.target.name()  # type: ignore[union-attr]  # of a higher-order operator
         context: Any
         if kind == "wrap_with_set_grad_enabled":
             enabled, block, *rest = args

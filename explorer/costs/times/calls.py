@@ -36,7 +36,7 @@ class Size(NamedTuple):
 
     flops: int
     moved_bytes: int
-    count: int = 1
+    count: int = 1  # type: ignore[assignment]  # nobody counts the members of this tuple
     rows: int = 1
     columns: int = 1
     depth: int = 1

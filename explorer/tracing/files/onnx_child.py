@@ -97,7 +97,7 @@ def _of_node(
     try:
         feeds = {name: known[name] for name in node.input if name}
         opset = {entry.domain: entry.version for entry in model.opset_import}
-        found = ReferenceEvaluator(node, opsets=opset).run(None, feeds)
+        found: Any = ReferenceEvaluator(node, opsets=opset).run(None, feeds)
     except Exception:  # what it cannot work out stays a node
         return None
     return found if all(np.size(value) <= MOST for value in found) else None

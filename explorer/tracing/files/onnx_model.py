@@ -131,7 +131,8 @@ def _node(data: memoryview) -> OnnxNode:
 
 
 def _attribute(data: memoryview) -> tuple[str, object, Tensor | None, bool]:
-    name, found, listed, tensor, inner = "", None, [], None, False
+    name, listed, tensor, inner = "", [], None, False
+    found: int | str | None = None
     for key, value in fields(data):
         if key == 1:
             name = text(value)
