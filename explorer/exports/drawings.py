@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from explorer.pictures.gantt import gantt_picture
-from explorer.pictures.graph import graph_picture
-from explorer.pictures.picture import Picture
-from explorer.pictures.stages import stages_picture
 from explorer.reviews.review import view_of
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.graph.stage_boxes import MAX_STAGES
+from explorer.view.pictures.gantt import gantt_picture
+from explorer.view.pictures.graph import graph_picture
+from explorer.view.pictures.picture import Picture
+from explorer.view.pictures.stages import stages_picture
 from explorer.words import text
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from explorer.pictures.gantt import gantt_picture
-from explorer.pictures.graph import graph_picture
-from explorer.pictures.picture import Picture
-from explorer.pictures.shapes import Label, Rect, Shape, Stroke
 from explorer.view.graph.opening import first_view
 from explorer.view.graph.skeleton import Skeleton
+from explorer.view.pictures.gantt import gantt_picture
+from explorer.view.pictures.graph import graph_picture
+from explorer.view.pictures.picture import Picture
+from explorer.view.pictures.shapes import Label, Rect, Shape, Stroke
 
 GAP = 12.0
 WIDE, SMALL = 900.0, 620.0

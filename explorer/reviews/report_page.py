@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from explorer.pictures.gantt import gantt_picture
-from explorer.pictures.graph import graph_picture
-from explorer.pictures.palette import css_variables, device
-from explorer.pictures.stages import stages_picture
-from explorer.pictures.svg import plain
 from explorer.reviews.lines import Line, Verdict
 from explorer.reviews.review import Review
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.graph.stage_boxes import device_words
+from explorer.view.pictures.gantt import gantt_picture
+from explorer.view.pictures.graph import graph_picture
+from explorer.view.pictures.palette import css_variables, device
+from explorer.view.pictures.stages import stages_picture
+from explorer.view.pictures.svg import plain
 from explorer.view.timeline.charts import device_rows
 from explorer.words import text
 from solvers.formats.workload import Workload

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from explorer.pictures.card import card, rows
 from explorer.reviews.moves import Moved
+from explorer.view.pictures.card import card, rows
 from explorer.words import text
 
 MOST_MOVED = 8

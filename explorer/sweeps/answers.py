@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.pictures.card import card, rows
-from explorer.pictures.curve import Point, curve_picture
-from explorer.pictures.picture import Picture
 from explorer.sweeps.points import AXES
 from explorer.sweeps.sweep import Row
+from explorer.view.pictures.card import card, rows
+from explorer.view.pictures.curve import Point, curve_picture
+from explorer.view.pictures.picture import Picture
 from explorer.words import text
 
 AXIS_WORDS = {"devices": "devices", "micro_batches": "micro-batches", "bandwidth_bytes_per_s": "bandwidth",

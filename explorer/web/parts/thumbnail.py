@@ -6,8 +6,8 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.pictures.gantt import gantt_picture
 from explorer.view.graph.palette import THEMES
+from explorer.view.pictures.gantt import gantt_picture
 
 WIDTH = 420.0
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from explorer.pictures.picture import Picture
-from explorer.pictures.shapes import Label, Rect, Shape, Stroke, text_width
+from explorer.view.pictures.picture import Picture
+from explorer.view.pictures.shapes import Label, Rect, Shape, Stroke, text_width
 
 WIDTH, HEIGHT = 620.0, 240.0
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 16.0, 52.0, 34.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.pictures.palette import device, pattern_of
-from explorer.pictures.picture import Picture
-from explorer.pictures.shapes import Label, Point, Polygon, Rect, Shape, Stroke
 from explorer.view.graph.stage_boxes import stage_boxes
+from explorer.view.pictures.palette import device, pattern_of
+from explorer.view.pictures.picture import Picture
+from explorer.view.pictures.shapes import Label, Point, Polygon, Rect, Shape, Stroke
 from explorer.words import text
 
 BOX, TALL = 172.0, 62.0

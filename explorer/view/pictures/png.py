@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 from unicodedata import normalize
 
-from explorer.pictures.palette import Palette
-from explorer.pictures.shapes import HATCH_WIDTH, HATCHES, TILE, Label, Point, Polygon, Rect, Shape, Stroke
+from explorer.view.pictures.palette import Palette
+from explorer.view.pictures.shapes import HATCH_WIDTH, HATCHES, TILE, Label, Point, Polygon, Rect, Shape, Stroke
 from solvers.errors import UnsupportedProblem
 
 FINER = 2

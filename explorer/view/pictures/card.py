@@ -6,8 +6,8 @@ import base64
 from collections.abc import Sequence
 from html import escape
 
-from explorer.pictures.picture import Picture
 from explorer.view.graph.palette import THEMES, Theme
+from explorer.view.pictures.picture import Picture
 
 TABLE = "font:inherit;border-collapse:collapse;margin:2px 0 4px"
 CELL = "padding:1px 16px 1px 0;text-align:"

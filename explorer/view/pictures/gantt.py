@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.pictures.palette import device, pattern_of
-from explorer.pictures.picture import Picture
-from explorer.pictures.shapes import Label, Rect, Shape, Stroke, text_width
-from explorer.pictures.time_scale import BREAK, TimeScale, time_scale
+from explorer.view.pictures.palette import device, pattern_of
+from explorer.view.pictures.picture import Picture
+from explorer.view.pictures.shapes import Label, Rect, Shape, Stroke, text_width
+from explorer.view.pictures.time_scale import BREAK, TimeScale, time_scale
 from explorer.view.timeline.bars import words
 from explorer.view.timeline.gantt_paint import BAR, HATCHES
 from explorer.view.timeline.gantt_rows import HIDDEN, Row, Rows, rows_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from explorer.pictures.picture import Picture
-from explorer.pictures.shapes import Label, Polygon, Rect, Shape, Stroke
+from explorer.view.pictures.picture import Picture
+from explorer.view.pictures.shapes import Label, Polygon, Rect, Shape, Stroke
 from explorer.words import text
 
 WIDTH, HEIGHT = 620.0, 210.0

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from html import escape
 
-from explorer.pictures.palette import Palette
-from explorer.pictures.shapes import HATCH_WIDTH, HATCHES, TILE, Label, Point, Polygon, Rect, Shape, Stroke
+from explorer.view.pictures.palette import Palette
+from explorer.view.pictures.shapes import HATCH_WIDTH, HATCHES, TILE, Label, Point, Polygon, Rect, Shape, Stroke
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explorer.pictures.palette import palette
-from explorer.pictures.png import png
-from explorer.pictures.shapes import Shape
-from explorer.pictures.svg import svg
 from explorer.view.graph.palette import Theme
+from explorer.view.pictures.palette import palette
+from explorer.view.pictures.png import png
+from explorer.view.pictures.shapes import Shape
+from explorer.view.pictures.svg import svg
 
 
 @dataclass(frozen=True)
