@@ -8,6 +8,8 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, settings
 
+os.environ["PLACEMENT_EXPLORER_LIBRARY"] = "off"  # nobody's own answers, and every test searches; some name a file
+
 settings.register_profile("busy machines too", suppress_health_check=[HealthCheck.too_slow], deadline=None)
 settings.load_profile("busy machines too")  # how fast an input is drawn says nothing about the code
 

@@ -73,6 +73,8 @@ LADDER = (
     "explorer.question.models",
     "explorer.question.nodes",
     "explorer.question",
+    # what was found before
+    "explorer.library",
     # a plan really runs
     "explorer.runner.scripts",
     "explorer.runner.bundles",

@@ -48,7 +48,7 @@ def write_plan(problem: Problem, plan: Plan, result: Result | None = None, refer
             "model": {"reference": reference, "samples": problem.graph.samples},
             "graph_sha256": graph_hash(problem.as_traced.graph),
             "problem": problem_json(problem),
-            "plan": _plan_json(plan),
+            "plan": plan_part(plan),
             "result": None if result is None else result_json(result),
             "graph": graph_json(problem.as_traced.graph),
         }
@@ -76,21 +76,14 @@ def read_plan(data: bytes | str | object, where: str = "plan.json") -> PlanFile:
             f" expected sha256 {stated[:12]}..., found {found[:12]}..."
         )
     problem = read_problem(parts["problem"], graph)
-    plan = _read_plan(parts["plan"], graph, len(problem.cluster), stated=parts["version"].value == VERSIONS[1])
-    try:
-        check_order(problem, plan)
-        if plan.messages:
-            from solvers.evaluation.lower import check_messages  # kernels are slow to import
-
-            check_messages(problem, plan)
-    except InvalidPlan as error:
-        raise InvalidPlan(f"{parts['plan'].where}.{error}") from None
+    plan = read_plan_part(parts["plan"], problem, stated=parts["version"].value == VERSIONS[1])
     result = parts.get("result")
     told = None if result is None or result.is_null else read_result(result, problem, plan)
     return PlanFile(problem, plan, told, model["reference"].text())
 
 
-def _plan_json(plan: Plan) -> dict[str, object]:
+def plan_part(plan: Plan) -> dict[str, object]:
+    """The plan alone, as `write_plan` has it: for whoever has its problem. `read_plan_part` reads it."""
     stages = [
         {
             "operators": list(stage.operators),
@@ -108,12 +101,30 @@ def _plan_json(plan: Plan) -> dict[str, object]:
     return told
 
 
+def read_plan_part(field: Field, problem: Problem, *, stated: bool) -> Plan:
+    """The plan that `plan_part` wrote, checked as `read_plan` does. stated: whether it has an order of messages. Raises
+    InvalidProblem or InvalidPlan."""
+    plan = read_other_plan(field, problem.graph, len(problem.cluster), stated=stated)
+    try:
+        check_order(problem, plan)
+        if plan.messages:
+            from solvers.evaluation.lower import check_messages  # kernels are slow to import
+
+            check_messages(problem, plan)
+    except InvalidPlan as error:
+        raise InvalidPlan(f"{field.where}.{error}") from None
+    return plan
+
+
 def messages_json(plan: Plan) -> dict[str, list[str]]:
     """By link, in the order in which it serves them; {} if the plan states none."""
     return {link: [str(message) for message in messages] for link, messages in plan.messages}
 
 
-def _read_plan(field: Field, graph: OpGraph, devices: int, *, stated: bool) -> Plan:
+def read_other_plan(field: Field, graph: OpGraph, devices: int, *, stated: bool) -> Plan:
+    """The plan that `plan_part` wrote for another question about ``graph``, on ``devices`` devices: types, ranges and
+    limits are checked, and not whether it runs, which whoever takes it over has to find out. Raises as
+    `read_plan_part`."""
     parts = field.fields(("pipeline", "stages", "order", *["messages"][:stated]))
     stages = tuple(_read_stage(item, len(graph), devices) for item in parts["stages"].items(MAX_STAGES))
     order = tuple(

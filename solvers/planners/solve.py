@@ -33,6 +33,8 @@ GRACE_S = 1.0
 """Search time, beyond the limit, for a plain split where there is no plan."""
 WORTH_SAYING_S = 1.0
 """Compiling that took less is not told."""
+COMPILING = "compiling kernels took"
+"""How a note begins that is about one run, and not about its answer."""
 
 
 def solve(
@@ -107,7 +109,7 @@ def solve(
             if reorders and stop_reason is not StopReason.CANCELLED:
                 stop_reason = _reorder(problem, monitor, incumbents[: -REORDERED - 1 : -1], stop_reason)
         if compiling.kernels and compiling.seconds >= WORTH_SAYING_S:
-            monitor.notes.append(f"compiling kernels took {compiling.seconds:.0f} s more, this once")
+            monitor.notes.append(f"{COMPILING} {compiling.seconds:.0f} s more, this once")
         return _result(problem, chosen, monitor, stop_reason, covered, seed)
 
 

@@ -1,0 +1,138 @@
+"""An answer as text, and back: data that is checked, with a plan that is verified and judged again."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from explorer.library.asked import Asked
+from explorer.library.trouble import LibraryTrouble
+from solvers.evaluation.evaluate import judge
+from solvers.formats.json_fields import Field
+from solvers.formats.json_text import dump_json, finite_or_none, parse_json
+from solvers.formats.op_graph_json import read_op_graph
+from solvers.formats.plan_json import plan_part, read_plan_part
+from solvers.formats.problem_json import read_problem
+from solvers.formats.result_json import MAX_NOTES, MAX_OPTIONS, options_json
+from solvers.plan.plan import Plan
+from solvers.plan.result import Alternative, Progress, Result, Status, StopReason
+from solvers.planners.check import check
+from solvers.planners.solve import COMPILING, planner_options
+from solvers.problem.problem import Problem
+
+MAX_STEPS = 10_000
+"""Of a trace: the last ones are kept."""
+MAX_FRONT = 16
+SAME = 1e-9
+"""Relative difference of an objective that was recorded to what its plan is judged today."""
+_PARTS = ("reference", "problem", "plan", "outcome", "front", "trace")
+_OUTCOME = (
+    "status", "stop_reason", "objective_s", "bound_s", "runtime_s", "planner", "planner_options", "seed", "notes",
+)  # fmt: skip
+_WITH_PLAN = (Status.OPTIMAL, Status.FEASIBLE)
+
+
+class Kept(NamedTuple):
+    """What was read back of an answer, whoever asked: reference says where its model comes from; it is never run."""
+
+    result: Result
+    reference: str
+
+
+def write_answer(asked: Asked, result: Result, reference: str) -> str:
+    """All of a result but the graph of its problem. null stands for an infinite number. Raises ValueError for a NaN."""
+    return dump_json(
+        {
+            "reference": reference,
+            "problem": parse_json(asked.problem_text, "the problem"),
+            "plan": None if result.plan is None else plan_part(result.plan),
+            "outcome": {
+                "status": result.status.value,
+                "stop_reason": result.stop_reason.value,
+                "objective_s": finite_or_none(result.objective_s),
+                "bound_s": finite_or_none(result.bound_s),
+                "runtime_s": result.runtime_s,
+                "planner": result.planner,
+                "planner_options": options_json(result.planner_options),
+                "seed": result.seed,
+                "notes": [note for note in result.notes if not note.startswith(COMPILING)],
+            },
+            "front": [plan_part(one.plan) for one in result.front],
+            "trace": [_step_json(step) for step in result.trace[-MAX_STEPS:]],
+        }
+    )
+
+
+def read_answer(text: bytes, asked: Asked) -> Result:
+    """The answer to a question that is in hand: its plan keeps the rules of the problem, and has the objective that was
+    recorded. Raises PlacementError if not. What cannot be seen from a plan, bound and proof, is as it was recorded."""
+    parts = Field(parse_json(text, "the answer"), "the answer:").fields(_PARTS)
+    found = _result(asked.problem, parts)
+    return Result(**{**_fields(found), "planner_options": planner_options(asked.planner), "seed": asked.seed})
+
+
+def read_apart(text: bytes, graph_text: bytes) -> Kept:
+    """The same with the problem as it was recorded, for whoever has not asked. Raises PlacementError."""
+    parts = Field(parse_json(text, "the answer"), "the answer:").fields(_PARTS)
+    graph = read_op_graph(Field(parse_json(graph_text, "its graph"), "its graph:"))
+    return Kept(_result(read_problem(parts["problem"], graph), parts), parts["reference"].text())
+
+
+def _result(problem: Problem, parts: dict[str, Field]) -> Result:
+    told = parts["outcome"].fields(_OUTCOME)
+    status, objective_s = told["status"].choice(Status), told["objective_s"].number_or_infinity()
+    plan = None if parts["plan"].is_null else _plan(problem, parts["plan"])
+    if (plan is not None) != (status in _WITH_PLAN):
+        raise LibraryTrouble(f"its status is {status.value}, which is not that of what it holds")
+    if plan is not None:
+        found_s = _sound(problem, plan)[0]
+        if not math.isclose(found_s, objective_s, rel_tol=SAME):
+            raise LibraryTrouble(f"its plan was said to take {objective_s:g} s and takes {found_s:g} s")
+    front = []
+    for item in parts["front"].items(MAX_FRONT):
+        lean = _plan(problem, item)
+        front.append(Alternative(lean, *_sound(problem, lean)))
+    return Result(
+        problem=problem,
+        plan=plan,
+        status=status,
+        stop_reason=told["stop_reason"].choice(StopReason),
+        objective_s=objective_s,
+        bound_s=told["bound_s"].number_or_infinity(),
+        runtime_s=told["runtime_s"].number(),
+        planner=told["planner"].text(),
+        planner_options={key: item.value for key, item in told["planner_options"].mapping(MAX_OPTIONS).items()},
+        seed=told["seed"].integer(-(2**53)),
+        trace=tuple(_step(item) for item in parts["trace"].items(MAX_STEPS)),
+        notes=tuple(item.text() for item in told["notes"].items(MAX_NOTES)),
+        front=tuple(front),
+    )
+
+
+def _fields(result: Result) -> dict[str, object]:
+    return {name: getattr(result, name) for name in Result.__dataclass_fields__}
+
+
+def _plan(problem: Problem, field: Field) -> Plan:
+    stated = isinstance(field.value, dict) and "messages" in field.value
+    return read_plan_part(field, problem, stated=stated)
+
+
+def _sound(problem: Problem, plan: Plan) -> tuple[float, float]:
+    """Objective (s) and peak (bytes) of a plan that keeps all rules. Raises PlacementError."""
+    broken = check(problem, plan)
+    judged = judge(problem, plan)
+    if broken or not judged.feasible:
+        raise LibraryTrouble(f"its plan breaks a rule: {broken[0] if broken else judged.violation}")
+    return judged.objective_s, judged.peak_bytes
+
+
+def _step_json(step: Progress) -> list[object]:
+    return [step.elapsed_s, finite_or_none(step.objective_s), finite_or_none(step.bound_s), step.note, step.member]
+
+
+def _step(field: Field) -> Progress:
+    elapsed, objective, bound, note, member = field.items(5, exactly=5)
+    return Progress(
+        elapsed.number(), objective.number_or_infinity(), bound.number_or_infinity(), note.text(), member.text()
+    )

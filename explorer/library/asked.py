@@ -1,0 +1,96 @@
+"""A question as the library knows it: one hash of everything that the answer depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from explorer.library.made_by import versions
+from solvers.formats.json_text import dump_json
+from solvers.formats.op_graph_json import graph_json
+from solvers.formats.plan_json import plan_part
+from solvers.formats.problem_json import problem_json
+from solvers.plan.plan import Plan
+from solvers.planners.registry import PLANNERS
+from solvers.planners.solve import planner_options
+from solvers.problem.graph import OpGraph, per_graph
+from solvers.problem.problem import Problem
+from solvers.search.effort import Effort
+from solvers.search.planner import Planner
+
+PLAIN = (str, int, float, bool, type(None))
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What `solve` is asked, but for how it is watched. graph: `graph_text` of the problem's, made once. made_by:
+    `versions` of the code that is to answer, or that did."""
+
+    problem: Problem
+    planner: Planner
+    start: Plan | None = None
+    effort: Effort = Effort.NORMAL
+    time_limit_s: float = 60.0
+    gap: float = 0.0
+    seed: int = 0
+
+    @property
+    def nameable(self) -> bool:
+        """Whether the hash says all of it: the planner is one of the project's own, whose code the versions cover, with
+        options that have a text. What is not is neither found nor kept."""
+        options = planner_options(self.planner).values()
+        return type(self.planner) is PLANNERS.get(self.planner.name) and all(map(_is_plain, options))
+
+    @cached_property
+    def problem_text(self) -> str:
+        return dump_json(problem_json(self.problem))
+
+    @cached_property
+    def hash(self) -> str:
+        """sha256, in hex: of graph, costs, cluster and settings, planner and its options, starting plan, effort, limits
+        and seed, and of the versions of what searches."""
+        told = {
+            "graph": graph_sha256(self.problem.as_traced.graph),
+            "problem": hashlib.sha256(self.problem_text.encode()).hexdigest(),
+            "planner": [self.planner.name, _options(planner_options(self.planner))],
+            "start": None if self.start is None else plan_part(self.start),
+            "effort": self.effort.value,
+            "time_limit_s": repr(float(self.time_limit_s)),
+            "gap": repr(float(self.gap)),
+            "seed": self.seed,
+            "versions": dict(versions()),
+        }
+        return hashlib.sha256(dump_json(told).encode()).hexdigest()
+
+
+@per_graph
+def graph_text(graph: OpGraph) -> str:
+    return dump_json(graph_json(graph))
+
+
+@per_graph
+def graph_sha256(graph: OpGraph) -> str:
+    """Of the whole graph: unlike `graph_hash`, which names the model that plans and profiles are of."""
+    return hashlib.sha256(graph_text(graph).encode()).hexdigest()
+
+
+def _is_plain(option: object) -> bool:
+    if isinstance(option, list | tuple):
+        return all(map(_is_plain, option))
+    return isinstance(option, PLAIN)
+
+
+def _options(options: Mapping[str, object]) -> dict[str, object]:
+    return {name: _written(option) for name, option in sorted(options.items())}
+
+
+def _written(option: object) -> object:
+    """As JSON, in which all that differs differs: an infinite number is not the absence of one."""
+    if isinstance(option, list | tuple):
+        return [_written(one) for one in option]
+    if isinstance(option, float) and not math.isfinite(option):
+        return {"number": repr(option)}
+    return str(option) if isinstance(option, str) else option

@@ -1,0 +1,116 @@
+"""A row of the library: what is told of an answer in a list, the answer itself, and a checksum of all of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from explorer.library.answer import write_answer
+from explorer.library.asked import Asked, graph_sha256
+from explorer.library.made_by import versions
+from explorer.library.trouble import LibraryTrouble
+from explorer.words import text
+from solvers.formats.json_text import MAX_BYTES, dump_json, finite_or_none
+from solvers.plan.result import Result, StopReason
+
+COLUMNS = (
+    "question", "graph", "model", "planner", "effort", "objective", "devices", "status", "stop_reason", "objective_s",
+    "bound_s", "seconds", "kept_at", "versions",
+)  # fmt: skip
+"""Of the table `answers`, before the answer and the checksum."""
+TYPES: tuple[type | tuple[type, ...], ...] = (
+    str, str, str, str, str, str, int, str, str, (float, type(None)), (float, type(None)), float, str, str,
+)  # fmt: skip
+LEVEL = 6
+"""Of zlib."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What is told of an answer. seconds: how long the search took. kept_at: UTC, ISO 8601. made_by: `versions` of
+    then. nbytes: of the answer in the file, without its graph, which others may share."""
+
+    question: str
+    graph: str
+    model: str
+    planner: str
+    effort: str
+    objective: str
+    devices: int
+    status: str
+    stop_reason: str
+    objective_s: float
+    bound_s: float
+    seconds: float
+    kept_at: str
+    made_by: Mapping[str, str] = field(default_factory=dict)
+    nbytes: int = 0
+
+    @property
+    def since(self) -> str:
+        """ "known since 2026-11-23, 4.2 s then"."""
+        ended = ", when the time limit ended it" if self.stop_reason == StopReason.TIME_LIMIT else ""
+        return f"known since {self.kept_at[:10]}, {text.seconds(self.seconds)} then{ended}"
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the code of today made it: others are never found, and only take room."""
+        return self.made_by == versions()
+
+
+def row_of(asked: Asked, result: Result, model: str, now: datetime | None = None) -> tuple[object, ...]:
+    """All columns. Raises ValueError for what no answer is."""
+    told = (
+        asked.hash, graph_sha256(asked.problem.as_traced.graph), model, result.planner, asked.effort.value,
+        asked.problem.objective.value, len(asked.problem.cluster.accelerators), result.status.value,
+        result.stop_reason.value, finite_or_none(float(result.objective_s)), finite_or_none(float(result.bound_s)),
+        float(result.runtime_s), (now or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ"), dump_json(dict(versions())),
+    )  # fmt: skip
+    answer = packed(write_answer(asked, result, model))
+    return (*told, answer, checksum(told, answer))
+
+
+def read_row(row: Sequence[object]) -> tuple[Listed, bytes]:
+    """What is told, and the text of the answer. Raises LibraryTrouble for a row that is not as it was written."""
+    told, answer, stated = tuple(row[: len(COLUMNS)]), row[-2], row[-1]
+    if not isinstance(answer, bytes) or checksum(told, answer) != stated:
+        raise LibraryTrouble("it is damaged")
+    return listed(told, len(answer)), unpacked(answer)
+
+
+def listed(told: Sequence[object], nbytes: int) -> Listed:
+    """Raises LibraryTrouble for columns of other types."""
+    if not all(map(isinstance, told, TYPES)):
+        raise LibraryTrouble("it is damaged")
+    *before, objective_s, bound_s, seconds, kept_at, made_by = told
+    try:
+        made = json.loads(str(made_by))
+    except ValueError:
+        made = {}
+    infinite = (math.inf if value is None else value for value in (objective_s, bound_s))
+    return Listed(*before, *infinite, seconds, kept_at, made if isinstance(made, dict) else {}, nbytes)  # type: ignore[arg-type]
+
+
+def checksum(told: tuple[object, ...], answer: bytes) -> bytes:
+    return hashlib.sha256(repr(told).encode("utf-8", "replace") + b"\n" + answer).digest()
+
+
+def packed(words: str) -> bytes:
+    return zlib.compress(words.encode(), LEVEL)
+
+
+def unpacked(content: bytes) -> bytes:
+    """Raises LibraryTrouble for what is no text that was packed, or grows beyond what is ever read."""
+    unpacker = zlib.decompressobj()
+    try:
+        found = unpacker.decompress(content, MAX_BYTES)
+    except zlib.error:
+        raise LibraryTrouble("it is damaged") from None
+    if not unpacker.eof:
+        raise LibraryTrouble(f"it is cut short, or has more than {MAX_BYTES:,} bytes")
+    return found
