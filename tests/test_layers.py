@@ -109,6 +109,7 @@ LADDER = (
     "explorer.web",
     "explorer.cli.terminal",
     "explorer.cli.reports",
+    "explorer.cli.listings",
     "explorer.cli",
     "explorer.notebook",
     "explorer.api",

@@ -19,7 +19,6 @@ from explorer.cli import (
     compare,
     diff,
     export,
-    listing,
     plan,
     run,
     run_listing,
@@ -27,13 +26,14 @@ from explorer.cli import (
     sweep,
     trace,
 )
+from explorer.cli.listings import choices, plans
 from solvers.errors import PlacementError, one_line
 
 BAD_INPUT = 2
 
 COMMANDS = (
     app.add,
-    *listing.ADD,
+    *choices.ADD,
     trace.add,
     plan.add,
     compare.add,
@@ -44,6 +44,7 @@ COMMANDS = (
     export.add,
     run.add,
     *run_listing.ADD,
+    *plans.ADD,
     calibrate.add,
 )
 

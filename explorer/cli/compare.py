@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from explorer.cli.flags import add_expert, add_limits, add_model, add_phase, add_problem, settings_of, wants_training
 from explorer.cli.terminal.command import Commands, add_command, add_json, print_json
+from explorer.cli.terminal.keeping import add_library, asking
 from solvers.errors import InvalidProblem, UnsupportedProblem
 from solvers.plan.result import Status
 from solvers.problem.problem import Contiguity
@@ -53,6 +54,7 @@ def add(commands: Commands) -> None:
         " none for one pass of single operators)",
     )
     add_phase(parser)
+    add_library(parser)
     add_json(parser)
 
 
@@ -89,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     problem = make_problem(workload, settings)
     given = {"expert": load_expert(args.expert, workload, problem.cluster)} if args.expert else {}
     family = entries(problem, planners, args.contiguities, given)
-    done = _compare(family, args)
+    done = _compare(family, workload.reference, args)
     _refuse_unsupported(family, done)
     none_fits = not any(c.row.has_plan for c in done) and any(c.row.status == Status.INFEASIBLE for c in done)
     why = explain_infeasible(problem) if none_fits else None
@@ -97,11 +99,12 @@ def run(args: argparse.Namespace) -> int:
         print_json(comparison_list(workload.reference, problem, done, why))
     else:
         print_comparison(workload.reference, problem, done, args.time_limit, why)
+        _print_known(done)
     sys.stdout.flush()
     return _tell_defects(family, done)
 
 
-def _compare(family: Sequence[Entry], args: argparse.Namespace) -> list[Compared]:
+def _compare(family: Sequence[Entry], model: str, args: argparse.Namespace) -> list[Compared]:
     """Every finished run; Ctrl-C ends the comparison, not the command."""
     from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt
     from explorer.jobs.comparison import compare
@@ -111,7 +114,7 @@ def _compare(family: Sequence[Entry], args: argparse.Namespace) -> list[Compared
     def on_begin(position: int, entry: Entry) -> None:
         line.before = f"{position + 1} of {len(family)}  {entry.planner}  "
 
-    with compiling_told(), stop_on_interrupt() as stop:
+    with compiling_told(), stop_on_interrupt() as stop, asking(args, model) as ask:
         try:
             return list(
                 compare(
@@ -122,10 +125,19 @@ def _compare(family: Sequence[Entry], args: argparse.Namespace) -> list[Compared
                     should_stop=stop.is_set,
                     on_begin=on_begin,
                     on_progress=line,
+                    ask=ask,
                 )
             )
         finally:
             line.clear()
+
+
+def _print_known(done: Sequence[Compared]) -> None:
+    from explorer.library.rows import is_known
+
+    known = [one.row.planner for one in done if one.result is not None and is_known(one.result)]
+    if known:
+        print(f"known before, and not searched again: {', '.join(dict.fromkeys(known))} (--fresh searches)")
 
 
 def _refuse_unsupported(family: Sequence[Entry], done: Sequence[Compared]) -> None:

@@ -19,6 +19,7 @@ from explorer.cli.flags import (
     wants_training,
 )
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
+from explorer.cli.terminal.keeping import add_library, asking
 from explorer.files import write_file
 from explorer.words import text
 from solvers.errors import InvalidPlan, InvalidProblem
@@ -59,6 +60,7 @@ def add(commands: Commands) -> None:
     add_expert(search)
     add_problem(parser)
     add_phase(parser)
+    add_library(parser)
     parser.add_argument(
         "--front",
         type=int,
@@ -98,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     if args.expert:
         planner = load_expert(args.expert, workload, problem.cluster)
     try:
-        result = _solve(problem, planner, start, args)
+        result = _solve(problem, planner, start, workload.reference, args)
     except InvalidPlan as error:
         return _defect(error)
     result = _chosen(result, args.front)
@@ -155,14 +157,13 @@ def _start(path: str, problem: Problem) -> Plan:
     return file.plan
 
 
-def _solve(problem: Problem, planner: Planner, start: Plan | None, args: argparse.Namespace) -> Result:
+def _solve(problem: Problem, planner: Planner, start: Plan | None, model: str, args: argparse.Namespace) -> Result:
     from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt
-    from solvers.planners.solve import solve
 
     line = progress_line()
-    with compiling_told(), stop_on_interrupt() as stop:
+    with compiling_told(), stop_on_interrupt() as stop, asking(args, model) as ask:
         try:
-            return solve(
+            return ask(
                 problem,
                 planner,
                 start=start,

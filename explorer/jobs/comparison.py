@@ -104,19 +104,21 @@ def compare(
     should_stop: Callable[[], bool] = never,
     on_begin: Callable[[int, Entry], None] = lambda _, __: None,
     on_progress: Callable[[Progress, Plan | None], None] = ignore,
+    ask: Callable[..., Result] = solve,
 ) -> Iterator[Compared]:
     """Run one after the other, each for at most ``time_limit_s``; gives each as it ends.
 
     When ``should_stop`` turns true the run at hand still gives its best plan, and no other begins.
-    on_begin gets the position of the run that begins, on_progress its steps.
+    on_begin gets the position of the run that begins, on_progress its steps. ask: what solves a problem.
     """
     for position, entry in enumerate(family):
         if should_stop():
             return
         on_begin(position, entry)
         yield run(
-            entry, time_limit_s=time_limit_s, seed=seed, effort=effort, should_stop=should_stop, on_progress=on_progress
-        )
+            entry, time_limit_s=time_limit_s, seed=seed, effort=effort, should_stop=should_stop,
+            on_progress=on_progress, ask=ask,
+        )  # fmt: skip
 
 
 def run(
@@ -127,13 +129,14 @@ def run(
     effort: Effort = Effort.NORMAL,
     should_stop: Callable[[], bool] = never,
     on_progress: Callable[[Progress, Plan | None], None] = ignore,
+    ask: Callable[..., Result] = solve,
 ) -> Compared:
     """One run. A planner that breaks costs its own row only."""
     reason = entry.unsupported
     if reason:
         return Compared(entry, _without(entry, UNSUPPORTED, reason))
     try:
-        result = solve(
+        result = ask(
             entry.problem,
             entry.solver,
             time_limit_s=time_limit_s,

@@ -11,15 +11,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from explorer.library.answer import read_answer
-from explorer.library.asked import Asked, graph_text
 from explorer.library.layout import opened, trouble
 from explorer.library.rows import COLUMNS, Listed, packed, read_row, row_of
 from explorer.library.trouble import LibraryTrouble
 from solvers.errors import PlacementError
 from solvers.plan.result import Result, Status, StopReason
+
+if TYPE_CHECKING:
+    from explorer.library.asked import Asked
 
 MOST_BYTES = 2 * 2**30
 """The file grows no further: what was kept first goes first."""
@@ -69,9 +70,11 @@ class Library:
     def find(self, asked: Asked) -> Known | None:
         """The answer to this very question, if the code of today gave it. An answer that is damaged, or whose plan does
         not verify, is dropped, which is the LibraryTrouble that says so."""
+        from explorer.library.answer import read_answer  # whoever lists answers needs no kernels
+
         if not asked.nameable:
             return None
-        found = self._read(f"SELECT {_ALL} FROM answers WHERE question = ?", (self._hash(asked),))
+        found = self.rows(f"SELECT {_ALL} FROM answers WHERE question = ?", (self._hash(asked),))
         if not found:
             return None
         try:
@@ -91,6 +94,8 @@ class Library:
 
         model: its reference, for people.
         """
+        from explorer.library.asked import graph_text
+
         if not asked.nameable or not worth_keeping(result):
             return False
         try:
@@ -98,7 +103,7 @@ class Library:
             graph = packed(graph_text(asked.problem.as_traced.graph))
         except (ValueError, OSError) as error:
             raise LibraryTrouble(f"the library of plans {self.path} cannot hold this answer: {error}") from None
-        with self._writing() as connection:
+        with self.writing() as connection:
             before = connection.execute(f"SELECT {_ALL} FROM answers WHERE question = ?", (asked.hash,)).fetchone()
             if before is not None and not _is_better(result, before):
                 return False
@@ -110,7 +115,7 @@ class Library:
 
     def remove(self, questions: Sequence[str]) -> int:
         """Remove answers by the hashes of their questions; how many there were."""
-        with self._writing() as connection:
+        with self.writing() as connection:
             count = sum(connection.execute("DELETE FROM answers WHERE question = ?", (q,)).rowcount for q in questions)
             _drop_graphs(connection)
         return count
@@ -143,12 +148,13 @@ class Library:
             self._open()
         return self._connection
 
-    def _read(self, statement: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
+    def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
+        """What a statement finds."""
         with self._lock:
             return self._tried(lambda: self._here().execute(statement, values).fetchall())
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction: all of it, or nothing."""
         if not self.writable:
             raise LibraryTrouble(f"the library of plans {self.path} can be read, and not written")

@@ -9,15 +9,19 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from explorer.library.answer import write_answer
-from explorer.library.asked import Asked, graph_sha256
 from explorer.library.made_by import versions
 from explorer.library.trouble import LibraryTrouble
 from explorer.words import text
 from solvers.formats.json_text import MAX_BYTES, dump_json, finite_or_none
 from solvers.plan.result import Result, StopReason
 
+if TYPE_CHECKING:
+    from explorer.library.asked import Asked
+
+KNOWN = "known since"
+"""How the note begins that is added to an answer from the library."""
 COLUMNS = (
     "question", "graph", "model", "planner", "effort", "objective", "devices", "status", "stop_reason", "objective_s",
     "bound_s", "seconds", "kept_at", "versions",
@@ -52,10 +56,17 @@ class Listed:
     nbytes: int = 0
 
     @property
+    def gap(self) -> float:
+        """(objective - bound) / objective; inf without a plan."""
+        if math.isinf(self.objective_s):
+            return math.inf
+        return max(0.0, 1 - self.bound_s / self.objective_s) if self.objective_s > 0 else 0.0
+
+    @property
     def since(self) -> str:
         """ "known since 2026-11-23, 4.2 s then"."""
         ended = ", when the time limit ended it" if self.stop_reason == StopReason.TIME_LIMIT else ""
-        return f"known since {self.kept_at[:10]}, {text.seconds(self.seconds)} then{ended}"
+        return f"{KNOWN} {self.kept_at[:10]}, {text.seconds(self.seconds)} then{ended}"
 
     @property
     def is_current(self) -> bool:
@@ -65,6 +76,9 @@ class Listed:
 
 def row_of(asked: Asked, result: Result, model: str, now: datetime | None = None) -> tuple[object, ...]:
     """All columns. Raises ValueError for what no answer is."""
+    from explorer.library.answer import write_answer  # whoever lists answers needs no kernels
+    from explorer.library.asked import graph_sha256
+
     told = (
         asked.hash, graph_sha256(asked.problem.as_traced.graph), model, result.planner, asked.effort.value,
         asked.problem.objective.value, len(asked.problem.cluster.accelerators), result.status.value,
@@ -73,6 +87,11 @@ def row_of(asked: Asked, result: Result, model: str, now: datetime | None = None
     )  # fmt: skip
     answer = packed(write_answer(asked, result, model))
     return (*told, answer, checksum(told, answer))
+
+
+def is_known(result: Result) -> bool:
+    """Whether an answer is from a library."""
+    return any(note.startswith(KNOWN) for note in result.notes)
 
 
 def read_row(row: Sequence[object]) -> tuple[Listed, bytes]:

@@ -23,6 +23,7 @@ def run(code: str) -> str:
         "from explorer.cli import main; main(['devices'])",
         "from explorer.cli import main; main(['targets'])",
         "from explorer.cli import main; main(['runs'])",
+        "import explorer.cli.listings.plans, explorer.library.browsing, explorer.library.place",
         "import explorer.question.problems, explorer.question.loading, explorer.question.settings",
     ],
 )

@@ -1,0 +1,1 @@
+"""Commands that list: what there is to choose from, and what was found before."""

@@ -1,0 +1,54 @@
+"""The flags that say which library of plans a command reads and keeps in, and what asks through it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from explorer.library.place import library_path
+
+if TYPE_CHECKING:
+    from explorer.library.asking import Asking
+
+
+def add_library(parser: argparse.ArgumentParser, again: str = "--fresh") -> None:
+    """Which library, or none. again: the flag that searches for what is known."""
+    group = parser.add_argument_group(
+        "library",
+        "What was found is kept, and given at once to whoever asks the same again: docs/review.md."
+        " `placement-explorer plans` lists it.",
+    )
+    which = group.add_mutually_exclusive_group()
+    add_library_file(which)
+    which.add_argument("--no-library", action="store_true", help="look nothing up, and keep nothing")
+    group.add_argument(
+        again, dest="again", action="store_true", help="search even where the answer is known, and keep the better one"
+    )
+
+
+def add_library_file(parser: argparse.ArgumentParser | argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--library",
+        metavar="FILE",
+        help="where answers are kept ($PLACEMENT_EXPLORER_LIBRARY, else plans.sqlite in the user's data folder)",
+    )
+
+
+def library_of(args: argparse.Namespace) -> Path | None:
+    """The path of the library that the flags say; None for none."""
+    if getattr(args, "no_library", False):  # `plans` is about nothing else
+        return None
+    return library_path() if args.library is None else Path(args.library).expanduser().absolute()
+
+
+def asking(args: argparse.Namespace, model: str) -> Asking:
+    """What asks about a model through the library, and says on stderr what is wrong with that. To be closed."""
+    from explorer.library.asking import Asking
+
+    return Asking(library_of(args), model, fresh=args.again, tell=tell)
+
+
+def tell(line: str) -> None:
+    print(f"placement-explorer: {line}", file=sys.stderr)
