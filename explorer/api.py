@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from explorer.costs.profile import Profile
 from explorer.costs.times.library import Library
+from explorer.library.asking import noting
+from explorer.library.place import library_path
 from explorer.question.asking import Question, choice, workload_of
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
@@ -16,7 +19,6 @@ from solvers.errors import InvalidProblem, TraceError
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result
-from solvers.planners.solve import solve
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph
 from solvers.search.effort import Effort
@@ -140,6 +142,8 @@ def plan(
     gap: float = 0.0,
     seed: int = 0,
     should_stop: Callable[[], bool] = never,
+    library: bool | str | os.PathLike[str] = False,
+    fresh: bool = False,
 ) -> Result:
     """The best plan found for ``model``, with a proved bound. What is None takes the model's word,
     then the command line's defaults; sizes may be numbers (bytes, bytes/s, seconds) or text ("16GiB").
@@ -152,7 +156,9 @@ def plan(
     again), "layers", "operators" or "none" (not even what the model itself checkpoints). together: groups of
     operators or modules, each group to be on one device. start: a plan of the same model to start from, made for
     other devices, caps or batches maybe. effort: "quick", "normal" or "thorough", counted work; time_limit_s ends
-    a search early.
+    a search early. library: True for that of the user, or the path of one, to be given what is known at once (a note
+    says since when) and to keep what is found; a function whose answer depends on nothing but what it is given, and on
+    its code, without. fresh: search even what is known.
 
     Raises InvalidProblem or UnsupportedProblem. That nothing fits is a status of the result.
     """
@@ -167,16 +173,21 @@ def plan(
         mixed_micro_batches=mixed_micro_batches, in_sequence=in_sequence, subgraphs_per_device=subgraphs_per_device,
         pins=pins or {}, together=tuple(map(tuple, together)), effort=effort, time_limit_s=time_limit_s, seed=seed,
     )  # fmt: skip
-    return solve(
-        make_problem(workload_of(model), question.settings()),
-        question.chosen_planner(),
-        start=start.plan if isinstance(start, Result) else start,
-        effort=question.chosen_effort(),
-        time_limit_s=time_limit_s,
-        gap=gap,
-        seed=seed,
-        should_stop=should_stop,
-    )
+    workload = workload_of(model)
+    path = (library_path() if library else None) if isinstance(library, bool) else Path(library).expanduser()
+    with noting(path, workload.reference, fresh) as (ask, noted):
+        return noted(
+            ask(
+                make_problem(workload, question.settings()),
+                question.chosen_planner(),
+                start=start.plan if isinstance(start, Result) else start,
+                effort=question.chosen_effort(),
+                time_limit_s=time_limit_s,
+                gap=gap,
+                seed=seed,
+                should_stop=should_stop,
+            )
+        )
 
 
 def review(plan: Result | PlanFile | str) -> Review:

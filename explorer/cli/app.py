@@ -9,6 +9,7 @@ import socket
 from explorer.cli.flags import MODEL_HELP
 from explorer.cli.launching import add_targets
 from explorer.cli.terminal.command import Commands, add_command
+from explorer.cli.terminal.keeping import add_library, declare_library
 from solvers.errors import InvalidProblem
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -21,6 +22,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--port", type=int, default=8050)
     add_targets(parser)
     parser.add_argument("--lessons", metavar="DIR", default="", help="a folder of lessons of your own: docs/lessons.md")
+    add_library(parser, again="")
     parser.add_argument("--no-browser", action="store_true", help="print the address only")
 
 
@@ -35,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
         _check_folder(args.lessons)
     query = _first_question(args.model) if args.model else ""
     _check_free(args.host, args.port)
+    declare_library(args)
     try:
         from explorer.web import serve
     except ImportError as error:

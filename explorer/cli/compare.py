@@ -133,9 +133,9 @@ def _compare(family: Sequence[Entry], model: str, args: argparse.Namespace) -> l
 
 
 def _print_known(done: Sequence[Compared]) -> None:
-    from explorer.library.rows import is_known
+    from explorer.library.notes import is_known
 
-    known = [one.row.planner for one in done if one.result is not None and is_known(one.result)]
+    known = [one.row.planner for one in done if one.result is not None and is_known(one.result.notes)]
     if known:
         print(f"known before, and not searched again: {', '.join(dict.fromkeys(known))} (--fresh searches)")
 

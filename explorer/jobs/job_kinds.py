@@ -32,6 +32,8 @@ from explorer.jobs.requests import (
 )
 from explorer.jobs.run_kinds import prepare_job, run_job, show_run_job
 from explorer.jobs.telling import REDRAW_S, Telling
+from explorer.library.asking import noting
+from explorer.library.place import library_path
 from explorer.question.cluster_file import load_cluster
 from explorer.question.derived import in_dtype
 from explorer.question.expert import load_expert
@@ -164,16 +166,17 @@ def _searched(
         telling.beat()
         return should_stop()
 
-    outcome = solve(
-        problem,
-        request.planner,
-        time_limit_s=request.time_limit_s,
-        seed=request.seed,
-        effort=request.effort,
-        should_stop=stops,
-        on_progress=telling.step,
-    )
-    outcome = told_beside(outcome, carried_s)
+    with noting(library_path(), reference, request.fresh) as (ask, noted):
+        outcome = ask(
+            problem,
+            choose_planner(request.planner) if isinstance(request.planner, str) else request.planner,
+            time_limit_s=request.time_limit_s,
+            seed=request.seed,
+            effort=request.effort,
+            should_stop=stops,
+            on_progress=telling.step,
+        )
+    outcome = told_beside(noted(outcome), carried_s)
     return outcome, hold(outcome, reference)
 
 
@@ -210,18 +213,20 @@ def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], b
             emit(events.comparing(position, len(family), planner, step))
 
     done = []
-    for compared in compare(
-        family,
-        time_limit_s=request.time_limit_s,
-        seed=request.seed,
-        effort=request.effort,
-        should_stop=should_stop,
-        on_begin=on_begin,
-        on_progress=on_progress,
-    ):
-        done.append(compared.row)
-        held = "" if compared.result is None else hold(compared.result, workload.reference)
-        emit(events.row(compared.row, problem.objective, compared.result, held))
+    with noting(library_path(), workload.reference) as (ask, _):
+        for compared in compare(
+            family,
+            time_limit_s=request.time_limit_s,
+            seed=request.seed,
+            effort=request.effort,
+            should_stop=should_stop,
+            on_begin=on_begin,
+            on_progress=on_progress,
+            ask=ask,
+        ):
+            done.append(compared.row)
+            held = "" if compared.result is None else hold(compared.result, workload.reference)
+            emit(events.row(compared.row, problem.objective, compared.result, held))
     emit(events.compared(done, len(family)))
 
 

@@ -30,7 +30,8 @@ class Files:
 @dataclass(frozen=True, slots=True)
 class SolveRequest:
     """Plan ``model`` under ``settings``. known: hashes of skeletons that need not be sent again. seed and
-    effort: as for `solvers.planners.solve.solve`. before: the name of the plan on the page, which is shown first."""
+    effort: as for `solvers.planners.solve.solve`. before: the name of the plan on the page, which is shown first.
+    fresh: search, even where the library knows the answer."""
 
     model: str
     settings: Settings
@@ -41,6 +42,7 @@ class SolveRequest:
     effort: Effort = Effort.NORMAL
     files: Files = Files()
     before: str = ""
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class AskRequest:
     seed: int = 0
     effort: Effort = Effort.NORMAL
     before: str = ""
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 from explorer.library.asked import Asked
+from explorer.library.notes import KNOWN
 from explorer.library.trouble import LibraryTrouble
 from solvers.evaluation.evaluate import judge
 from solvers.formats.json_fields import Field
@@ -55,7 +56,7 @@ def write_answer(asked: Asked, result: Result, reference: str) -> str:
                 "planner": result.planner,
                 "planner_options": options_json(result.planner_options),
                 "seed": result.seed,
-                "notes": [note for note in result.notes if not note.startswith(COMPILING)],
+                "notes": [note for note in result.notes if not note.startswith((COMPILING, KNOWN))],
             },
             "front": [plan_part(one.plan) for one in result.front],
             "trace": [_step_json(step) for step in result.trace[-MAX_STEPS:]],

@@ -3,13 +3,15 @@ library, the answer is given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from explorer.library.asked import Asked
-from explorer.library.library import Library
+from explorer.library.library import ALIKE, Library, worth_keeping
 from explorer.library.trouble import LibraryTrouble
+from explorer.words import text
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result
 from solvers.planners.solve import named, solve
@@ -21,6 +23,23 @@ from solvers.search.planner import Planner
 
 def unheard(_: str) -> None:
     return None
+
+
+@contextmanager
+def noting(path: Path | None, model: str, fresh: bool = False) -> Iterator[tuple[Asking, Callable[[Result], Result]]]:
+    """What asks through a library, for whoever has no place for lines but the notes of a result; and what adds
+    them there. Folders are not told: whoever reads the notes may be a visitor."""
+    said: list[str] = []
+
+    def tell(line: str) -> None:
+        said.append(line if path is None else line.replace(str(path), path.name))
+
+    def noted(result: Result) -> Result:
+        told, said[:] = tuple(said), []
+        return replace(result, notes=(*result.notes, *told)) if told else result
+
+    with Asking(path, model, fresh, tell) as asking:
+        yield asking, noted
 
 
 @dataclass
@@ -72,8 +91,7 @@ class Asking:
             problem, chosen, start=start, time_limit_s=time_limit_s, gap=gap, seed=seed, effort=effort,
             should_stop=should_stop, on_progress=on_progress,
         )  # fmt: skip
-        self.found(asked, result)
-        return result
+        return self.found(asked, result)
 
     def known(self, asked: Asked) -> Result | None:
         """The answer that is there."""
@@ -87,15 +105,22 @@ class Asking:
             return None
         return None if found is None else found.result
 
-    def found(self, asked: Asked, result: Result) -> None:
-        """Keep an answer."""
+    def found(self, asked: Asked, result: Result) -> Result:
+        """Keep an answer, and give it; where the one that is there is better, with a note that says so."""
         library = self._opened()
         if library is None:
-            return
+            return result
         try:
-            library.keep(asked, result, self.model)
+            if library.keep(asked, result, self.model) or not worth_keeping(result):
+                return result
+            before = library.find(asked)
         except LibraryTrouble as error:
             self.tell(f"{error}; the answer is not kept")
+            return result
+        if before is None or not before.result.objective_s < result.objective_s * (1 - ALIKE):
+            return result
+        note = f"the library keeps a better answer, of {text.seconds(before.result.objective_s)}, {before.told.since}"
+        return replace(result, notes=(*result.notes, note))
 
     def _opened(self) -> Library | None:
         if self._library is None and self.path is not None:

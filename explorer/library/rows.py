@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from explorer.library.made_by import versions
+from explorer.library.notes import KNOWN
 from explorer.library.trouble import LibraryTrouble
 from explorer.words import text
 from solvers.formats.json_text import MAX_BYTES, dump_json, finite_or_none
@@ -20,8 +21,6 @@ from solvers.plan.result import Result, StopReason
 if TYPE_CHECKING:
     from explorer.library.asked import Asked
 
-KNOWN = "known since"
-"""How the note begins that is added to an answer from the library."""
 COLUMNS = (
     "question", "graph", "model", "planner", "effort", "objective", "devices", "status", "stop_reason", "objective_s",
     "bound_s", "seconds", "kept_at", "versions",
@@ -87,11 +86,6 @@ def row_of(asked: Asked, result: Result, model: str, now: datetime | None = None
     )  # fmt: skip
     answer = packed(write_answer(asked, result, model))
     return (*told, answer, checksum(told, answer))
-
-
-def is_known(result: Result) -> bool:
-    """Whether an answer is from a library."""
-    return any(note.startswith(KNOWN) for note in result.notes)
 
 
 def read_row(row: Sequence[object]) -> tuple[Listed, bytes]:

@@ -245,8 +245,9 @@ class PlacementWidget(anywidget.AnyWidget):
             self.selection = None
         self._draw_graph()
 
-    def _ask(self) -> None:
-        """Begin a search of what is asked now; one that goes on is stopped."""
+    def _ask(self, *, fresh: bool = False) -> None:
+        """Begin a search of what is asked now; one that goes on is stopped. fresh: search, even where the library knows
+        the answer."""
         with self._lock:
             problem, question = self._asking, self._question
             if self._packed is None:
@@ -265,6 +266,7 @@ class PlacementWidget(anywidget.AnyWidget):
                     question.seed,
                     question.chosen_effort(),
                     self._held,
+                    fresh,
                 )
             )
             with self._quietly():
@@ -272,8 +274,8 @@ class PlacementWidget(anywidget.AnyWidget):
             self._tell()
 
     def solve(self) -> None:
-        """Ask the same question anew."""
-        self._ask()
+        """Ask the same question anew, and search even if the library knows the answer."""
+        self._ask(fresh=True)
 
     def cancel(self) -> None:
         """Stop the search; its best plan so far is the result. Without one running, nothing happens."""
@@ -463,7 +465,7 @@ class PlacementWidget(anywidget.AnyWidget):
         self.pins = pinning.merged(dict(self.pins), names, members, showing.skeleton, message["device"])
 
     def _on_solve(self, message: Event) -> None:
-        self._ask()
+        self._ask(fresh=self.result is not None and not self._solving.busy)
 
     def _on_cancel(self, message: Event) -> None:
         self.cancel()

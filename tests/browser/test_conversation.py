@@ -272,6 +272,18 @@ def test_a_question_that_was_answered_before_asks_nobody(talk):
     assert len(talk.backend.asked) == 3
 
 
+def test_an_answer_from_the_library_says_so_and_solve_searches(talk):
+    tell = solve(talk, devices=4)
+    assert not talk.backend.asked[-1][0].fresh
+    tell(events.model(chain_workload(), frozenset()))
+    tell({**result(), "notes": ["known since 2026-11-23, 4.2 s then"]})
+    assert "from before" in status(talk)["more"]
+    talk.receive({"type": "solve", "session": {"devices": 4}, "fresh": True})
+    assert talk.backend.asked[-1][0].fresh
+    talk.backend.asked[-1][1](result())
+    assert "from before" not in status(talk)["more"]
+
+
 def test_what_was_cut_short_is_asked_again(talk):
     tell = solve(talk, devices=4)
     tell(events.model(chain_workload(), frozenset()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import pytest
@@ -24,6 +25,21 @@ def test_trace_then_plan() -> None:
     assert len(result.problem.cluster) == 2
     assert result.problem.cluster.devices[0].memory_bytes == 16 * 2**30
     assert 0 <= result.bound_s <= result.objective_s
+
+
+def test_plan_keeps_nothing_unless_it_is_told_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLACEMENT_EXPLORER_LIBRARY", str(tmp_path / "plans.sqlite"))
+    graph = forward_graph([(0, 1)], 2, nbytes=8)
+    explorer.plan(graph, devices=1, planner="single")
+    assert list(tmp_path.iterdir()) == []
+    first = explorer.plan(graph, devices=1, planner="single", library=True)
+    second = explorer.plan(graph, devices=1, planner="single", library=True)
+    assert second.plan == first.plan
+    assert next(note for note in second.notes if note not in first.notes).startswith("known since")
+    assert explorer.plan(graph, devices=1, planner="single", library=True, fresh=True).notes == first.notes
+    named = explorer.plan(graph, devices=1, planner="single", library=tmp_path / "other.sqlite")
+    assert named.notes == first.notes
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.sqlite", "plans.sqlite"]
 
 
 def test_trace_takes_a_module_and_example_inputs() -> None:

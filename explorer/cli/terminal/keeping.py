@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.library.place import library_path
+from explorer.library.place import OFF, VARIABLE, library_path
 
 if TYPE_CHECKING:
     from explorer.library.asking import Asking
 
 
 def add_library(parser: argparse.ArgumentParser, again: str = "--fresh") -> None:
-    """Which library, or none. again: the flag that searches for what is known."""
+    """Which library, or none. again: the flag that searches for what is known, "" for none."""
     group = parser.add_argument_group(
         "library",
         "What was found is kept, and given at once to whoever asks the same again: docs/review.md."
@@ -23,9 +24,9 @@ def add_library(parser: argparse.ArgumentParser, again: str = "--fresh") -> None
     which = group.add_mutually_exclusive_group()
     add_library_file(which)
     which.add_argument("--no-library", action="store_true", help="look nothing up, and keep nothing")
-    group.add_argument(
-        again, dest="again", action="store_true", help="search even where the answer is known, and keep the better one"
-    )
+    if again:
+        what = "search even where the answer is known, and keep the better one"
+        group.add_argument(again, dest="again", action="store_true", help=what)
 
 
 def add_library_file(parser: argparse.ArgumentParser | argparse._ActionsContainer) -> None:
@@ -41,6 +42,12 @@ def library_of(args: argparse.Namespace) -> Path | None:
     if getattr(args, "no_library", False):  # `plans` is about nothing else
         return None
     return library_path() if args.library is None else Path(args.library).expanduser().absolute()
+
+
+def declare_library(args: argparse.Namespace) -> None:
+    """Which library the flags say, for this process and those that it starts."""
+    path = library_of(args)
+    os.environ[VARIABLE] = OFF if path is None else str(path)
 
 
 def asking(args: argparse.Namespace, model: str) -> Asking:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from explorer.library.notes import is_known
 from explorer.view.cards import figures
 from explorer.view.events import Event
 from explorer.view.graph import search
@@ -157,7 +158,8 @@ class Conversation(LessonTalk):
         self.send(drawing.search_message([], True, 0.0))
         self._status("waiting", "waiting", "for the solver", query=to_query(session), elapsed_s=0.0, asked=True)
         self.asking = session
-        if message.get("fresh") is not True and self._answer_again(session):
+        fresh = message.get("fresh") is True
+        if not fresh and self._answer_again(session):
             return
         held = self._held()
         request = SolveRequest(
@@ -170,6 +172,7 @@ class Conversation(LessonTalk):
             session.effort,
             self._files_of(session),
             held if held.startswith("plan-") else "",
+            fresh,
         )
         self.job = self.backend.start(request, lambda event: self.deliver(turn, event))
         if session.look.pair:
@@ -269,7 +272,7 @@ class Conversation(LessonTalk):
             case "result":
                 if self.asking is not None and self.skeleton is not None:
                     self.answers.keep(self.asking, event, self.skeleton["hash"])
-                self._result(event)
+                self._result(event, again=is_known(event["notes"]))
             case "failed":
                 self.job = None
                 if self.cancelling:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,20 @@ def test_fresh_searches_and_still_keeps(tmp_path: Path) -> None:
     with Asking(path, solve=counted) as ask:
         ask(chain(), "equal")
     assert counted.times == 2
+
+
+def test_a_fresh_search_that_finds_less_says_what_is_kept(tmp_path: Path) -> None:
+    good = solve(chain(), "equal")
+    bad = replace(solve(chain(), "single"), planner="equal", stop_reason=StopReason.TIME_LIMIT)
+    path = tmp_path / "plans.sqlite"
+    with Asking(path) as ask:
+        ask(chain(), "equal")
+    with Asking(path, fresh=True, solve=lambda *_, **__: bad) as ask:
+        found = ask(chain(), "equal")
+    assert found.objective_s == bad.objective_s
+    assert found.notes[-1].startswith("the library keeps a better answer, of 28 s, known since ")
+    with Asking(path) as ask:
+        assert ask(chain(), "equal").objective_s == good.objective_s
 
 
 def test_without_a_library_every_question_is_searched() -> None:

@@ -1,0 +1,86 @@
+"""A worker answers from the library what it, or anybody before it, was asked; and tells what is wrong with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer.jobs.job_kinds import ask_job, compare_job, solve_job
+from explorer.jobs.requests import AskRequest, CompareRequest, SolveRequest
+from explorer.library.notes import is_known
+from explorer.question.loading import load
+from explorer.question.packing import packed_graph, packed_problem, unpacked_result
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
+from solvers.search.monitor import never
+from tests.explorer.cli.command import workload, write
+
+Emitted = list[dict[str, Any]]
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "plans.sqlite"
+    monkeypatch.setenv("PLACEMENT_EXPLORER_LIBRARY", str(path))
+    return path
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    return str(write(tmp_path, workload()))
+
+
+def told(job: Callable[..., None], request: object, kind: str = "result") -> Emitted:
+    found: Emitted = []
+    job(request, found.append, never)
+    return [event for event in found if event["kind"] == kind]
+
+
+def test_a_page_that_asks_again_gets_what_is_known(library: Path, model: str) -> None:
+    (first,) = told(solve_job, SolveRequest(model, Settings()))
+    (again,) = told(solve_job, SolveRequest(model, Settings()))
+    (fresh,) = told(solve_job, SolveRequest(model, Settings(), fresh=True))
+    (other,) = told(solve_job, SolveRequest(model, Settings(), seed=1))
+    assert [is_known(event["notes"]) for event in (first, again, fresh, other)] == [False, True, False, False]
+    for key in ("status", "stop_reason", "runtime_s", "planner"):
+        assert again[key] == first[key], key
+    assert again["plan"]["placement"] == first["plan"]["placement"]
+    assert again["plan"]["objective_s"] == first["plan"]["objective_s"]
+    assert len(again["plan"]["trace"]) == len(first["plan"]["trace"])
+
+
+def test_a_notebook_that_asks_again_gets_what_is_known(library: Path, model: str) -> None:
+    read = load(model)
+    problem = make_problem(read, Settings())
+    question = packed_problem(problem, packed_graph(problem.graph))
+    (first,) = told(ask_job, AskRequest(question, read.reference))
+    (again,) = told(ask_job, AskRequest(question, read.reference))
+    (fresh,) = told(ask_job, AskRequest(question, read.reference, fresh=True))
+    assert [is_known(event["notes"]) for event in (first, again, fresh)] == [False, True, False]
+    assert unpacked_result(again["packed"], problem).plan == unpacked_result(first["packed"], problem).plan
+
+
+def test_a_comparison_asks_only_what_is_not_known(library: Path, model: str) -> None:
+    told(solve_job, SolveRequest(model, Settings(), planner="equal"))
+    rows = told(compare_job, CompareRequest(model, Settings(), ("equal", "single")), "row")
+    assert len(rows) == 2
+    again = told(compare_job, CompareRequest(model, Settings(), ("equal", "single")), "row")
+    assert [row["row"] for row in again] == [row["row"] for row in rows]  # the seconds of then, too
+
+
+def test_without_a_library_all_is_searched(model: str) -> None:
+    for _ in range(2):
+        (event,) = told(solve_job, SolveRequest(model, Settings()))
+        assert not is_known(event["notes"])
+
+
+def test_what_is_wrong_with_the_library_is_a_note_that_names_no_folder(library: Path, model: str) -> None:
+    library.write_text("no library")
+    (event,) = told(solve_job, SolveRequest(model, Settings()))
+    assert event["plan"] is not None
+    (note,) = [note for note in event["notes"] if "library" in note]
+    assert note.startswith("plans.sqlite is no library of plans")
+    assert str(library.parent) not in note
