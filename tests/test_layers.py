@@ -99,6 +99,7 @@ LADDER = (
     "explorer.sweeps",
     "explorer.measured",
     "explorer.jobs",
+    "explorer.jobs.workers",
     # what people touch
     "explorer.web.contract",
     "explorer.web.parts",

@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from explorer.jobs.jobs import Jobs
 from explorer.jobs.requests import AskRequest
+from explorer.jobs.workers.jobs import Jobs
 from explorer.view.events import LAST, failed
 
 Event = dict[str, Any]

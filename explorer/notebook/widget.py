@@ -11,8 +11,8 @@ from typing import Any
 import anywidget
 import traitlets
 
-from explorer.jobs.jobs import Jobs
 from explorer.jobs.requests import AskRequest
+from explorer.jobs.workers.jobs import Jobs
 from explorer.notebook import workshop
 from explorer.notebook.built import built
 from explorer.notebook.controls import controls

@@ -8,7 +8,7 @@ import threading
 import traceback
 from collections.abc import Callable
 
-from explorer.jobs.jobs import Jobs
+from explorer.jobs.workers.jobs import Jobs
 
 _lock = threading.Lock()
 _jobs: list[Jobs] = []

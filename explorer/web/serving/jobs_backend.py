@@ -1,10 +1,9 @@
-"""The real backend: a warm worker process that solves and one that runs plans (`explorer.jobs.jobs`)."""
+"""The real backend: a warm worker process that solves and one that runs plans (`explorer.jobs.workers.jobs`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from explorer.jobs.jobs import Jobs
 from explorer.jobs.limits import READ_S
 from explorer.jobs.past_runs import past_runs
 from explorer.jobs.requests import (
@@ -17,6 +16,7 @@ from explorer.jobs.requests import (
     RunPlanRequest,
     ShowRunRequest,
 )
+from explorer.jobs.workers.jobs import Jobs
 from explorer.question.accelerators import DEFAULT_KIND
 from explorer.question.loading import is_callable
 from explorer.runner.targets.registry import load_targets

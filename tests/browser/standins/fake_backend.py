@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from explorer.jobs import run_kinds, worker
+from explorer.jobs import run_kinds
 from explorer.jobs.held_plans import hold
 from explorer.jobs.job_kinds import KINDS
 from explorer.jobs.past_runs import past_runs
@@ -31,6 +31,7 @@ from explorer.jobs.requests import (
     ShowRunRequest,
     Work,
 )
+from explorer.jobs.workers import worker
 from explorer.view import events
 from explorer.view.comparison import UNSUPPORTED, Row, result_row
 from explorer.view.events import Event

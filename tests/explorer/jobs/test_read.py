@@ -9,10 +9,10 @@ import zipfile
 
 import pytest
 
-from explorer.jobs import worker
-from explorer.jobs.jobs import Jobs
 from explorer.jobs.read_kind import load_opened, read_job
 from explorer.jobs.requests import ReadRequest
+from explorer.jobs.workers import worker
+from explorer.jobs.workers.jobs import Jobs
 from explorer.view.events import unpacked
 from solvers.formats.graph_json import write_graph
 from solvers.formats.plan_json import write_plan

@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from explorer.jobs.jobs import Jobs
-from explorer.jobs.limits import Alarms
 from explorer.jobs.requests import CompareRequest, SolveRequest
+from explorer.jobs.workers.alarms import Alarms
+from explorer.jobs.workers.jobs import Jobs
 from explorer.question.settings import Settings
 from explorer.view.events import compiling, loading, unpacked
 from solvers.problem.problem import Contiguity
@@ -188,7 +188,7 @@ def test_a_dead_worker_fails_its_job_and_is_replaced(workload):
 
 
 def test_a_cancel_of_a_waiting_job_leaves_the_running_one_alone(jobs, workload, monkeypatch):
-    monkeypatch.setattr("explorer.jobs.jobs.HEED_S", 0.05)
+    monkeypatch.setattr("explorer.jobs.workers.jobs.HEED_S", 0.05)
     running, waiting = Events(), Events()
     slow = SolveRequest(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=1.0)
     jobs.start("solve", slow, running)
@@ -214,7 +214,7 @@ def test_a_job_that_waits_behind_one_whose_worker_dies_is_done_by_the_next_worke
 
 
 def test_the_process_that_starts_jobs_never_imports_torch():
-    code = "import sys, explorer.jobs.jobs, explorer.web; print('torch' in sys.modules)"
+    code = "import sys, explorer.jobs.workers.jobs, explorer.web; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_S, check=True)
     assert done.stdout.strip() == "False"
 
@@ -232,7 +232,7 @@ def test_many_cancels_wait_in_one_thread(monkeypatch):
     jobs, killed = Jobs(), []
     monkeypatch.setattr(jobs, "_ensure_worker", lambda: None)
     monkeypatch.setattr(jobs, "_kill_if_running", lambda identifier, process: killed.append(identifier))
-    monkeypatch.setattr("explorer.jobs.jobs.HEED_S", 0.5)
+    monkeypatch.setattr("explorer.jobs.workers.jobs.HEED_S", 0.5)
     jobs._connection = Sink()
     before = threading.active_count()
     started = [jobs.start("solve", None, lambda event: None) for _ in range(300)]

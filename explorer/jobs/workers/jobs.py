@@ -16,8 +16,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from explorer.jobs import worker
-from explorer.jobs.limits import Alarms
+from explorer.jobs.workers import worker
+from explorer.jobs.workers.alarms import Alarms
 from explorer.view import events
 
 Event = dict[str, Any]
