@@ -1,14 +1,16 @@
-"""The plans that a worker made last, whole: a page knows them by name only, and runs them by it."""
+"""The plans that a worker made last, or was given, whole: a page knows them by name only, and runs them by it."""
 
 from __future__ import annotations
 
-import os
+import secrets
 import zlib
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Iterator
 from itertools import count
 
 from explorer.jobs.requests import PlanSource
 from explorer.question.loading import read_file
+from explorer.question.packing import PackedPlan, packed_plan, unpacked_plan
 from solvers.errors import InvalidProblem
 from solvers.formats.plan_json import PlanFile, read_plan, write_plan
 from solvers.plan.result import Result
@@ -18,18 +20,39 @@ KEPT = 256
 MAX_TEXT_BYTES = 512 * 2**20
 
 _numbers = count(1)
+_process = secrets.token_hex(4)
 _held: OrderedDict[str, tuple[Result, str]] = OrderedDict()
+_fresh: deque[str] = deque(maxlen=KEPT)
 
 
 def hold(result: Result, reference: str) -> str:
     """Keep a result's plan; its name, or "" if it has none. reference: of the model."""
     if result.plan is None:
         return ""
-    name = f"plan-{os.getpid()}-{next(_numbers)}"
+    name = f"plan-{_process}-{next(_numbers)}"
+    _put(name, result, reference)
+    _fresh.append(name)
+    return name
+
+
+def newly_held() -> Iterator[tuple[str, PackedPlan]]:
+    """The plans that were made here since the last call, with their names, to be given to another process."""
+    while _fresh:
+        name = _fresh.popleft()
+        if name in _held:
+            yield name, packed_plan(*_held[name])
+
+
+def take(name: str, packed: PackedPlan) -> None:
+    """Hold a plan that another worker made."""
+    if name not in _held:
+        _put(name, *unpacked_plan(packed))
+
+
+def _put(name: str, result: Result, reference: str) -> None:
     _held[name] = (result, reference)
     while len(_held) > KEPT:
         _held.popitem(last=False)
-    return name
 
 
 def file_of(name: str) -> PlanFile:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from solvers.plan.result import Result
-from solvers.problem.graph import OpGraph
+from solvers.problem.graph import OpGraph, per_graph
 from solvers.problem.problem import Problem
 
 KEPT = 8
@@ -40,11 +40,35 @@ class PackedProblem:
     content: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class PackedPlan:
+    """A result with its problem. reference: of the model."""
+
+    problem: PackedProblem
+    result: bytes
+    reference: str
+
+
+def packed_plan(result: Result, reference: str) -> PackedPlan:
+    problem = result.problem
+    return PackedPlan(packed_problem(problem, _packed_once(problem.graph)), packed_result(result), reference)
+
+
+def unpacked_plan(packed: PackedPlan) -> tuple[Result, str]:
+    """The result and the reference of its model."""
+    return unpacked_result(packed.result, unpacked_problem(packed.problem)), packed.reference
+
+
 def packed_graph(graph: OpGraph) -> PackedGraph:
     """To be made once for a graph that is asked about again and again."""
     parts = (graph.operators, graph.tensors, graph.samples, graph.name)
     content = pickle.dumps(parts, pickle.HIGHEST_PROTOCOL)
     return PackedGraph(hashlib.sha256(content).hexdigest(), content)
+
+
+@per_graph
+def _packed_once(graph: OpGraph) -> PackedGraph:
+    return packed_graph(graph)
 
 
 def packed_problem(problem: Problem, graph: PackedGraph) -> PackedProblem:

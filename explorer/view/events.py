@@ -19,13 +19,19 @@ from solvers.plan.result import Progress, Result, Status
 from solvers.problem.problem import Objective, Problem
 
 Event = dict[str, Any]
-"""Plain data with a ``kind``: compiling at any time; loading, model, progress, result or failed for a solve;
-loading, model, comparing, row, compared or failed for a comparison; of runs: see `explorer.view.run_events`."""
+"""Plain data with a ``kind``: waiting before anything else, compiling at any time; loading, model, progress, result or
+failed for a solve; loading, model, comparing, row, compared or failed for a comparison; of runs: see
+`explorer.view.run_events`."""
 
 LAST = ("result", "compared", "prepared", "ran", "replanned", "opened", "placed", "told", "failed")
 """Kinds of which every job has exactly one, at its end."""
 
 BLAMED = 5
+
+
+def waiting(before: int) -> Event:
+    """The job has not begun. before: how many have to end, or begin, before it does."""
+    return {"kind": "waiting", "before": before}
 
 
 def loading(what: str) -> Event:
@@ -91,6 +97,25 @@ def result(
         "infeasible": None
         if outcome.plan is not None
         else infeasible(outcome.problem, outcome.status, outcome.notes, fits_memory_bytes, bound_memory_bytes),
+    }
+
+
+def cut_off(step: Event, why: str) -> Event:
+    """The end of a search whose process is gone: the plan of its last ``progress`` that had one, which nobody holds.
+    why: for people, "" where they asked for it."""
+    notes = [why] if why else []
+    plan = {**step["plan"], "notes": [*step["plan"]["notes"], *notes], "stop_reason": "CANCELLED", "held": ""}
+    return {
+        "kind": "result",
+        "status": "FEASIBLE",
+        "stop_reason": "CANCELLED",
+        "planner": plan["planner"],
+        "runtime_s": step["elapsed_s"],
+        "bound_s": step["bound_s"],
+        "notes": notes,
+        "plan": {**plan, "front": [], "trace": step["steps"]},
+        "infeasible": None,
+        "cut_off": why,
     }
 
 

@@ -1,219 +1,323 @@
-"""Trace, solve and compare as kinds of job in a warm worker process: start, progress, cancel, result.
+"""Trace, solve and compare as kinds of job in warm worker processes: start, progress, cancel, result.
 
-The process that starts jobs never imports torch. A worker that dies, or does not heed a cancel, is
-replaced; the job it was at ends with a ``failed`` event, those that had not begun go to the next one.
+The process that starts jobs never imports torch. A worker does one job at a time; those that wait do so here, so that
+nothing that happens to one job (a cancel that is not heeded, a deadline, a crash) ends another.
 """
 
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import threading
-from collections.abc import Callable
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from typing import Any
 
-from explorer.jobs.workers import worker
+from explorer.jobs.workers import deadlines
 from explorer.jobs.workers.alarms import Alarms
+from explorer.jobs.workers.crew import Crew
+from explorer.jobs.workers.job import Event, Hand, Job, OnEvent, new_hand
+from explorer.jobs.workers.kits import ORDERLY_S, SOLVING, Kit
+from explorer.jobs.workers.needs import model_of, plans_of
+from explorer.jobs.workers.plans import Plans
+from explorer.jobs.workers.turns import Turns
 from explorer.view import events
-
-Event = dict[str, Any]
-OnEvent = Callable[[Event], None]
+from explorer.words import text
 
 MOST_TRIES = 2
 """How often a job that never began is given to a worker."""
-HEED_S = 2.0
-"""A worker that has not ended a cancelled job after this long is killed."""
-ORDERLY_S = 20.0
-"""How long a worker that has processes of its own may take to end them."""
-
-BRIEF = frozenset({"prepare", "show-run", "export", "review", "lean", "differ", "hash", "why-here"})
-"""Kinds of job that end by themselves soon: nothing is killed for them."""
+MOST_STILLBORN = 2
+"""Workers in a row that end before they can begin: then it is told rather than tried again."""
+SIGNS = ("model", "row", "part")
 
 
-@dataclass(slots=True)
-class _Job:
-    kind: str
-    request: Any
-    on_event: OnEvent
-    sent_to: Connection | None = None
-    tries: int = 0
-    heard: bool = False
-    """True once the worker told something of it: it has begun."""
-    compiling: bool = False
-    """True while the worker compiles kernels for it, which nothing can interrupt."""
-    cancelled: bool = False
-    over: bool = False
-    """True once its last event was passed on."""
-
-
-@dataclass
+@dataclass(eq=False)
 class Jobs:
-    """One warm worker process and the jobs it was given.
+    """Worker processes of one kit and the jobs they were given.
 
-    on_event is called from a thread of this object's. Every job ends with exactly one event of
-    `events.LAST`. orderly: for jobs that start processes of their own: the worker warms no solvers, and is
-    given time to end those processes, after a cancel as well as at the end. reads: for jobs that only read files
-    of other people, in limited memory.
+    The first worker starts with the first job, or `warm`; others, up to ``most``, while a job waits, and never before
+    the first has loaded its kernels: what it has to compile, it compiles once. desk: whether one more is started for
+    brief jobs where all others are at searches. on_event of a job is called from threads of this object's, one event
+    after the other; every job ends with exactly one of `events.LAST`.
     """
 
-    orderly: bool = False
-    reads: bool = False
+    kit: Kit = SOLVING
+    most: int = 1
+    desk: bool = False
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
-    _jobs: dict[str, _Job] = field(default_factory=dict)
+    _jobs: dict[str, Job] = field(default_factory=dict)
+    _plans: Plans = field(default_factory=Plans)
+    _crew: Crew = field(init=False)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _alarms: Alarms = field(default_factory=Alarms)
-    _process: BaseProcess | None = None
-    _connection: Connection | None = None
+    _stillborn: int = 0
     _closed: bool = False
 
-    def start(self, kind: str, request: Any, on_event: OnEvent) -> str:
-        """Queue a job; returns its id. kind is a name of `explorer.jobs.job_kinds.KINDS`."""
+    def __post_init__(self) -> None:
+        self._crew = Crew(self.most, self.desk)
+
+    def start(self, kind: str, request: Any, on_event: OnEvent, visitor: str = "") -> str:
+        """Queue a job; returns its id. kind is a name of `explorer.jobs.job_kinds.KINDS`. visitor: who asks: those who
+        wait are served in turn."""
         with self._lock:
-            identifier = f"job{next(self._numbers)}"
-            self._jobs[identifier] = _Job(kind, request, on_event)
-            self._dispatch(identifier)
-        return identifier
+            if self._closed:
+                raise RuntimeError("these jobs were closed")
+            job = Job(f"job{next(self._numbers)}", kind, request, on_event, visitor)
+            self._jobs[job.identifier] = job
+            self._crew.turns.add(job)
+            self._serve()
+        self._tell_places()
+        return job.identifier
 
     def cancel(self, identifier: str) -> None:
-        """Ask a job to stop; it still reports its best plan. Unknown ids are ignored."""
-        with self._lock:
-            job = self._jobs.get(identifier)
-            if job is None or job.sent_to is None:
-                return
-            job.cancelled = True
-            with suppress(OSError):  # a worker that is gone: its reader sees to the job
-                job.sent_to.send(("cancel", identifier))
-            if job.kind in BRIEF:
-                return
-            self._kill_later(identifier, self._process)
-
-    def cancel_after(self, seconds: float, identifier: str) -> None:
-        """The same, later, if the job is still there."""
-        self._alarms.after(seconds, lambda: self.cancel(identifier))
-
-    def warm(self) -> None:
-        """Start the worker now, so that the first job does not wait for it."""
-        with self._lock:
-            self._ensure_worker()
-
-    def close(self) -> None:
-        """End the worker; running jobs report ``failed``."""
-        with self._lock:
-            self._closed = True
-            process, self._process = self._process, None
-            connection, self._connection = self._connection, None
-        if process is not None and connection is not None and self.orderly:
-            with suppress(OSError):
-                connection.send(("close",))  # a read on it goes on elsewhere: closing alone would not be noticed
-            process.join(ORDERLY_S)
-        if connection is not None:
-            connection.close()
-        if process is not None:
-            process.terminate()
-            process.join(5)
-        self._fail_all("the server is shutting down")
-
-    @property
-    def _heed_s(self) -> float:
-        return ORDERLY_S if self.orderly else HEED_S
-
-    def _dispatch(self, identifier: str) -> None:
-        self._ensure_worker()
-        job = self._jobs[identifier]
-        job.sent_to, job.tries = self._connection, job.tries + 1
-        assert self._connection is not None
-        with suppress(OSError):  # a worker that is gone: its reader sees to the job
-            self._connection.send(("start", identifier, job.kind, job.request))
-
-    def _ensure_worker(self) -> None:
-        if self._closed:
-            raise RuntimeError("these jobs were closed")
-        if self._process is not None and self._process.is_alive():
-            return
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        arguments = (theirs, ORDERLY_S if self.orderly else 0.0, self.reads)
-        self._process = context.Process(target=worker.main, args=arguments, name="placement-worker", daemon=True)
-        self._process.start()
-        theirs.close()
-        self._connection = ours
-        threading.Thread(target=self._read, args=(ours,), name="placement-events", daemon=True).start()
-
-    def _read(self, connection: Connection) -> None:
-        while True:
-            try:
-                identifier, event = connection.recv()
-            except (EOFError, OSError, TypeError):  # TypeError: closed by another thread while it is being read
-                break
-            self._deliver(identifier, event)
-        self._lost(connection)
-
-    def _deliver(self, identifier: str, event: Event | None) -> None:
+        """Ask a job to stop; it still reports its best plan. One that waits ends at once. Unknown ids are ignored."""
         with self._lock:
             job = self._jobs.get(identifier)
             if job is None:
                 return
-            if event is not None and event["kind"] == "compiling":
-                job.compiling = event["kernel"] != ""  # maybe for the worker itself: the job need not have begun
-            else:
-                job.heard = True
-            if event is None:
+            hand = job.hand
+            if job.cancelled:
+                return
+            if hand is None:
+                self._crew.turns.remove(job)
                 del self._jobs[identifier]
-                event = None if job.over else events.failed("the job was cancelled before it began")
-            elif event["kind"] in events.LAST:
-                job.over = True
-        if event is not None:
-            job.on_event(event)
+            else:
+                job.cancelled = True
+                hand.send("cancel", identifier)
+                if not job.brief:
+                    self._kill_later(job, hand)
+        if hand is None:
+            self._pass_on(job, events.failed("the job was cancelled before it began"))
+        self._tell_places()
 
-    def _lost(self, connection: Connection) -> None:
-        """A worker is gone: what it had begun fails, a new worker takes the rest."""
+    def warm(self) -> None:
+        """Start the first worker now, so that the first job does not wait for it."""
         with self._lock:
-            process = None
-            if connection is self._connection:
-                process, self._process, self._connection = self._process, None, None
-        if process is not None:
-            process.join(5)
-        code = process.exitcode if process is not None else None
-        failed = []
+            if not self._crew.hands and not self._closed:
+                self._start()
+
+    def close(self) -> None:
+        """End the workers; running jobs report ``failed``."""
         with self._lock:
-            for identifier, job in list(self._jobs.items()):
-                if job.sent_to is not connection:
-                    continue
-                if self._closed or job.heard or job.cancelled or job.tries >= MOST_TRIES:
-                    failed.append(self._jobs.pop(identifier))
+            self._closed = True
+            hands, self._crew.hands = self._crew.hands, []
+        for hand in hands:
+            if self.kit.orderly:
+                hand.send("close")  # a read on it goes on elsewhere: closing alone would not be noticed
+        for hand in hands:
+            if self.kit.orderly:
+                hand.process.join(ORDERLY_S)
+            with suppress(OSError):
+                hand.connection.close()
+            hand.process.terminate()
+        for hand in hands:
+            hand.process.join(5)
+        self._fail_all("the server is shutting down")
+
+    # -- who does what ------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        """Give jobs that wait to workers that are free, in turn, and start another worker if that is not enough."""
+        if self._closed:
+            return
+        while (found := self._crew.next()) is not None:
+            self._give(*found)
+        lacks = self._crew.lacks()
+        if lacks:
+            self._start(brief=lacks == "brief")
+
+    def _give(self, job: Job, hand: Hand) -> None:
+        self._crew.turns.take(job)
+        job.hand, hand.job = hand, job
+        job.tries, job.signs, job.signed_s = job.tries + 1, 0, time.monotonic()
+        plans = {
+            name: plan
+            for name in plans_of(job.request)
+            if name not in hand.plans and (plan := self._plans.get(name)) is not None
+        }
+        hand.plans.extend(plans)
+        hand.send("start", job.identifier, job.kind, job.request, plans)
+        self._watch(job, hand)
+
+    def _start(self, brief: bool = False) -> None:
+        hand = new_hand(self.kit, brief)
+        self._crew.hands.append(hand)
+        threading.Thread(target=self._read, args=(hand,), name="placement-events", daemon=True).start()
+
+    # -- what workers tell ----------------------------------------------------------------------------
+
+    def _read(self, hand: Hand) -> None:
+        while True:
+            try:
+                told = hand.connection.recv()
+            except (EOFError, OSError, TypeError):  # TypeError: closed by another thread while it is being read
+                break
+            self._hear(hand, *told)
+        self._lost(hand)
+
+    def _hear(self, hand: Hand, what: str, *told: Any) -> None:
+        match what:
+            case "event":
+                self._deliver(hand, *told)
+            case "held":
+                name, plan = told
+                self._plans.keep(name, plan)
+                hand.plans.append(name)
+            case "ready":
+                with self._lock:
+                    hand.ready, self._stillborn = True, 0
+                    self._serve()
+                self._tell_places()
+            case "over":
+                self._over(hand)
+
+    def _deliver(self, hand: Hand, identifier: str, event: Event) -> None:
+        compiling = event["kind"] == "compiling"
+        with self._lock:
+            job = hand.job
+            if job is None or job.identifier != identifier:
+                first = not hand.ready and hand in self._crew.hands[:1]
+                waiting = self._crew.line() if compiling and first else []
+            else:
+                waiting = [job]
+                job.heard = True
+                if compiling:
+                    job.compiling, job.signed_s = event["kernel"] != "", time.monotonic()
+                if event["kind"] in SIGNS:
+                    job.signs, job.signed_s = job.signs + 1, time.monotonic()
+                job.ended = event["kind"] in events.LAST
+                if event["kind"] == "model":
+                    hand.models.add(model_of(job.request))
+        for one in waiting:
+            self._pass_on(one, event)
+
+    def _over(self, hand: Hand) -> None:
+        with self._lock:
+            job = self._let_go(hand)
+            if job is not None:
+                self._jobs.pop(job.identifier, None)
+            self._serve()
+        if job is not None:
+            self._pass_on(job, events.failed("the job was cancelled before it began"))
+        self._tell_places()
+
+    def _lost(self, hand: Hand) -> None:
+        """A worker is gone: the job that it had begun fails, and others are done by another worker."""
+        hand.process.join(5)
+        failed: list[Job] = []
+        with self._lock:
+            if self._closed:
+                return
+            if hand in self._crew.hands:
+                self._crew.hands.remove(hand)
+            job = self._let_go(hand)
+            if not hand.ready:
+                self._stillborn += 1
+                if self._stillborn >= MOST_STILLBORN:
+                    self._stillborn = 0
+                    failed = self._crew.line()
+            if job is not None:
+                if job.heard or job.cancelled or job.tries >= MOST_TRIES:
+                    failed.append(job)
                 else:
-                    self._dispatch(identifier)
-        which = "running" if self.orderly else "reading" if self.reads else "solving"
-        for job in failed:
-            self._fail(job, f"the {which} process ended unexpectedly (exit code {code})")
+                    job.hand = None
+                    self._crew.turns.put_back(job)
+            for one in failed:
+                self._jobs.pop(one.identifier, None)
+                if one in self._crew.turns:
+                    self._crew.turns.remove(one)
+            self._serve()
+            if hand.ready and not self._crew.searching:
+                self._start()  # the next question does not wait for it
+        for one in failed:
+            self._pass_on(one, events.failed(self._ended(hand.process.exitcode)))
+        self._tell_places()
+
+    def _let_go(self, hand: Hand) -> Job | None:
+        """The worker does it no longer."""
+        job, hand.job = hand.job, None
+        if job is not None:
+            self._alarms.forget(job.alarm)
+        return job
+
+    def _ended(self, code: int | None) -> str:
+        maybe = f", maybe for want of memory: a worker may take {text.nbytes(self.kit.memory_bytes)}"
+        why = maybe if code in (-6, -11) and self.kit.memory_bytes else ""
+        return f"the {self.kit.verb} process ended unexpectedly (exit code {code}){why}"
 
     def _fail_all(self, message: str) -> None:
         with self._lock:
-            jobs, self._jobs = list(self._jobs.values()), {}
+            jobs, self._jobs, self._crew.turns = list(self._jobs.values()), {}, Turns()
         for job in jobs:
-            self._fail(job, message)
+            self._pass_on(job, events.failed(message))
 
-    @staticmethod
-    def _fail(job: _Job, message: str) -> None:
-        if not job.over:
-            job.over = True
-            job.on_event(events.failed(message))
+    # -- what is told of a job --------------------------------------------------------------------------
 
-    def _kill_if_running(self, identifier: str, process: BaseProcess | None) -> None:
-        """A job still waiting is left to be skipped: another one is running. One that compiles heeds a
-        cancel when that is done; the next would have to compile the same."""
-        with self._lock:
-            job = self._jobs.get(identifier)
-            running = job is not None and job.heard and process is self._process
-            if running and job is not None and job.compiling:
-                self._kill_later(identifier, process)
+    def _pass_on(self, job: Job, event: Event) -> None:
+        with job.gate:
+            if job.over:
                 return
-        if running and process is not None:
-            process.kill()
+            if event["kind"] == "progress" and event["plan"] is not None:
+                job.best = event
+            if event["kind"] in events.LAST:
+                job.over = True
+                event = _last(job, event)
+            job.on_event(event)
 
-    def _kill_later(self, identifier: str, process: BaseProcess | None) -> None:
-        self._alarms.after(self._heed_s, lambda: self._kill_if_running(identifier, process))
+    def _tell_places(self) -> None:
+        """To those who wait, how many come before them, where that has changed."""
+        with self._lock:
+            changed = [(job, before) for job, before in self._crew.places() if job.before != before]
+            for job, before in changed:
+                job.before = before
+        for job, before in changed:
+            with job.gate:
+                if job.hand is None and not job.over and job.before == before:
+                    job.on_event(events.waiting(before))
+
+    # -- what does not end by itself -----------------------------------------------------------------------
+
+    def _watch(self, job: Job, hand: Hand) -> None:
+        seconds = deadlines.allowed_s(job)
+        if seconds is not None:
+            left_s = max(0.0, job.signed_s + seconds - time.monotonic())
+            job.alarm = self._alarms.after(left_s, lambda: self._strike(job, hand))
+
+    def _strike(self, job: Job, hand: Hand) -> None:
+        """End a job that takes too long, unless it has shown that it gets on."""
+        with self._lock:
+            seconds = deadlines.allowed_s(job)
+            if hand.job is not job or seconds is None:
+                return
+            if job.compiling:
+                job.signed_s = time.monotonic()
+            if job.signed_s + seconds > time.monotonic():
+                self._watch(job, hand)
+                return
+            job.cancelled, job.why = True, job.why or deadlines.words(job, seconds)
+            hand.send("cancel", job.identifier)
+            self._kill_later(job, hand)
+
+    def _kill_later(self, job: Job, hand: Hand) -> None:
+        self._alarms.after(self.kit.heed_s, lambda: self._kill(job, hand))
+
+    def _kill(self, job: Job, hand: Hand) -> None:
+        """End the worker of a job that does not heed its cancel, if it still is at that. What it compiles heeds nothing
+        until it is done; the next job would have to compile the same."""
+        with self._lock:
+            if hand.job is not job:
+                return
+            if job.compiling:
+                self._kill_later(job, hand)
+                return
+            hand.process.kill()
+
+
+def _last(job: Job, event: Event) -> Event:
+    """The end of a job as it is told: with why it was ended from here, and with its best plan where that is known."""
+    if event["kind"] == "failed":
+        why = job.why or event["message"]
+        if job.kind == "solve" and job.best is not None:
+            return events.cut_off(job.best, "" if job.cancelled and not job.why else why)
+        return events.failed(why)
+    return {**event, "cut_off": job.why} if job.why else event

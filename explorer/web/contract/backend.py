@@ -79,23 +79,27 @@ class Backend(Protocol):
     """Starts solves and comparisons elsewhere and reports on them.
 
     on_event may be called from any thread. The events of a job are those of `explorer.view.events`:
-    any number of ``loading``, one ``model``, any number of ``progress`` (``comparing`` and ``row``),
-    then exactly one ``result`` (``compared``) or ``failed``; after `cancel` returns, at most what was
-    found so far within half a second.
+    any number of ``waiting`` until it begins, then of ``loading``, one ``model``, any number of ``progress``
+    (``comparing`` and ``row``), then exactly one ``result`` (``compared``) or ``failed``; after `cancel` returns, at
+    most what was found so far within half a second.
     """
 
     def catalogue(self) -> Catalogue: ...
+
+    def of(self, visitor: str) -> Backend:
+        """The same for one visitor: those whose questions wait are served in turn."""
+        ...
 
     def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
         """Begin; returns the job's id."""
         ...
 
     def compare(self, request: CompareRequest, on_event: Callable[[Event], None]) -> str:
-        """Begin a comparison; returns the job's id. It waits for what was started before."""
+        """Begin a comparison; returns the job's id. It waits for first plans that others ask for."""
         ...
 
     def prepare(self, request: PrepareRequest, on_event: Callable[[Event], None]) -> str:
-        """Begin to look at a plan before it runs; returns the job's id. It waits as `compare` does, and
+        """Begin to look at a plan before it runs; returns the job's id. It waits for no search, and
         ends with ``prepared`` or ``failed``."""
         ...
 
@@ -121,8 +125,8 @@ class Backend(Protocol):
         ...
 
     def about(self, request: About, on_event: Callable[[Event], None]) -> str:
-        """Begin a job about plans that are there; returns its id. It waits as `compare` does, and ends with ``told``
-        or ``failed``."""
+        """Begin a job about plans that are there; returns its id. Those that end soon wait for no search. It ends with
+        ``told`` or ``failed``."""
         ...
 
     def past_runs(self, model: str) -> list[PastRun]:

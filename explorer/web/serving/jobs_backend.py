@@ -1,10 +1,10 @@
-"""The real backend: a warm worker process that solves and one that runs plans (`explorer.jobs.workers.jobs`)."""
+"""The real backend: warm worker processes that solve, and one each that runs plans and reads files."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
-from explorer.jobs.limits import READ_S
 from explorer.jobs.past_runs import past_runs
 from explorer.jobs.requests import (
     ABOUT,
@@ -17,6 +17,8 @@ from explorer.jobs.requests import (
     ShowRunRequest,
 )
 from explorer.jobs.workers.jobs import Jobs
+from explorer.jobs.workers.kits import READING, RUNNING
+from explorer.jobs.workers.machine import cores, default_workers, memory_bytes, solving_kit
 from explorer.question.accelerators import DEFAULT_KIND
 from explorer.question.loading import is_callable
 from explorer.runner.targets.registry import load_targets
@@ -43,15 +45,24 @@ FIRST_MODEL, FIRST_PLANNER = "gpt", "auto"
 
 
 class JobsBackend:
-    """Solves in a worker that is started at once. model: what the page shows first; a demo name, or
-    a file or callable named by the person who starts the server."""
+    """Solves in workers of which one is started at once. model: what the page shows first; a demo name, or
+    a file or callable named by the person who starts the server. workers: how many search at most, by default what
+    the machine takes."""
 
-    def __init__(self, model: str | None = None) -> None:
+    def __init__(self, model: str | None = None, workers: int | None = None) -> None:
         self._model = model
-        self._jobs = Jobs()
+        self._visitor = ""
+        memory = memory_bytes()
+        workers = workers or default_workers(cores(), memory)
+        self._jobs = Jobs(solving_kit(workers, memory), workers, desk=True)
         self._jobs.warm()
-        self._runs = Jobs(orderly=True)
-        self._reads = Jobs(reads=True)
+        self._runs = Jobs(RUNNING)
+        self._reads = Jobs(READING)
+
+    def of(self, visitor: str) -> JobsBackend:
+        found = copy.copy(self)
+        found._visitor = visitor
+        return found
 
     def catalogue(self) -> Catalogue:
         from demo_models import MODELS
@@ -76,33 +87,34 @@ class JobsBackend:
         )
 
     def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:
-        return self._jobs.start("solve", request, on_event)
+        return self._solving("solve", request, on_event)
 
     def compare(self, request: CompareRequest, on_event: Callable[[Event], None]) -> str:
-        return self._jobs.start("compare", request, on_event)
+        return self._solving("compare", request, on_event)
 
     def prepare(self, request: PrepareRequest, on_event: Callable[[Event], None]) -> str:
-        return self._jobs.start("prepare", request, on_event)
+        return self._solving("prepare", request, on_event)
 
     def run(self, request: RunPlanRequest | ReplanRequest, on_event: Callable[[Event], None]) -> str:
         return RUN + self._runs.start("replan" if isinstance(request, ReplanRequest) else "run", request, on_event)
 
     def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
-        return self._jobs.start("show-run", request, on_event)
+        return self._solving("show-run", request, on_event)
 
     def expect_file(self) -> None:
         self._reads.warm()
 
     def read(self, request: ReadRequest, on_event: Callable[[Event], None]) -> str:
-        job = self._reads.start("read", request, on_event)
-        self._reads.cancel_after(READ_S, job)  # what does not heed it is killed
-        return READ + job
+        return READ + self._reads.start("read", request, on_event, self._visitor)
 
     def place(self, request: PlaceRequest, on_event: Callable[[Event], None]) -> str:
-        return self._jobs.start("place", request, on_event)
+        return self._solving("place", request, on_event)
 
     def about(self, request: About, on_event: Callable[[Event], None]) -> str:
-        return self._jobs.start(ABOUT[type(request)], request, on_event)
+        return self._solving(ABOUT[type(request)], request, on_event)
+
+    def _solving(self, kind: str, request: object, on_event: Callable[[Event], None]) -> str:
+        return self._jobs.start(kind, request, on_event, self._visitor)
 
     def past_runs(self, model: str) -> list[PastRun]:
         return past_runs(model)

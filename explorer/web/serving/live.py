@@ -71,7 +71,8 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices, lessons:
         def deliver(turn: int, event: Event) -> None:
             loop.call_soon_threadsafe(inbox.tell, turn, event, talk.on_event)
 
-        talk = Conversation(backend, choices, skeletons, outbox.put, deliver, runs, shelf, answers, outlet, lessons)
+        own = backend.of(secrets.token_urlsafe(12))  # a page is a visitor
+        talk = Conversation(own, choices, skeletons, outbox.put, deliver, runs, shelf, answers, outlet, lessons)
         token = secrets.token_urlsafe(24)
         doors[token] = Door(lambda kept: inbox.put(lambda: talk.take(kept)))
         outbox.put({"type": "hello", "token": token, "most_bytes": UPLOAD_BYTES})

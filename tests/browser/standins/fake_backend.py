@@ -98,6 +98,9 @@ class FakeBackend:
             tuple(TargetEntry(name, "a pretence") for name in fake_runs.NAMES),
         )
 
+    def of(self, visitor: str) -> FakeBackend:
+        return self
+
     def expect_file(self) -> None:
         pass
 

@@ -31,8 +31,12 @@ def test_a_plan_is_taken_over_to_fewer_devices():
 
 def test_what_fits_no_more_or_is_of_another_graph_or_is_gone_is_no_picture():
     assert carried_picture(on(4, memory_bytes=2.0**20), held()) is None
-    assert carried_picture(chain_problem(4), held()) is None
+    assert carried_picture(chain_problem(4, blocks=3), held()) is None
     assert carried_picture(FOUR, "plan-0-0") is None
+
+
+def test_an_equal_graph_is_the_same_whichever_worker_found_the_plan():
+    assert carried_picture(chain_problem(4), held()) is not None
 
 
 def test_the_answer_says_where_what_was_taken_over_is_better():

@@ -13,6 +13,7 @@ from explorer.jobs.read_kind import load_opened, read_job
 from explorer.jobs.requests import ReadRequest
 from explorer.jobs.workers import worker
 from explorer.jobs.workers.jobs import Jobs
+from explorer.jobs.workers.kits import READING
 from explorer.view.events import unpacked
 from solvers.formats.graph_json import write_graph
 from solvers.formats.plan_json import write_plan
@@ -105,13 +106,12 @@ def test_what_is_hostile_is_refused_in_one_line_by_its_name(tmp_path, data):
 def test_a_reader_that_dies_is_replaced():
     import queue
 
-    jobs, told = Jobs(reads=True), queue.Queue()
+    jobs, told = Jobs(READING), queue.Queue()
     try:
         jobs.start("read", ReadRequest("/nowhere/at/all.json", "all.json"), told.put)
         while (event := told.get(timeout=120))["kind"] != "failed":
             pass
-        jobs._process.kill()
-        jobs._process.join(10)
+        jobs._crew.hands[0].process.kill()
         jobs.start("read", ReadRequest("/nowhere/else.json", "else.json"), told.put)
         while (event := told.get(timeout=120))["kind"] != "failed" or "else" not in event["message"]:
             pass

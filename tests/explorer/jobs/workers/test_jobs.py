@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import queue
 import re
 import subprocess
 import sys
-import threading
-import time
 
 import pytest
 
 from explorer.jobs.requests import CompareRequest, SolveRequest
-from explorer.jobs.workers.alarms import Alarms
+from explorer.jobs.workers.job import Hand
 from explorer.jobs.workers.jobs import Jobs
 from explorer.question.settings import Settings
-from explorer.view.events import compiling, loading, unpacked
+from explorer.view.events import unpacked
 from solvers.problem.problem import Contiguity
-
-WAIT_S = 120
+from tests.explorer.jobs.workers.standins import WAIT_S, Events
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +23,10 @@ def jobs():
     made = Jobs()
     yield made
     made.close()
+
+
+def worker_of(jobs):
+    return jobs._crew.hands[0].process
 
 
 @pytest.fixture
@@ -42,22 +42,6 @@ def workload(tmp_path):
     path = tmp_path / "workload.json"
     path.write_text(json.dumps({"maxFPGAs": 3, "maxCPUs": 0, "maxSizePerFPGA": 100.0, "nodes": nodes, "edges": []}))
     return str(path)
-
-
-class Events:
-    """The events of one job, in order."""
-
-    def __init__(self) -> None:
-        self.queue: queue.Queue = queue.Queue()
-
-    def __call__(self, event) -> None:
-        self.queue.put(event)
-
-    def until(self, *kinds):
-        while True:
-            event = self.queue.get(timeout=WAIT_S)
-            if event["kind"] in kinds:
-                return event
 
 
 def test_a_solve_reports_the_model_and_then_its_result(jobs, workload):
@@ -178,8 +162,11 @@ def test_a_dead_worker_fails_its_job_and_is_replaced(workload):
         slow = SolveRequest(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=100)
         jobs.start("solve", slow, events)
         events.until("progress")
-        jobs._process.kill()
-        assert "ended unexpectedly" in events.until("result", "failed")["message"]
+        worker_of(jobs).kill()
+        cut = events.until("result", "failed")
+        assert "ended unexpectedly" in cut["cut_off"]
+        assert len(cut["plan"]["placement"]) == 11
+        assert (cut["plan"]["held"], cut["stop_reason"]) == ("", "CANCELLED")
         again = Events()
         jobs.start("solve", SolveRequest(workload, Settings()), again)
         assert again.until("result", "failed")["kind"] == "result"
@@ -187,8 +174,7 @@ def test_a_dead_worker_fails_its_job_and_is_replaced(workload):
         jobs.close()
 
 
-def test_a_cancel_of_a_waiting_job_leaves_the_running_one_alone(jobs, workload, monkeypatch):
-    monkeypatch.setattr("explorer.jobs.workers.jobs.HEED_S", 0.05)
+def test_a_cancel_of_a_waiting_job_leaves_the_running_one_alone(jobs, workload):
     running, waiting = Events(), Events()
     slow = SolveRequest(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=1.0)
     jobs.start("solve", slow, running)
@@ -206,8 +192,8 @@ def test_a_job_that_waits_behind_one_whose_worker_dies_is_done_by_the_next_worke
         jobs.start("solve", slow, first)
         first.until("progress")
         jobs.start("solve", SolveRequest(workload, Settings()), second)
-        jobs._process.kill()
-        assert "ended unexpectedly" in first.until("result", "failed")["message"]
+        worker_of(jobs).kill()
+        assert "ended unexpectedly" in first.until("result", "failed")["cut_off"]
         assert second.until("result", "failed")["kind"] == "result"
     finally:
         jobs.close()
@@ -217,75 +203,6 @@ def test_the_process_that_starts_jobs_never_imports_torch():
     code = "import sys, explorer.jobs.workers.jobs, explorer.web; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_S, check=True)
     assert done.stdout.strip() == "False"
-
-
-class Dying:
-    """Stands for a worker process."""
-
-    killed = False
-
-    def kill(self):
-        self.killed = True
-
-
-def test_many_cancels_wait_in_one_thread(monkeypatch):
-    jobs, killed = Jobs(), []
-    monkeypatch.setattr(jobs, "_ensure_worker", lambda: None)
-    monkeypatch.setattr(jobs, "_kill_if_running", lambda identifier, process: killed.append(identifier))
-    monkeypatch.setattr("explorer.jobs.workers.jobs.HEED_S", 0.5)
-    jobs._connection = Sink()
-    before = threading.active_count()
-    started = [jobs.start("solve", None, lambda event: None) for _ in range(300)]
-    for job in started:
-        jobs.cancel(job)
-    assert threading.active_count() <= before + 1
-    assert until(lambda: len(killed) == 300)
-    assert killed == started
-    assert until(lambda: threading.active_count() <= before)
-
-
-def test_what_is_due_is_done_in_its_order_whatever_goes_wrong(caplog):
-    alarms, done = Alarms(), []
-    alarms.after(0.05, lambda: done.append("last"))
-    alarms.after(0.0, lambda: 1 / 0)
-    alarms.after(0.02, lambda: done.append("first"))
-    assert until(lambda: len(done) == 2)
-    assert done == ["first", "last"]
-    assert "could not be done" in caplog.text
-
-
-def until(done):
-    """Whether it comes to be, given time."""
-    for _ in range(500):
-        if done():
-            return True
-        time.sleep(0.02)
-    return False
-
-
-def test_a_worker_that_compiles_is_not_killed_by_a_cancel(monkeypatch):
-    jobs, process, later = Jobs(), Dying(), []
-    monkeypatch.setattr(jobs, "_ensure_worker", lambda: None)
-    monkeypatch.setattr(jobs, "_kill_later", lambda *what: later.append(what))
-    jobs._process, jobs._connection = process, Sink()
-    job = jobs.start("solve", None, lambda event: None)
-    jobs._deliver(job, compiling("pipeline draft", 1.0))
-    jobs._kill_if_running(job, process)
-    assert not process.killed  # it has not begun: the worker compiles before
-    jobs._deliver(job, loading("tracing"))
-    jobs._deliver(job, compiling("pipeline draft", 2.0))
-    jobs._kill_if_running(job, process)
-    assert (process.killed, later) == (False, [(job, process)])
-    jobs._deliver(job, compiling("", 3.0))
-    jobs._kill_if_running(job, process)
-    assert process.killed
-
-
-class Sink:
-    """Stands for the connection to a worker."""
-
-    def send(self, _):
-        return None
 
 
 def test_a_connection_that_another_thread_closes_while_it_is_read_is_one_that_is_lost(monkeypatch):
@@ -298,7 +215,7 @@ def test_a_connection_that_another_thread_closes_while_it_is_read_is_one_that_is
         def recv(self):
             raise TypeError("'NoneType' object cannot be interpreted as an integer")
 
-    closed = Closed()
+    closed = Hand(None, Closed())
     jobs._read(closed)
     assert lost == [closed]
     jobs.close()
@@ -314,7 +231,7 @@ def test_a_trace_that_is_cancelled_ends_alone(jobs, workload, tmp_path):
     warm, traced, waiting = Events(), Events(), Events()
     jobs.start("solve", SolveRequest(workload, Settings()), warm)
     warm.until("result")
-    process = jobs._process
+    process = worker_of(jobs)
     job = jobs.start("solve", SolveRequest(f"{endless}:make", Settings(devices=1)), traced)
     jobs.start("solve", SolveRequest(workload, Settings()), waiting)
     while not re.search(r"[1-9]\d* calls? so far", traced.until("loading")["text"]):
@@ -322,4 +239,4 @@ def test_a_trace_that_is_cancelled_ends_alone(jobs, workload, tmp_path):
     jobs.cancel(job)
     assert "cancelled" in traced.until("failed", "result")["message"]
     assert waiting.until("result", "failed")["kind"] == "result"
-    assert jobs._process is process
+    assert worker_of(jobs) is process

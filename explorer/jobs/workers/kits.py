@@ -1,0 +1,59 @@
+"""What a worker is made for. Its functions are called in the worker: what they import never loads where jobs start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from explorer.jobs.limits import READ_BYTES
+from explorer.jobs.requests import Work
+
+ORDERLY_S = 20.0
+"""How long a worker that has processes of its own may take to end them."""
+HEED_S = 2.0
+"""A worker that has not ended a cancelled job after this long is killed, by default."""
+
+
+def nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """verb: what such a process is at, for people. kinds: gives what it can do. prepare: what is done before its first
+    job. orderly: its jobs start processes of their own, and it is given time to end them, after a cancel as well as at
+    the end. heed_s: how long it may take to end a cancelled job before it is killed. memory_bytes: what each of its
+    processes may take, 0 for as much as there is."""
+
+    verb: str
+    kinds: Callable[[], Mapping[str, Work]]
+    prepare: Callable[[], None] = nothing
+    orderly: bool = False
+    heed_s: float = HEED_S
+    memory_bytes: int = 0
+
+
+def all_kinds() -> Mapping[str, Work]:
+    """Every kind of job there is."""
+    from explorer.jobs.job_kinds import KINDS
+
+    return KINDS
+
+
+def read_kinds() -> Mapping[str, Work]:
+    """Only what looks at files of other people."""
+    from explorer.jobs.read_kind import read_job
+
+    return {"read": read_job}
+
+
+def warm_page() -> None:
+    """Load, or compile, what the page's first answer needs."""
+    from solvers.planners.warm import FAMILIES, PAGE
+
+    FAMILIES[PAGE]()
+
+
+SOLVING = Kit("solving", all_kinds, warm_page)
+RUNNING = Kit("running", all_kinds, orderly=True, heed_s=ORDERLY_S)
+READING = Kit("reading", read_kinds, memory_bytes=READ_BYTES)

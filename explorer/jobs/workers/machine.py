@@ -1,0 +1,51 @@
+"""How many workers a machine takes, and what each may: by cores and memory, of a container where this is one."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from explorer.jobs.workers.kits import SOLVING, Kit
+
+WORKER_BYTES = 4 * 2**30
+"""What a worker is given at least, where there are several: the largest demo models need less than 2 GiB."""
+MOST = 8
+"""Workers by default, however large the machine: the page serves a class, not a cluster."""
+LEAST_BYTES = 2 * 2**30
+"""The least limit a worker is given: importing alone takes some 0.3 GiB."""
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def cores(cgroup: Path = CGROUP) -> int:
+    """That this process may use."""
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # cgroup v2: "max 100000", or microseconds of each period
+        quota, period = (cgroup / "cpu.max").read_text().split()
+        if quota != "max":
+            found = min(found, max(1, int(quota) // int(period)))
+    return found
+
+
+def memory_bytes(cgroup: Path = CGROUP) -> int:
+    """That this process and those it starts may use; 0 if the system does not say."""
+    found = 0
+    with suppress(AttributeError, OSError, ValueError):
+        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):
+        limit = (cgroup / "memory.max").read_text().strip()
+        if limit != "max":
+            found = min(found, int(limit)) if found else int(limit)
+    return found
+
+
+def default_workers(cores: int, memory: int) -> int:
+    """As many as there are cores, and as the memory has room for."""
+    return max(1, min(cores, memory // WORKER_BYTES if memory else cores, MOST))
+
+
+def solving_kit(workers: int, memory: int) -> Kit:
+    """A worker that may take its share of ``memory`` (0: unknown, and no limit)."""
+    share = max(LEAST_BYTES, memory // workers) if memory else 0
+    return replace(SOLVING, memory_bytes=share)

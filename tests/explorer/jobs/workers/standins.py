@@ -1,0 +1,121 @@
+"""Kinds of job for workers of tests, which load nothing and do what is told; and who hears of a job."""
+
+from __future__ import annotations
+
+import os
+import queue
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from explorer.jobs.requests import Emit, Work
+from explorer.jobs.workers.kits import Kit
+from explorer.view import events
+
+STEP_S = 0.01
+WAIT_S = 120
+
+
+@dataclass(frozen=True)
+class Ask:
+    """seconds: how long it takes. parts: answers on the way."""
+
+    name: str = ""
+    seconds: float = 0.0
+    model: str = ""
+    time_limit_s: float = 0.0
+    parts: int = 0
+    memory_bytes: int = 0
+
+
+def busy(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Work that heeds a cancel; tells which process does it."""
+    _begin(ask, emit)
+    for part in range(ask.parts):
+        _pass(ask.seconds, should_stop)
+        emit(events.part({"part": part}))
+    _pass(ask.seconds, should_stop)
+    emit(events.told({"name": ask.name, "by": os.getpid(), "stopped": should_stop()}))
+
+
+def deaf(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Work that heeds nothing."""
+    _begin(ask, emit)
+    _pass(ask.seconds, lambda: False)
+    emit(events.told({"name": ask.name, "by": os.getpid()}))
+
+
+def stuck(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """A search that has a plan, and then heeds nothing."""
+    _begin(ask, emit)
+    plan = {"planner": "auto", "notes": [], "objective_s": 2.0, "placement": [[0]]}
+    emit({"kind": "progress", "elapsed_s": 0.5, "objective_s": 2.0, "bound_s": 1.0, "steps": [], "plan": plan})
+    _pass(ask.seconds, lambda: False)
+
+
+def unheard(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Work that is never heard of, and heeds nothing."""
+    _pass(ask.seconds, lambda: False)
+
+
+def hungry(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Work that needs memory."""
+    _begin(ask, emit)
+    kept = bytearray(ask.memory_bytes)
+    emit(events.told({"name": ask.name, "bytes": len(kept)}))
+
+
+def dying(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
+    """Work that ends its process."""
+    _begin(ask, emit)
+    os._exit(7)
+
+
+def _begin(ask: Ask, emit: Emit) -> None:
+    emit(events.loading(f"at {ask.name}"))
+    if ask.model:
+        emit({"kind": "model", "hash": ask.model, "skeleton": None})
+
+
+def _pass(seconds: float, should_stop: Callable[[], bool]) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not should_stop():
+        time.sleep(STEP_S)
+
+
+def fake_kinds() -> Mapping[str, Work]:
+    return {
+        "ask": busy, "compare": busy, "help": busy, "review": busy, "place": deaf, "solve": stuck,
+        "sweep": hungry, "export": dying, "unheard": unheard,
+    }  # fmt: skip
+
+
+def broken_kinds() -> Mapping[str, Work]:
+    raise SystemExit(9)
+
+
+FAKE = Kit("pretending", fake_kinds)
+BROKEN = Kit("pretending", broken_kinds)
+
+
+class Events:
+    """The events of one job, in order."""
+
+    def __init__(self) -> None:
+        self.queue: queue.Queue = queue.Queue()
+
+    def __call__(self, event) -> None:
+        self.queue.put(event)
+
+    def until(self, *kinds):
+        while True:
+            event = self.queue.get(timeout=WAIT_S)
+            if event["kind"] in kinds:
+                return event
+
+    def ended(self) -> bool:
+        return any(event["kind"] in events.LAST for event in tuple(self.queue.queue))
+
+    def end(self):
+        """What came of it."""
+        return self.until(*events.LAST)

@@ -1,0 +1,280 @@
+"""Workers are shared: nothing that happens to one job ends another, and visitors are served in turn."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from explorer.jobs.workers import deadlines
+from explorer.jobs.workers.jobs import Jobs
+from explorer.view.events import compiling
+from tests.explorer.jobs.workers.standins import BROKEN, FAKE, Ask, Events
+
+LONG_S = 100.0
+
+
+_pools = {}
+
+
+@contextmanager
+def pool(most=1, desk=False, kit=FAKE):
+    """Workers that a test before may have had: they start slowly."""
+    key = most, desk, kit
+    jobs = _pools.pop(key, None) or Jobs(replace(kit, heed_s=0.3), most, desk)
+    _pools[key] = jobs
+    yield jobs
+    for job in tuple(jobs._jobs):
+        jobs.cancel(job)
+    assert until(lambda: not jobs._jobs)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _closed():
+    yield
+    while _pools:
+        _pools.popitem()[1].close()
+
+
+def until(done):
+    """Whether it comes to be, given time."""
+    for _ in range(1000):
+        if done():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def start(jobs, kind, ask, visitor=""):
+    events = Events()
+    events.job = jobs.start(kind, ask, events, visitor)
+    return events
+
+
+def begun(jobs, kind, ask, visitor=""):
+    """A job that a worker is at."""
+    events = start(jobs, kind, ask, visitor)
+    assert events.until("loading", "failed")["kind"] == "loading"
+    return events
+
+
+def test_two_cancels_that_are_not_heeded_leave_the_job_of_a_third_alone():
+    with pool() as jobs:
+        first = begun(jobs, "place", Ask("first", LONG_S), "a")
+        second = start(jobs, "place", Ask("second", LONG_S), "b")
+        third = start(jobs, "ask", Ask("third"), "c")
+        jobs.cancel(first.job)
+        assert "ended unexpectedly" in first.end()["message"]
+        second.until("loading")
+        jobs.cancel(second.job)
+        assert "ended unexpectedly" in second.end()["message"]
+        assert third.end()["told"]["name"] == "third"
+
+
+def test_a_job_that_waits_moves_on_when_the_worker_dies_however_often():
+    with pool() as jobs:
+        dying = [start(jobs, "export", Ask(str(i))) for i in range(3)]
+        waiting = start(jobs, "ask", Ask("waits"))
+        assert all("exit code 7" in events.end()["message"] for events in dying)
+        assert waiting.end()["told"]["name"] == "waits"
+
+
+def test_a_cancel_that_is_not_heeded_kills_one_worker_of_several():
+    with pool(2) as jobs:
+        deaf = begun(jobs, "place", Ask("deaf", LONG_S), "a")
+        busy = begun(jobs, "ask", Ask("busy", LONG_S), "b")
+        worker = jobs._jobs[busy.job].hand.process
+        jobs.cancel(deaf.job)
+        assert "ended unexpectedly" in deaf.end()["message"]
+        jobs.cancel(busy.job)
+        assert busy.end()["told"]["by"] == worker.pid
+
+
+def test_a_job_that_waits_ends_as_soon_as_it_is_cancelled():
+    with pool() as jobs:
+        running = begun(jobs, "ask", Ask("running", LONG_S))
+        waiting = start(jobs, "ask", Ask("waiting"))
+        jobs.cancel(waiting.job)
+        assert waiting.end()["message"] == "the job was cancelled before it began"
+        jobs.cancel(running.job)
+        assert running.end()["told"]["stopped"]
+
+
+def test_another_worker_starts_when_a_second_job_waits_and_not_before():
+    with pool(3) as jobs:
+        assert start(jobs, "ask", Ask("first")).end()["told"]
+        assert start(jobs, "ask", Ask("second")).end()["told"]
+        assert len(jobs._crew.hands) == 1
+        one, two = start(jobs, "ask", Ask("one", LONG_S)), start(jobs, "ask", Ask("two", LONG_S))
+        one.until("loading")
+        two.until("loading")
+        assert len(jobs._crew.hands) == 2
+        for events in (one, two):
+            jobs.cancel(events.job)
+        assert one.end()["told"]["by"] != two.end()["told"]["by"]
+
+
+def test_a_brief_job_does_not_wait_behind_searches():
+    with pool(1, desk=True) as jobs:
+        running = begun(jobs, "ask", Ask("running", LONG_S), "a")
+        waiting = start(jobs, "ask", Ask("waiting"), "a")
+        assert start(jobs, "review", Ask("brief"), "b").end()["told"]["name"] == "brief"
+        assert not running.ended()
+        jobs.cancel(running.job)
+        assert waiting.end()["told"]["name"] == "waiting"
+        assert [hand.brief for hand in jobs._crew.hands] == [False, True]
+
+
+def test_what_takes_long_leaves_a_worker_to_first_plans():
+    with pool(2) as jobs:
+        compared = [start(jobs, "compare", Ask(str(i), LONG_S), f"v{i}") for i in range(3)]
+        compared[0].until("loading")
+        assert start(jobs, "ask", Ask("first plan"), "w").end()["told"]["name"] == "first plan"
+        assert [events.ended() for events in compared] == [False] * 3
+        for events in compared:
+            jobs.cancel(events.job)
+        assert [events.end()["kind"] for events in compared] == ["told", "failed", "failed"]
+
+
+def test_the_place_in_the_queue_is_told_and_told_again():
+    with pool() as jobs:
+        running = begun(jobs, "ask", Ask("running", LONG_S), "a")
+        second, third = start(jobs, "ask", Ask("second", LONG_S), "b"), start(jobs, "ask", Ask("third"), "c")
+        assert second.until("waiting")["before"] == 1
+        assert third.until("waiting")["before"] == 2
+        jobs.cancel(running.job)
+        while third.until("waiting")["before"] != 1:
+            pass
+        jobs.cancel(second.job)
+        assert third.end()["told"]["name"] == "third"
+
+
+def test_visitors_are_served_in_turn():
+    with pool() as jobs:
+        running = begun(jobs, "ask", Ask("running", LONG_S), "a")
+        order = []
+
+        def note(name):
+            return lambda event: order.append(name) if event["kind"] == "told" else None
+
+        for name in ("a1", "a2", "a3", "b1", "b2", "c1"):
+            jobs.start("ask", Ask(name), note(name), name[0])
+        jobs.cancel(running.job)
+        assert until(lambda: len(order) == 6)
+        assert order == ["b1", "c1", "a1", "b2", "a2", "a3"]
+
+
+def test_the_worker_that_has_a_model_is_asked_about_it_again():
+    with pool(2) as jobs:
+        one = begun(jobs, "ask", Ask("one", LONG_S, model="big"))
+        two = begun(jobs, "ask", Ask("two", LONG_S, model="small"))
+        for events in (one, two):
+            jobs.cancel(events.job)
+        has = {"big": one.end()["told"]["by"], "small": two.end()["told"]["by"]}
+        for model in ("small", "big", "big", "small"):
+            assert start(jobs, "ask", Ask(model=model)).end()["told"]["by"] == has[model]
+
+
+def test_a_question_in_place_of_another_goes_to_the_worker_that_is_about_to_have_its_model():
+    with pool(2) as jobs:
+        idle = begun(jobs, "ask", Ask("idle", LONG_S))
+        asked = begun(jobs, "ask", Ask("asked", LONG_S, model="big"))
+        asked.until("model")
+        jobs.cancel(idle.job)
+        idle.end()
+        jobs.cancel(asked.job)
+        again = start(jobs, "ask", Ask("again", model="big"))
+        assert again.end()["told"]["by"] == asked.end()["told"]["by"]
+
+
+def test_a_job_that_shows_no_sign_of_getting_on_is_ended_and_told_why(monkeypatch):
+    monkeypatch.setattr(deadlines, "MARGIN_S", 0.3)
+    with pool() as jobs:
+        deaf = start(jobs, "place", Ask("deaf", LONG_S, time_limit_s=0.1))
+        told = deaf.end()
+        assert told["kind"] == "failed"
+        assert "time limit of 100 ms, took more than 400 ms and was ended" in told["message"]
+        heeds = start(jobs, "ask", Ask("heeds", LONG_S, time_limit_s=0.1)).end()
+        assert heeds["told"]["stopped"]
+        assert "was ended" in heeds["cut_off"]
+
+
+def test_a_job_that_gets_on_may_take_as_long_as_it_likes(monkeypatch):
+    monkeypatch.setattr(deadlines, "MARGIN_S", 1.0)
+    with pool() as jobs:
+        told = start(jobs, "help", Ask("many", 0.4, parts=5)).end()
+        assert told == {"kind": "told", "told": told["told"]}
+        assert not told["told"]["stopped"]
+
+
+def test_a_trace_that_never_ends_is_ended(monkeypatch):
+    monkeypatch.setattr(deadlines, "TRACE_S", 0.3)
+    with pool() as jobs:
+        tracing = start(jobs, "unheard", Ask("deaf", LONG_S, model="never"))
+        assert "tracing this model took more than 300 ms" in tracing.end()["message"]
+
+
+def test_the_best_plan_is_kept_when_the_process_of_a_search_is_ended():
+    with pool() as jobs:
+        stuck = start(jobs, "solve", Ask("stuck", LONG_S))
+        stuck.until("progress")
+        jobs.cancel(stuck.job)
+        ended = stuck.end()
+        assert (ended["kind"], ended["stop_reason"], ended["cut_off"]) == ("result", "CANCELLED", "")
+        assert ended["plan"]["objective_s"] == 2.0
+        dies = start(jobs, "solve", Ask("dies", LONG_S))
+        dies.until("progress")
+        jobs._jobs[dies.job].hand.process.kill()
+        ended = dies.end()
+        assert "ended unexpectedly (exit code -9)" in ended["cut_off"]
+        assert ended["plan"]["notes"] == [ended["cut_off"]]
+
+
+def test_what_needs_more_memory_than_a_worker_has_is_told_and_the_next_question_answered():
+    pytest.importorskip("resource")
+    with pool(kit=replace(FAKE, memory_bytes=2**30)) as jobs:
+        assert start(jobs, "sweep", Ask("small", memory_bytes=2**20)).end()["told"]["bytes"] == 2**20
+        refused = start(jobs, "sweep", Ask("large", memory_bytes=2**30)).end()
+        assert "more than the 1 GiB that a worker may take" in refused["message"]
+        assert start(jobs, "sweep", Ask("small", memory_bytes=2**20)).end()["told"]["bytes"] == 2**20
+
+
+def test_workers_that_cannot_even_begin_are_told_of():
+    with pool(kit=BROKEN) as jobs:
+        told = start(jobs, "ask", Ask("nobody"))
+        assert "the pretending process ended unexpectedly (exit code 9)" in told.end()["message"]
+
+
+def test_what_is_closed_says_so():
+    jobs = Jobs(FAKE)
+    waiting = start(jobs, "ask", Ask("waiting", LONG_S))
+    jobs.close()
+    assert waiting.end()["message"] == "the server is shutting down"
+    with pytest.raises(RuntimeError):
+        jobs.start("ask", Ask("late"), lambda event: None)
+
+
+def test_a_worker_that_compiles_is_not_killed_by_a_cancel():
+    with pool() as jobs:
+        deaf = begun(jobs, "place", Ask("deaf", LONG_S))
+        hand = jobs._jobs[deaf.job].hand
+        jobs._deliver(hand, deaf.job, compiling("pipeline draft", 2.0))
+        jobs.cancel(deaf.job)
+        time.sleep(1.0)
+        assert hand.process.is_alive()
+        jobs._deliver(hand, deaf.job, compiling("", 3.0))
+        assert "ended unexpectedly" in deaf.end()["message"]
+
+
+def test_what_is_compiled_before_the_first_job_is_told_to_those_who_wait():
+    jobs = Jobs(FAKE)
+    try:
+        waits = start(jobs, "ask", Ask("waits", LONG_S))
+        hand = jobs._crew.hands[0]
+        if not hand.ready:
+            jobs._deliver(hand, "", compiling("pipeline draft", 1.0))
+            assert waits.until("compiling", "loading")["kernel"] == "pipeline draft"
+    finally:
+        jobs.close()
