@@ -12,6 +12,11 @@ from explorer.cli.terminal.command import Commands, add_command
 from explorer.cli.terminal.keeping import add_library, declare_library
 from solvers.errors import InvalidProblem
 
+MOST_WORKERS = 64
+WORKERS_HELP = (
+    "processes that search, for several people at once; each may take its share of the memory (default: as many as"
+    " there are cores, with 4 GiB each, at most 8)"
+)
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -23,6 +28,7 @@ def add(commands: Commands) -> None:
     add_targets(parser)
     parser.add_argument("--lessons", metavar="DIR", default="", help="a folder of lessons of your own: docs/lessons.md")
     add_library(parser, again="")
+    parser.add_argument("--workers", type=int, metavar="N", help=WORKERS_HELP)
     parser.add_argument("--no-browser", action="store_true", help="print the address only")
 
 
@@ -31,6 +37,8 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidProblem(f"--host {args.host}: the page is served to this machine only; use 127.0.0.1")
     if not 0 <= args.port < 65536:
         raise InvalidProblem(f"--port must be from 0 to 65535, found {args.port}")
+    if args.workers is not None and not 1 <= args.workers <= MOST_WORKERS:
+        raise InvalidProblem(f"--workers must be from 1 to {MOST_WORKERS}, found {args.workers}")
     if args.targets:
         _declare(args.targets)
     if args.lessons:
@@ -49,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
         open_browser=not args.no_browser,
         query=query,
         lessons=args.lessons,
+        workers=args.workers,
     )
     return 0
 

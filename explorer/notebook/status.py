@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from explorer.view.events import before_you
 from explorer.view.no_plan import no_plan_words
 from explorer.words import text
 
@@ -21,6 +22,8 @@ WAITING = status("waiting", "waiting", "for the solver")
 def of_event(event: Mapping[str, Any], planner: str) -> Status | None:
     """What an event of the worker's says; None if nothing changes by it."""
     kind = event["kind"]
+    if kind == "waiting":
+        return status("waiting", "waiting", before_you(event))
     if kind == "compiling":
         if not event["kernel"]:
             return None

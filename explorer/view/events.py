@@ -34,6 +34,11 @@ def waiting(before: int) -> Event:
     return {"kind": "waiting", "before": before}
 
 
+def before_you(event: Event) -> str:
+    """What a ``waiting`` event says to whoever waits."""
+    return f"{event['before']} before you" if event["before"] else "for the solver"
+
+
 def loading(what: str) -> Event:
     """The worker is at something before the search: ``what`` is a short phrase."""
     return {"kind": "loading", "text": what}

@@ -106,19 +106,20 @@ def serve(
     backend: Backend | None = None,
     log_level: str = "warning",
     lessons: str = "",
+    workers: int | None = None,
 ) -> None:
     """Serve until interrupted; prints the address once it answers.
 
     model: what to show first; a demo name, or a file or callable that the person who starts the
     server trusts (a browser can only choose among the names in the catalogue). query: the page's
-    state when its address has none. hosts: more names to answer for. backend: by default one worker
-    process; it is closed at the end. lessons: a folder of lessons beside those that are shipped. Raises
-    InvalidProblem for one that cannot be read.
+    state when its address has none. hosts: more names to answer for. backend: by default worker
+    processes; it is closed at the end. lessons: a folder of lessons beside those that are shipped. workers: how many
+    search at once, by default what the machine takes. Raises InvalidProblem for a lesson that cannot be read.
     """
     if backend is None:
         from explorer.web.serving.jobs_backend import JobsBackend
 
-        backend = JobsBackend(model)
+        backend = JobsBackend(model, workers)
     try:
         app = create_app(Config(backend, query, (host, *hosts), lessons))
     except InvalidProblem:

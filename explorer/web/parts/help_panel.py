@@ -15,7 +15,8 @@ SAME = 0.002
 
 
 def helps(rows: Sequence[Mapping[str, Any]], of: int | None, going: bool, words: str = "") -> list[Component]:
-    """rows: as they came, of the changes that are tried; of: how many those are, None before that is known."""
+    """rows: as they came, of the changes that are tried; of: how many those are, None before that is known. words: in
+    place of the usual ones."""
     head: list[Component] = [html.H2("What would help most")]
     if not rows and not going:
         ask = html.Button("Try single changes", className="tool", **{"data-act": "help"})
@@ -26,7 +27,7 @@ def helps(rows: Sequence[Mapping[str, Any]], of: int | None, going: bool, words:
     if not going:
         note = words or "Throughput against this plan; quick searches, so a little more may be in it."
         return [*head, found, html.P(note, className="small quiet")]
-    at = f"Solving {min(len(rows) + 1, of)} of {of} …" if of else "Solving …"
+    at = words or (f"Solving {min(len(rows) + 1, of)} of {of} …" if of else "Solving …")
     stop = html.Button("Stop", className="tool", **{"data-act": "stop-help"})
     return [*head, found, html.Div([html.Span(at, className="small quiet"), stop], className="spread")]
 

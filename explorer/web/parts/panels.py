@@ -183,6 +183,11 @@ def failure(message: str) -> list[Component]:
     return [html.B("This could not be solved."), html.Span(message)]
 
 
+def cut_off(why: str) -> list[Component]:
+    """The banner when a search was ended before it was done, and its best plan is shown."""
+    return [html.B("The search was cut off; its best plan so far is kept."), html.Span(why)]
+
+
 def refused(words: str) -> list[Component]:
     """The banner when a file is not taken."""
     return [html.B("This file was not opened; nothing was changed."), html.Span(words)]

@@ -14,7 +14,7 @@ from typing import Any
 
 from explorer.library.notes import is_known
 from explorer.view.cards import figures
-from explorer.view.events import Event
+from explorer.view.events import Event, before_you
 from explorer.view.graph import search
 from explorer.view.graph.opening import first_view
 from explorer.view.graph.skeleton import Skeleton
@@ -260,6 +260,8 @@ class Conversation(LessonTalk):
         if self._on_aside(turn, event) or self._on_read(turn, event) or self._on_run(turn, event) or turn != self.turn:
             return
         match event["kind"]:
+            case "waiting":
+                self._waiting(event)
             case "loading":
                 self._status("loading", event["text"], "", elapsed_s=time.perf_counter() - self.asked_at)
             case "compiling":
@@ -298,6 +300,11 @@ class Conversation(LessonTalk):
         self.send({"type": "props", "props": props})
         self.send({"type": "model", "objective": skeleton["objective"]})
 
+    def _waiting(self, event: Event) -> None:
+        """A job of this page has not begun, for others come before it."""
+        elapsed_s = time.perf_counter() - self.asked_at
+        self._status("waiting", "waiting", before_you(event), elapsed_s=elapsed_s)
+
     def _progress(self, event: Event) -> None:
         self.steps = search.evenly([*self.steps, *event["steps"]])
         shows = self.plan is not None and self.answered is None and self.drawn is self.session
@@ -319,6 +326,8 @@ class Conversation(LessonTalk):
     def _on_comparison(self, event: Event) -> None:
         comparing = self.comparing
         match event["kind"]:
+            case "waiting" if self.job is None:
+                self._waiting(event)
             case "loading" if self.job is None:
                 self._status("loading", event["text"], "")
             case "compiling" if self.job is None:
@@ -365,6 +374,8 @@ class Conversation(LessonTalk):
         self.shown = figures(self.plan)
         state, planner, words = _outcome(event)
         self._stand(state, planner, words + (" · from before" if again else ""), query)
+        if event.get("cut_off"):
+            self.send({"type": "banner", "children": panels.cut_off(event["cut_off"])})
         self._new_plan()
         self._follow()
 

@@ -145,6 +145,8 @@ class PairTalk(Picture):
     def _on_pair(self, event: Event) -> None:
         """An event of the job that looks for missing plans."""
         match event["kind"]:
+            case "waiting" if self.job is None:
+                self._waiting(event)
             case "compiling" if self.job is None:
                 self._compiling(event)
             case "comparing" if self.job is None:
@@ -256,6 +258,10 @@ class PairTalk(Picture):
     @abstractmethod
     def _result(self, event: Event, query: str | None = None) -> None:
         """A finished search."""
+
+    @abstractmethod
+    def _waiting(self, event: Event) -> None:
+        """A job has not begun."""
 
     @abstractmethod
     def _failed(self, message: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from explorer.exports.formats import FORMATS, format_named
 from explorer.jobs.requests import About, ExportRequest, LeanRequest, PlanSource, ReviewRequest
-from explorer.view.events import LAST, Event
+from explorer.view.events import LAST, Event, before_you
 from explorer.view.session import Choices
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Backend
@@ -70,9 +70,14 @@ class PlanTalk(OpenTalk):
             return False
         if event["kind"] in LAST:
             del self.asides[turn]
-        if event["kind"] not in ("compiling", "loading"):
+        if event["kind"] == "waiting":
+            self._aside_waits(turn, before_you(event))
+        elif event["kind"] not in ("compiling", "loading"):
             found[1](event)
         return True
+
+    def _aside_waits(self, turn: int, words: str) -> None:
+        """A job beside the search has not begun."""
 
     def close_asides(self) -> None:
         """The page is gone."""

@@ -175,6 +175,9 @@ class RunTalk(RunPicture):
 
     def _on_run(self, turn: int, event: Event) -> bool:
         """Whether an event was about runs."""
+        ours = turn == self.showing or (self.preparing is not None and turn == self.preparing[0])
+        if ours and event["kind"] in ("waiting", "loading", "compiling"):
+            return True
         if turn == RUNS:
             self._on_running(event)
         elif self.preparing is not None and turn == self.preparing[0]:

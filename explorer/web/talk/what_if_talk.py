@@ -57,6 +57,12 @@ class WhatIfTalk(PinTalk):
         self.helping, self.help_of, self.helped = 0, None, ()
         self.send({"type": "props", "props": {ids.HELP: {"children": []}}})
 
+    def _aside_waits(self, turn: int, words: str) -> None:
+        if turn == self.sweeping:
+            self._tell_sweep(f"Waiting, {words}.")
+        elif turn == self.helping:
+            self._tell_help(f"Waiting, {words}.")
+
     # -- single changes -------------------------------------------------------------------------------
 
     def _new_plan(self) -> None:

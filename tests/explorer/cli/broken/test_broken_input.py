@@ -277,6 +277,11 @@ def test_a_port_that_is_taken(command: Command) -> None:
     assert message == f"cannot listen on 127.0.0.1 port {port}: address already in use; try --port {port + 1}"
 
 
+@pytest.mark.parametrize("workers", ["0", "-1", "65"])
+def test_so_many_workers_are_too_few_or_too_many(command: Command, workers: str) -> None:
+    assert command.refused("app", "--workers", workers) == f"--workers must be from 1 to 64, found {workers}"
+
+
 def fails() -> None:
     raise RuntimeError("broken on purpose\nwith a second line")
 

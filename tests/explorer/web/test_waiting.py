@@ -1,0 +1,126 @@
+"""Those who wait for others are told how many come before them, and those whose search is cut off, why."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from explorer.notebook.status import of_event
+from explorer.view import events
+from explorer.view.session import Choices
+from explorer.web.contract import ids
+from explorer.web.talk.conversation import Conversation
+from solvers.plan.result import Progress, Result, Status, StopReason
+from tests.explorer.view.small import chain_problem, chain_workload, even_plan
+
+CHOICES = Choices(("chain",), ("auto",), ("toy",), ("local",))
+ASKS = {"mini_batch": 8}
+
+
+class Recorder:
+    """A backend that only remembers who hears of what."""
+
+    def __init__(self):
+        self.heard = []
+
+    def start(self, request, on_event):
+        self.heard.append(on_event)
+        return f"job{len(self.heard)}"
+
+    compare = about = prepare = start
+
+    def cancel(self, job):
+        pass
+
+    def past_runs(self, model):
+        return []
+
+
+@pytest.fixture
+def talk():
+    sent = []
+    talk = Conversation(Recorder(), CHOICES, {}, sent.append, lambda turn, event: talk.on_event(turn, event))
+    talk.sent = sent
+    return talk
+
+
+def ask(talk, message):
+    """What the job is told of that a message of the page begins."""
+    talk.receive(message)
+    return talk.backend.heard[-1]
+
+
+def status(talk):
+    found = next(message for message in reversed(talk.sent) if message["type"] == "status")
+    return found["state"], found["what"], found["more"]
+
+
+def solved(talk):
+    """A page with a plan."""
+    on_event = ask(talk, {"type": "solve", "session": ASKS})
+    on_event(events.model(chain_workload(), frozenset()))
+    problem = chain_problem()
+    on_event(
+        events.result(Result(problem, even_plan(problem), Status.FEASIBLE, StopReason.FINISHED, 1.0, 0.5, 0.1, "auto"))
+        | {"plan": {**step()["plan"], "held": "plan-1", "front": [], "trace": []}}
+    )
+
+
+def step():
+    problem = chain_problem()
+    return events.progress(problem, "auto", Progress(0.3, 1.0, 0.5), even_plan(problem))
+
+
+def test_the_header_says_how_many_come_before_a_search(talk):
+    on_event = ask(talk, {"type": "solve", "session": ASKS})
+    assert status(talk) == ("waiting", "waiting", "for the solver")
+    on_event(events.waiting(2))
+    assert status(talk) == ("waiting", "waiting", "2 before you")
+    on_event(events.waiting(1))
+    assert status(talk) == ("waiting", "waiting", "1 before you")
+    on_event(events.loading("tracing chain"))
+    assert status(talk)[0] == "loading"
+
+
+def test_the_header_says_how_many_come_before_a_comparison(talk):
+    ask(talk, {"type": "compare", "session": ASKS})(events.waiting(3))
+    assert status(talk) == ("waiting", "waiting", "3 before you")
+
+
+def test_a_sweep_and_single_changes_say_that_they_wait(talk):
+    solved(talk)
+    ask(talk, {"type": "sweep", "axis": "devices"})(events.waiting(1))
+    assert next(m for m in reversed(talk.sent) if m["type"] == "sweep")["words"] == "Waiting, 1 before you."
+    ask(talk, {"type": "help"})(events.waiting(2))
+    props = next(m["props"] for m in reversed(talk.sent) if ids.HELP in m.get("props", {}))
+    assert "Waiting, 2 before you." in str(props[ids.HELP]["children"])
+
+
+def test_a_plan_that_is_looked_over_before_a_run_may_wait(talk):
+    solved(talk)
+    on_event = ask(talk, {"type": "open", "shown": ["run"]})
+    preparing = talk.preparing
+    assert preparing is not None
+    on_event(events.waiting(1))
+    assert talk.preparing == preparing
+
+
+def test_a_search_that_is_cut_off_keeps_its_plan_and_says_why(talk):
+    on_event = ask(talk, {"type": "solve", "session": ASKS})
+    on_event(events.model(chain_workload(), frozenset()))
+    on_event(step())
+    on_event(events.cut_off(step(), "the solving process ended unexpectedly (exit code -9)"))
+    kinds = [message["type"] for message in talk.sent]
+    banner = talk.sent[kinds.index("banner")]
+    assert "plan" not in kinds[kinds.index("banner") :]  # which would take it away
+    assert "exit code -9" in str(banner["children"])
+    assert talk.plan["placement"] == step()["plan"]["placement"]
+    assert status(talk)[0] == "feasible"
+    json.dumps(events.cut_off(step(), "why"), allow_nan=False)
+
+
+def test_a_notebook_says_how_many_come_before_a_question():
+    told = of_event(events.waiting(2), "auto")
+    assert (told["state"], told["words"], told["more"]) == ("waiting", "waiting", "2 before you")
+    assert of_event(events.waiting(0), "auto")["more"] == "for the solver"
