@@ -91,8 +91,10 @@
 
   ex.connect = function () {
     const scheme = location.protocol === "https:" ? "wss://" : "ws://";
+    let opened = false;
     socket = new WebSocket(scheme + location.host + "/live");
     socket.onopen = function () {
+      opened = true;
       delay = 300;
       ex.opened();
       const late = waiting;
@@ -106,12 +108,20 @@
       if (handler) handler(message, received);
       if (message.props && message.type !== "plan") ex.setProps(message.props);
     };
-    socket.onclose = function () {
-      ex.status("lost", "connection lost", "trying again");
+    socket.onclose = function (event) {
+      if (opened || document.body.dataset.state !== "lost") ex.status("lost", "connection lost", event.reason || "trying again");
+      if (!opened) askWhy();
       setTimeout(ex.connect, delay);
       delay = Math.min(delay * 1.7, 5000);
     };
   };
+
+  /* A handshake that is refused says nothing to a script; an ordinary request does. */
+  function askWhy() {
+    fetch("/assets/mark.svg", { method: "HEAD", cache: "no-store" }).then(function (answer) {
+      if (answer.status === 401 && !ex.isOpen()) ex.status("lost", "signed out", "load the page again to sign in");
+    }, function () { /* no server there: it is said already */ });
+  }
 
   ex.on = {
     status: function (message) {

@@ -5,36 +5,50 @@ from __future__ import annotations
 import argparse
 import os
 import socket
+import sys
 
 from explorer.cli.flags import MODEL_HELP
 from explorer.cli.launching import add_targets
 from explorer.cli.terminal.command import Commands, add_command
 from explorer.cli.terminal.keeping import add_library, declare_library
+from explorer.web.serving.public import ANY, LOOPBACK, parse_origin
+from explorer.web.serving.secret import VARIABLE, read_secret
 from solvers.errors import InvalidProblem
 
+CLEAR = "placement-explorer: note: over http:// the token can be read on its way; put a proxy with TLS in front"
 MOST_WORKERS = 64
 WORKERS_HELP = (
     "processes that search, for several people at once; each may take its share of the memory (default: as many as"
     " there are cores, with 4 GiB each, at most 8)"
 )
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def add(commands: Commands) -> None:
     parser = add_command(commands, "app", run, "open the page in a browser", "placement-explorer app gpt --port 8050")
     parser.add_argument("model", metavar="MODEL", nargs="?", default="", help=MODEL_HELP)
-    parser.add_argument("--host", default="127.0.0.1", help="only this machine's own addresses are allowed (127.0.0.1)")
+    parser.add_argument("--host", default="127.0.0.1", help="an address of this machine (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8050)
     add_targets(parser)
     parser.add_argument("--lessons", metavar="DIR", default="", help="a folder of lessons of your own: docs/lessons.md")
     add_library(parser, again="")
     parser.add_argument("--workers", type=int, metavar="N", help=WORKERS_HELP)
     parser.add_argument("--no-browser", action="store_true", help="print the address only")
+    remote = parser.add_argument_group("for others (docs/serving.md)")
+    remote.add_argument(
+        "--allow-remote", action="store_true", help="let others in who show the token, on any address or behind a proxy"
+    )
+    remote.add_argument("--token-file", metavar="FILE", default="", help=f"holds the token (else ${VARIABLE})")
+    remote.add_argument(
+        "--public-origin",
+        metavar="ORIGIN",
+        action="append",
+        default=[],
+        help="what others' browsers call this server: https://lab.example (may be repeated)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.host not in LOOPBACK:
-        raise InvalidProblem(f"--host {args.host}: the page is served to this machine only; use 127.0.0.1")
+    origins = _public(args)
     if not 0 <= args.port < 65536:
         raise InvalidProblem(f"--port must be from 0 to 65535, found {args.port}")
     if args.workers is not None and not 1 <= args.workers <= MOST_WORKERS:
@@ -44,8 +58,12 @@ def run(args: argparse.Namespace) -> int:
     if args.lessons:
         _check_folder(args.lessons)
     query = _first_question(args.model) if args.model else ""
+    secret = read_secret(args.token_file, os.environ) if args.allow_remote else None
+    os.environ.pop(VARIABLE, None)  # workers need not know it
     _check_free(args.host, args.port)
     declare_library(args)
+    if any(origin.startswith("http:") for origin in origins) or (args.host not in LOOPBACK and not origins):
+        print(CLEAR, file=sys.stderr)
     try:
         from explorer.web import serve
     except ImportError as error:
@@ -54,12 +72,34 @@ def run(args: argparse.Namespace) -> int:
         args.model or None,
         host=args.host,
         port=args.port,
-        open_browser=not args.no_browser,
+        open_browser=not args.no_browser and not args.allow_remote,
         query=query,
         lessons=args.lessons,
         workers=args.workers,
+        secret=secret,
+        origins=origins,
     )
     return 0
+
+
+def _public(args: argparse.Namespace) -> tuple[str, ...]:
+    """Where others reach the server. Raises InvalidProblem for what only makes sense with --allow-remote, and for an
+    address that no browser would ask for."""
+    origins = tuple(map(parse_origin, args.public_origin))
+    if args.allow_remote:
+        if args.host in ANY and not origins:
+            raise InvalidProblem(
+                f"--host {args.host}: say what others call this server: --public-origin https://lab.example"
+            )
+        return origins
+    if args.host not in LOOPBACK:
+        raise InvalidProblem(
+            f"--host {args.host}: the page is served to this machine only; use 127.0.0.1, or --allow-remote and a token"
+        )
+    for flag, given in (("--token-file", args.token_file), ("--public-origin", origins)):
+        if given:
+            raise InvalidProblem(f"{flag} needs --allow-remote")
+    return ()
 
 
 def _declare(path: str) -> None:

@@ -21,8 +21,11 @@ from explorer.web.contract.backend import Backend
 from explorer.web.layout import page
 from explorer.web.layout.plain import called_back, with_plain
 from explorer.web.serving.callbacks import register
+from explorer.web.serving.gate import Gate
 from explorer.web.serving.live import PATH, add_live_route
-from explorer.web.serving.security import LOCAL_HOSTS, Guard, content_security_policy, hostname
+from explorer.web.serving.public import LOOPBACK, names_of
+from explorer.web.serving.secret import Secret
+from explorer.web.serving.security import LOCAL_HOSTS, Guard, Names, content_security_policy, hostname
 from solvers.errors import InvalidProblem
 
 _UNUSED = re.compile(r'<script src="[^"]*/(?:polyfill@|dash_table/|dash/dcc/)[^"]*"></script>')
@@ -44,12 +47,15 @@ INDEX = """<!DOCTYPE html>
 @dataclass(frozen=True)
 class Config:
     """backend: who traces and solves. query: the page's state when its address has none.
-    hosts: names the server answers for, besides the loopback's. lessons: a folder of the owner's lessons."""
+    hosts: names the server answers for, besides the loopback's. lessons: a folder of the owner's lessons. secret: what
+    opens the server; None for one that only this machine reaches. origins: where others reach it, see `Names`."""
 
     backend: Backend
     query: str = ""
     hosts: tuple[str, ...] = ()
     lessons: str = ""
+    secret: Secret | None = None
+    origins: tuple[str, ...] = ()
 
 
 def create_app(config: Config) -> dash.Dash:
@@ -67,7 +73,9 @@ def create_app(config: Config) -> dash.Dash:
     )
     server = FastAPI(title="Placement Explorer", docs_url=None, redoc_url=None, openapi_url=None)
     lessons = all_lessons(choices, config.lessons)
-    add_live_route(server, config.backend, choices, lessons)
+    named = {name for name in map(hostname, config.hosts) if name}
+    names = Names(LOCAL_HOSTS | named, frozenset(config.origins))
+    add_live_route(server, config.backend, choices, lessons, names)
     app = _Page(
         "placement_explorer",
         server=server,
@@ -90,8 +98,10 @@ def create_app(config: Config) -> dash.Dash:
         dev_tools_props_check=False,
         dev_tools_disable_version_check=True,
     )
-    hosts = LOCAL_HOSTS | {name for name in map(hostname, config.hosts) if name}
-    server.add_middleware(Guard, hosts=hosts, policy=content_security_policy(app.csp_hashes()), socket_path=PATH)
+    if config.secret is not None:
+        https = names_of(origin for origin in config.origins if origin.startswith("https:"))
+        server.add_middleware(Gate, secret=config.secret, https_hosts=https)
+    server.add_middleware(Guard, names=names, policy=content_security_policy(app.csp_hashes()), socket_path=PATH)
     return app
 
 
@@ -107,6 +117,8 @@ def serve(
     log_level: str = "warning",
     lessons: str = "",
     workers: int | None = None,
+    secret: Secret | None = None,
+    origins: tuple[str, ...] = (),
 ) -> None:
     """Serve until interrupted; prints the address once it answers.
 
@@ -114,14 +126,18 @@ def serve(
     server trusts (a browser can only choose among the names in the catalogue). query: the page's
     state when its address has none. hosts: more names to answer for. backend: by default worker
     processes; it is closed at the end. lessons: a folder of lessons beside those that are shipped. workers: how many
-    search at once, by default what the machine takes. Raises InvalidProblem for a lesson that cannot be read.
+    search at once, by default what the machine takes. secret: of a token that everybody must show; without one,
+    ``host`` must be this machine's own. origins: where others reach the server. Raises InvalidProblem for a lesson that
+    cannot be read, and for an address that others reach without a secret.
     """
+    if secret is None and (host not in LOOPBACK or origins):
+        raise InvalidProblem(f"host {host}: others would reach this page without a token; use 127.0.0.1")
     if backend is None:
         from explorer.web.serving.jobs_backend import JobsBackend
 
         backend = JobsBackend(model, workers)
     try:
-        app = create_app(Config(backend, query, (host, *hosts), lessons))
+        app = create_app(Config(backend, query, (host, *hosts), lessons, secret, origins))
     except InvalidProblem:
         backend.close()
         raise
@@ -131,12 +147,13 @@ def serve(
         host=host,
         port=port,
         log_level=log_level,
+        access_log=secret is None,  # an address may bring the token
         ws_max_size=65_536,
         ws_per_message_deflate=False,
         server_header=False,
         timeout_graceful_shutdown=2,
     )
-    server = _Announcing(settings, f"http://{shown}:{port}/", open_browser)
+    server = _Announcing(settings, f"http://{shown}:{port}/", open_browser, origins)
     try:
         server.run()
     finally:
@@ -153,14 +170,15 @@ class _Page(dash.Dash):
 class _Announcing(uvicorn.Server):
     """Says where it listens once it does, and opens a browser there if asked to."""
 
-    def __init__(self, config: uvicorn.Config, address: str, open_browser: bool) -> None:
+    def __init__(self, config: uvicorn.Config, address: str, open_browser: bool, origins: tuple[str, ...]) -> None:
         super().__init__(config)
-        self.address, self.open_browser = address, open_browser
+        self.address, self.open_browser, self.origins = address, open_browser, origins
 
     async def startup(self, sockets=None) -> None:
         await super().startup(sockets)
         if self.started:
-            print(f"Placement Explorer: {self.address}  (Ctrl-C stops it)", flush=True)
+            others = f"; for others {', '.join(self.origins)}" if self.origins else ""
+            print(f"Placement Explorer: {self.address}{others}  (Ctrl-C stops it)", flush=True)
             if self.open_browser:
                 threading.Thread(target=webbrowser.open, args=(self.address,), daemon=True).start()
 

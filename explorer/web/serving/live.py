@@ -22,8 +22,10 @@ from explorer.view.lessons.lesson import Lesson
 from explorer.view.session import Choices
 from explorer.web.contract.backend import Backend
 from explorer.web.serving.downloads import add_download_route
+from explorer.web.serving.gate import VISITOR
 from explorer.web.serving.inbox import Inbox
 from explorer.web.serving.outbox import Outbox
+from explorer.web.serving.security import Names
 from explorer.web.serving.uploads import Door, add_upload_route
 from explorer.web.talk.answers import Answers
 from explorer.web.talk.conversation import Conversation
@@ -37,6 +39,8 @@ MAX_PAGES = 16
 GONE = (WebSocketDisconnect, RuntimeError)
 """What a websocket raises whose page is gone, or that the other of its two tasks has closed."""
 
+LOCAL = Names()
+
 log = logging.getLogger(__name__)
 
 
@@ -45,15 +49,17 @@ def encode(message: dict[str, Any]) -> str:
     return json.dumps(message, default=lambda value: value.to_plotly_json(), allow_nan=False, separators=(",", ":"))
 
 
-def add_live_route(server: FastAPI, backend: Backend, choices: Choices, lessons: Sequence[Lesson] = ()) -> None:
-    """Serve conversations at PATH. Host and origin were checked by `security.Guard`."""
+def add_live_route(
+    server: FastAPI, backend: Backend, choices: Choices, lessons: Sequence[Lesson] = (), names: Names = LOCAL
+) -> None:
+    """Serve conversations at PATH. Host and origin were checked by `security.Guard`, the token by `gate.Gate`."""
     skeletons: dict[str, Skeleton] = {}
     runs = Runs(backend)
     shelf = Shelf()
     answers = Answers()
     doors: dict[str, Door] = {}
     outlet = Outlet()
-    add_upload_route(server, doors, shelf)
+    add_upload_route(server, doors, shelf, names)
     add_download_route(server, outlet)
     pages = 0
 
@@ -64,6 +70,7 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices, lessons:
             await socket.close(1013, f"at most {MAX_PAGES} pages at once")
             return
         pages += 1
+        visitor = str(socket.scope.get(VISITOR, ""))
         loop = asyncio.get_running_loop()
         inbox = Inbox()
         outbox = Outbox()
@@ -74,7 +81,7 @@ def add_live_route(server: FastAPI, backend: Backend, choices: Choices, lessons:
         own = backend.of(secrets.token_urlsafe(12))  # a page is a visitor
         talk = Conversation(own, choices, skeletons, outbox.put, deliver, runs, shelf, answers, outlet, lessons)
         token = secrets.token_urlsafe(24)
-        doors[token] = Door(lambda kept: inbox.put(lambda: talk.take(kept)))
+        doors[token] = Door(lambda kept: inbox.put(lambda: talk.take(kept)), visitor)
         outbox.put({"type": "hello", "token": token, "most_bytes": UPLOAD_BYTES})
         acts, sends = asyncio.create_task(_act(inbox, outbox)), asyncio.create_task(_send(socket, outbox))
         receives = asyncio.create_task(_receive(socket, inbox, talk.receive))

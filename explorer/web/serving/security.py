@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from explorer.web.serving.public import names_of
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _HOST = re.compile(r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)(:\d{1,5})?$")
@@ -49,14 +52,32 @@ def same_origin(origin: str | None, host: str | None) -> bool:
     return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
 
 
+@dataclass(frozen=True)
+class Names:
+    """What the server is called. hosts: names that it answers for. origins: where others reach it, as browsers write
+    it; pages of a name that is among these come from exactly there, whatever port a proxy leaves in the Host header."""
+
+    hosts: frozenset[str] = LOCAL_HOSTS
+    origins: frozenset[str] = frozenset()
+
+    def answers_for(self, host: str | None) -> bool:
+        return hostname(host) in self.hosts | names_of(self.origins)
+
+    def own(self, origin: str | None, host: str | None) -> bool:
+        """Whether a request with these headers was made by a page of this server."""
+        if origin is not None and origin.lower() in self.origins:
+            return True
+        return hostname(host) not in names_of(self.origins) and same_origin(origin, host)
+
+
 class Guard:
     """ASGI middleware: refuses foreign Host headers (DNS rebinding), foreign websocket origins and websockets at any
     path but that of the page's conversation (Dash opens one of its own), and adds the security headers to every
-    answer."""
+    answer that has not said otherwise."""
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], policy: str, socket_path: str) -> None:
+    def __init__(self, app: ASGIApp, names: Names, policy: str, socket_path: str) -> None:
         self.app = app
-        self.hosts = hosts
+        self.names = names
         self.socket_path = socket_path
         self.headers = {
             "content-security-policy": policy,
@@ -73,10 +94,10 @@ class Guard:
             return
         given = Headers(scope=scope)
         host = given.get("host")
-        if hostname(host) not in self.hosts:
+        if not self.names.answers_for(host):
             await self._refuse(scope, receive, send, 421, "this server does not answer for that host name")
             return
-        if scope["type"] == "websocket" and not same_origin(given.get("origin"), host):
+        if scope["type"] == "websocket" and not self.names.own(given.get("origin"), host):
             await self._refuse(scope, receive, send, 403, "websockets are for the page's own origin")
             return
         if scope["type"] == "websocket" and scope["path"] != self.socket_path:
@@ -87,7 +108,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in self.headers.items():
-                    headers[name] = value
+                    headers.setdefault(name, value)
             await send(message)
 
         await self.app(scope, receive, with_headers)

@@ -12,7 +12,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 
 from explorer.jobs.limits import UPLOAD_BYTES
-from explorer.web.serving.security import same_origin
+from explorer.web.serving.gate import VISITOR
+from explorer.web.serving.security import Names
 from explorer.web.talk.shelf import Kept, Shelf
 
 PATH = "/open"
@@ -22,19 +23,22 @@ NAME = "x-file-name"
 
 @dataclass
 class Door:
-    """Of one open page. take: called, on the loop's thread, with a file that arrived; busy: while one arrives."""
+    """Of one open page. take: called, on the loop's thread, with a file that arrived; visitor: whose page it is; busy:
+    while one arrives."""
 
     take: Callable[[Kept], None]
+    visitor: str = ""
     busy: bool = False
 
 
-def add_upload_route(server: FastAPI, doors: dict[str, Door], shelf: Shelf) -> None:
+def add_upload_route(server: FastAPI, doors: dict[str, Door], shelf: Shelf, names: Names) -> None:
     """Serve PATH. doors: of the pages that are open, by the token that each was given over its own connection."""
 
     async def receive(request: Request) -> JSONResponse:
         headers = request.headers
         door = doors.get(headers.get(TOKEN, ""))
-        if door is None or not same_origin(headers.get("origin"), headers.get("host")):
+        own = names.own(headers.get("origin"), headers.get("host"))
+        if door is None or not own or request.scope.get(VISITOR, "") != door.visitor:
             return _answer(403, "files are taken from this server's own pages only")
         if door.busy:
             return _answer(409, "another file is still on its way")

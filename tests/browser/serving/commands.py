@@ -1,0 +1,56 @@
+"""The command itself, serving."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.browser.conftest import ROOT, free_port
+
+
+class Served:
+    """``placement-explorer app`` with flags, in a subprocess, for as long as the context lasts."""
+
+    def __init__(self, environ: Mapping[str, str], *flags: str) -> None:
+        self.port = free_port()
+        self.address = f"http://127.0.0.1:{self.port}/"
+        command = [sys.executable, "-m", "explorer", "app", "--port", str(self.port), "--no-browser", *flags]
+        self.process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.said = ""
+
+    def __enter__(self) -> Served:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said += line
+            if "Placement Explorer: " in line:
+                return self
+        raise AssertionError(self.said)
+
+    def __exit__(self, *_: object) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.said += self.process.communicate(timeout=30)[0]
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+    def workers(self) -> list[bytes]:
+        """The environments of the processes that it started."""
+        for _ in range(100):
+            children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+            if children:
+                return [Path(f"/proc/{child}/environ").read_bytes() for child in children]
+            time.sleep(0.1)
+        raise AssertionError("it has no workers")

@@ -1,0 +1,18 @@
+"""Servers for others, each with hand-made plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.browser.conftest import serve
+
+TOKEN = "dBz5-9hT_x2LqVw0KfRm7uYc"
+ORIGIN = "https://lab.example"
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[str]:
+    """The address of a server that wants TOKEN and that others reach at ORIGIN."""
+    yield from serve("tests.browser.standins.serve_fake", TOKEN, ORIGIN)
