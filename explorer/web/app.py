@@ -13,6 +13,8 @@ from pathlib import Path
 import dash
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol
 
 from explorer.question.loading import is_traced
 from explorer.view.lessons.folder import all_lessons
@@ -23,6 +25,8 @@ from explorer.web.layout.plain import called_back, with_plain
 from explorer.web.serving.callbacks import register
 from explorer.web.serving.gate import Gate
 from explorer.web.serving.live import PATH, add_live_route
+from explorer.web.serving.log_lines import StrangersWords
+from explorer.web.serving.patience import SLOW_READER_S, patient
 from explorer.web.serving.public import LOOPBACK, names_of
 from explorer.web.serving.secret import Secret
 from explorer.web.serving.security import LOCAL_HOSTS, Guard, Names, content_security_policy, hostname
@@ -119,6 +123,7 @@ def serve(
     workers: int | None = None,
     secret: Secret | None = None,
     origins: tuple[str, ...] = (),
+    slow_reader_s: float = SLOW_READER_S,
 ) -> None:
     """Serve until interrupted; prints the address once it answers.
 
@@ -127,8 +132,8 @@ def serve(
     state when its address has none. hosts: more names to answer for. backend: by default worker
     processes; it is closed at the end. lessons: a folder of lessons beside those that are shipped. workers: how many
     search at once, by default what the machine takes. secret: of a token that everybody must show; without one,
-    ``host`` must be this machine's own. origins: where others reach the server. Raises InvalidProblem for a lesson that
-    cannot be read, and for an address that others reach without a secret.
+    ``host`` must be this machine's own. origins: where others reach the server. slow_reader_s: see `patience.patient`.
+    Raises InvalidProblem for a lesson that cannot be read, and for an address that others reach without a secret.
     """
     if secret is None and (host not in LOOPBACK or origins):
         raise InvalidProblem(f"host {host}: others would reach this page without a token; use 127.0.0.1")
@@ -148,11 +153,14 @@ def serve(
         port=port,
         log_level=log_level,
         access_log=secret is None,  # an address may bring the token
+        http=patient(AutoHTTPProtocol, slow_reader_s),
+        ws=patient(AutoWebSocketsProtocol, slow_reader_s),
         ws_max_size=65_536,
         ws_per_message_deflate=False,
         server_header=False,
         timeout_graceful_shutdown=2,
     )
+    logging.getLogger("uvicorn.error").addFilter(StrangersWords())
     server = _Announcing(settings, f"http://{shown}:{port}/", open_browser, origins)
     try:
         server.run()

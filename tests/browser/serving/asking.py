@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 from dataclasses import dataclass
+from socket import socket as Socket
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -39,10 +40,16 @@ def ask(address: str, path: str = "/", method: str = "GET", body: bytes | None =
 
 
 def connect(
-    address: str, path: str = "live", origin: str | None = None, host: str | None = None, **headers: str
+    address: str,
+    path: str = "live",
+    origin: str | None = None,
+    host: str | None = None,
+    socket: Socket | None = None,
+    **headers: str,
 ) -> Any:
-    """A websocket. Raises websocket.WebSocketBadStatusException where it is refused."""
+    """A websocket, over a connection that is there if one is given. Raises websocket.WebSocketBadStatusException where
+    it is refused."""
     named = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     own = address.rstrip("/") if origin is None else origin
     at = address.replace("http", "ws") + path
-    return websocket.create_connection(at, timeout=20, origin=own, host=host, header=named)
+    return websocket.create_connection(at, timeout=20, origin=own, host=host, header=named, socket=socket)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -15,4 +17,8 @@ ORIGIN = "https://lab.example"
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[str]:
     """The address of a server that wants TOKEN and that others reach at ORIGIN."""
-    yield from serve("tests.browser.standins.serve_fake", TOKEN, ORIGIN)
+    yield from fake({"token": TOKEN, "origins": [ORIGIN]})
+
+
+def fake(how: dict[str, Any]) -> Iterator[str]:
+    yield from serve("tests.browser.standins.serve_fake", json.dumps(how))

@@ -1,6 +1,9 @@
-"""Serve the page with hand-made plans and pretended runs: ``python -m tests.browser.standins.serve_fake PORT [TOKEN
-[ORIGIN ...]]``. With a token the server is one for others."""
+"""Serve the page with hand-made plans and pretended runs: ``python -m tests.browser.standins.serve_fake PORT [HOW]``.
 
+HOW is a JSON object of arguments of `explorer.web.serve`, "token" for its secret: then it is a server for others.
+"""
+
+import json
 import os
 import sys
 import tempfile
@@ -10,8 +13,8 @@ from explorer.web.serving.secret import Secret
 from tests.browser.standins.fake_backend import FakeBackend
 
 if __name__ == "__main__":
-    port, token, *origins = *sys.argv[1:], *([""] if len(sys.argv) < 3 else [])
-    secret = Secret(token) if token else None
+    how = json.loads(sys.argv[2]) if len(sys.argv) > 2 else {}
+    secret = Secret(how.pop("token")) if "token" in how else None
     with tempfile.TemporaryDirectory() as kept:
         os.environ["PLACEMENT_EXPLORER_HOME"] = kept
-        serve(backend=FakeBackend(), port=int(port), open_browser=False, secret=secret, origins=tuple(origins))
+        serve(backend=FakeBackend(), port=int(sys.argv[1]), open_browser=False, secret=secret, **how)

@@ -1,0 +1,87 @@
+"""Who asks and does not listen is hung up on; who is only slow is not."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.browser.serving.asking import ask, connect
+from tests.browser.serving.conftest import fake
+
+SLOW_READER_S = 1.0
+PATIENCE_S = 60.0
+SOLVE = json.dumps({"type": "solve", "session": {"model": "lattice-large"}})
+THEMES = [json.dumps({"type": "theme", "theme": theme}) for theme in ("dark", "light")]
+"""Each draws the plan again, in some 260 kB."""
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[str]:
+    yield from fake({"slow_reader_s": SLOW_READER_S})
+
+
+def narrow(address: str) -> socket.socket:
+    """A connection that holds little on this side."""
+    parts = urlsplit(address)
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
+    made.connect((parts.hostname, parts.port))
+    return made
+
+
+def with_plan(address: str, held: socket.socket) -> Any:
+    """A page that shows a large plan."""
+    page = connect(address, socket=held)
+    page.send(SOLVE)
+    while json.loads(page.recv()).get("state") != "optimal":
+        pass
+    return page
+
+
+def is_hung_up_on(connection: socket.socket) -> bool:
+    waiting = select.poll()
+    waiting.register(connection, select.POLLHUP | select.POLLERR)
+    return any(event & (select.POLLHUP | select.POLLERR) for _, event in waiting.poll(PATIENCE_S * 1000))
+
+
+def test_a_page_that_never_reads_is_hung_up_on(hasty):
+    held = narrow(hasty)
+    page = with_plan(hasty, held)
+    for number in range(100):
+        page.send(THEMES[number % 2])
+    assert is_hung_up_on(held)
+    held.close()
+    other = connect(hasty)
+    assert json.loads(other.recv())["type"] == "hello"
+    other.close()
+
+
+def test_a_download_that_nobody_takes_is_hung_up_on(hasty):
+    parts = urlsplit(hasty)
+    held = narrow(hasty)
+    path = next(word for word in ask(hasty).text.split('"') if word.endswith(".js") and "cytoscape" in word)
+    one = f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n"
+    held.sendall(one.encode() * 8)
+    assert is_hung_up_on(held)
+    held.close()
+
+
+def test_a_page_that_reads_slowly_gets_all_of_it(hasty):
+    held = narrow(hasty)
+    page = with_plan(hasty, held)
+    most = 32
+    for number in range(most):
+        page.send(THEMES[number % 2])
+    began, drawn = time.monotonic(), 0
+    while drawn < most:
+        drawn += json.loads(page.recv())["type"] == "plan"
+        time.sleep(0.03)
+    assert time.monotonic() - began > 2 * SLOW_READER_S, "else this shows nothing"
+    page.shutdown()
