@@ -45,6 +45,14 @@ def add(commands: Commands) -> None:
         default=[],
         help="what others' browsers call this server: https://lab.example (may be repeated)",
     )
+    remote.add_argument(
+        "--quota",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="of each visitor (may be repeated): questions a second (2 with --allow-remote, else none), seconds that a"
+        " search may ask for (60), upload an hour (512MiB), held in files (256MiB), pages (16); none for no limit",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,6 +68,9 @@ def run(args: argparse.Namespace) -> int:
     query = _first_question(args.model) if args.model else ""
     secret = read_secret(args.token_file, os.environ) if args.allow_remote else None
     os.environ.pop(VARIABLE, None)  # workers need not know it
+    from explorer.web.serving.quotas import SHARED, UNLIMITED, read_quotas
+
+    quotas = read_quotas(args.quota, SHARED if args.allow_remote else UNLIMITED)
     _check_free(args.host, args.port)
     declare_library(args)
     if any(origin.startswith("http:") for origin in origins) or (args.host not in LOOPBACK and not origins):
@@ -78,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
         workers=args.workers,
         secret=secret,
         origins=origins,
+        quotas=quotas,
     )
     return 0
 

@@ -112,6 +112,8 @@ class Choices:
     """Files that were handed in, by the names that the server gave them."""
     clusters: tuple[str, ...] = ()
     """Clusters that have a name."""
+    most_time_limit_s: float = MAX_TIME_LIMIT_S
+    """Seconds that a search may be given."""
 
 
 def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
@@ -156,7 +158,7 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         model=_model(raw, choices),
         settings=settings,
         planner=_one_of(raw, "planner", choices.planners, default="auto") or "auto",
-        time_limit_s=_number(raw, "time_limit", 0.1, MAX_TIME_LIMIT_S) or TIME_LIMIT_S,
+        time_limit_s=_time_limit_s(raw, choices.most_time_limit_s),
         theme="dark" if theme == "dark" else "light",
         look=parse_look(raw, choices),
         seed=_integer(raw, "seed", 0, MAX_SEED) or 0,
@@ -292,6 +294,13 @@ def _plain(value: object) -> str:
 def _given(raw: Mapping[str, Any], key: str) -> Any:
     value = raw.get(key)
     return None if value is None or value == "" or value == "auto" else value
+
+
+def _time_limit_s(raw: Mapping[str, Any], most_s: float) -> float:
+    asked = _number(raw, "time_limit", 0.1, MAX_TIME_LIMIT_S) or min(TIME_LIMIT_S, most_s)
+    if asked > most_s:
+        raise InvalidProblem(f"a search may take {most_s:g} s on this server, not {asked:g} s: stop after less")
+    return asked
 
 
 def _number(raw: Mapping[str, Any], key: str, low: float, high: float) -> float | None:

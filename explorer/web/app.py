@@ -28,6 +28,7 @@ from explorer.web.serving.live import PATH, add_live_route
 from explorer.web.serving.log_lines import StrangersWords
 from explorer.web.serving.patience import SLOW_READER_S, patient
 from explorer.web.serving.public import LOOPBACK, names_of
+from explorer.web.serving.quotas import SHARED, UNLIMITED, Quotas
 from explorer.web.serving.secret import Secret
 from explorer.web.serving.security import LOCAL_HOSTS, Guard, Names, content_security_policy, hostname
 from solvers.errors import InvalidProblem
@@ -52,7 +53,8 @@ INDEX = """<!DOCTYPE html>
 class Config:
     """backend: who traces and solves. query: the page's state when its address has none.
     hosts: names the server answers for, besides the loopback's. lessons: a folder of the owner's lessons. secret: what
-    opens the server; None for one that only this machine reaches. origins: where others reach it, see `Names`."""
+    opens the server; None for one that only this machine reaches. origins: where others reach it, see `Names`.
+    quotas: of each visitor."""
 
     backend: Backend
     query: str = ""
@@ -60,6 +62,7 @@ class Config:
     lessons: str = ""
     secret: Secret | None = None
     origins: tuple[str, ...] = ()
+    quotas: Quotas = UNLIMITED
 
 
 def create_app(config: Config) -> dash.Dash:
@@ -74,12 +77,13 @@ def create_app(config: Config) -> dash.Dash:
         tuple(k.name for k in catalogue.kinds),
         tuple(t.name for t in catalogue.targets),
         clusters=tuple(c.name for c in catalogue.clusters),
+        most_time_limit_s=config.quotas.search_s,
     )
     server = FastAPI(title="Placement Explorer", docs_url=None, redoc_url=None, openapi_url=None)
     lessons = all_lessons(choices, config.lessons)
     named = {name for name in map(hostname, config.hosts) if name}
     names = Names(LOCAL_HOSTS | named, frozenset(config.origins))
-    add_live_route(server, config.backend, choices, lessons, names)
+    add_live_route(server, config.backend, choices, lessons, names, config.quotas)
     app = _Page(
         "placement_explorer",
         server=server,
@@ -123,6 +127,7 @@ def serve(
     workers: int | None = None,
     secret: Secret | None = None,
     origins: tuple[str, ...] = (),
+    quotas: Quotas | None = None,
     slow_reader_s: float = SLOW_READER_S,
 ) -> None:
     """Serve until interrupted; prints the address once it answers.
@@ -132,21 +137,25 @@ def serve(
     state when its address has none. hosts: more names to answer for. backend: by default worker
     processes; it is closed at the end. lessons: a folder of lessons beside those that are shipped. workers: how many
     search at once, by default what the machine takes. secret: of a token that everybody must show; without one,
-    ``host`` must be this machine's own. origins: where others reach the server. slow_reader_s: see `patience.patient`.
-    Raises InvalidProblem for a lesson that cannot be read, and for an address that others reach without a secret.
+    ``host`` must be this machine's own. origins: where others reach the server. quotas: of each visitor,
+    by default `quotas.SHARED` with a secret and none without. slow_reader_s: see `patience.patient`. Raises
+    InvalidProblem for a lesson that cannot be read, and for an address that others reach without a secret.
     """
     if secret is None and (host not in LOOPBACK or origins):
         raise InvalidProblem(f"host {host}: others would reach this page without a token; use 127.0.0.1")
+    if quotas is None:
+        quotas = UNLIMITED if secret is None else SHARED
     if backend is None:
         from explorer.web.serving.jobs_backend import JobsBackend
 
         backend = JobsBackend(model, workers)
     try:
-        app = create_app(Config(backend, query, (host, *hosts), lessons, secret, origins))
+        app = create_app(Config(backend, query, (host, *hosts), lessons, secret, origins, quotas))
     except InvalidProblem:
         backend.close()
         raise
-    shown = "127.0.0.1" if host == "0.0.0.0" else f"[{host}]" if ":" in host else host
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    shown = f"[{here}]" if ":" in here else here
     settings = uvicorn.Config(
         app.server,
         host=host,

@@ -24,7 +24,9 @@ from explorer.web.contract.backend import Backend
 from explorer.web.serving.downloads import add_download_route
 from explorer.web.serving.gate import VISITOR
 from explorer.web.serving.inbox import Inbox
+from explorer.web.serving.metered import Metered
 from explorer.web.serving.outbox import Outbox
+from explorer.web.serving.quotas import UNLIMITED, Quotas, Visitors
 from explorer.web.serving.security import Names
 from explorer.web.serving.uploads import Door, add_upload_route
 from explorer.web.talk.answers import Answers
@@ -35,7 +37,8 @@ from explorer.web.talk.shelf import Shelf
 
 PATH = "/live"
 MAX_MESSAGE = 16_384
-MAX_PAGES = 16
+MAX_PAGES = 64
+"""Of all visitors."""
 GONE = (WebSocketDisconnect, RuntimeError)
 """What a websocket raises whose page is gone, or that the other of its two tasks has closed."""
 
@@ -50,9 +53,16 @@ def encode(message: dict[str, Any]) -> str:
 
 
 def add_live_route(
-    server: FastAPI, backend: Backend, choices: Choices, lessons: Sequence[Lesson] = (), names: Names = LOCAL
+    server: FastAPI,
+    backend: Backend,
+    choices: Choices,
+    lessons: Sequence[Lesson] = (),
+    names: Names = LOCAL,
+    quotas: Quotas = UNLIMITED,
 ) -> None:
-    """Serve conversations at PATH. Host and origin were checked by `security.Guard`, the token by `gate.Gate`."""
+    """Serve conversations at PATH. Host and origin were checked by `security.Guard`, the token by `gate.Gate`. quotas:
+    of each visitor; without tokens everybody is the same one."""
+    visitors = Visitors(quotas)
     skeletons: dict[str, Skeleton] = {}
     runs = Runs(backend)
     shelf = Shelf()
@@ -66,11 +76,13 @@ def add_live_route(
     async def live(socket: WebSocket) -> None:
         nonlocal pages
         await socket.accept()
-        if pages >= MAX_PAGES:
-            await socket.close(1013, f"at most {MAX_PAGES} pages at once")
+        visitor = visitors.get(str(socket.scope.get(VISITOR, "")))
+        most = min(MAX_PAGES, quotas.pages)
+        if pages >= MAX_PAGES or visitor.pages >= most:
+            await socket.close(1013, f"at most {most:g} pages at once")
             return
         pages += 1
-        visitor = str(socket.scope.get(VISITOR, ""))
+        visitor.pages += 1
         loop = asyncio.get_running_loop()
         inbox = Inbox()
         outbox = Outbox()
@@ -78,8 +90,9 @@ def add_live_route(
         def deliver(turn: int, event: Event) -> None:
             loop.call_soon_threadsafe(inbox.tell, turn, event, talk.on_event)
 
-        own = backend.of(secrets.token_urlsafe(12))  # a page is a visitor
-        talk = Conversation(own, choices, skeletons, outbox.put, deliver, runs, shelf, answers, outlet, lessons)
+        own = backend.of(visitor.name or secrets.token_urlsafe(12))  # where nobody says who they are, a page is a visitor
+        asked = own if quotas == UNLIMITED else Metered(own, visitor)
+        talk = Conversation(asked, choices, skeletons, outbox.put, deliver, runs, shelf, answers, outlet, lessons)
         token = secrets.token_urlsafe(24)
         doors[token] = Door(lambda kept: inbox.put(lambda: talk.take(kept)), visitor)
         outbox.put({"type": "hello", "token": token, "most_bytes": UPLOAD_BYTES})
@@ -89,6 +102,7 @@ def add_live_route(
             await asyncio.wait((receives, sends), return_when=asyncio.FIRST_COMPLETED)
         finally:
             pages -= 1
+            visitor.pages -= 1
             del doors[token]
             talk.close()
             for task in (acts, sends, receives):

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse
 
 from explorer.jobs.limits import UPLOAD_BYTES
 from explorer.web.serving.gate import VISITOR
+from explorer.web.serving.quotas import Visitor
 from explorer.web.serving.security import Names
 from explorer.web.talk.shelf import Kept, Shelf
 
@@ -27,7 +28,7 @@ class Door:
     while one arrives."""
 
     take: Callable[[Kept], None]
-    visitor: str = ""
+    visitor: Visitor
     busy: bool = False
 
 
@@ -38,13 +39,15 @@ def add_upload_route(server: FastAPI, doors: dict[str, Door], shelf: Shelf, name
         headers = request.headers
         door = doors.get(headers.get(TOKEN, ""))
         own = names.own(headers.get("origin"), headers.get("host"))
-        if door is None or not own or request.scope.get(VISITOR, "") != door.visitor:
+        if door is None or not own or request.scope.get(VISITOR, "") != door.visitor.name:
             return _answer(403, "files are taken from this server's own pages only")
         if door.busy:
             return _answer(409, "another file is still on its way")
         stated = headers.get("content-length", "")
         if not re.fullmatch("[0-9]{1,15}", stated) or int(stated) > UPLOAD_BYTES:
             return _answer(413, TOO_LARGE)
+        if why := door.visitor.hand_in(int(stated)):
+            return _answer(429, why)
         door.busy = True
         part = shelf.part()
         try:
@@ -52,10 +55,11 @@ def add_upload_route(server: FastAPI, doors: dict[str, Door], shelf: Shelf, name
             with part.open("wb") as file:
                 async for chunk in request.stream():
                     size += len(chunk)
-                    if size > UPLOAD_BYTES:
+                    if size > int(stated):
                         return _answer(413, TOO_LARGE)
                     file.write(chunk)
-            kept = shelf.keep(part, unquote(headers.get(NAME, ""), errors="replace")[:1000])
+            name = unquote(headers.get(NAME, ""), errors="replace")[:1000]
+            kept = shelf.keep(part, name, door.visitor.name, door.visitor.quotas.held_bytes)
         except ClientDisconnect:
             return _answer(400, "the file did not arrive whole")
         except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import shutil
@@ -32,11 +33,14 @@ class Kept:
 
 
 class Shelf:
-    """Shared by all pages. What was not used for longest goes first."""
+    """Shared by all pages. What was not used for longest goes first; where owners may hold only so much, an owner's own
+    first."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="placement-explorer-"))
         self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._owners: dict[str, set[str]] = {}
+        """Who handed in what, by identifier: the same file may have come from several."""
         self._lock = threading.RLock()
         self.close = weakref.finalize(self, shutil.rmtree, str(self.folder), ignore_errors=True)
 
@@ -46,8 +50,8 @@ class Shelf:
         os.close(handle)
         return Path(path)
 
-    def keep(self, part: Path, name: str) -> Kept:
-        """Take a file that has arrived whole."""
+    def keep(self, part: Path, name: str, owner: str = "", most_bytes: float = math.inf) -> Kept:
+        """Take a file that has arrived whole. most_bytes: of all that the owner holds, this file included."""
         with part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()[:24]
         shown, nbytes = safe_name(name), part.stat().st_size
@@ -58,10 +62,23 @@ class Shelf:
         with self._lock:
             found = self._kept[PREFIX + digest] = Kept(PREFIX + digest, shown, str(target), nbytes)
             self._kept.move_to_end(found.identifier)
+            self._owners.setdefault(found.identifier, set()).add(owner)
+            own = [each for each in self._kept.values() if owner in self._owners[each.identifier]]
+            while sum(kept.nbytes for kept in own) > most_bytes and len(own) > 1:
+                self._give_up(own.pop(0), owner)
             while len(self._kept) > MAX_FILES or sum(kept.nbytes for kept in self._kept.values()) > MAX_ALL_BYTES:
-                _, old = self._kept.popitem(last=False)
-                shutil.rmtree(Path(old.path).parent, ignore_errors=True)
+                self._drop(next(iter(self._kept.values())))
         return found
+
+    def _give_up(self, kept: Kept, owner: str) -> None:
+        """One of its owners has no room for it any more."""
+        self._owners[kept.identifier].discard(owner)
+        if not self._owners[kept.identifier]:
+            self._drop(kept)
+
+    def _drop(self, kept: Kept) -> None:
+        del self._kept[kept.identifier], self._owners[kept.identifier]
+        shutil.rmtree(Path(kept.path).parent, ignore_errors=True)
 
     def get(self, identifier: str) -> Kept | None:
         with self._lock:

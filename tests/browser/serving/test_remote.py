@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.browser.serving.asking import ask, connect, websocket
+from tests.browser.serving.commands import Served
 from tests.browser.serving.conftest import ORIGIN, TOKEN
 
 WRONG = "x" + TOKEN[1:]
@@ -167,24 +168,13 @@ def test_a_file_is_taken_from_whoever_opened_the_page_only(guarded, cookie):
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="reads what Linux knows of processes")
-def test_the_command_keeps_the_token_from_pages_and_workers(tmp_path):
-    from tests.browser.serving.commands import Served
-
+def test_the_command_keeps_the_token_from_its_log_and_its_workers():
     with Served(
         {"PLACEMENT_EXPLORER_TOKEN": TOKEN}, "--allow-remote", "--public-origin", "https://lab.example/"
     ) as one:
         assert ask(one.address).status == 401
         assert ask(one.address, authorization=BEARER).status == 200
-        cookie = sign_in(one.address, TOKEN).cookie
         assert ask(one.address, f"/?token={TOKEN}").status == 303
         assert all(TOKEN.encode() not in environ for environ in one.workers())
     assert TOKEN not in one.said
     assert "; for others https://lab.example" in one.said
-    file = tmp_path / "token"
-    file.write_text(TOKEN + "\n")
-    file.chmod(0o600)
-    with Served({}, "--allow-remote", "--token-file", str(file)) as again:
-        assert ask(again.address, cookie=cookie).status == 200, "a browser stays signed in"
-    file.write_text(TOKEN[::-1])
-    with Served({}, "--allow-remote", "--token-file", str(file)) as changed:
-        assert ask(changed.address, cookie=cookie).status == 401, "until the token changes"

@@ -20,12 +20,14 @@ from explorer.jobs import run_kinds
 from explorer.jobs.held_plans import hold
 from explorer.jobs.job_kinds import KINDS
 from explorer.jobs.past_runs import past_runs
+from explorer.jobs.read_kind import read_job
 from explorer.jobs.replan_kind import replan_job
 from explorer.jobs.requests import (
     ABOUT,
     About,
     CompareRequest,
     PrepareRequest,
+    ReadRequest,
     ReplanRequest,
     RunPlanRequest,
     ShowRunRequest,
@@ -121,6 +123,9 @@ class FakeBackend:
     def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
         job = partial(run_kinds.show_run_job, targets=fake_runs.FakeTargets())
         return self._begin(worked(job), request, on_event)
+
+    def read(self, request: ReadRequest, on_event: Callable[[Event], None]) -> str:
+        return self._begin(worked(read_job), request, on_event)
 
     def about(self, request: About, on_event: Callable[[Event], None]) -> str:
         return self._begin(worked(KINDS[ABOUT[type(request)]]), request, on_event)

@@ -9,11 +9,14 @@ import sys
 import tempfile
 
 from explorer.web import serve
+from explorer.web.serving.quotas import Quotas
 from explorer.web.serving.secret import Secret
 from tests.browser.standins.fake_backend import FakeBackend
 
 if __name__ == "__main__":
     how = json.loads(sys.argv[2]) if len(sys.argv) > 2 else {}
+    if "quotas" in how:
+        how["quotas"] = Quotas(**how["quotas"])
     secret = Secret(how.pop("token")) if "token" in how else None
     with tempfile.TemporaryDirectory() as kept:
         os.environ["PLACEMENT_EXPLORER_HOME"] = kept

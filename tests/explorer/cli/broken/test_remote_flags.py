@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from explorer.web.serving.quotas import MIB, SHARED
 from explorer.web.serving.secret import VARIABLE
 from tests.explorer.cli.command import Command
 
@@ -45,3 +46,20 @@ def test_a_token_that_is_too_short_is_not_shown(
     message = command.refused("app", "--allow-remote", "--token-file", file)
     assert "must have 24 to 512 characters" in message
     assert "hunter2" not in message
+
+
+@pytest.mark.parametrize("quota", ["questions", "questions=0", "bytes=3", "upload=many", "seconds=601"])
+def test_a_quota_that_is_none(command: Command, quota: str) -> None:
+    assert f"--quota {quota}: expected" in command.refused("app", "--quota", quota)
+
+
+def test_the_help_states_the_usual_quotas(command: Command) -> None:
+    told = " ".join(command("app", "--help").out.split())
+    for words in (
+        f"questions a second ({SHARED.questions_per_s:g} with --allow-remote, else none)",
+        f"seconds that a search may ask for ({SHARED.search_s:g})",
+        f"upload an hour ({SHARED.upload_bytes / MIB:g}MiB)",
+        f"held in files ({SHARED.held_bytes / MIB:g}MiB)",
+        f"pages ({SHARED.pages:g})",
+    ):
+        assert words in told

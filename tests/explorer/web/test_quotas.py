@@ -1,0 +1,158 @@
+"""How much one visitor may have: of questions, of seconds, of bytes; and that nobody else pays for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from explorer.jobs.requests import HashRequest, HelpRequest, PlanSource, SolveRequest
+from explorer.question.settings import Settings
+from explorer.view.session import Choices, parse
+from explorer.web.serving.metered import Metered
+from explorer.web.serving.quotas import MIB, REMEMBERED, SHARED, Quotas, Visitors, read_quotas
+from explorer.web.talk.shelf import Shelf
+from solvers.errors import InvalidProblem
+
+ASK = SolveRequest("chain", Settings())
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Started:
+    """A backend that takes note."""
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+        self.cancelled: list[str] = []
+
+    def start(self, request, on_event) -> str:
+        self.asked.append(request)
+        return f"job{len(self.asked)}"
+
+    about = compare = start
+
+    def cancel(self, job) -> None:
+        self.cancelled.append(job)
+
+
+def test_questions_may_come_in_a_burst_and_then_at_their_rate() -> None:
+    clock = Clock()
+    one = Visitors(Quotas(questions_per_s=2.0), clock).get("one")
+    assert [one.ask() for _ in range(30)] == [""] * 30
+    assert one.ask() == (
+        "one visitor may ask 2 questions a second here (a comparison or a sweep counts as 10); ask again in 1 s"
+    )
+    assert one.ask(10.0).endswith("ask again in 5 s")
+    clock.now = 1.0
+    assert [one.ask() for _ in range(3)] == ["", "", one.ask()]
+    clock.now = 1000.0
+    assert [one.ask() for _ in range(30)] == [""] * 30
+    assert one.ask() != ""
+
+
+def test_a_rate_below_one_lets_a_comparison_through() -> None:
+    clock = Clock()
+    one = Visitors(Quotas(questions_per_s=0.1), clock).get("one")
+    assert one.ask(10.0) == ""
+    assert one.ask().endswith("ask again in 10 s")
+
+
+def test_what_one_visitor_asks_costs_no_other() -> None:
+    visitors = Visitors(Quotas(questions_per_s=1.0, upload_bytes=100.0), Clock())
+    assert all(visitors.get("one").ask() == "" for _ in range(15))
+    assert visitors.get("one").ask() != ""
+    assert visitors.get("two").ask() == ""
+    assert visitors.get("one").hand_in(100) == ""
+    assert visitors.get("one").hand_in(1) != ""
+    assert visitors.get("two").hand_in(100) == ""
+
+
+def test_bytes_that_are_handed_in_come_back_within_the_hour() -> None:
+    clock = Clock()
+    one = Visitors(Quotas(upload_bytes=60.0 * MIB, held_bytes=50.0 * MIB), clock).get("one")
+    assert one.hand_in(50 * MIB) == ""
+    assert one.hand_in(40 * MIB) == "one visitor may hand in 60 MiB an hour here; try again in 30 min"
+    assert one.hand_in(51 * MIB) == "the files of one visitor may take 50 MiB here"
+    clock.now = 1800.0
+    assert one.hand_in(40 * MIB) == ""
+
+
+def test_without_quotas_everything_may_be_asked() -> None:
+    one = Visitors(Quotas()).get("")
+    assert all(one.ask(1e9) == "" and one.hand_in(2**40) == "" for _ in range(1000))
+
+
+def test_a_visitor_with_a_page_is_not_forgotten_and_the_others_are_in_the_end() -> None:
+    visitors = Visitors(Quotas(questions_per_s=1.0), Clock())
+    there = visitors.get("there")
+    there.pages = 1
+    gone = visitors.get("gone")
+    for number in range(REMEMBERED + 1):
+        visitors.get(f"visitor {number}")
+    assert visitors.get("there") is there
+    assert visitors.get("gone") is not gone
+
+
+def test_a_question_beyond_the_quota_fails_in_a_line_and_reaches_nobody() -> None:
+    backend = Started()
+    metered = Metered(backend, Visitors(Quotas(questions_per_s=0.8), Clock()).get("one"))  # 12 at once
+    told: list = []
+    assert metered.about(HelpRequest(ASK, PlanSource("a"), 4), told.append) == "job1"
+    assert [metered.about(HashRequest(PlanSource("a")), told.append) for _ in range(4)][-1] == "job5"
+    assert metered.start(ASK, told.append) == "job6"
+    assert told == []
+    refused = metered.start(ASK, told.append)
+    assert [event["kind"] for event in told] == ["failed"]
+    assert "ask again in 2 s" in told[0]["message"]
+    assert len(backend.asked) == 6
+    metered.cancel(refused)
+    metered.cancel("job6")
+    assert backend.cancelled == ["job6"]
+
+
+def test_a_search_may_ask_for_so_many_seconds() -> None:
+    choices = Choices(("chain",), ("auto",), ("cpu",), most_time_limit_s=20.0)
+    assert parse({"model": "chain"}, choices).time_limit_s == 20.0
+    assert parse({"model": "chain", "time_limit": 5}, choices).time_limit_s == 5.0
+    with pytest.raises(InvalidProblem, match="a search may take 20 s on this server, not 21 s: stop after less"):
+        parse({"model": "chain", "time_limit": 21}, choices)
+
+
+def handed_in(shelf: Shelf, text: str, owner: str, most: float = 100.0) -> str:
+    part = shelf.part()
+    part.write_text(text)
+    return shelf.keep(part, "a.json", owner, most).identifier
+
+
+def test_the_oldest_files_of_a_visitor_make_room_for_its_new_ones() -> None:
+    shelf = Shelf()
+    theirs = handed_in(shelf, "x" * 90, "two")
+    first, shared = handed_in(shelf, "a" * 40, "one"), handed_in(shelf, "b" * 40, "one")
+    assert handed_in(shelf, "b" * 40, "two") == shared
+    path = shelf.get(first).path
+    assert shelf.get(theirs) is None, "of two, who held it and 40 bytes more"
+    last = handed_in(shelf, "c" * 60, "one")
+    assert shelf.get(first) is not None, "it was used since: the other one went"
+    assert shelf.get(shared) is not None, "two has it still"
+    assert shelf.get(last) is not None
+    handed_in(shelf, "d" * 99, "one")
+    assert shelf.get(first) is None
+    assert not Path(path).exists()
+    shelf.close()
+
+
+def test_quotas_are_read_from_the_command_line() -> None:
+    found = read_quotas(["questions=0.5", "seconds=10", "upload=2GiB", "held=none", "pages=3"], SHARED)
+    assert found == Quotas(0.5, 10.0, 2.0**31, float("inf"), 3.0)
+    assert read_quotas([], SHARED) is SHARED
+    assert read_quotas(["seconds=none"], SHARED).search_s == 600.0
+    for broken in ("questions", "questions=", "bytes=3", "questions=0", "questions=nan", "questions=-1", "upload=x",
+                   "seconds=601", "pages=1e400", "held=0GiB", "=3"):  # fmt: skip
+        with pytest.raises(InvalidProblem, match="--quota"):
+            read_quotas([broken], SHARED)
