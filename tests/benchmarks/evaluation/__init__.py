@@ -1,0 +1,1 @@
+"""What it takes to tell what a plan costs, and whether both ways of telling agree."""
