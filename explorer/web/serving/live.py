@@ -90,7 +90,7 @@ def add_live_route(
         def deliver(turn: int, event: Event) -> None:
             loop.call_soon_threadsafe(inbox.tell, turn, event, talk.on_event)
 
-        own = backend.of(visitor.name or secrets.token_urlsafe(12))  # where nobody says who they are, a page is a visitor
+        own = backend.of(visitor.name or secrets.token_urlsafe(12))  # a page is a visitor where nobody has a name
         asked = own if quotas == UNLIMITED else Metered(own, visitor)
         talk = Conversation(asked, choices, skeletons, outbox.put, deliver, runs, shelf, answers, outlet, lessons)
         token = secrets.token_urlsafe(24)
