@@ -137,7 +137,7 @@ def _groups(problem: Problem, choices: Sequence[int]) -> _Groups:
     sync = np.zeros((count, most))
     if problem.training and problem.contiguity is Contiguity.ACYCLIC and most > 1:
         forward = ~update & ~backward
-        bytes_of = np.where(forward, problem.reduced_bytes(problem.mini_batch), 0.0)
+        bytes_of = np.where(forward, problem.exchanged_bytes(problem.mini_batch), 0.0)
         gradients = np.bincount(number, bytes_of, count) * (np.bincount(number, backward, count) > 0)
         fixed, per_byte = _rings(cluster, replicas)
         sync = np.where(gradients[:, None] > 0, fixed + per_byte * gradients[:, None], 0.0)

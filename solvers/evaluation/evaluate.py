@@ -15,8 +15,11 @@ from solvers.plan.contiguity import broken_contiguity
 from solvers.plan.crossings import messages_between_stages
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import Schedule
+from solvers.problem.cluster import around
+from solvers.problem.gathering import owned_bytes
 from solvers.problem.groups import together
 from solvers.problem.problem import Objective, Problem
+from solvers.problem.training import ZERO_PARAMETERS
 
 MEMORY_SLACK = 1e-9
 """Relative excess over a memory cap that is rounding, not a violation."""
@@ -43,8 +46,9 @@ class Metrics:
     max_load_s is per sample, makespan_s for one unsplit pass of the mini-batch, iteration_s for
     the mini-batch in micro-batches. bubble: share of device time idle in the iteration, over the
     devices used, in 0..1. cut_bytes: moved between devices per iteration. between_nodes_bytes: what the
-    simulated iteration moves from host to host, the all-reduce of replicas' gradients with it. load_s,
-    busy_s (compute per iteration), peak_memory_bytes and static_bytes: one entry per device.
+    simulated iteration moves from host to host, the all-reduce of replicas' gradients and what they gather with it.
+    load_s, busy_s (compute per iteration, waiting for gathered parameters included), peak_memory_bytes and
+    static_bytes: one entry per device.
     """
 
     max_load_s: float
@@ -181,7 +185,7 @@ def _measured(problem: Problem, plan: Plan) -> tuple[Metrics, Simulation]:
         throughput_per_s=problem.mini_batch / span if span > 0 else math.inf,
         bubble=max(0.0, bubble),
         cut_bytes=cut_bytes(problem, plan),
-        between_nodes_bytes=between_nodes_bytes(problem, iteration),
+        between_nodes_bytes=between_nodes_bytes(problem, iteration) + gathered_between_nodes(problem, plan),
         load_s=tuple(total.tolist()),
         busy_s=busy,
         peak_memory_bytes=tuple(own.peak_bytes().tolist()),
@@ -196,6 +200,20 @@ def between_nodes_bytes(problem: Problem, simulation: Simulation) -> float:
     tasks = simulation.lowered.tasks
     away = (tasks.to_device >= 0) & (node[tasks.device] != node[tasks.to_device])
     return math.fsum(tasks.nbytes[away].tolist())
+
+
+def gathered_between_nodes(problem: Problem, plan: Plan) -> float:
+    """B of parameters that the replicas of stages send between hosts in an iteration, before forwards and
+    backwards."""
+    if problem.copies.zero < ZERO_PARAMETERS:
+        return 0.0
+    total, rounds = 0.0, 2 if problem.has_backward() else 1
+    for stage in plan.stages:
+        node = [problem.cluster.devices[d].node for d in range(len(problem.cluster))]
+        away = sum(node[src] != node[dst] for src, dst in around(stage.devices))
+        share = (len(stage.devices) - 1) / len(stage.devices) * sum(owned_bytes(problem, stage.operators))
+        total += away * share * rounds * (problem.mini_batch / stage.micro_batch_size)
+    return total
 
 
 def cut_bytes(problem: Problem, plan: Plan) -> float:

@@ -15,7 +15,7 @@ from solvers.evaluation.rows_kernel import rows_of_order
 from solvers.evaluation.tasks import F, Holds, I, Rows, Sends, Tasks, U, Units, W
 from solvers.evaluation.tasks_kernel import Wires, tasks_of
 from solvers.evaluation.unit_bytes import unit_bytes
-from solvers.evaluation.units import KINDS, refuse, seconds_of, units_of
+from solvers.evaluation.units import KINDS, refuse, seconds_of, units_of, with_gathers
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.plan import ACTION_KINDS, Action, Plan
 from solvers.problem.problem import Objective, Problem, Transfers
@@ -59,6 +59,8 @@ def lower(problem: Problem, plan: Plan, objective: Objective) -> Lowered:
     shared = _shared(problem, units)
     rows = _rows(problem, plan, units, single, ~shared)
     seconds = _row_seconds(problem, units, rows)
+    if not single:
+        seconds = with_gathers(problem, plan, units, rows, seconds)
     mode = MODES.index(problem.transfers)
     blocking = problem.transfers is Transfers.BLOCKING
     stated_s = np.zeros(0)
@@ -199,7 +201,8 @@ def _mirrors(problem: Problem, units: Units, by_operator: bool) -> Ints:
 
 
 def _gradients(problem: Problem, plan: Plan, single: bool) -> Floats:
-    """Bytes of gradients whose all-reduce stands for what the replicas of each stage tell each other, [stages]."""
+    """Bytes of gradients whose all-reduce stands for what the replicas of each stage tell each other after the last
+    backward, [stages]; in an unsplit pass for all that they tell each other."""
     columns, stages = plan_columns(plan), len(plan.stages)
     if not problem.training:
         return np.zeros(stages)
@@ -209,8 +212,8 @@ def _gradients(problem: Problem, plan: Plan, single: bool) -> Floats:
         np.asarray(np.bincount(columns.stage, np.where(forward, nbytes[columns.operator], 0.0), stages), np.float64)
         for nbytes in (graph.trained_bytes, graph.frozen_bytes)
     ]
-    micro_batches: Floats = np.ones(stages)
-    if not single:
-        micro_batches = problem.mini_batch / np.array([stage.micro_batch_size for stage in plan.stages], np.float64)
     replicas = np.diff(columns.device_start)
-    return np.where(replicas > 1, problem.copies.reduced(owned[0], owned[1], micro_batches), 0.0)
+    if single:
+        return np.where(replicas > 1, problem.copies.reduced(owned[0], owned[1], np.ones(stages)), 0.0)
+    micro_batches = problem.mini_batch / np.array([stage.micro_batch_size for stage in plan.stages], np.float64)
+    return np.where(replicas > 1, problem.copies.exchanged(owned[0], owned[1], micro_batches), 0.0)

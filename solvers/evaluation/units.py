@@ -9,11 +9,13 @@ import numpy as np
 
 from solvers.errors import InvalidPlan
 from solvers.evaluation.columns import PlanColumns, cluster_columns, graph_columns, plan_columns
-from solvers.evaluation.tasks import B, F, I, U, Units, W
+from solvers.evaluation.tasks import B, F, I, Rows, U, Units, W
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.order_check import check_order
 from solvers.plan.plan import ACTION_KINDS, Plan
+from solvers.problem.gathering import gathering
 from solvers.problem.problem import Execution, Objective, Problem
+from solvers.problem.training import ZERO_PARAMETERS
 
 KINDS = len(ACTION_KINDS)
 
@@ -150,3 +152,23 @@ def seconds_of(problem: Problem, units: Units) -> Floats:
             forwards = np.bincount(stage[forward], each[forward], minlength=int(units.stage.max()) + 1)
             total[row, units.again] += forwards[units.stage[units.again]]
     return total
+
+
+def with_gathers(problem: Problem, plan: Plan, units: Units, rows: Rows, seconds: Floats) -> Floats:
+    """Seconds of the compute rows of an iteration, [rows], with what they wait for parameters: a forward, and the
+    action that begins a backward (`Gathering`). Raises NoLink."""
+    if problem.copies.zero < ZERO_PARAMETERS:
+        return seconds
+    found = seconds.copy()
+    stage, kind = units.stage[rows.unit], units.kind[rows.unit]
+    for number, each in enumerate(plan.stages):
+        gathers = gathering(problem, each.operators, each.devices)
+        if gathers is None:
+            continue
+        mine = stage == number
+        has_inputs = bool((kind[mine] == I).any())
+        backward = mine & ((kind == B) | (kind == I) | ((kind == W) & (not has_inputs)))
+        forward = mine & (kind == F)
+        found[forward] = gathers.first_s + np.maximum(seconds[forward], gathers.after_first_s)
+        found[backward] = gathers.last_s + np.maximum(seconds[backward], gathers.before_last_s)
+    return found

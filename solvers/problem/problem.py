@@ -314,6 +314,11 @@ class Problem:
         owned = np.array([(o.trained_bytes, o.frozen_bytes) for o in self.graph.operators], np.float64).reshape(-1, 2)
         return self.copies.reduced(owned[:, 0], owned[:, 1], np.full(len(owned), self.mini_batch / samples))
 
+    def exchanged_bytes(self, samples: float) -> Floats:
+        """The part of `reduced_bytes` that is told after the last backward, [operators]: `Copies.exchanged`."""
+        owned = np.array([(o.trained_bytes, o.frozen_bytes) for o in self.graph.operators], np.float64).reshape(-1, 2)
+        return self.copies.exchanged(owned[:, 0], owned[:, 1], np.full(len(owned), self.mini_batch / samples))
+
     def can_share(self, micro_batch_size: int, replicas: int) -> bool:
         """Whether so many replicas can share every micro-batch equally: a sample cannot be split. Where
         times are stated per sample alone, a "sample" stands for any number of them."""

@@ -107,6 +107,13 @@ class Copies:
         [operators]; of the operators of a stage one is there at a time."""
         return params * (1 - 1 / np.asarray(replicas)) if self.zero >= ZERO_PARAMETERS else params * 0.0
 
+    def exchanged(self, trained: Bytes, frozen: Bytes, micro_batches: Bytes) -> Bytes:
+        """The part of `reduced` that is told as one exchange after the last backward of a mini-batch: all of it but
+        the parameters that stage 3 gathers, for which micro-batches wait (`solvers.problem.gathering`)."""
+        if self.zero < ZERO_PARAMETERS:
+            return self.reduced(trained, frozen, micro_batches)
+        return trained * self.summed * micro_batches / 2
+
     def reduced(self, trained: Bytes, frozen: Bytes, micro_batches: Bytes) -> Bytes:
         """B of gradients whose all-reduce among replicas, once a mini-batch, moves as much as what they tell each
         other (section 7). An all-reduce is a reduce-scatter and an all-gather; without ZeRO gradients go through both.

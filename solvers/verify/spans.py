@@ -12,6 +12,7 @@ from solvers.plan.schedule import SPAN_KINDS, Schedule
 from solvers.problem.problem import Problem
 from solvers.verify.arrays.alike import INSTANT, ROUNDING, SLACK, clusters, joined, paired, unmatched
 from solvers.verify.arrays.ragged import ints
+from solvers.verify.travel.gathers import with_gathers
 from solvers.verify.travel.transfers import Expected, Moves
 from solvers.verify.work.jobs import Jobs, compute_s
 
@@ -81,9 +82,10 @@ def gone_s(moves: Moves, made: Floats, end_s: Floats) -> Floats:
 
 
 def _lengths(problem: Problem, jobs: Jobs, moves: Moves, turns: Ints, schedule: Schedule) -> list[str]:
-    """Turns that take another time than their operators, or run on another resource than their device."""
+    """Turns that take another time than their operators and what they gather, or run on another resource than their
+    device."""
     c = schedule.columns
-    expected = compute_s(problem, jobs) + moves.folded_s
+    expected = with_gathers(problem, jobs, compute_s(problem, jobs)) + moves.folded_s
     took = c.end_s[turns] - c.start_s[turns]
     slack = SLACK * expected + ROUNDING * schedule.makespan_s
     found = [

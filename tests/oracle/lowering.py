@@ -79,7 +79,8 @@ class _Bundle:
 
 
 class _Lowering:
-    def __init__(self, problem: Problem, plan: Plan, unrolled: Pass) -> None:
+    def __init__(self, problem: Problem, plan: Plan, unrolled: Pass, *, single: bool) -> None:
+        self.single = single
         self.problem, self.plan, self.units = problem, plan, unrolled.units
         self.by_operator = any(unit.operator >= 0 for unit in unrolled.units)
         self.cluster = problem.cluster
@@ -126,7 +127,35 @@ class _Lowering:
                 self.times[kind, samples] = seconds(self.problem, kind, samples)
             times = self.times[kind, samples]
             self.durations[key] = float(times[list(unit.operators)].sum() + times[list(unit.again)].sum())
+            if self.problem.training and self.problem.zero == 3 and not self.single:
+                self.durations[key] = self._with_gathers(unit, self.durations[key])
         return self.durations[key]
+
+    def _with_gathers(self, unit: Unit, computes_s: float) -> float:
+        """Seconds of a unit of several replicas with what it waits for parameters: those of the operator that comes
+        first (in a backward: last) go round before it runs, the others meanwhile."""
+        kinds = {other.kind for other in self.units if other.stage == unit.stage}
+        begins = next(kind for kind in "IBW" if kind in kinds or kind == "W")
+        r, operators = len(unit.devices), self.problem.graph.operators
+        if r == 1 or unit.kind not in ("F", begins):
+            return computes_s
+        mine = [o for o in self.problem.graph.topological_order if o in self.plan.stages[unit.stage].operators]
+        sizes = [operators[o].param_bytes for o in mine if operators[o].phase is Phase.FORWARD]
+        sizes = [size for size in sizes if size > 0]
+        if not sizes:
+            return computes_s
+        if unit.kind != "F":
+            sizes.reverse()
+        head_s, rest_s = [], []
+        for q, src in enumerate(unit.devices):
+            dst = unit.devices[(q + 1) % r]
+            link = self.cluster.link(src, dst)
+            if link is None:
+                raise NoLink(f"there is no link from device {src} to device {dst}, replicas of stage {unit.stage}")
+            head_s.append((link.latency_s, (r - 1) / r * sizes[0] / link.bandwidth_bytes_per_s))
+            rest_s.append((r - 1) / r * sum(sizes[1:]) / link.bandwidth_bytes_per_s)
+        waited = (r - 1) * max(latency for latency, _ in head_s) + max(sent for _, sent in head_s)
+        return waited + max(computes_s, *rest_s)
 
     # -- dependencies -----------------------------------------------------------------------------
 
@@ -390,7 +419,7 @@ class _Lowering:
                 0: (gradient, gradient),
                 1: (gradient, trained),
                 2: (times * gradient, trained),
-                3: (times * gradient, 2 * times * weights),
+                3: (times * gradient, 2 * times * weights if self.single else 0.0),
             }[self.problem.zero]
             if replicas == 1 or scattered + gathered == 0:
                 continue
@@ -420,7 +449,7 @@ def lower(problem: Problem, plan: Plan, objective: Objective) -> TaskGraph:
     Raises InvalidPlan if the plan's order, of actions or of messages, is incomplete or it needs a link that is not
     there.
     """
-    lowering = _Lowering(problem, plan, unroll(problem, plan, objective))
+    lowering = _Lowering(problem, plan, unroll(problem, plan, objective), single=objective is Objective.MAKESPAN)
     lowering.connect()
     if plan.messages and (objective is Objective.MAKESPAN) == (problem.objective is Objective.MAKESPAN):
         lowering.take_turns(plan.messages)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
 from solvers.pipelines.timing.bundles_kernel import Messages, bundles_of
 from solvers.pipelines.timing.orders_kernel import orders_of
@@ -17,11 +17,13 @@ from solvers.pipelines.timing.stages_kernel import (
     F,
     Operators,
     U,
+    gathers_of,
     in_flight,
     quotient,
     topological,
     unit_costs,
     unit_numbers,
+    wait_for_gathers,
     waits_of,
 )
 from solvers.pipelines.timing.transfers_kernel import Places, Units, Wires
@@ -80,6 +82,33 @@ def places_of(table: Ints, device: Ints) -> Places:
         group[KINDS * s : KINDS * (s + 1)] = own[table[s, HOST]]
     replicas = replicas[:groups].copy()
     return Places(group, replicas, np.cumsum(replicas) - replicas, replicas, device)
+
+
+@njit(cache=True)
+def _wait_for_gathers(facts: Facts, places: Places, stage_of: Ints, exists: Bools, seconds: Floats) -> bool:
+    """Add to ``seconds`` of units what they wait for parameters; False where a link is missing. Orders are made
+    before: they do not look at it."""
+    stages = len(places.group) // KINDS
+    if not facts.operators.params.any():
+        return True
+    gathers = gathers_of(facts.operators, stage_of, stages)
+    for s in range(stages):
+        g = places.group[KINDS * s]
+        replicas = places.replicas[g]
+        if replicas == 1 or gathers[2, s] == 0:
+            continue
+        latency_s, bandwidth = 0.0, np.inf
+        for p in range(replicas if len(facts.wires.wire) > 1 else 1):
+            src, dst = 0, 0
+            if len(facts.wires.wire) > 1:
+                first = places.first[g]
+                src, dst = places.device[first + p], places.device[first + (p + 1) % replicas]
+            latency_s = max(latency_s, facts.wires.latency_s[src, dst])
+            bandwidth = min(bandwidth, facts.wires.bandwidth[src, dst])
+        if bandwidth <= 0:
+            return False
+        wait_for_gathers(gathers, replicas, s, latency_s, 1.0 / bandwidth, exists, seconds)
+    return True
 
 
 @until_worth_it
@@ -150,6 +179,8 @@ def run_draft(
         )
         if not runs:
             return np.inf, nothing, nothing, nothing
+    if not _wait_for_gathers(facts, places, stage_of, exists, seconds):
+        return np.inf, nothing, nothing, nothing
     place = places.group.copy()
     if len(device):
         for u in range(len(place)):

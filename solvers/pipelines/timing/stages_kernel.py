@@ -21,7 +21,7 @@ class Operators(NamedTuple):
     """Operators in topological order: the super-operator and phase of each, [operators]. Then per configuration
     (samples on a device): bytes held all the time, those of parameters that replicas gather (of one operator of a
     stage at a time), and of gradients that they add up if it is a forward one; seconds, saved and workspace bytes,
-    [configurations, operators]."""
+    [configurations, operators]. params: bytes that replicas gather before a micro-batch goes through, [operators]."""
 
     node: Ints
     phase: Ints
@@ -31,6 +31,7 @@ class Operators(NamedTuple):
     seconds: Floats
     saved: Floats
     workspace: Floats
+    params: Floats
 
 
 @njit(cache=True)
@@ -68,7 +69,7 @@ def unit_costs(
     workspace = np.zeros(units)
     saved, static, gradient = np.zeros(stages), np.zeros(stages), np.zeros(stages)
     total = np.zeros(units)
-    node, phase_of, static_of, gathered_of, gradient_of, seconds_of, saved_of, workspace_of = operators
+    node, phase_of, static_of, gathered_of, gradient_of, seconds_of, saved_of, workspace_of, _ = operators
     gathered = np.zeros(stages)
     for o in range(len(node)):
         stage, phase = stage_of[node[o]], phase_of[o]
@@ -88,6 +89,33 @@ def unit_costs(
                 if exists[unit] and runs_again(exists, unit):
                     total[unit] += total[KINDS * stage + F]
     return exists, total, workspace, saved, static, gradient
+
+
+@njit(cache=True)
+def gathers_of(operators: Operators, stage_of: Ints, stages: int) -> Floats:
+    """Bytes of parameters that replicas gather: of the first operator of a stage that has some, of its last, and of
+    all, [3, stages]."""
+    found = np.zeros((3, stages))
+    for o in range(len(operators.node)):
+        stage, nbytes = stage_of[operators.node[o]], operators.params[o]
+        if nbytes > 0:
+            if found[2, stage] == 0:
+                found[0, stage] = nbytes
+            found[1, stage] = nbytes
+            found[2, stage] += nbytes
+    return found
+
+
+@njit(cache=True)
+def wait_for_gathers(
+    gathers: Floats, replicas: int, stage: int, latency_s: float, s_per_byte: float, exists: Bools, seconds: Floats
+) -> None:
+    """Add to the seconds of a stage's units what they wait for parameters: `solvers.problem.gathering`."""
+    share_s, begin_s = (replicas - 1) / replicas * s_per_byte, (replicas - 1) * latency_s
+    for unit in range(KINDS * stage, KINDS * stage + U):
+        if exists[unit] and (unit % KINDS == F or runs_again(exists, unit)):
+            own = gathers[0 if unit % KINDS == F else 1, stage]
+            seconds[unit] = begin_s + share_s * own + max(seconds[unit], share_s * (gathers[2, stage] - own))
 
 
 @njit(cache=True)

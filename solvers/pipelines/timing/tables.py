@@ -14,6 +14,7 @@ from solvers.pipelines.timing.transfers_kernel import Wires
 from solvers.plan.contiguity import forward_edges
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Problem
+from solvers.problem.training import ZERO_PARAMETERS
 
 PHASES = (Phase.FORWARD, Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT, Phase.UPDATE)
 KIND_OF_PHASE = (0, 1, 1, 2)
@@ -45,7 +46,14 @@ class Costs:
         self._rows: dict[tuple[int, int], int] = {}
         self._kind = problem.cluster.devices[problem.cluster.accelerators[0]].kind
         empty = np.zeros((0, len(self.order)))
-        self.operators = Operators(self.node, self.phase, *[empty] * 6)
+        self.operators = Operators(self.node, self.phase, *[empty] * 6, self._params())
+
+    def _params(self) -> Floats:
+        """Bytes of parameters of forward operators that replicas gather, [operators]: 0 without ZeRO-3."""
+        if self.problem.copies.zero < ZERO_PARAMETERS:
+            return np.zeros(len(self.order))
+        owned = np.array([o.param_bytes for o in self.problem.graph.operators], np.float64)
+        return owned[self.order] * (self.phase == 0)
 
     def row(self, size: int, replicas: int) -> int:
         """The row of ``operators`` for micro-batches of ``size`` samples shared by ``replicas`` devices."""
@@ -63,7 +71,7 @@ class Costs:
         backward = problem.has_backward()
         saved = (self._saved[0] + self._saved[1] * samples) * (backward and problem.stated_bytes is None)
         workspace = (self._workspace[0] + self._workspace[1] * samples) * backward
-        gradient = problem.reduced_bytes(size)[self.order] * (self.phase == 0)
+        gradient = problem.exchanged_bytes(size)[self.order] * (self.phase == 0)
         self.operators = now._replace(
             static=np.vstack((now.static, problem.static_bytes(replicas)[self.order])),
             gathered=np.vstack((now.gathered, problem.gathered_bytes(replicas)[self.order])),

@@ -11,6 +11,7 @@ from solvers.plan.schedule import SPAN_KINDS
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Precision, Problem, Transfers
 from solvers.verify.arrays.ragged import ints
+from solvers.verify.travel.gathers import gathers_in_turns
 from solvers.verify.travel.wires import Wires
 from solvers.verify.work.jobs import BACKWARDS, FORWARD, Jobs
 
@@ -53,7 +54,7 @@ def _places(jobs: Jobs, stage: int) -> tuple[int, ...]:
 
 def _exchanged_bytes(problem: Problem, jobs: Jobs, stage: int) -> float:
     """B of which every replica sends all but its own share: gradients and their sums, or with ZeRO gradients and
-    parameters, as often as each goes round in a mini-batch."""
+    parameters, as often as each goes round in a mini-batch; parameters that turns wait for are told there."""
     operators = problem.graph.operators
     owns = (jobs.stage == stage) & (jobs.kind == FORWARD)
     mine = jobs.members[owns[jobs.member_of]].tolist()
@@ -70,5 +71,7 @@ def _exchanged_bytes(problem: Problem, jobs: Jobs, stage: int) -> float:
             return gradients + trained
         case 2:
             return rounds * gradients + trained
+        case _ if gathers_in_turns(problem):
+            return rounds * gradients
         case _:
             return rounds * (weights + weights + gradients)

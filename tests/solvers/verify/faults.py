@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 
@@ -65,6 +66,11 @@ def of_plan(name: str, spoil: Callable[[Case, random.Random], Plan | None]) -> N
         return None if plan is None else told(case.problem, plan)
 
     FAULTS[name] = spoiled
+
+
+def without_gathers(case: Case) -> Schedule | None:
+    with patch("solvers.evaluation.units.gathering", lambda *asked: None):
+        return told(case.problem, case.plan)
 
 
 def with_compute(problem: Problem, factor: float, only: int = -1) -> Problem:
@@ -151,6 +157,7 @@ of_problem("another precision", lambda p, rng: replace(
 ))  # fmt: skip
 of_problem("nothing is shared out among replicas", lambda p, rng: replace(p, zero=0))
 of_problem("another stage of ZeRO", lambda p, rng: replace(p, zero=rng.choice([z for z in range(4) if z != p.zero])))
+FAULTS["no micro-batch waits for parameters"] = lambda case, true, rng: without_gathers(case)
 of_problem("nothing is factored", lambda p, rng: with_operators(p, lambda i, o: replace(o, factorable_bytes=0.0)))
 of_problem("buffers gone", lambda p, rng: with_operators(p, lambda i, o: replace(o, buffer_bytes=0.0)))
 of_problem("no training", lambda p, rng: replace(p, training=not p.training))
