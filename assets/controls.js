@@ -130,7 +130,7 @@
   ex.snapshot = () => values && { ...values, files: { ...files }, pins: ex.pins.all(), fleet: ex.fleet.all(), cap: ex.exactCap || null };
   ex.askOnce = function () { settling = true; changed(); };
   ex.restoreFiles = function (was, pins, fleet) {
-    Object.assign(files, { profile: null, cluster: null }, was);
+    Object.assign(files, { profile: null, times_file: null, cluster: null }, was);
     ex.files.chips(files, called);
     ex.pins.take(pins);
     ex.fleet.take(fleet);
@@ -158,7 +158,7 @@
   };
 
   /* Files that take the place of settings, by the names that the server gave them; and what they are called. */
-  let files = { profile: null, cluster: null };
+  let files = { profile: null, times_file: null, cluster: null };
   const called = {};
 
   ex.putFiles = function (changed_files, names) {
@@ -269,7 +269,7 @@
     }
     for (const key of Object.keys(files)) if (given.get(key)) files[key] = given.get(key);
     ex.pins.take(ex.pins.read(given));
-    if (files.profile || files.cluster) setTimeout(() => ex.files.chips(files, called), 0);
+    if (files.profile || files.times_file || files.cluster) setTimeout(() => ex.files.chips(files, called), 0);
     const caps = given.get("memory");
     if (caps && isFinite(+caps)) ex.setCap(+caps);
     if ((caps && !isFinite(+caps)) || apart) {

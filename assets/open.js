@@ -96,9 +96,13 @@
       window.dash_clientside.set_props("micro-batches", { value: "auto" });
       ex.addModel(message.file, message.name);
       if (message.what === "plan") for (const id of Object.keys(message.controls)) window.dash_clientside.set_props(id, { value: message.controls[id] });
-    } else if (message.what === "profile" || message.what === "cluster") {
+    } else if (message.what === "profile" || message.what === "times") {
+      const measured = { profile: null, times_file: null }; /* one of them: a profile has all times of its model */
+      measured[message.what === "times" ? "times_file" : "profile"] = message.file;
+      ex.putFiles(measured, { [message.file]: message.name });
+    } else if (message.what === "cluster") {
       if (message.controls.devices) window.dash_clientside.set_props("devices", { value: message.controls.devices });
-      ex.putFiles({ [message.what]: message.file }, { [message.file]: message.name });
+      ex.putFiles({ cluster: message.file }, { [message.file]: message.name });
     }
   }
 
@@ -109,8 +113,13 @@
     const option = named && [...named.options].find((each) => each.value === (files.cluster || ""));
     if (named) named.value = option ? option.value : "";
     if (option && option.value) names = { ...names, [option.value]: option.textContent };
+    const saved = document.getElementById("saved-costs");
+    const measured = files.profile ? "profile/" + files.profile : files.times_file ? "times_file/" + files.times_file : "";
+    const kept = saved && [...saved.options].find((each) => each.value === measured);
+    if (saved) saved.value = kept ? kept.value : "";
+    if (kept && measured) names = { ...names, [files.profile || files.times_file]: kept.textContent };
     place.replaceChildren();
-    for (const [what, words] of [["profile", "Costs"], ["cluster", "Cluster"]]) {
+    for (const [what, words] of [["profile", "Costs"], ["times_file", "Times"], ["cluster", "Cluster"]]) {
       if (!files[what]) continue;
       const chip = make("div", "opened", "", place);
       make("span", "", words + ": " + (names[files[what]] || "a file"), chip).title = names[files[what]] || "";
@@ -119,6 +128,7 @@
       out.addEventListener("click", () => ex.putFiles({ [what]: null }, {}));
     }
     document.body.classList.toggle("own-cluster", !!files.cluster);
+    document.body.classList.toggle("own-costs", !!measured); /* devices are of the kind that was measured */
   }
 
   /* A cluster by name takes the place of the settings for devices, as one from a file does. */
@@ -128,7 +138,15 @@
     ex.putFiles({ cluster: chosen.value || null }, chosen.value ? { [chosen.value]: chosen.title } : {});
   }
 
+  /* Costs that are saved under a name: a profile or operator times, never both. */
+  function nameCosts(saved) {
+    const [what, ...name] = saved.value.split("/");
+    ex.putFiles({ profile: null, times_file: null, ...(what ? { [what]: name.join("/") } : {}) }, {});
+  }
+
   function listen() {
+    const saved = document.getElementById("saved-costs");
+    if (saved) saved.addEventListener("change", () => nameCosts(saved));
     const named = document.getElementById("named-cluster");
     if (named) named.addEventListener("change", () => nameCluster(named));
     const input = document.createElement("input");

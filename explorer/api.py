@@ -149,9 +149,10 @@ def plan(
     then the command line's defaults; sizes may be numbers (bytes, bytes/s, seconds) or text ("16GiB").
     device_kind and memory may be one for each accelerator; keep_free of each memory is left for what no plan counts
     (the driver's context, buffers of communication, fragmentation); cluster is a whole one, or the path of its file;
-    profile, measured costs or the path of their file, takes the place of estimates; so do times, libraries of
-    operator times or their paths, wherever they say something. optimizer: "none", "sgd",
-    "momentum", "adam", "adamw" or "adafactor"; precision: "pure", "mixed" or "mixed-fp32-gradients"; zero: 1, 2
+    profile, measured costs, or the path of their file or the name under which they are saved, takes the place of
+    estimates; so do times, libraries of operator times, their paths or names, wherever they say something.
+    optimizer: "none", "sgd", "momentum", "adam", "adamw" or "adafactor"; precision: "pure", "mixed" or
+    "mixed-fp32-gradients"; zero: 1, 2
     or 3, a stage of ZeRO, for stages with replicas. recompute: True or "stage" (stages may run their forward
     again), "layers", "operators" or "none" (not even what the model itself checkpoints). together: groups of
     operators or modules, each group to be on one device. start: a plan of the same model to start from, made for
@@ -166,7 +167,7 @@ def plan(
         devices=devices, memory=memory, planner=planner, objective=objective, device_kind=device_kind,
         keep_free=keep_free, cpus=cpus, bandwidth=bandwidth, latency=latency, devices_per_node=devices_per_node,
         node_bandwidth=node_bandwidth, links=links, cluster=cluster, profile=profile,
-        times=(times,) if isinstance(times, Library | str) else tuple(times),
+        times=times if isinstance(times, Library | str) else tuple(times),
         memory_model=memory_model, contiguity=contiguity, transfers=transfers, execution=execution, pipeline=pipeline,
         optimizer=optimizer, precision=precision,
         zero=zero, mini_batch=mini_batch, micro_batches=micro_batches, max_replicas=max_replicas, recompute=recompute,

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from explorer.costs.devices import DEVICES
 from explorer.costs.profile_json import load_profile
+from explorer.costs.times.library_json import load_library
 from explorer.jobs.carried_picture import carried_picture, told_beside
 from explorer.jobs.comparison import Entry, compare, entries
 from explorer.jobs.demo_graphs import traced_before
@@ -120,6 +121,8 @@ def applicable(settings: Settings, workload: Workload, files: Files = NO_FILES) 
     found = replace(settings, training=None, device_kind=kind)
     if files.profile:
         found = replace(found, profile=load_profile(files.profile), device_kind=None)
+    if files.times:
+        found = replace(found, times=(load_library(files.times),), device_kind=None)
     if files.cluster:
         cluster = load_cluster(files.cluster)
         found = replace(found, cluster=cluster, devices=None, device_kind=None, bandwidth_bytes_per_s=None)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from explorer.costs import profile_json
+from explorer.costs.times import library_json
 from explorer.jobs.limits import MAX_OPERATORS
 from explorer.jobs.requests import Emit, ReadRequest
 from explorer.question.cluster_file import parse_cluster
@@ -31,7 +32,10 @@ from solvers.planners.check import check
 from solvers.problem.problem import Objective
 
 HEAD_BYTES = 64
-KINDS = "a .pt2, .onnx, graph.json, plan.json, MSR 2020, PipeDream, Piper, profile, cluster or placement file"
+KINDS = (
+    "a .pt2, .onnx, graph.json, plan.json, MSR 2020, PipeDream, Piper, profile, operator-times, cluster or placement"
+    " file"
+)
 
 
 def read_job(request: ReadRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
@@ -49,7 +53,7 @@ def plainly(message: str, path: str, name: str) -> str:
 
 
 def opened(path: str, name: str) -> dict[str, Any]:
-    """The event. what: "model", "plan", "profile", "cluster" or "placement"."""
+    """The event. what: "model", "plan", "profile", "times", "cluster" or "placement"."""
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
     if name.lower().endswith((".yaml", ".yml")):
@@ -65,6 +69,10 @@ def opened(path: str, name: str) -> dict[str, Any]:
         profile = profile_json.read_profile(value, path)
         words = f"{text.plural(len(profile.operators), 'operator')} measured on {text.short(profile.hardware[0], 40)}"
         return events.opened("profile", name, words)
+    if kind == library_json.FORMAT:
+        library = library_json.read_library(value, path)
+        words = f"{text.plural(len(library.times), 'call')} measured on {text.short(library.hardware, 40)}"
+        return events.opened("times", name, words)
     if is_described(value) or (
         isinstance(value, dict) and "devices" in value and "nodes" not in value and kind is None
     ):

@@ -21,10 +21,11 @@ Work = Callable[[Any, Emit, Callable[[], bool]], None]
 @dataclass(frozen=True, slots=True)
 class Files:
     """Paths of files that take the place of settings, "" for none. profile: measured costs; cluster: devices and
-    links, or the name of a cluster. Whoever solves reads them: they are data from outside."""
+    links, or the name of a cluster; times: operator times. Whoever solves reads them: they are data from outside."""
 
     profile: str = ""
     cluster: str = ""
+    times: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from explorer.costs.profile import Profile
 from explorer.costs.profile_json import load_profile
 from explorer.costs.times.library import Library
 from explorer.costs.times.library_json import load_library
+from explorer.costs.times.store import PROFILE, TIMES, found
 from explorer.question.cluster_file import load_cluster
 from explorer.question.planner_choice import choose_planner
 from explorer.question.settings import MemoryModel, Settings, recompute_of
@@ -57,7 +58,7 @@ class Question:
     links: str | None = None
     cluster: Cluster | str | None = None
     profile: Profile | str | None = None
-    times: Sequence[Library | str] = ()
+    times: Sequence[Library | str] | Library | str = ()
     memory_model: str = "peak"
     contiguity: str | None = None
     transfers: str | None = None
@@ -114,8 +115,8 @@ class Question:
             objective=None if self.objective is None else choice(Objective, self.objective),
             links=None if self.links is None else choice(Wires, self.links),
             cluster=load_cluster(self.cluster) if isinstance(self.cluster, str) else self.cluster,
-            profile=load_profile(self.profile) if isinstance(self.profile, str) else self.profile,
-            times=tuple(load_library(one) if isinstance(one, str) else one for one in self.times),
+            profile=load_profile(found(self.profile, PROFILE)) if isinstance(self.profile, str) else self.profile,
+            times=_libraries(self.times),
             memory_model=choice(MemoryModel, self.memory_model),
             contiguity=None if self.contiguity is None else choice(Contiguity, self.contiguity),
             transfers=None if self.transfers is None else choice(Transfers, self.transfers),
@@ -143,6 +144,12 @@ class Question:
     def chosen_effort(self) -> Effort:
         """Raises InvalidProblem."""
         return choice(Effort, self.effort)
+
+
+def _libraries(times: Sequence[Library | str] | Library | str) -> tuple[Library, ...]:
+    """Of files, and of what is saved under names, the libraries. Raises InvalidProblem."""
+    each = (times,) if isinstance(times, Library | str) else times
+    return tuple(load_library(found(one, TIMES)) if isinstance(one, str) else one for one in each)
 
 
 def workload_of(model: Workload | OpGraph) -> Workload:

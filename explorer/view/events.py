@@ -195,9 +195,9 @@ def opened(
     told: Mapping[str, Any] | None = None,
     drawn: Skeleton | None = None,
 ) -> Event:
-    """A file was read. what: "model", "plan", "profile", "cluster" or "placement"; words: a few on what is in it;
-    devices: accelerators that it states, 0 for none. told: of a plan, what `explorer.jobs.read_kind` says. drawn: the
-    skeleton of a model, so that it is drawn before anybody solves it."""
+    """A file was read. what: "model", "plan", "profile", "times", "cluster" or "placement"; words: a few on what
+    is in it; devices: accelerators that it states, 0 for none. told: of a plan, what `explorer.jobs.read_kind` says.
+    drawn: the skeleton of a model, so that it is drawn before anybody solves it."""
     found = {"kind": "opened", "what": what, "name": name, "words": words, "devices": devices}
     return {**found, "told": told, "skeleton": drawn}
 

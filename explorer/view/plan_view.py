@@ -90,7 +90,7 @@ def plan_view(
         "pipeline": plan.pipeline,
         "samples": samples,
         "mini_batch": problem.mini_batch,
-        "costs_from": costs_words(problem, plan),
+        "costs_from": costs_words(problem, plan, share_first=True),
         "pinned": sorted(problem.pins),
         "modules": [o.module_path for o in problem.graph.operators],
         "seconds": _seconds(problem, placement, samples),

@@ -85,8 +85,9 @@ class Look:
 @dataclass(frozen=True, slots=True)
 class Session:
     """What the page asks for. settings is what a problem is made of; look and theme are how it is drawn. effort: how
-    much work a search counts before it ends; time_limit_s guards against more than anyone waits for. profile and
-    cluster: files that were handed in, of measured costs and of devices and links (or the name of a cluster), or ""."""
+    much work a search counts before it ends; time_limit_s guards against more than anyone waits for. profile,
+    times and cluster: files that were handed in, of measured costs, of operator times and of devices and links, or the
+    names of what the server has of these, or ""."""
 
     model: str = ""
     settings: Settings = field(default_factory=Settings)
@@ -98,6 +99,7 @@ class Session:
     effort: Effort = Effort.NORMAL
     profile: str = ""
     cluster: str = ""
+    times: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,9 @@ class Choices:
     """Clusters that have a name."""
     most_time_limit_s: float = MAX_TIME_LIMIT_S
     """Seconds that a search may be given."""
+    profiles: tuple[str, ...] = ()
+    times: tuple[str, ...] = ()
+    """What was measured and is saved on the server, by name."""
 
 
 def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
@@ -163,8 +168,9 @@ def parse(raw: Mapping[str, Any], choices: Choices) -> Session:
         look=parse_look(raw, choices),
         seed=_integer(raw, "seed", 0, MAX_SEED) or 0,
         effort=_enum(raw, "effort", Effort) or Effort.NORMAL,
-        profile=_file(raw, "profile", choices),
-        cluster=_cluster(raw, choices),
+        profile=_file(raw, "profile", choices, choices.profiles),
+        cluster=_file(raw, "cluster", choices, choices.clusters),
+        times=_file(raw, "times_file", choices, choices.times),
     )
 
 
@@ -270,6 +276,7 @@ def to_dict(session: Session) -> dict[str, Any]:
         "effort": session.effort.value if session.effort is not Effort.NORMAL else None,
         "profile": session.profile or None,
         "cluster": session.cluster or None,
+        "times_file": session.times or None,
         "theme": session.theme if session.theme != "light" else None,
         "graph": session.look.graph if session.look.graph != "operators" else None,
         "rows": session.look.rows if session.look.rows != "auto" else None,
@@ -450,18 +457,16 @@ def _model(raw: Mapping[str, Any], choices: Choices) -> str:
     return _one_of(raw, "model", choices.models) or choices.models[0]
 
 
-def _cluster(raw: Mapping[str, Any], choices: Choices) -> str:
-    """A file that was handed in, or one of the clusters that have a name."""
-    value = _given(raw, "cluster")
-    return value if isinstance(value, str) and value in choices.clusters else _file(raw, "cluster", choices)
-
-
-def _file(raw: Mapping[str, Any], key: str, choices: Choices) -> str:
+def _file(raw: Mapping[str, Any], key: str, choices: Choices, named: Sequence[str]) -> str:
+    """A file that was handed in, or one of what has a name."""
     value = _given(raw, key)
     if value is None:
         return ""
-    if not isinstance(value, str) or value not in choices.files:
-        raise InvalidProblem(f"{key}: this file is no longer on the server; open it again, or leave it out")
+    if not isinstance(value, str) or (value not in choices.files and value not in named):
+        gone = "this file is no longer on the server; open it again, or leave it out"
+        if isinstance(value, str) and value and not _FILE.fullmatch(value):
+            gone = f"{_shown(value)} is not saved on this server; leave it out"
+        raise InvalidProblem(f"{key}: {gone}")
     return value
 
 

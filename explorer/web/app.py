@@ -78,6 +78,8 @@ def create_app(config: Config) -> dash.Dash:
         tuple(t.name for t in catalogue.targets),
         clusters=tuple(c.name for c in catalogue.clusters),
         most_time_limit_s=config.quotas.search_s,
+        profiles=catalogue.profiles,
+        times=catalogue.times,
     )
     server = FastAPI(title="Placement Explorer", docs_url=None, redoc_url=None, openapi_url=None)
     lessons = all_lessons(choices, config.lessons)

@@ -130,6 +130,12 @@ _TERMS = {
         "A machine as it is sold, or several of them with their network: kinds, memory and links at once, in place of "
         "the settings below. placement-explorer clusters prints them as files to change.",
     ),
+    "saved-costs": (
+        CLUSTER,
+        "Measured costs",
+        "What calibrate --save measured and kept: profiles, of one model, or times of operators, for any model on that "
+        "hardware. Without one, times are estimates.",
+    ),
     "each-gpu": (
         CLUSTER,
         "Each GPU by itself",

@@ -8,17 +8,23 @@ from urllib.parse import urlsplit
 
 import pytest
 from selenium.webdriver.common.by import By
+from selenium.webdriver.support.select import Select
 
+from explorer.costs.times.library_json import write_library
+from explorer.costs.times.store import save
 from explorer.jobs.limits import UPLOAD_BYTES
 from explorer.web.talk.shelf import MAX_FILES, PREFIX, Shelf, safe_name
 from solvers.formats.graph_json import write_graph
 from solvers.formats.plan_json import write_plan
+from tests.browser.conftest import serve, watched
 from tests.browser.test_safety import connect
+from tests.explorer.costs.times.libraries import library_of_linear
 from tests.explorer.view.small import chain_problem, chain_workload, even_plan
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 START = "model=gpt-small&devices=2&micro_batches=4&effort=quick&time_limit=3&v=2"
+BERT = START.replace("gpt", "bert")
 DROP = """
 const file = new File([arguments[1]], arguments[0]);
 const transfer = new DataTransfer();
@@ -74,6 +80,37 @@ def test_a_plan_a_model_a_placement_and_a_cluster_are_opened(real, tmp_path):
     page.until(lambda: "chain.json" in page.text("open-recent"))
     page.click("[data-close=open]")
     page.js("localStorage.clear()")
+
+
+def test_operator_times_take_the_place_of_estimates_until_their_chip_is_closed(real, tmp_path):
+    page = real.at(BERT)
+    file = tmp_path / "lab.json"
+    file.write_text(write_library(library_of_linear(hardware="NVIDIA A100-SXM4-80GB")))
+    page.change(lambda: page.find("#open-input").send_keys(str(file)))
+    assert "times_file=file-" in page.query
+    assert "Times: lab.json" in page.text("opened-files")
+    assert "of the time measured" in page.text("model-chip")
+    page.change(lambda: page.find("#opened-files .opened button").click())
+    assert "times_file" not in page.query
+    assert "measured" not in page.text("model-chip")
+    page.js("localStorage.clear()")
+
+
+def test_what_is_saved_on_the_server_is_chosen_by_name(window, tmp_path, monkeypatch, request):
+    monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path))
+    save("lab", None, library_of_linear(hardware="NVIDIA A100-SXM4-80GB"))
+    for address in serve("tests.browser.standins.serve_real", "bert-small", str(tmp_path)):
+        for page in watched(window, address, request.session):
+            page.open(BERT)
+            saved = lambda: Select(page.find("#saved-costs"))  # noqa: B023, E731
+            page.change(lambda: saved().select_by_value("times_file/lab"))  # noqa: B023
+            assert "times_file=lab" in page.query
+            assert "of the time measured" in page.text("model-chip")
+            page.open(page.query.lstrip("?"))
+            assert saved().first_selected_option.text == "lab"
+            page.change(lambda: saved().select_by_value(""))  # noqa: B023
+            assert "times_file" not in page.query
+            assert not page.text("opened-files")
 
 
 def test_what_is_refused_is_told_in_a_line_and_changes_nothing(real):

@@ -52,7 +52,10 @@ def share(problem: Problem, plan: Plan) -> Share | None:
     return Share(*(float(part) for part in found / total)) if total > 0 else None
 
 
-def costs_words(problem: Problem, plan: Plan | None) -> str:
-    """Where the times come from, and the share of each origin where they differ."""
+def costs_words(problem: Problem, plan: Plan | None, *, share_first: bool = False) -> str:
+    """Where the times come from, and the share of each origin where they differ. share_first: that first, for where
+    the end of a line may be cut off."""
     told = None if plan is None else share(problem, plan)
-    return problem.costs_from if told is None else f"{problem.costs_from}: {told.words()}"
+    if told is None:
+        return problem.costs_from
+    return f"{told.words()}: {problem.costs_from}" if share_first else f"{problem.costs_from}: {told.words()}"

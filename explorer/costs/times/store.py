@@ -79,13 +79,18 @@ def found(given: str, kind: str) -> str:
     place = place_of(given, kind)
     if place.is_file():
         return str(place)
-    names = [path.name.removesuffix(ENDS[kind]) for path in _files(kind)]
-    told = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-    are = f"saved are {told}" if names else "none are saved"
+    there = names(kind)
+    told = ", ".join(there[:NAMED]) + (f" and {len(there) - NAMED} more" if len(there) > NAMED else "")
+    are = f"saved are {told}" if there else "none are saved"
     raise InvalidProblem(
         f"{kind} {given!r}: there is no such file, and nothing of that name is saved; {are}"
         " (`placement-explorer calibrate MODEL --save NAME`)"
     )
+
+
+def names(kind: str) -> list[str]:
+    """What is saved of a kind, without a look into the files."""
+    return [path.name.removesuffix(ENDS[kind]) for path in _files(kind)]
 
 
 def save(name: str, profile: Profile | None, library: Library) -> tuple[Path, ...]:

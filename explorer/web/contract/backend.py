@@ -73,6 +73,9 @@ class Catalogue:
     kinds: tuple[KindEntry, ...]
     targets: tuple[TargetEntry, ...] = ()
     clusters: tuple[ClusterEntry, ...] = ()
+    profiles: tuple[str, ...] = ()
+    times: tuple[str, ...] = ()
+    """Measured profiles and operator times that are saved, by name."""
 
 
 class Backend(Protocol):

@@ -54,6 +54,7 @@ def cluster(catalogue: Catalogue, session: Session) -> Component:
         "Cluster",
         [
             *_named(catalogue),
+            *_saved(catalogue),
             slider(
                 "GPUs",
                 html.B(str(devices), id=ids.DEVICES_VALUE),
@@ -120,6 +121,26 @@ def _named(catalogue: Catalogue) -> list[Component]:
         **{"aria-label": "A cluster by name"},
     )
     return [row("Machine", chosen, "named-cluster")]
+
+
+def _saved(catalogue: Catalogue) -> list[Component]:
+    """What was measured here and saved under a name, in place of estimates."""
+    if not catalogue.profiles and not catalogue.times:
+        return []
+    groups = [
+        html.Optgroup([html.Option(name, value=f"{what}/{name}") for name in names], label=label)
+        for what, names, label in (
+            ("profile", catalogue.profiles, "profiles of a model"), ("times_file", catalogue.times, "operator times")
+        )
+        if names
+    ]  # fmt: skip
+    chosen = html.Select(
+        [html.Option("estimated", value=""), *groups],
+        id=ids.SAVED_COSTS,
+        className="field named-cluster",
+        **{"aria-label": "Costs: estimated, or measured and saved under a name"},
+    )
+    return [row("Costs", chosen, "saved-costs")]
 
 
 def _mix(kinds: str | tuple[str, ...] | None, devices: int, usual: str) -> tuple[str, tuple[str, int], int]:

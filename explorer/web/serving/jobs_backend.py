@@ -67,6 +67,7 @@ class JobsBackend:
     def catalogue(self) -> Catalogue:
         from demo_models import MODELS
         from explorer.costs.devices import DEVICES
+        from explorer.costs.times.store import PROFILE, TIMES, names
         from explorer.question.nodes.presets import OFFERED, preset_devices, preset_title
         from solvers.planners.purposes import PURPOSES, purpose_of
         from solvers.planners.registry import PLANNERS
@@ -76,7 +77,7 @@ class JobsBackend:
         if self._model is not None and all(m.name != self._model for m in models):
             models.append(ModelEntry(self._model, "given on the command line"))
         planners = [PlannerEntry(name, p.guarantee, p.source, purpose_of(name)) for name, p in PLANNERS.items()]
-        order = {name: place for place, name in enumerate(name for names in PURPOSES.values() for name in names)}
+        order = {name: place for place, name in enumerate(name for each in PURPOSES.values() for name in each)}
         kinds = [KindEntry(name, kind.memory_bytes) for name, kind in DEVICES.items() if name != CPU_KIND]
         return Catalogue(
             tuple(sorted(models, key=lambda m: m.name != first)),
@@ -84,6 +85,8 @@ class JobsBackend:
             tuple(sorted(kinds, key=lambda k: k.name != DEFAULT_KIND)),
             tuple(TargetEntry(name, KIND_WORDS[setup.kind]) for name, setup in load_targets().setups.items()),
             tuple(ClusterEntry(name, preset_title(name), preset_devices(name)) for name in OFFERED),
+            tuple(names(PROFILE)),
+            tuple(names(TIMES)),
         )
 
     def start(self, request: SolveRequest, on_event: Callable[[Event], None]) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from explorer.costs.times.store import PROFILE, TIMES, place_of
 from explorer.jobs.requests import Files, PlaceRequest, ReadRequest
 from explorer.view.events import Event
 from explorer.view.session import Choices, Session
@@ -50,7 +51,15 @@ class OpenTalk(RunTalk):
 
     def _files_of(self, session: Session) -> Files:
         named = session.cluster if session.cluster in self.choices.clusters else ""
-        return Files(self._path(session.profile), named or self._path(session.cluster))
+        return Files(
+            self._saved(session.profile, PROFILE, self.choices.profiles),
+            named or self._path(session.cluster),
+            self._saved(session.times, TIMES, self.choices.times),
+        )
+
+    def _saved(self, name: str, kind: str, names: Sequence[str]) -> str:
+        """The path of what is saved under a name of this server, or of a file that was handed in."""
+        return str(place_of(name, kind)) if name in names else self._path(name)
 
     def _path(self, name: str) -> str:
         kept = self.shelf.get(name) if self.shelf is not None and name.startswith(PREFIX) else None

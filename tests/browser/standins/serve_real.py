@@ -1,4 +1,4 @@
-"""Serve the page with the real engine: ``python -m tests.browser.standins.serve_real PORT [MODEL]``."""
+"""Serve the page with the real engine: ``python -m tests.browser.standins.serve_real PORT [MODEL [HOME]]``."""
 
 import os
 import sys
@@ -8,5 +8,5 @@ from explorer.web import serve
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as kept:
-        os.environ["PLACEMENT_EXPLORER_HOME"] = kept
+        os.environ["PLACEMENT_EXPLORER_HOME"] = sys.argv[3] if len(sys.argv) > 3 else kept
         serve(sys.argv[2] if len(sys.argv) > 2 else None, port=int(sys.argv[1]), open_browser=False)

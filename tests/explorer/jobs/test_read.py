@@ -9,14 +9,20 @@ import zipfile
 
 import pytest
 
+from explorer.costs.times.library_json import write_library
+from explorer.jobs.job_kinds import applicable
 from explorer.jobs.read_kind import load_opened, read_job
-from explorer.jobs.requests import ReadRequest
+from explorer.jobs.requests import Files, ReadRequest
 from explorer.jobs.workers import worker
 from explorer.jobs.workers.jobs import Jobs
 from explorer.jobs.workers.kits import READING
+from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
 from explorer.view.events import unpacked
 from solvers.formats.graph_json import write_graph
 from solvers.formats.plan_json import write_plan
+from solvers.formats.workload import Workload
+from tests.explorer.costs.times.libraries import library_of_linear, linear_graph
 from tests.explorer.view.small import chain_problem, chain_workload, even_plan
 
 MARKUP = "<img src=x onerror=alert(1)>.json"
@@ -71,6 +77,18 @@ def test_placements_and_clusters_are_told_apart(tmp_path):
     assert (told["what"], told["devices"]) == ("cluster", 2)
 
 
+def test_operator_times_are_looked_at_and_plan_with(tmp_path):
+    library = library_of_linear(hardware="NVIDIA H100 80GB HBM3")
+    told = read(tmp_path, write_library(library))
+    assert (told["what"], told["words"]) == ("times", "2 calls measured on NVIDIA H100 80GB HBM3")
+    settings = Settings(device_kind="V100-16GB", mini_batch=4)  # the page always says a kind
+    files = Files(times=str(tmp_path / "given.json"))
+    workload = Workload(linear_graph(), "mlp", training=False)
+    problem = make_problem(workload, applicable(settings, workload, files))
+    assert {device.kind for device in problem.cluster.devices} == {"H100-80GB"}
+    assert problem.compute.at("H100-80GB", 4)[0] == 2e-3  # as measured, for 4 rows
+
+
 HOSTILE = {
     "nothing": b"",
     "a pickle": pickle.dumps({"a": 1}, protocol=4),
@@ -84,6 +102,7 @@ HOSTILE = {
     "lists for names": b'{"cpus": [{"nodes": [[1]]}], "fpgas": {}, "nodes": 3}',
     "a cluster of nonsense": b'{"devices": [{"name": {"a": 1}}]}',
     "a plan of nonsense": b'{"format": "placement-explorer/plan", "version": 99}',
+    "operator times of nonsense": b'{"format": "placement-explorer/operator-times"}',
     "a profile of nonsense": b'{"format": "placement-explorer/profile"}',
     "a torch.save": zipped({"archive/data.pkl": pickle.dumps(1), "archive/version": b"3"}),
     "a zip bomb": zipped({"archive/models/model.json": b"0" * 80_000_000}),

@@ -1,5 +1,7 @@
 """A session survives its query string, and nothing else gets in."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -202,3 +204,16 @@ def test_a_kind_for_each_accelerator_is_told_in_runs():
     told = to_dict(Session("gpt", settings))
     assert told["device_kind"] == "2xV100-16GB,1xH100-80GB"
     assert told["memory"] == "17179869184,17179869184,68719476736"
+
+
+def test_what_was_measured_is_asked_for_by_names_the_server_knows_alone():
+    saved = replace(CHOICES, files=("file-" + "0" * 24,), profiles=("desk",), times=("desk", "lab"))
+    session = parse({"profile": "desk", "times_file": "file-" + "0" * 24}, saved)
+    assert (session.profile, session.times) == ("desk", "file-" + "0" * 24)
+    assert parse_query(to_query(session), saved) == session
+    assert parse({"times_file": "lab"}, saved).times == "lab"
+    for field, value in (("profile", "lab"), ("times_file", "../desk"), ("times_file", ["lab"])):
+        with pytest.raises(InvalidProblem, match=f"^{field}: .*leave it out$"):
+            parse({field: value}, saved)
+    with pytest.raises(InvalidProblem, match="no longer on the server"):
+        parse({"times_file": "file-" + "1" * 24}, saved)

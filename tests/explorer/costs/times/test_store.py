@@ -11,7 +11,8 @@ from explorer.cli import calibrate
 from explorer.costs.profile_json import load_profile, write_profile
 from explorer.costs.times import store
 from explorer.costs.times.library_json import load_library
-from explorer.costs.times.store import PROFILE, TIMES, found, listed, save, store_folder
+from explorer.costs.times.store import PROFILE, TIMES, found, listed, names, save, store_folder
+from explorer.question.asking import Question
 from solvers.errors import InvalidProblem
 from tests.explorer.cli.command import Command, workload, write
 from tests.explorer.costs.profiles import profile_of
@@ -123,3 +124,14 @@ def test_a_calibration_is_saved(command: Command, monkeypatch: pytest.MonkeyPatc
     assert f"saved      desk: profile and operator times, in {store.store_folder()}" in ran.out
     assert load_profile(found("desk", PROFILE)) == profile
     assert load_library(found("desk", TIMES)).hardware == "Slide Rule (R) 3000"
+
+
+def test_a_question_asks_for_what_is_saved_by_name_too() -> None:
+    profile, library = profile_of(GRAPH), library_of_linear()
+    save("desk", profile, library)
+    assert names(PROFILE) == names(TIMES) == ["desk"]
+    assert Question(profile="desk").settings().profile == profile
+    assert Question(times="desk").settings().times == (library,)
+    assert Question(times=["desk", library]).settings().times == (library, library)
+    with pytest.raises(InvalidProblem, match="saved are desk"):
+        Question(times="disk").settings()

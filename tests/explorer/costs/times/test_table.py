@@ -150,7 +150,8 @@ def test_the_page_says_of_a_box_where_its_time_is_from() -> None:
     problem, plan = planned(4)
     view = plan_view(problem, plan, planner="by hand", objective_s=1.0, bound_s=0.0)
     assert view["origins"] == [M, E]
-    assert view["costs_from"] == costs_words(problem, plan)
+    assert view["costs_from"] == costs_words(problem, plan, share_first=True)
+    assert view["costs_from"].endswith(f"% estimated: {problem.costs_from}")
     told = skeleton(Workload(problem.graph, "mlp", training=False))
     boxes = graph_view(told, frozenset())
     facts = [box_facts(f"o:{i}", boxes, told, view) for i in range(2)]
