@@ -1,0 +1,262 @@
+"""Whatever happens to the file or the process, the file opens and holds whole answers, and no answer is lost to it."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from explorer.library.asking import Asking
+from explorer.library.browsing import browse
+from explorer.library.layout import APPLICATION, VERSION
+from explorer.library.library import Library
+from explorer.library.trouble import LibraryTrouble
+from tests.explorer.library.questions import answer, asked, chain
+from tests.explorer.library.writers import RESULT, Child, ask_as_nobody, ask_with_little_room, keep_on, make_and_die
+
+KILLS = 16
+"""In each, the writer is somewhere else."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "plans.sqlite"
+
+
+def whole(path: Path) -> set[str]:
+    """The questions in the file, each of which has its whole answer."""
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert file.execute("PRAGMA foreign_key_check").fetchall() == []
+        count = file.execute("SELECT count(*) FROM answers").fetchone()[0]
+    with Library(path) as library:
+        found = browse(library)
+    assert len(found) == count
+    return {one.question for one in found}
+
+
+def test_what_was_kept_survives_kill_9_at_any_write(path: Path) -> None:
+    rng = random.Random(0)
+    said: list[object] = []
+    for turn in range(KILLS):
+        child = Child(keep_on, path, turn * 100_000)
+        said += [child.pipe.recv() for _ in range(rng.randrange(1, 12))]
+        time.sleep(rng.random() * 0.01)
+        said += child.kill()
+        kept = whole(path)
+        assert len(said) <= len(kept) <= len(said) + turn + 1  # at each kill one may be there that nobody was told of
+    assert {asked(seed=seed).hash for seed in said} <= kept
+    with Library(path) as library:
+        for seed in said:
+            known = library.find(asked(seed=seed))
+            assert known is not None
+            assert known.result.plan == RESULT.plan
+
+
+def test_a_kill_while_the_file_is_made_leaves_one_that_can_be_used(path: Path) -> None:
+    question = asked()
+    result = answer(question)
+    ends = []
+    for stop in range(11):  # as many statements make it, and one more
+        place = path.with_name(f"{stop}.sqlite")
+        ends.append(Child(make_and_die, place, stop).told())
+        with Library(place) as library:
+            assert library.keep(question, result, "")
+            assert library.find(question) is not None
+    assert ends[0] == []
+    assert ends[-1] == ["made"]
+
+
+def test_two_processes_keep_at_once(path: Path) -> None:
+    both = [Child(keep_on, path, first) for first in (0, 1_000_000)]
+    said = [child.pipe.recv() for child in both for _ in range(20)]
+    with Library(path) as library:  # a third one
+        assert library.keep(asked(seed=-1), RESULT, "")
+    for child in both:
+        said += child.kill()
+    assert {asked(seed=seed).hash for seed in (*said, -1)} <= whole(path)
+
+
+@pytest.mark.parametrize("limit", [1, 4096, 30_000])
+def test_where_files_cannot_grow_the_answer_is_given_and_one_line_said(path: Path, limit: int) -> None:
+    with Library(path) as library:
+        library.keep(asked(seed=7), answer(asked()), "")
+    told = Child(ask_with_little_room, path, limit).told()
+    assert [one[1] for one in told if one[0] == "plan"] == [28.0, 52.0]
+    said = [one[1] for one in told if one[0] == "said"]
+    assert 1 <= len(said) <= 2  # once for each answer that could not be kept, or once for the file
+    assert all(str(path) in line and "\n" not in line for line in said)
+    assert whole(path) == {asked(seed=7).hash}
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """One of 256 KiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], capture_output=True, check=False
+    )
+    if done.returncode:
+        pytest.skip("only the superuser mounts disks")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize("free", [0, 4096, 40_000, 100_000])
+def test_on_a_full_disk_the_answer_is_given_and_what_was_kept_stays(small_disk: Path, free: int) -> None:
+    path = small_disk / "plans.sqlite"
+    with Library(path) as library:
+        library.keep(asked(seed=7), answer(asked()), "")
+    room = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
+    (small_disk / "filler").write_bytes(b"x" * max(0, room - free))
+    said: list[str] = []
+    result = answer(asked())
+    with Asking(path, tell=said.append) as ask:
+        for seconds in (1, 2, 3):
+            assert ask(chain(float(seconds)), "equal").plan is not None
+    assert all("\n" not in line and str(path) in line for line in said)
+    if free < 40_000:
+        assert said
+    (small_disk / "filler").unlink()
+    with Library(path) as library:
+        assert library.find(asked(seed=7)) is not None
+        for seed in range(1000, 1400):  # until it is full again
+            try:
+                library.keep(asked(seed=seed), result, "m" * 2000)
+            except LibraryTrouble as error:
+                told = str(error)
+                break
+        else:
+            pytest.fail("400 answers of 2 KB fit on a disk of 256 KiB")
+        assert "full" in told
+        assert library.find(asked(seed=7)) is not None
+        assert library.find(asked(seed=seed)) is None
+        assert library.find(asked(seed=seed - 1)) is not None
+
+
+def test_a_file_from_a_newer_version_is_refused_in_one_line_and_left_alone(path: Path) -> None:
+    with Library(path) as library:
+        library.keep(asked(), answer(asked()), "")
+    with closing(sqlite3.connect(path)) as file:
+        file.execute(f"PRAGMA user_version = {VERSION + 1}")
+        file.execute("ALTER TABLE answers ADD COLUMN colour TEXT")
+        file.commit()
+        file.execute("PRAGMA journal_mode = DELETE").fetchone()
+    before = path.read_bytes()
+    with pytest.raises(LibraryTrouble, match="written by a newer version of placement-explorer") as told:
+        Library(path)
+    assert "\n" not in str(told.value)
+    said: list[str] = []
+    with Asking(path, tell=said.append) as ask:
+        assert ask(chain(), "equal").plan is not None
+    assert len(said) == 1
+    assert path.read_bytes() == before
+
+
+def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("CREATE TABLE answers (mine)")
+        file.execute("INSERT INTO answers VALUES ('not a plan')")
+        file.commit()
+    before = path.read_bytes()
+    with pytest.raises(LibraryTrouble, match="is no library of plans but another file"):
+        Library(path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_a_library_with_a_trigger_in_it_is_no_library(path: Path) -> None:
+    with Library(path):
+        pass
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("CREATE TRIGGER more AFTER INSERT ON answers BEGIN DELETE FROM answers; END")
+        file.commit()
+    with pytest.raises(LibraryTrouble, match="is no library of plans but another file"):
+        Library(path)
+
+
+def test_a_damaged_file_costs_no_answer_and_never_gives_a_wrong_one(path: Path) -> None:
+    """Pages of it are overwritten, one after the other, and bits in between."""
+    questions = [asked(chain(float(seconds))) for seconds in range(1, 9)]
+    with Library(path) as library:
+        for question in questions:
+            library.keep(question, answer(question), "m" * 3000)
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA journal_mode = DELETE").fetchone()
+    good = path.read_bytes()
+    right = [answer(question).objective_s for question in questions]
+    rng = random.Random(1)
+    noticed = 0
+    for turn in range(60):
+        spoiled = bytearray(good)
+        if turn % 3 == 0:
+            at = rng.randrange(len(good) // 4096) * 4096
+            spoiled[at : at + 4096] = rng.randbytes(4096)
+        elif turn % 3 == 1:
+            for _ in range(20):
+                spoiled[rng.randrange(len(good))] ^= 1 << rng.randrange(8)
+        else:
+            del spoiled[rng.randrange(100, len(good)) :]
+        place = path.with_name(f"{turn}.sqlite")
+        place.write_bytes(spoiled)
+        said: list[str] = []
+        with Asking(place, tell=said.append, solve=lambda *_, **__: answer(asked())) as ask:
+            for question, objective_s in zip(questions, right, strict=True):
+                known = ask.known(question)
+                assert known is None or (known.objective_s, known.problem) == (objective_s, question.problem)
+                ask.found(question, answer(question)) if turn % 10 == 0 else None
+        assert all("\n" not in line for line in said)
+        noticed += bool(said)
+    assert noticed > 30
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser becomes somebody else")
+def test_a_folder_that_cannot_be_written_is_read(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = Path(tempfile.mkdtemp())  # pytest's own are for their owner only
+    try:
+        path = folder / "plans.sqlite"
+        with Asking(path) as ask:
+            ask(chain(), "equal")
+        path.chmod(0o644)
+        folder.chmod(0o555)
+        known, said, plan = Child(ask_as_nobody, path).told()
+        assert known[:2] == ("plan", 28.0)
+        assert known[2][0].startswith("known since")
+        assert said == ("said", f"the library of plans {path} can be read, and not written; the answer is not kept")
+        assert plan == ("plan", 52.0, ())
+        said, *plans = Child(ask_as_nobody, folder / "more" / "plans.sqlite").told()
+        assert said[1].endswith("cannot be used: permission denied; so no answer is looked up or kept")
+        assert plans == [("plan", 28.0, ()), ("plan", 52.0, ())]
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+def test_a_library_that_another_process_holds_costs_no_answer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("explorer.library.layout.BUSY_S", 0.05)
+    with Library(path) as library:
+        library.keep(asked(), answer(asked()), "")
+    said: list[str] = []
+    with closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        with Asking(path, tell=said.append) as ask:
+            assert ask(chain(), "equal").notes[-1].startswith("known since")  # whoever reads waits for nobody
+            assert ask(chain(2.0), "equal").plan is not None
+        holder.execute("ROLLBACK")
+    (line,) = said
+    assert line.endswith(": another process has been writing for 0.05 s; the answer is not kept")
+
+
+def test_a_file_is_marked_as_ours(path: Path) -> None:
+    with Library(path):
+        assert path.read_bytes()[68:72] == APPLICATION.to_bytes(4, "big")

@@ -1,0 +1,97 @@
+"""What other processes do with a library in the tests: they are forked from one that has imported everything."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import signal
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from explorer.library.answer import read_answer, write_answer
+from explorer.library.asking import Asking
+from explorer.library.library import Library
+from tests.explorer.library.questions import answer, asked, chain
+
+NOBODY = 65534
+forks = multiprocessing.get_context("forkserver")
+forks.set_forkserver_preload([__name__])
+QUESTION = asked()
+RESULT = read_answer(write_answer(QUESTION, answer(QUESTION), QUESTION.hash).encode(), QUESTION)
+"""Made when this is imported: kernels, sources and packages are read by then, for all that are forked."""
+
+
+class Child:
+    """A process that does ``work(pipe, *given)``, and what it says."""
+
+    def __init__(self, work: Callable[..., None], *given: object) -> None:
+        self.pipe, theirs = forks.Pipe()
+        self.process = forks.Process(target=work, args=(theirs, *given), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def told(self) -> list[object]:
+        """All that it says until it ends."""
+        found = []
+        try:
+            while True:
+                found.append(self.pipe.recv())
+        except EOFError:
+            self.process.join()
+            return found
+
+    def kill(self) -> list[object]:
+        """-9; what it had said."""
+        os.kill(self.process.pid or 0, signal.SIGKILL)
+        return self.told()
+
+
+def keep_on(pipe: Connection, path: Path, first: int) -> None:
+    """Keep one answer after the other, and say so after each."""
+    with Library(path) as library:
+        for seed in range(first, first + 100_000):
+            library.keep(asked(seed=seed), RESULT, "m" * 5000)
+            pipe.send(seed)
+
+
+def make_and_die(pipe: Connection, path: Path, stop: int) -> None:
+    """Make a file, and be killed after so many statements."""
+    from explorer.library import layout
+
+    before = layout._make
+
+    class Counting:
+        def __init__(self, inner: object) -> None:
+            self.inner, self.count = inner, 0
+
+        def execute(self, *given: object) -> object:
+            self.count += 1
+            if self.count > stop:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return self.inner.execute(*given)  # type: ignore[attr-defined]
+
+    layout._make = lambda path, connection: before(path, Counting(connection))  # type: ignore[arg-type]
+    layout.opened(path)
+    pipe.send("made")
+
+
+def ask_with_little_room(pipe: Connection, path: Path, limit: int) -> None:
+    """Ask where no file grows beyond ``limit`` bytes."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    _ask(pipe, path)
+
+
+def ask_as_nobody(pipe: Connection, path: Path) -> None:
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+    _ask(pipe, path)
+
+
+def _ask(pipe: Connection, path: Path) -> None:
+    with Asking(path, tell=lambda line: pipe.send(("said", line))) as ask:
+        for seconds in (1.0, 2.0):
+            result = ask(chain(seconds), "equal")
+            pipe.send(("plan", result.objective_s, result.notes[-1:]))
