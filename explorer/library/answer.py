@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 from explorer.library.asked import Asked
 from explorer.library.notes import KNOWN
 from explorer.library.trouble import LibraryTrouble
+from solvers.errors import printable
 from solvers.evaluation.evaluate import judge
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, finite_or_none, parse_json
 from solvers.formats.op_graph_json import read_op_graph
 from solvers.formats.plan_json import plan_part, read_plan_part
-from solvers.formats.problem_json import read_problem
+from solvers.formats.problem_json import problem_json, read_problem
 from solvers.formats.result_json import MAX_NOTES, MAX_OPTIONS, options_json
 from solvers.plan.plan import Plan
 from solvers.plan.result import Alternative, Progress, Result, Status, StopReason
@@ -45,7 +47,7 @@ def write_answer(asked: Asked, result: Result, reference: str) -> str:
     return dump_json(
         {
             "reference": reference,
-            "problem": parse_json(asked.problem_text, "the problem"),
+            "problem": problem_json(asked.problem),
             "plan": None if result.plan is None else plan_part(result.plan),
             "outcome": {
                 "status": result.status.value,
@@ -68,15 +70,14 @@ def read_answer(text: bytes, asked: Asked) -> Result:
     """The answer to a question that is in hand: its plan keeps the rules of the problem, and has the objective that was
     recorded. Raises PlacementError if not. What cannot be seen from a plan, bound and proof, is as it was recorded."""
     parts = Field(parse_json(text, "the answer"), "the answer:").fields(_PARTS)
-    found = _result(asked.problem, parts)
-    return Result(**{**_fields(found), "planner_options": planner_options(asked.planner), "seed": asked.seed})
+    return replace(_result(asked.problem, parts), planner_options=planner_options(asked.planner), seed=asked.seed)
 
 
 def read_apart(text: bytes, graph_text: bytes) -> Kept:
     """The same with the problem as it was recorded, for whoever has not asked. Raises PlacementError."""
     parts = Field(parse_json(text, "the answer"), "the answer:").fields(_PARTS)
     graph = read_op_graph(Field(parse_json(graph_text, "its graph"), "its graph:"))
-    return Kept(_result(read_problem(parts["problem"], graph), parts), parts["reference"].text())
+    return Kept(_result(read_problem(parts["problem"], graph), parts), printable(parts["reference"].text()))
 
 
 def _result(problem: Problem, parts: dict[str, Field]) -> Result:
@@ -105,13 +106,9 @@ def _result(problem: Problem, parts: dict[str, Field]) -> Result:
         planner_options={key: item.value for key, item in told["planner_options"].mapping(MAX_OPTIONS).items()},
         seed=told["seed"].integer(-(2**53)),
         trace=tuple(_step(item) for item in parts["trace"].items(MAX_STEPS)),
-        notes=tuple(item.text() for item in told["notes"].items(MAX_NOTES)),
+        notes=tuple(printable(item.text()) for item in told["notes"].items(MAX_NOTES)),
         front=tuple(front),
     )
-
-
-def _fields(result: Result) -> dict[str, object]:
-    return {name: getattr(result, name) for name in Result.__dataclass_fields__}
 
 
 def _plan(problem: Problem, field: Field) -> Plan:
@@ -135,5 +132,9 @@ def _step_json(step: Progress) -> list[object]:
 def _step(field: Field) -> Progress:
     elapsed, objective, bound, note, member = field.items(5, exactly=5)
     return Progress(
-        elapsed.number(), objective.number_or_infinity(), bound.number_or_infinity(), note.text(), member.text()
+        elapsed.number(),
+        objective.number_or_infinity(),
+        bound.number_or_infinity(),
+        printable(note.text()),
+        printable(member.text()),
     )

@@ -26,8 +26,7 @@ PLAIN = (str, int, float, bool, type(None))
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What `solve` is asked, but for how it is watched. graph: `graph_text` of the problem's, made once. made_by:
-    `versions` of the code that is to answer, or that did."""
+    """What `solve` is asked, but for how it is watched."""
 
     problem: Problem
     planner: Planner
@@ -45,16 +44,12 @@ class Asked:
         return type(self.planner) is PLANNERS.get(self.planner.name) and all(map(_is_plain, options))
 
     @cached_property
-    def problem_text(self) -> str:
-        return dump_json(problem_json(self.problem))
-
-    @cached_property
     def hash(self) -> str:
         """sha256, in hex: of graph, costs, cluster and settings, planner and its options, starting plan, effort, limits
         and seed, and of the versions of what searches."""
         told = {
             "graph": graph_sha256(self.problem.as_traced.graph),
-            "problem": hashlib.sha256(self.problem_text.encode()).hexdigest(),
+            "problem": hashlib.sha256(dump_json(problem_json(self.problem)).encode()).hexdigest(),
             "planner": [self.planner.name, _options(planner_options(self.planner))],
             "start": None if self.start is None else plan_part(self.start),
             "effort": self.effort.value,
@@ -66,7 +61,6 @@ class Asked:
         return hashlib.sha256(dump_json(told).encode()).hexdigest()
 
 
-@per_graph
 def graph_text(graph: OpGraph) -> str:
     return dump_json(graph_json(graph))
 

@@ -47,8 +47,8 @@ class Asking:
     """`solve` with a library before and after it: called like that, without its clock.
 
     path: of the library, opened with the first question; None is none. model: the reference of the model that is asked
-    about. fresh: search, even where the answer is known. tell: gets one line for every trouble that the library has;
-    after one that is not about a single answer it is let alone. solve: what searches.
+    about. fresh: search, even where the answer is known. tell: gets a line for every trouble that the library has,
+    once. solve: what searches.
     """
 
     path: Path | None
@@ -57,6 +57,7 @@ class Asking:
     tell: Callable[[str], None] = unheard
     solve: Callable[..., Result] = solve
     _library: Library | None = field(default=None, init=False)
+    _said: set[str] = field(default_factory=set, init=False)
 
     def __enter__(self) -> Asking:
         return self
@@ -101,7 +102,7 @@ class Asking:
         try:
             found = library.find(asked)
         except LibraryTrouble as error:
-            self.tell(str(error))
+            self._say(str(error))
             return None
         return None if found is None else found.result
 
@@ -115,12 +116,17 @@ class Asking:
                 return result
             before = library.find(asked)
         except LibraryTrouble as error:
-            self.tell(f"{error}; the answer is not kept")
+            self._say(f"{error}; the answer is not kept")
             return result
         if before is None or not before.result.objective_s < result.objective_s * (1 - ALIKE):
             return result
         note = f"the library keeps a better answer, of {text.seconds(before.result.objective_s)}, {before.told.since}"
         return replace(result, notes=(*result.notes, note))
+
+    def _say(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self.tell(line)
 
     def _opened(self) -> Library | None:
         if self._library is None and self.path is not None:
@@ -128,5 +134,5 @@ class Asking:
                 self._library = Library(self.path)
             except LibraryTrouble as error:
                 self.path = None
-                self.tell(f"{error}; so no answer is looked up or kept")
+                self._say(f"{error}; so no answer is looked up or kept")
         return self._library

@@ -28,6 +28,7 @@ SHARE = 16
 """One in so many answers goes at a time."""
 ALIKE = 1e-9
 """Relative difference of objectives that are one and the same."""
+_HAS_GRAPH = "SELECT 1 FROM graphs WHERE sha256 = ?"
 _ALL = ", ".join((*COLUMNS, "answer", "checksum"))
 
 T = TypeVar("T")
@@ -94,20 +95,23 @@ class Library:
 
         model: its reference, for people.
         """
-        from explorer.library.asked import graph_text
+        from explorer.library.asked import graph_sha256, graph_text
 
         if not asked.nameable or not worth_keeping(result):
             return False
         try:
             row = row_of(asked, result, model)
-            graph = packed(graph_text(asked.problem.as_traced.graph))
+            graph = asked.problem.as_traced.graph
+            key = graph_sha256(graph)
+            content = None if self.rows(_HAS_GRAPH, (key,)) else packed(graph_text(graph))
         except (ValueError, OSError) as error:
             raise LibraryTrouble(f"the library of plans {self.path} cannot hold this answer: {error}") from None
         with self.writing() as connection:
             before = connection.execute(f"SELECT {_ALL} FROM answers WHERE question = ?", (asked.hash,)).fetchone()
             if before is not None and not _is_better(result, before):
                 return False
-            connection.execute("INSERT OR IGNORE INTO graphs VALUES (?, ?)", (row[COLUMNS.index("graph")], graph))
+            if connection.execute(_HAS_GRAPH, (key,)).fetchone() is None:  # now, too
+                connection.execute("INSERT INTO graphs VALUES (?, ?)", (key, content or packed(graph_text(graph))))
             holes = ", ".join("?" * len(row))
             connection.execute(f"INSERT OR REPLACE INTO answers ({_ALL}) VALUES ({holes})", row)
             self._make_room(connection, asked.hash)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from explorer.library.made_by import versions
 from explorer.library.notes import KNOWN
 from explorer.library.trouble import LibraryTrouble
 from explorer.words import text
+from solvers.errors import printable
 from solvers.formats.json_text import MAX_BYTES, dump_json, finite_or_none
 from solvers.plan.result import Result, StopReason
 
@@ -31,6 +33,8 @@ TYPES: tuple[type | tuple[type, ...], ...] = (
 )  # fmt: skip
 LEVEL = 6
 """Of zlib."""
+_HASH = re.compile("[0-9a-f]{64}")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
 
 @dataclass(frozen=True)
@@ -100,13 +104,17 @@ def listed(told: Sequence[object], nbytes: int) -> Listed:
     """Raises LibraryTrouble for columns of other types."""
     if not all(map(isinstance, told, TYPES)):
         raise LibraryTrouble("it is damaged")
-    *before, objective_s, bound_s, seconds, kept_at, made_by = told
+    one = dict(zip(COLUMNS, told, strict=True))
+    if not (_HASH.fullmatch(str(one["question"])) and _DATE.fullmatch(str(one["kept_at"]))):
+        raise LibraryTrouble("it is damaged")
     try:
-        made = json.loads(str(made_by))
-    except ValueError:
-        made = {}
-    infinite = (math.inf if value is None else value for value in (objective_s, bound_s))
-    return Listed(*before, *infinite, seconds, kept_at, made if isinstance(made, dict) else {}, nbytes)  # type: ignore[arg-type]
+        made_by = json.loads(str(one.pop("versions")))
+    except (ValueError, RecursionError):
+        made_by = {}
+    for name in ("objective_s", "bound_s"):
+        one[name] = math.inf if one[name] is None else one[name]
+    texts = {str(key): printable(str(value)) for key, value in made_by.items()} if isinstance(made_by, dict) else {}
+    return Listed(**one, made_by=texts, nbytes=nbytes)  # type: ignore[arg-type]
 
 
 def checksum(told: tuple[object, ...], answer: bytes) -> bytes:

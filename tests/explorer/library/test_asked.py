@@ -14,7 +14,7 @@ from explorer.library.asked import Asked
 from explorer.library.made_by import sources_hash, versions
 from solvers.contiguous.planners.downset_dp import DownsetDP
 from solvers.evaluation.evaluate import judge
-from solvers.formats.json_text import parse_json
+from solvers.formats.problem_json import problem_json
 from solvers.planners.baselines import EqualSplit, SingleDevice
 from solvers.planners.expert import Expert
 from solvers.planners.registry import PLANNERS
@@ -110,7 +110,7 @@ def test_every_planner_has_options_that_can_be_named(name: str) -> None:
 
 def test_every_field_of_a_problem_is_part_of_the_question() -> None:
     """A new one has to be written by `problem_json` or `graph_json` before it is added here."""
-    told = set(parse_json(asked().problem_text, "")) | {"graph"}
+    told = set(problem_json(chain())) | {"graph"}
     assert {field.name for field in fields(Problem)} - told == {
         "precision",
         "zero",

@@ -305,6 +305,31 @@ def test_a_forked_process_opens_the_file_again(path: Path) -> None:
         assert library.find(second) is not None
 
 
+def test_what_is_written_to_a_terminal_holds_nothing_that_it_would_obey(path: Path) -> None:
+    question = asked()
+    with Library(path) as library:
+        library.keep(question, replace(answer(question), notes=("a\x1b[2Jb",)), "m")
+        known = library.find(question)
+    assert known is not None
+    assert known.result.notes[0] == "a [2Jb"
+
+
+def test_a_date_that_is_none_is_damage(path: Path) -> None:
+    from explorer.library.rows import COLUMNS, checksum
+
+    question = asked()
+    with Library(path) as library:
+        library.keep(question, answer(question), "m")
+        with sqlite3.connect(path) as file:
+            row = list(file.execute("SELECT * FROM answers").fetchone())
+            row[COLUMNS.index("kept_at")] = "\x1b[2J\x1b[31m"
+            row[-1] = checksum(tuple(row[: len(COLUMNS)]), row[-2])
+            file.execute(f"REPLACE INTO answers VALUES ({', '.join('?' * len(row))})", row)
+        file.close()
+        with pytest.raises(LibraryTrouble, match="dropped: it is damaged"):
+            library.find(question)
+
+
 def test_only_the_user_can_read_the_file(path: Path) -> None:
     with Library(path):
         assert path.stat().st_mode & 0o777 == 0o600

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from pathlib import Path
 
 import pytest
 
+from explorer.cli import make_parser
+from explorer.cli.terminal.keeping import declare_library
 from explorer.library import asked, rows
 from explorer.library.made_by import versions
 from solvers.formats.json_text import dump_json
@@ -70,6 +73,16 @@ def test_a_library_is_named_by_a_flag(command: Command, model: Path, library: Pa
     assert len(command("plans", "--library", other, "list", "--json").json) == 1
     assert command("plans", "list", "--json").json == []
     assert "not allowed with" in command.refused("plan", model, "--library", other, "--no-library")
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"), [([], None), (["--no-library"], "off"), (["--library", "/a/b.sqlite"], "/a/b.sqlite")]
+)
+def test_the_page_and_its_workers_use_the_library_that_is_named(
+    library: Path, flags: list[str], told: str | None
+) -> None:
+    declare_library(make_parser().parse_args(["app", *flags]))
+    assert os.environ["PLACEMENT_EXPLORER_LIBRARY"] == (told or str(library))
 
 
 def test_a_comparison_gives_the_plan_that_was_found_and_says_so(command: Command, model: Path, library: Path) -> None:
