@@ -96,6 +96,7 @@ LADDER = (
     "explorer.exports.layers",
     "explorer.exports.launchers",
     "explorer.exports",
+    "explorer.sweeps.asking",
     "explorer.sweeps",
     "explorer.measured",
     "explorer.jobs",

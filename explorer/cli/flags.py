@@ -34,12 +34,23 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP, action=_Model)
 
 
+def add_models(parser: argparse.ArgumentParser) -> None:
+    """One or several."""
+    parser.add_argument("model", metavar="MODEL", nargs="+", help=MODEL_HELP, action=_Model)
+
+
 class _Model(argparse.Action):
-    """The model, with what flags before it said of its example."""
+    """The model, or several, with what flags before said of the example."""
 
     def __call__(self, parser: object, namespace: argparse.Namespace, values: object, option: object = None) -> None:
-        said = getattr(namespace, "example", {})
-        namespace.model = join_example(str(values), **said) if said else values
+        namespace.model = _joined(values, getattr(namespace, "example", {}))
+
+
+def _joined(models: object, said: dict[str, int]) -> object:
+    """One model or several, each with what was said of the example."""
+    if isinstance(models, list):
+        return [_joined(model, said) for model in models]
+    return join_example(str(models), **said) if said else models
 
 
 class _OfExample(argparse.Action):
@@ -50,7 +61,7 @@ class _OfExample(argparse.Action):
         assert isinstance(values, int)
         namespace.example = {**getattr(namespace, "example", {}), self.dest: values}
         if getattr(namespace, "model", None) is not None:
-            namespace.model = join_example(namespace.model, **namespace.example)
+            namespace.model = _joined(namespace.model, namespace.example)
 
 
 def _add_example(parser: argparse.ArgumentParser) -> None:

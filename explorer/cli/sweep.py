@@ -1,15 +1,17 @@
-"""``sweep``: one model over numbers of devices, caps, micro-batches and bandwidths."""
+"""``sweep``: models over planners, numbers of devices, caps, micro-batches and bandwidths."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from explorer.cli.flags import add_limits, add_model, add_phase, add_planner, add_problem, settings_of, wants_training
+from explorer.cli.flags import add_limits, add_models, add_phase, add_problem, settings_of, wants_training
 from explorer.cli.terminal.command import Commands, add_command, print_json
+from explorer.cli.terminal.keeping import add_library, asking
 from explorer.files import write_file
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes
 from solvers.errors import InvalidProblem
@@ -17,17 +19,21 @@ from solvers.plan.result import Status
 from solvers.search.effort import Effort
 
 if TYPE_CHECKING:
+    import threading
+
     from explorer.question.settings import Settings
-    from explorer.sweeps.points import Axes, Point
-    from explorer.sweeps.sweep import Row
-    from solvers.formats.workload import Workload
-    from solvers.search.planner import Planner
+    from explorer.sweeps.asking.workers import Workers
+    from explorer.sweeps.points import Axes
+    from explorer.sweeps.sweep import Cell, Row
 
 INFEASIBLE, NO_PLAN = 3, 4
 """Exit status when no point has a plan: one was proved infeasible, or nothing was proved."""
 DEFECT = 1
 """Exit status when a planner breaks a rule and no point has a plan."""
 MOST_VALUES = 100
+MOST_WORKERS = 256
+QUESTIONS_EACH = 4
+"""A process takes seconds to start: unless somebody says how many, each is to have so many questions."""
 
 T = TypeVar("T")
 
@@ -37,13 +43,18 @@ def add(commands: Commands) -> None:
         commands,
         "sweep",
         run,
-        "plan a model for several numbers of devices, caps, micro-batches and bandwidths, and print one table",
+        "plan models for several numbers of devices, caps, micro-batches and bandwidths, and print one table",
         "placement-explorer sweep gpt --devices 1,2,4,8 --memory 16GiB,80GiB --effort quick -o plans",
     )
     parser.conflict_handler = "resolve"  # four flags of a problem take several values here
-    add_model(parser)
+    add_models(parser)
     search = parser.add_argument_group("search")
-    add_planner(search)
+    search.add_argument(
+        "--planner",
+        default="auto",
+        metavar="NAME[:OPTION=VALUE,...],...",
+        help="which, with commas; `placement-explorer planners` lists them (auto)",
+    )
     add_limits(search, "how much work is done at each point, counted", 60.0)
     search.add_argument(
         "--fresh",
@@ -53,6 +64,18 @@ def add(commands: Commands) -> None:
     )
     add_problem(parser)
     add_phase(parser)
+    where = parser.add_argument_group(
+        "where",
+        "Questions are asked of several processes at once, of which each stays warm; the rows do not depend on how many"
+        " there are (unless the time limit strikes).",
+    )
+    where.add_argument(
+        "--workers",
+        type=_workers_given,
+        metavar="N",
+        help="processes (one a core, as many as memory allows and can be at work at the same time, for at least"
+        f" {QUESTIONS_EACH} questions each; 1: this one)",
+    )
     swept = parser.add_argument_group(
         "swept",
         "One value or several, with commas. Every combination is a point, the last of these flags changing first; with"
@@ -64,6 +87,7 @@ def add(commands: Commands) -> None:
     swept.add_argument("--bandwidth", type=_several(parse_bandwidth), metavar="RATE,RATE", help="12.5GB/s,25GB/s")
     swept.add_argument("--memory", type=_several(parse_bytes), metavar="SIZE,SIZE", help="16GiB,80GiB")
     swept.add_argument("--one-at-a-time", action="store_true", help="vary one of them at a time")
+    add_library(parser, "--search-again")
     parser.add_argument("-o", "--output", metavar="FOLDER", help="save the plan of every row as a plan.json in there")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="print JSON instead of text")
@@ -73,70 +97,123 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     if not args.time_limit > 0:
         raise InvalidProblem(f"--time-limit must be more than 0 seconds, found {args.time_limit:g}")
-    from explorer.cli.reports.sweep_report import print_sweep, sweep_csv
+    from explorer.cli.reports.sweep_report import print_sweep, row_objects, sweep_csv
     from explorer.cli.terminal.progress import working
     from explorer.question.loading import load
-    from explorer.question.planner_choice import choose_planner
     from explorer.sweeps.points import points
-    from explorer.sweeps.sweep import row_object
+    from explorer.sweeps.sweep import cells
 
-    planner = choose_planner(args.planner)  # before the model: a typo should not cost a trace
+    planners = _planners(args.planner)  # before the models: a typo should not cost a trace
+    models = _distinct(args.model, "model")
     asked = points(_axes(args), one_at_a_time=args.one_at_a_time)
     base = _base(args)
     if args.output:
         _make_folder(args.output)
-    with working(f"tracing {args.model}") as count:
-        workload = load(args.model, training=wants_training(args), dtype=args.dtype, on_call=count)
-    rows, plans = _sweep(workload, base, asked, planner, args)
+    workloads = []
+    for model in models:
+        with working(f"tracing {model}") as count:
+            workloads.append(load(model, training=wants_training(args), dtype=args.dtype, on_call=count))
+    found = _sweep(cells(workloads, planners, asked), base, args)
+    rows, plans = found.in_order()
     _refuse_all_invalid(rows)
     if args.json:
-        print_json([row_object(row) | {"plan": plan} for row, plan in zip(rows, plans, strict=True)])
+        print_json(row_objects(rows, plans))
     elif args.csv:
         print(sweep_csv(rows, plans), end="")
     else:
-        print_sweep(workload.reference, rows)
+        print_sweep(", ".join(workload.reference for workload in workloads), rows)
         saved = sum(plan is not None for plan in plans)
         if saved:
             print(f"\n{saved} written to {args.output}")
     sys.stdout.flush()
-    if len(rows) < len(asked):
-        print(f"placement-explorer: stopped before {len(asked) - len(rows)} of {len(asked)} points", file=sys.stderr)
+    if missing := len(found.asked) - len(rows):
+        print(f"placement-explorer: stopped before {missing} of {len(found.asked)} points", file=sys.stderr)
     return _status(rows)
 
 
-def _sweep(
-    workload: Workload, base: Settings, asked: tuple[Point, ...], planner: Planner, args: argparse.Namespace
-) -> tuple[list[Row], list[str | None]]:
-    """The rows, and where their plans are; Ctrl-C ends the sweep, not the command."""
-    from explorer.cli.reports.sweep_report import file_name
-    from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt
-    from explorer.sweeps.sweep import sweep_rows
+def _planners(given: str) -> tuple[str, ...]:
+    """As asked, options included. Raises InvalidProblem."""
+    from explorer.jobs.comparison import split_planners
+    from explorer.question.planner_choice import choose_planner
+
+    planners = split_planners(given)
+    for planner in planners:
+        choose_planner(planner)
+    return planners
+
+
+def _distinct(given: list[str], what: str) -> list[str]:
+    """Raises InvalidProblem for one that is given twice."""
+    for one in given:
+        if given.count(one) > 1:
+            raise InvalidProblem(f"{what} {one} is given twice; keep one")
+    return given
+
+
+@dataclass
+class _Found:
+    """The rows that are there by their positions, and where their plans are."""
+
+    asked: Sequence[Cell]
+    rows: dict[int, tuple[Row, str | None]] = field(default_factory=dict)
+
+    def in_order(self) -> tuple[list[Row], list[str | None]]:
+        """In the order in which they were asked; what a row started from is counted among those that are there."""
+        positions = sorted(self.rows)
+        place = {position: i for i, position in enumerate(positions)}
+        rows = [self.rows[position][0] for position in positions]
+        rows = [r if r.started_from is None else replace(r, started_from=place[r.started_from]) for r in rows]
+        return rows, [self.rows[position][1] for position in positions]
+
+
+def _sweep(asked: Sequence[Cell], base: Settings, args: argparse.Namespace) -> _Found:
+    """The rows; Ctrl-C ends the sweep, not the command."""
+    from explorer.cli.reports.sweep_report import cell_words, file_name, row_words
+    from explorer.cli.terminal.progress import compiling_told, stop_on_interrupt
+    from explorer.cli.terminal.sweep_progress import SweepLine
+    from explorer.sweeps.asking.kept import InLibrary
+    from explorer.sweeps.asking.questions import Limits
+    from explorer.sweeps.sweep import cell_rows
     from solvers.formats.plan_json import write_plan
 
-    line = progress_line()
-
-    def on_begin(position: int, point: Point) -> None:
-        line.before = f"{position + 1} of {len(asked)}  {point.words()}  "
-
-    rows: list[Row] = []
-    plans: list[str | None] = []
-    with compiling_told(), stop_on_interrupt() as stop:
+    names = cell_words(asked)
+    line = SweepLine(sys.stderr, names)
+    found = _Found(asked)
+    limits = Limits(Effort(args.effort), args.time_limit, seed=args.seed)
+    with compiling_told() as compiling, stop_on_interrupt() as stop, asking(args, "") as ask:
+        library = InLibrary(ask, args.again)
+        workers = _workers(asked, args, compiling, stop)
         try:
-            found = sweep_rows(
-                workload, base, asked, planner, effort=Effort(args.effort), time_limit_s=args.time_limit,
-                seed=args.seed, fresh=args.fresh, should_stop=stop.is_set, on_begin=on_begin, on_progress=line,
-            )  # fmt: skip
-            for row in found:
+            for position, row in cell_rows(
+                asked, base, limits, workers, library, fresh=args.fresh, should_stop=stop.is_set, on_course=line
+            ):
                 path = None
                 if args.output and row.result is not None and row.plan is not None:
-                    path = os.path.join(args.output, file_name(len(rows), row.point))
-                    text = write_plan(row.result.problem, row.plan, row.result, workload.reference)
+                    path = os.path.join(args.output, file_name(position, names[position]))
+                    text = write_plan(row.result.problem, row.plan, row.result, asked[position].workload.reference)
                     write_file(path, text, "saving a plan of the sweep")
-                rows.append(row)
-                plans.append(path)
+                found.rows[position] = (row, path)
+                line.row(position, row_words(row))
         finally:
+            workers.close()
             line.clear()
-    return rows, plans
+    return found
+
+
+def _workers(
+    asked: Sequence[Cell], args: argparse.Namespace, compiling: Callable[[str, float], None], stop: threading.Event
+) -> Workers:
+    """This process itself where one is enough."""
+    from explorer.sweeps.asking.order import at_once
+    from explorer.sweeps.asking.pool import Here, Pool
+    from explorer.sweeps.asking.workers import room
+    from explorer.sweeps.sweep import before
+
+    count = args.workers
+    if count is None:
+        wide = at_once(len(asked), before(asked, fresh=args.fresh))
+        count = min(room(), wide, len(asked) // QUESTIONS_EACH)
+    return Pool(count, compiling) if count > 1 else Here(stop.is_set)
 
 
 def _axes(args: argparse.Namespace) -> Axes:
@@ -163,10 +240,11 @@ def _make_folder(path: str) -> None:
 
 def _refuse_all_invalid(rows: list[Row]) -> None:
     """Raises InvalidProblem if there was nothing to ask at any point."""
+    from explorer.cli.reports.sweep_report import row_name
     from explorer.sweeps.sweep import INVALID, UNSUPPORTED
 
     if rows and all(row.status in (INVALID, UNSUPPORTED) for row in rows):
-        raise InvalidProblem(f"no point of the sweep can be asked: {rows[0].point.words()}: {rows[0].reason}")
+        raise InvalidProblem(f"no point of the sweep can be asked: {row_name(rows[0], rows)}: {rows[0].reason}")
 
 
 def _status(rows: list[Row]) -> int:
@@ -192,6 +270,12 @@ def _several(parse: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return convert
+
+
+def _workers_given(given: str) -> int:
+    if not (given.isascii() and given.isdigit() and 0 < int(given[:4]) <= MOST_WORKERS and len(given) < 4):
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to {MOST_WORKERS}, found {given[:40]!r}")
+    return int(given)
 
 
 def _count(given: str) -> int:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
 from typing import Any
 
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
-from explorer.sweeps.points import AXES, Point
+from explorer.sweeps.asking.asked import Course, ask_all
+from explorer.sweeps.asking.kept import Kept
+from explorer.sweeps.asking.order import Order
+from explorer.sweeps.asking.questions import FAILED, INVALID, UNSUPPORTED, Answer, Limits, Question, answered, refused
+from explorer.sweeps.asking.workers import Workers
+from explorer.sweeps.points import AXES, MAX_POINTS, Point
 from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
-from solvers.evaluation.evaluate import Metrics, evaluate
+from solvers.evaluation.evaluate import Metrics
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
@@ -21,9 +28,9 @@ from solvers.search.effort import Effort
 from solvers.search.monitor import ignore, never
 from solvers.search.planner import Planner
 
-INVALID, UNSUPPORTED, FAILED = "INVALID", "UNSUPPORTED", "FAILED"
-"""Besides the statuses of results: the settings of the point contradict each other or the model, the planner cannot
-represent it, or it broke a rule (a defect)."""
+__all__ = ["FAILED", "INVALID", "STARTS", "UNSUPPORTED", "Cell", "Row", "before", "cell_rows", "cells", "row_object",
+           "sweep_rows"]  # fmt: skip
+
 STARTS = ("auto",)
 """Planners that begin with an earlier answer. They improve whatever they are given; of the others a row is to say what
 that planner finds by itself."""
@@ -34,7 +41,8 @@ Solve = Callable[..., Result]
 @dataclass(frozen=True)
 class Row:
     """The answer at a point. result: None where the question could not be asked, for the ``reason``. metrics: of its
-    plan. started_from: the position of the row whose plan the search began with, None if it began afresh."""
+    plan. started_from: the position of the row whose plan the search began with, None if it began afresh. model and
+    planner: as asked, where a sweep has several."""
 
     point: Point
     result: Result | None = None
@@ -42,6 +50,8 @@ class Row:
     status: str = INVALID
     reason: str = ""
     started_from: int | None = None
+    model: str = ""
+    planner: str = ""
 
     @property
     def plan(self) -> Plan | None:
@@ -66,41 +76,107 @@ def sweep_rows(
 ) -> Iterator[Row]:
     """A row for every point, as it is found; each search for at most ``time_limit_s``.
 
-    A planner of STARTS begins with the plan of the row before that differs in the fewest values (the last of these),
-    unless ``fresh``: so a larger cap, or one more device, never makes a plan worse. When ``should_stop`` turns true,
-    the search at hand still gives its best plan, and no other begins. on_begin gets the position of the point that
-    begins, on_progress the steps of its search. ask: what solves a problem.
+    A planner of STARTS begins with the plan of the row before that differs in the fewest values (the last of these;
+    one without a plan starts nobody), unless ``fresh``: so a larger cap, or one more device, never makes a plan worse.
+    When ``should_stop`` turns true, the search at hand still gives its best plan, and no other begins. on_begin gets
+    the position of the point that begins, on_progress the steps of its search. ask: what solves a problem.
     """
     rows: list[Row] = []
-    for position, point in enumerate(asked):
-        if should_stop():
-            return
+    starts = planner.name in STARTS and not fresh
+    order = Order(len(asked), lambda position: _nearest(asked, position) if starts else ())
+    while not should_stop() and (position := order.next()) is not None:
+        point = asked[position]
         on_begin(position, point)
-        begun = None if fresh or planner.name not in STARTS else _nearest(rows, point)
+        begun = order.start(position)
         start = None if begun is None else rows[begun].plan
         try:
-            problem = make_problem(workload, point.settings(base))
-            result = ask(
-                problem, planner, start=start, effort=effort, time_limit_s=time_limit_s, gap=gap, seed=seed,
-                should_stop=should_stop, on_progress=on_progress,
+            answer = answered(
+                ask(
+                    make_problem(workload, point.settings(base)), planner, start=start, effort=effort,
+                    time_limit_s=time_limit_s, gap=gap, seed=seed, should_stop=should_stop, on_progress=on_progress,
+                )
             )  # fmt: skip
-            metrics = None if result.plan is None else evaluate(problem, result.plan)
-        except InvalidProblem as error:
-            row = Row(point, status=INVALID, reason=str(error))
-        except UnsupportedProblem as error:
-            row = Row(point, status=UNSUPPORTED, reason=str(error))
-        except InvalidPlan as error:
-            row = Row(point, status=FAILED, reason=str(error))
-        else:
-            reason = "" if result.plan is not None else "; ".join(result.notes)
-            row = Row(point, result, metrics, result.status.value, reason, begun)
-        rows.append(row)
-        yield row
+        except (InvalidProblem, UnsupportedProblem, InvalidPlan) as error:
+            answer = refused(error)
+        rows.append(_row(point, answer, begun))
+        order.answered(position, answer.plan is not None)
+        yield rows[-1]
 
 
-def _nearest(rows: Sequence[Row], point: Point) -> int | None:
-    with_plan = [i for i, row in enumerate(rows) if row.plan is not None]
-    return min(with_plan, key=lambda i: (rows[i].point.apart(point), -i), default=None)
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One question of a sweep of several models and planners. planner: as `choose_planner` reads it."""
+
+    workload: Workload
+    planner: str
+    point: Point
+
+
+def cells(workloads: Sequence[Workload], planners: Sequence[str], asked: Sequence[Point]) -> tuple[Cell, ...]:
+    """Every model with every planner at every point, the points changing first. Raises InvalidProblem for more than
+    MAX_POINTS."""
+    count = len(workloads) * len(planners) * len(asked)
+    if count > MAX_POINTS:
+        raise InvalidProblem(f"a sweep has at most {MAX_POINTS:,} points, found {count:,}; give fewer values")
+    return tuple(Cell(*one) for one in product(workloads, planners, asked))
+
+
+def before(asked: Sequence[Cell], *, fresh: bool = False) -> Callable[[int], Sequence[int]]:
+    """Position -> the earlier cells whose plan its search may begin with, the nearest first: of the same model and
+    planner, that differ in the fewest values, and of these the last. () for planners that are not in STARTS."""
+    groups: dict[tuple[int, str], list[int]] = {}
+    place: dict[int, int] = {}
+    for position, cell in enumerate(asked):
+        group = groups.setdefault((id(cell.workload), cell.planner), [])
+        place[position] = len(group)
+        group.append(position)
+
+    @cache
+    def nearest(position: int) -> Sequence[int]:
+        cell = asked[position]
+        if fresh or cell.planner.partition(":")[0] not in STARTS:
+            return ()
+        group = groups[id(cell.workload), cell.planner]
+        return [group[i] for i in _nearest([asked[p].point for p in group[: place[position] + 1]], place[position])]
+
+    return nearest
+
+
+def cell_rows(
+    asked: Sequence[Cell],
+    base: Settings,
+    limits: Limits,
+    workers: Workers,
+    library: Kept,
+    *,
+    fresh: bool = False,
+    should_stop: Callable[[], bool] = never,
+    on_course: Callable[[Course], None] = lambda _: None,
+) -> Iterator[tuple[int, Row]]:
+    """(position, row) for every cell, as they come. Each search begins as that of `sweep_rows` does, whoever the
+    workers are and in whichever order they answer; see `ask_all` for the rest."""
+
+    def question(position: int) -> Question:
+        cell = asked[position]
+        return Question(
+            make_problem(cell.workload, cell.point.settings(base)), cell.planner, limits, cell.workload.reference
+        )
+
+    order = Order(len(asked), before(asked, fresh=fresh))
+    for found in ask_all(order, question, workers, library, should_stop=should_stop, on_course=on_course):
+        cell = asked[found.position]
+        row = _row(cell.point, found.answer, found.started_from)
+        yield found.position, replace(row, model=cell.workload.reference, planner=cell.planner)
+
+
+def _row(point: Point, answer: Answer, begun: int | None) -> Row:
+    started_from = None if answer.result is None else begun
+    return Row(point, answer.result, answer.metrics(), answer.status, answer.reason, started_from)
+
+
+def _nearest(asked: Sequence[Point], position: int) -> list[int]:
+    """The points before, those first that differ in the fewest values, and of these the last."""
+    return sorted(range(position), key=lambda i: (asked[i].apart(asked[position]), -i))
 
 
 def row_object(row: Row) -> dict[str, Any]:

@@ -45,8 +45,9 @@ def options_json(options: object) -> object:
     return str(options)
 
 
-def read_result(field: Field, problem: Problem, plan: Plan) -> Result:
-    """What the file says of the plan. Raises InvalidProblem, or InvalidPlan if bound > objective."""
+def read_result(field: Field, problem: Problem, plan: Plan | None) -> Result:
+    """What the file says of the plan, or of there being none. Raises InvalidProblem, or InvalidPlan if bound >
+    objective."""
     parts = field.fields(_REQUIRED, _OPTIONAL)
     objective = parts["objective_s"]
     options = parts["planner_options"].mapping(MAX_OPTIONS) if "planner_options" in parts else {}

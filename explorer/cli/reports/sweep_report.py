@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from explorer.cli.terminal.command import print_table, printable
 from explorer.exports.tables import table_text
-from explorer.sweeps.points import AXES, Point
-from explorer.sweeps.sweep import Row, row_object
+from explorer.sweeps.points import AXES
+from explorer.sweeps.sweep import Cell, Row, row_object
 from explorer.words import text
 from solvers.plan.result import StopReason
 
@@ -17,16 +17,21 @@ HEADS = {
     "bandwidth_bytes_per_s": "bandwidth",
     "memory_bytes": "cap",
 }
+NAMES = ("model", "planner")
+"""What a sweep may have several of, besides points."""
+MOST_NAME = 100
+"""Characters of a file's name that say what is in it."""
 
 
 def print_sweep(model: str, rows: Sequence[Row]) -> None:
     """A row for every point; below, why those without a plan have none."""
+    several = _several(rows)
     swept = [axis for axis in AXES if any(getattr(row.point, axis) is not None for row in rows)]
     objectives = {row.result.problem.objective.value for row in rows if row.result is not None}
     other = len(objectives) == 1 and objectives != {"iteration"}
     split = [] if "micro_batches" in swept else ["micro-batches"]
-    heads = [*(HEADS[axis] for axis in swept), "status", *(objectives if other else []), "iteration", "samples/s",
-             "bound", "gap", "peak memory", "in use", *split, "time"]  # fmt: skip
+    heads = [*several, *(HEADS[axis] for axis in swept), "status", *(objectives if other else []), "iteration",
+             "samples/s", "bound", "gap", "peak memory", "in use", *split, "time"]  # fmt: skip
     table = [heads]
     seconds = text.seconds_alike([None if row.metrics is None else row.metrics.iteration_s for row in rows], 4)
     for row, iteration in zip(rows, seconds, strict=True):
@@ -34,6 +39,7 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
         used = told["devices_used"]
         table.append(
             [
+                *(getattr(row, name) for name in several),
                 *(row.point.cell(axis) for axis in swept),
                 _status(row),
                 *([text.seconds(told["objective_s"])] if other else []),
@@ -49,12 +55,12 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
         )
     print(printable(f"{model}: {text.plural(len(rows), 'point')}"))
     print()
-    right = frozenset(range(len(heads))) - {len(swept)}
+    right = frozenset(range(len(several), len(heads))) - {len(several) + len(swept)}
     print_table(table, right=right)
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row.reason:
-            reasons.setdefault(row.reason, []).append(row.point.words())
+            reasons.setdefault(row.reason, []).append(row_name(row, rows))
     for reason, where in reasons.items():
         print(printable(f"\n{text.listing(where, 4)}: {reason}".strip()))
 
@@ -66,15 +72,54 @@ def _status(row: Row) -> str:
 
 
 def sweep_csv(rows: Sequence[Row], plans: Sequence[str | None]) -> str:
-    """The columns of `row_object`, and the file that each plan was saved in."""
-    objects = [row_object(row) | {"plan": plan} for row, plan in zip(rows, plans, strict=True)]
+    """The columns of `row_objects`."""
+    objects = row_objects(rows, plans)
     heads = list(objects[0]) if objects else []
     return table_text(heads, ([told[head] for head in heads] for told in objects))
 
 
-def file_name(position: int, point: Point) -> str:
+def row_objects(rows: Sequence[Row], plans: Sequence[str | None]) -> list[dict[str, object]]:
+    """`row_object` and the file that each plan was saved in; where there are several models, the model before, and
+    where there are several planners, the planner as it was asked."""
+    several = _several(rows)
+    objects = []
+    for row, plan in zip(rows, plans, strict=True):
+        told = {name: getattr(row, name) for name in several}
+        objects.append(told | row_object(row) | told | {"plan": plan})
+    return objects
+
+
+def row_name(row: Row, rows: Sequence[Row]) -> str:
+    """Its point, and its model and planner before where ``rows`` have several."""
+    return ", ".join(part for part in (*(getattr(row, name) for name in _several(rows)), row.point.words()) if part)
+
+
+def row_words(row: Row) -> str:
+    """ "feasible, 12 ms", or why there is none."""
+    if row.result is None or row.plan is None:
+        return f"{_status(row)}: {text.short(row.reason, 100)}"
+    return f"{_status(row)}, {text.seconds(row.result.objective_s)}"
+
+
+def cell_words(asked: Sequence[Cell]) -> list[str]:
+    """Of every question: its point, and where there are several its model and planner before."""
+    models = len({cell.workload.reference for cell in asked}) > 1
+    planners = len({cell.planner for cell in asked}) > 1
+    return [
+        ", ".join(
+            part for part in (models * cell.workload.reference, planners * cell.planner, cell.point.words()) if part
+        )
+        for cell in asked
+    ]
+
+
+def file_name(position: int, told: str) -> str:
     """ "03-4-devices-16-GiB.json": letters, digits and hyphens, in the order of the rows."""
-    words = "".join(letter if letter.isalnum() or letter == "." else "-" for letter in point.words())
+    words = "".join(letter if letter.isalnum() or letter == "." else "-" for letter in told)
     while "--" in words:
         words = words.replace("--", "-")
-    return f"{position + 1:02}-{words.strip('-')}.json"
+    return f"{position + 1:02}-{words.strip('-.')[:MOST_NAME]}.json"
+
+
+def _several(rows: Sequence[Row]) -> list[str]:
+    return [name for name in NAMES if len({getattr(row, name) for row in rows}) > 1]

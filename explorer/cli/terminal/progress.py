@@ -59,8 +59,9 @@ class ProgressLine:
 
 
 @contextmanager
-def compiling_told(stream: TextIO | None = None) -> Iterator[None]:
-    """Say on ``stream`` (stderr) when kernels are compiled: a line once, on a terminal with the seconds it takes."""
+def compiling_told(stream: TextIO | None = None) -> Iterator[Callable[[str, float], None]]:
+    """Say on ``stream`` (stderr) when kernels are compiled: a line once, on a terminal with the seconds it takes.
+    Yields who is to be told of those that other processes compile."""
     stream = sys.stderr if stream is None else stream
     said = False
 
@@ -75,7 +76,7 @@ def compiling_told(stream: TextIO | None = None) -> Iterator[None]:
         stream.flush()
 
     with compiling.Compiling(tell=tell):
-        yield
+        yield tell
 
 
 @contextmanager

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -75,6 +81,9 @@ def test_where_no_point_has_a_plan_the_status_says_why(command: Command, file: P
         (("--bandwidth", "25Gbit/s"), "is in bits"),
         (("--devices", "2", "--planner", "nobody"), "there is no planner 'nobody'"),
         (("--devices", "2", "--json", "--csv"), "not allowed with argument"),
+        (("--devices", "2", "--planner", "equal,nobody"), "there is no planner 'nobody'"),
+        (("--devices", "2", "--planner", "equal,equal"), "planner equal is given twice"),
+        (("--devices", "2", "--workers", "0"), "expected a number from 1 to 256, found '0'"),
         (("--devices", ",".join(map(str, range(1, 200)))), "at most 100 values"),
         (("--devices", "2", "-o", "/dev/null/x"), "no folder can be made there"),
         (("--micro-batches", "3,7", "--mini-batch", "8"), "no point of the sweep can be asked: 3 micro-batches"),
@@ -82,6 +91,90 @@ def test_where_no_point_has_a_plan_the_status_says_why(command: Command, file: P
 )
 def test_bad_input_is_one_line(command: Command, file: Path, flags: tuple[str, ...], words: str) -> None:
     assert words in command.refused("sweep", file, *flags)
+
+
+def test_several_models_and_planners_are_columns(command: Command, file: Path, tmp_path: Path) -> None:
+    other = write(tmp_path, workload(maxCPUs=0), "other.json")
+    folder = tmp_path / "plans"
+    flags = ("--devices", "1,2", "--planner", "equal,downset-dp:work=1000,latency-dp")
+    told = command("sweep", file, other, *flags, "-o", folder, "--json").json
+    assert [(Path(row["model"]).name, row["planner"], row["devices"]) for row in told] == [
+        (model, planner, devices)
+        for model in ("model.json", "other.json")
+        for planner in ("equal", "downset-dp:work=1000", "latency-dp")
+        for devices in (1, 2)
+    ]
+    assert [row["status"] for row in told][:6] == ["OPTIMAL", "FEASIBLE", *["OPTIMAL"] * 2, *["UNSUPPORTED"] * 2]
+    assert len(list(folder.iterdir())) == sum(row["plan"] is not None for row in told) == 8
+    assert all(command("check", row["plan"]).status == 0 for row in told if row["plan"])
+    ran = command("sweep", file, other, *flags)
+    assert ran.out.splitlines()[2].split()[:4] == ["model", "planner", "devices", "status"]
+    assert "latency-dp, 1 device" in ran.out
+
+
+def test_the_number_of_processes_changes_nothing_that_is_printed(command: Command, file: Path) -> None:
+    asked = ("sweep", file, "--devices", "1,2", "--memory", "20B,100B", "--json")
+    one, two = (command(*asked, "--workers", count).json for count in (1, 2))
+    assert [row | {"runtime_s": 0} for row in two] == [row | {"runtime_s": 0} for row in one]
+    assert [row["started_from"] for row in one] == [None, None, 1, 2]
+
+
+def test_a_sweep_that_was_killed_goes_on_where_it_was(command: Command, tmp_path: Path) -> None:
+    node = workload()["nodes"][0]
+    nodes = [{**node, "id": i, "name": f"n{i}", "fpgaLatency": 1.0 + i % 7} for i in range(40)]
+    edges = [{"sourceId": i, "destId": j, "cost": 1.0} for i in range(40) for j in (i + 1, i + 5) if j < 40]
+    file, library = write(tmp_path, workload(maxCPUs=0, nodes=nodes, edges=edges)), tmp_path / "plans.sqlite"
+    asked = ("sweep", file, "--devices", "2,3", "--memory", "400B,500B,600B", "--objective", "iteration", "--effort",
+             "quick", "--workers", "2")  # fmt: skip
+    running = subprocess.Popen(
+        [sys.executable, "-m", "explorer", *map(str, asked), "--library", str(library)],
+        stdout=subprocess.DEVNULL, start_new_session=True, cwd=Path(__file__).parents[4],
+    )  # fmt: skip
+    while not count(library):
+        assert running.poll() is None
+        time.sleep(0.01)
+    running.kill()  # and none of its processes stays
+    running.wait()
+    deadline = time.monotonic() + 30
+    while in_session(running.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert in_session(running.pid) == []
+    known = count(library)
+    assert 1 <= known < 6
+    rows = command(*asked, "--library", library, "--json").json
+    assert count(library) == 6
+    assert [row | {"runtime_s": 0} for row in rows] == [
+        row | {"runtime_s": 0} for row in command(*asked, "--no-library", "--workers", 1, "--json").json
+    ]
+    again = command(*asked, "--library", library, "--json").json
+    assert again == rows, "with the seconds of those searches"
+
+
+def count(library: Path) -> int:
+    """Answers that are kept."""
+    if not library.exists():
+        return 0
+    with closing(sqlite3.connect(library, timeout=10)) as connection:
+        try:
+            return int(connection.execute("SELECT count(*) FROM answers").fetchone()[0])
+        except sqlite3.OperationalError:  # no tables yet
+            return 0
+
+
+def in_session(session: int) -> list[int]:
+    """Processes that are left of it."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            words = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+            if words[0] != "Z" and int(words[3]) == session:
+                found.append(int(name))
+    return found
+
+
+def test_a_model_is_given_once_and_flags_of_its_example_hold_for_all(command: Command, file: Path) -> None:
+    assert "is given twice; keep one" in command.refused("sweep", file, file, "--devices", "2")
+    assert "batch is for models whose example is made" in command.refused("sweep", file, "--devices", "2", "--batch", 3)
 
 
 def test_help_says_how_points_combine(command: Command) -> None:
