@@ -140,6 +140,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "explorer.question.nodes.yaml_text": frozenset({"yaml"}),
     "explorer.runner": frozenset({"numpy", "torch"}),
     "explorer.runner.targets.ray_driver": frozenset({"ray"}),
+    "explorer.sweeps.asking.ray_driver": frozenset({"ray", "numpy"}),
     "explorer.api": frozenset({"numpy", "torch"}),
     "explorer.view": frozenset({"numpy", "networkx"}),
     "explorer.view.pictures": frozenset({"PIL"}),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import getpass
 import os
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from explorer.cli.flags import add_limits, add_models, add_phase, add_problem, settings_of, wants_training
-from explorer.cli.terminal.command import Commands, add_command, print_json
-from explorer.cli.terminal.keeping import add_library, asking
+from explorer.cli.launching import add_targets
+from explorer.cli.terminal.command import Commands, add_command, print_json, printable
+from explorer.cli.terminal.keeping import add_library, asking, library_of
 from explorer.files import write_file
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes
 from solvers.errors import InvalidProblem
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     import threading
 
     from explorer.question.settings import Settings
+    from explorer.sweeps.asking.cluster import Cluster
     from explorer.sweeps.asking.workers import Workers
     from explorer.sweeps.points import Axes
     from explorer.sweeps.sweep import Cell, Row
@@ -30,6 +34,8 @@ INFEASIBLE, NO_PLAN = 3, 4
 """Exit status when no point has a plan: one was proved infeasible, or nothing was proved."""
 DEFECT = 1
 """Exit status when a planner breaks a rule and no point has a plan."""
+FAILED = 5
+"""Exit status when a cluster was lost in the middle."""
 MOST_VALUES = 100
 MOST_WORKERS = 256
 QUESTIONS_EACH = 4
@@ -70,11 +76,18 @@ def add(commands: Commands) -> None:
         " there are (unless the time limit strikes).",
     )
     where.add_argument(
+        "--on",
+        metavar="TARGET",
+        default="local",
+        help="ask a Ray cluster: one of `placement-explorer targets` (local, this machine)",
+    )
+    add_targets(where)
+    where.add_argument(
         "--workers",
         type=_workers_given,
         metavar="N",
         help="processes (one a core, as many as memory allows and can be at work at the same time, for at least"
-        f" {QUESTIONS_EACH} questions each; 1: this one)",
+        f" {QUESTIONS_EACH} questions each; 1: this one); on a cluster, questions at a time (one a core)",
     )
     swept = parser.add_argument_group(
         "swept",
@@ -107,13 +120,14 @@ def run(args: argparse.Namespace) -> int:
     models = _distinct(args.model, "model")
     asked = points(_axes(args), one_at_a_time=args.one_at_a_time)
     base = _base(args)
+    target = _target(args)
     if args.output:
         _make_folder(args.output)
     workloads = []
     for model in models:
         with working(f"tracing {model}") as count:
             workloads.append(load(model, training=wants_training(args), dtype=args.dtype, on_call=count))
-    found = _sweep(cells(workloads, planners, asked), base, args)
+    found = _sweep(cells(workloads, planners, asked), base, target, args)
     rows, plans = found.in_order()
     _refuse_all_invalid(rows)
     if args.json:
@@ -128,6 +142,9 @@ def run(args: argparse.Namespace) -> int:
     sys.stdout.flush()
     if missing := len(found.asked) - len(rows):
         print(f"placement-explorer: stopped before {missing} of {len(found.asked)} points", file=sys.stderr)
+    if found.trouble:
+        print(f"placement-explorer: error: {printable(found.trouble)}", file=sys.stderr)
+        return FAILED
     return _status(rows)
 
 
@@ -156,6 +173,8 @@ class _Found:
 
     asked: Sequence[Cell]
     rows: dict[int, tuple[Row, str | None]] = field(default_factory=dict)
+    trouble: str = ""
+    """Why a cluster was lost in the middle."""
 
     def in_order(self) -> tuple[list[Row], list[str | None]]:
         """In the order in which they were asked; what a row started from is counted among those that are there."""
@@ -166,23 +185,24 @@ class _Found:
         return rows, [self.rows[position][1] for position in positions]
 
 
-def _sweep(asked: Sequence[Cell], base: Settings, args: argparse.Namespace) -> _Found:
+def _sweep(asked: Sequence[Cell], base: Settings, target: Cluster | None, args: argparse.Namespace) -> _Found:
     """The rows; Ctrl-C ends the sweep, not the command."""
     from explorer.cli.reports.sweep_report import cell_words, file_name, row_words
     from explorer.cli.terminal.progress import compiling_told, stop_on_interrupt
     from explorer.cli.terminal.sweep_progress import SweepLine
+    from explorer.sweeps.asking.cluster import Cluster, Interrupted
     from explorer.sweeps.asking.kept import InLibrary
     from explorer.sweeps.asking.questions import Limits
     from explorer.sweeps.sweep import cell_rows
     from solvers.formats.plan_json import write_plan
 
     names = cell_words(asked)
-    line = SweepLine(sys.stderr, names)
+    line = SweepLine(sys.stderr, names, "" if target is None else target.setup.name)
     found = _Found(asked)
     limits = Limits(Effort(args.effort), args.time_limit, seed=args.seed)
     with compiling_told() as compiling, stop_on_interrupt() as stop, asking(args, "") as ask:
         library = InLibrary(ask, args.again)
-        workers = _workers(asked, args, compiling, stop)
+        workers = target or _workers(asked, args, compiling, stop)
         try:
             for position, row in cell_rows(
                 asked, base, limits, workers, library, fresh=args.fresh, should_stop=stop.is_set, on_course=line
@@ -194,10 +214,29 @@ def _sweep(asked: Sequence[Cell], base: Settings, args: argparse.Namespace) -> _
                     write_file(path, text, "saving a plan of the sweep")
                 found.rows[position] = (row, path)
                 line.row(position, row_words(row))
+        except Interrupted as error:
+            found.trouble = str(error)
         finally:
-            workers.close()
+            if not isinstance(workers, Cluster):
+                workers.close()
             line.clear()
     return found
+
+
+def _target(args: argparse.Namespace) -> Cluster | None:
+    """The cluster that is to be asked; None for this machine. Raises InvalidProblem."""
+    from explorer.runner.targets.registry import load_targets
+    from explorer.runner.targets.target_file import RaySetup
+    from explorer.sweeps.asking.cluster import Cluster
+
+    targets = load_targets(args.targets)
+    setup = targets.setup(args.on)
+    if not isinstance(setup, RaySetup):
+        return None
+    library = library_of(args)
+    owner = f"{getpass.getuser()} {socket.gethostname()} {library}"
+    resume = library is not None and not args.again
+    return Cluster(setup, setup.token(targets.environ), args.workers or 0, owner, resume)
 
 
 def _workers(
@@ -248,11 +287,11 @@ def _refuse_all_invalid(rows: list[Row]) -> None:
 
 
 def _status(rows: list[Row]) -> int:
-    from explorer.sweeps.sweep import FAILED
+    from explorer.sweeps.sweep import FAILED as DEFECT_ROW
 
     if any(row.plan is not None for row in rows):
         return 0
-    if any(row.status == FAILED for row in rows):
+    if any(row.status == DEFECT_ROW for row in rows):
         return DEFECT
     return INFEASIBLE if any(row.status == Status.INFEASIBLE for row in rows) else NO_PLAN
 

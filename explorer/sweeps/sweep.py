@@ -12,6 +12,7 @@ from typing import Any
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.sweeps.asking.asked import Course, ask_all
+from explorer.sweeps.asking.cluster import Cluster, ask_cluster
 from explorer.sweeps.asking.kept import Kept
 from explorer.sweeps.asking.order import Order
 from explorer.sweeps.asking.questions import FAILED, INVALID, UNSUPPORTED, Answer, Limits, Question, answered, refused
@@ -146,7 +147,7 @@ def cell_rows(
     asked: Sequence[Cell],
     base: Settings,
     limits: Limits,
-    workers: Workers,
+    workers: Workers | Cluster,
     library: Kept,
     *,
     fresh: bool = False,
@@ -154,7 +155,7 @@ def cell_rows(
     on_course: Callable[[Course], None] = lambda _: None,
 ) -> Iterator[tuple[int, Row]]:
     """(position, row) for every cell, as they come. Each search begins as that of `sweep_rows` does, whoever the
-    workers are and in whichever order they answer; see `ask_all` for the rest."""
+    workers are and in whichever order they answer; see `ask_all` and `ask_cluster` for the rest."""
 
     def question(position: int) -> Question:
         cell = asked[position]
@@ -162,8 +163,15 @@ def cell_rows(
             make_problem(cell.workload, cell.point.settings(base)), cell.planner, limits, cell.workload.reference
         )
 
-    order = Order(len(asked), before(asked, fresh=fresh))
-    for found in ask_all(order, question, workers, library, should_stop=should_stop, on_course=on_course):
+    nearest = before(asked, fresh=fresh)
+    if isinstance(workers, Cluster):
+        answers = ask_cluster(
+            workers, len(asked), nearest, question, library, should_stop=should_stop, on_course=on_course
+        )
+    else:
+        order = Order(len(asked), nearest)
+        answers = ask_all(order, question, workers, library, should_stop=should_stop, on_course=on_course)
+    for found in answers:
         cell = asked[found.position]
         row = _row(cell.point, found.answer, found.started_from)
         yield found.position, replace(row, model=cell.workload.reference, planner=cell.planner)

@@ -60,14 +60,20 @@ class RayJobs:
     def upload(self, name: str, package: bytes) -> None:
         self._ask("PUT", f"/api/packages/gcs/{name}", package, "application/zip", timeout_s=UPLOAD_S)
 
-    def submit(self, job: str, entrypoint: str, package_name: str, environment: dict[str, str]) -> None:
-        """Start ``entrypoint``, a line for a shell, in the unpacked package. job: a name that is not taken."""
-        asked = {
-            "submission_id": job,
-            "entrypoint": entrypoint,
-            "runtime_env": {"working_dir": f"gcs://{package_name}", "env_vars": environment},
-        }
+    def submit(
+        self, job: str, entrypoint: str, package_name: str, environment: dict[str, str], modules: str = ""
+    ) -> None:
+        """Start ``entrypoint``, a line for a shell, in the unpacked package. job: a name that is not taken. modules: a
+        package of Python modules that its processes find, too; unpacked once for all jobs that name it."""
+        runtime: dict[str, object] = {"working_dir": f"gcs://{package_name}", "env_vars": environment}
+        if modules:
+            runtime["py_modules"] = [f"gcs://{modules}"]
+        asked = {"submission_id": job, "entrypoint": entrypoint, "runtime_env": runtime}
         self._ask("POST", "/api/jobs/", dump_json(asked).encode(), timeout_s=SUBMIT_S)
+
+    def has_job(self, job: str) -> bool:
+        """Whether the cluster knows a job of that name, however it is."""
+        return self._ask("GET", f"/api/jobs/{job}", missing_is_fine=True).status != 404
 
     def status(self, job: str) -> tuple[JobStatus, str]:
         """Where it is, and what Ray says to that in a line."""

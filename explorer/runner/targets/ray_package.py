@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,17 +32,26 @@ class Package:
 
 def make_package(plan_text: str, request_text: str, *, with_code: bool) -> Package:
     """Raises RunError if it is larger than clusters take."""
+    bundle = [(f"{BUNDLE}/plan.json", plan_text.encode()), (f"{BUNDLE}/request.json", request_text.encode())]
+    return package_of([*bundle, *(code() if with_code else ())], "the plan makes")
+
+
+def package_of(entries: Iterable[tuple[str, bytes]], what: str) -> Package:
+    """Files by their names in it. Raises RunError if it is larger than clusters take, which ``what`` begins to say."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
-        _put(file, f"{BUNDLE}/plan.json", plan_text.encode())
-        _put(file, f"{BUNDLE}/request.json", request_text.encode())
-        if with_code:
-            for name, path in sources():
-                _put(file, name, path.read_bytes())
+        for name, data in entries:
+            _put(file, name, data)
     data = buffer.getvalue()
     if len(data) > MAX_BYTES:
-        raise RunError(f"the plan makes a package of {len(data):,} bytes; at most {MAX_BYTES:,} are sent to a cluster")
+        raise RunError(f"{what} a package of {len(data):,} bytes; at most {MAX_BYTES:,} are sent to a cluster")
     return Package(f"_ray_pkg_{hashlib.sha256(data).hexdigest()[:32]}.zip", data)
+
+
+def code() -> Iterator[tuple[str, bytes]]:
+    """Our own modules."""
+    for name, path in sources():
+        yield name, path.read_bytes()
 
 
 def sources() -> Iterator[tuple[str, Path]]:

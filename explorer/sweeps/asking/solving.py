@@ -82,3 +82,13 @@ class Desk:
         except Exception as error:
             traceback.print_exc()
             return answer_text(Answer(FAILED, reason=one_line(f"internal error ({type(error).__name__}: {error})")))
+
+
+_desk = Desk()
+
+
+def serve(key: str, graph: str, question: str, start: str) -> str:
+    """What a task on a cluster does: `Desk.answer` of its process, which stays for the next question."""
+    if not _desk.knows(key):
+        _desk.take(key, graph)
+    return _desk.answer(key, question, start)
