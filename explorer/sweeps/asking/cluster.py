@@ -253,6 +253,8 @@ class _Job:
         if not len(self._asking.order) or not self._submitted:
             return  # of one that was left behind: what it did not answer is asked anew
         reason = log.refusal or f"its last words: {log.last or one_line(message, MAX_WORDS)}"
+        if "No module named" in reason and self._cluster.setup.installed:
+            reason += " (another version is installed there; leave out installed in the target's settings to send ours)"
         if status is JobStatus.STOPPED:
             reason = "somebody stopped it"
         kind = Interrupted if gave else RunError
