@@ -83,6 +83,7 @@ LADDER = (
     "explorer.runner.model",
     "explorer.runner.measuring",
     "explorer.runner.engine",
+    "explorer.runner.verifying",
     "explorer.runner",
     "explorer.runner.training",
     # what is shown

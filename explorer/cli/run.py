@@ -47,7 +47,13 @@ def add(commands: Commands) -> None:
     what.add_argument("--seed", type=int, default=0, metavar="N", help="of parameters and samples (0)")
     what.add_argument("--float64", action="store_true", help="compute in float64, whatever was planned")
     what.add_argument(
-        "--verify", action="store_true", help="compare losses, gradients and parameters with the whole model"
+        "--verify", action="store_true", help="compare losses, gradients and parameters with the model in a plain loop"
+    )
+    what.add_argument(
+        "--verify-by",
+        choices=("whole", "stages"),
+        help="--verify with the model in one piece on rank 0, or stage after stage, each on its own rank (in one piece"
+        " where there is room for it)",
     )
     what.add_argument(
         "--dump",
@@ -143,6 +149,8 @@ def _is_model(path: str) -> InvalidProblem:
 
 def _request(args: argparse.Namespace, targets: Targets) -> RunRequest:
     """What the flags ask. Raises InvalidProblem."""
+    from explorer.runner.bundles.outcome import Way
+
     return replace(
         usual_request(args, targets),
         steps=args.steps,
@@ -151,7 +159,8 @@ def _request(args: argparse.Namespace, targets: Targets) -> RunRequest:
         learning_rate=args.learning_rate,
         seed=args.seed,
         dtype="float64" if args.float64 else None,
-        verify=args.verify,
+        verify=args.verify or args.verify_by is not None,
+        verify_by=None if args.verify_by is None else Way(args.verify_by),
         operators=args.operators,
         dump=args.dump,
         allow_model=args.allow_model,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import socket
 import time
 from collections.abc import Callable
@@ -35,6 +34,7 @@ from explorer.runner.engine.engine_times import engine_times
 from explorer.runner.engine.garbage import settled_memory
 from explorer.runner.engine.gather import device_name
 from explorer.runner.measuring.attribution import calm
+from explorer.runner.measuring.free_memory import free_bytes
 from explorer.runner.measuring.link_times import measure_links
 from explorer.runner.measuring.noise import probe
 from explorer.runner.measuring.operator_times import (
@@ -418,15 +418,8 @@ def _remarks(counted: list[Counted], noise: float) -> list[str]:
 
 def _memory_bytes(device: torch.device) -> float:
     """What this rank could use now: what is free on its GPU, or its share of what is on the host."""
-    if device.type == "cuda":
-        return float(torch.cuda.mem_get_info(device)[0])
-    shared_by = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    try:
-        found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
-    except OSError:
-        found = None
-    pages = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    return (float(found[1]) * 1024 if found else pages) / shared_by
+    shared_by = 1 if device.type == "cuda" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return free_bytes(device) / shared_by
 
 
 if __name__ == "__main__":

@@ -31,12 +31,12 @@ from explorer.runner.engine.gather import gather
 from explorer.runner.engine.machine import make_machine
 from explorer.runner.engine.measure import measure
 from explorer.runner.engine.peak_memory import allocated_bytes
-from explorer.runner.engine.reference import verify
 from explorer.runner.engine.segment_times import operator_seconds
 from explorer.runner.measuring.noise import probe
 from explorer.runner.start import contract
 from explorer.runner.start.transport import connect
 from explorer.runner.targets.processes import die_with_parent
+from explorer.runner.verifying.verify import verify
 from solvers.errors import PlacementError
 from solvers.formats.json_text import parse_json
 from solvers.formats.plan_json import read_plan
@@ -89,7 +89,7 @@ def run(bundle: Path, rank: int) -> bool:
     measured = measure(machine, request, floor_bytes)
     times = operator_seconds(machine, file.problem.graph) if request.operators else {}
     agreement = None
-    if request.verify:  # afterwards, and from the start: the whole model on rank 0 is no memory of the plan
+    if request.verify:  # afterwards, and from the start: what it is compared with is no memory of the plan
         program = machine.program
         del machine  # there need not be room for both
         machine = make_machine(file, request, rank, ranks, device, program)

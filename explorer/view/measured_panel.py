@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.runner.bundles.outcome import COARSE, ROUNDING
+from explorer.runner.bundles.outcome import COARSE, ROUNDING, Way
 from explorer.view.graph.errors import times_text
 from explorer.view.timeline.measured_gantt import change
 from explorer.words import text
@@ -86,7 +86,7 @@ def parts(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def agreement(found: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """How far the run is from the whole model in one process, and whether that is rounding."""
+    """How far the run is from the model in a plain loop, and whether that is rounding."""
     if found is None:
         return None
     most = ROUNDING.get(found["dtype"], COARSE)
@@ -94,10 +94,11 @@ def agreement(found: Mapping[str, Any] | None) -> dict[str, str] | None:
     good = all(value is not None and value <= most for value in values)
     told = ", ".join(f"{name} {_power(value)}" for name, value in zip(("loss", "gradients", "parameters"), values,
                                                                    strict=True))  # fmt: skip
+    true = "the whole model in one process" if found["way"] == Way.WHOLE else "the model computed stage after stage"
     if good:
-        return {"text": f"Agrees with the whole model in one process: {told} ({found['dtype']})", "tone": "good"}
+        return {"text": f"Agrees with {true}: {told} ({found['dtype']})", "tone": "good"}
     worst = f", worst in {found['worst']}" if found["worst"] else ""
-    return {"text": f"Differs from the whole model in one process: {told} ({found['dtype']}){worst}", "tone": "bad"}
+    return {"text": f"Differs from {true}: {told} ({found['dtype']}){worst}", "tone": "bad"}
 
 
 def noise(comparison: Mapping[str, Any]) -> dict[str, str]:

@@ -87,6 +87,7 @@ def measured_object(outcome: Outcome) -> dict[str, object] | None:
         "loss_error": None if agreement is None else finite_or_none(agreement.loss),
         "gradient_error": None if agreement is None else finite_or_none(agreement.gradient),
         "parameter_error": None if agreement is None else finite_or_none(agreement.parameter),
+        "compared_with": None if agreement is None else agreement.way.value,
         "iteration": shown,
         "actions": [
             {
@@ -171,7 +172,7 @@ def _peaks(file: PlanFile, outcome: Outcome) -> list[str]:
 
 
 def agreement_words(agreement: Agreement) -> str:
-    """How far a run is from the whole model: the largest relative differences, and the tensor that is worst."""
+    """How far a run is from the model in a plain loop: the largest relative differences, and the worst tensor."""
     told = [
         f"{what} {'identical' if value == 0 else f'{value:.1e}'}"
         for what, value in (
@@ -182,7 +183,7 @@ def agreement_words(agreement: Agreement) -> str:
     ]
     worst = f" (worst: {text.short(agreement.worst, 60)})" if agreement.gradient and agreement.worst else ""
     verdict = "agrees with" if agreement.holds else "DIFFERS from"
-    return f"{verdict} the whole model in {agreement.dtype}, relative: {', '.join(told)}{worst}"
+    return f"{verdict} {agreement.true_model} in {agreement.dtype}, relative: {', '.join(told)}{worst}"
 
 
 def environment_lines(environment: Environment) -> list[str]:

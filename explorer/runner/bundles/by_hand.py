@@ -115,7 +115,7 @@ def summary(outcome: Outcome) -> str:
     agreement = outcome.agreement
     if agreement is not None and agreement.holds:
         errors = f"{max(agreement.loss, agreement.gradient, agreement.parameter):.1e}"
-        told.append(f"agrees with the whole model (relative differences up to {errors})")
+        told.append(f"agrees with {agreement.true_model} (relative differences up to {errors})")
     if outcome.reason:
         told.append(outcome.reason)
     return f"{'; '.join(told)}; all of it in result.json"

@@ -68,6 +68,14 @@ class Environment:
     pinned: bool = False
 
 
+class Way(StrEnum):
+    """How the model was computed that a run is compared with. WHOLE: in one piece, on one rank. STAGES: segment after
+    segment, each on a rank that has it, so that none holds more parameters than in the run."""
+
+    WHOLE = "whole"
+    STAGES = "stages"
+
+
 ROUNDING = {"float64": 1e-9, "float32": 1e-4}
 """Relative differences that rounding explains, by dtype. Most runs in float32 stay below 1e-5; tensors whose
 gradients nearly cancel do not."""
@@ -87,12 +95,12 @@ def noise_word(noise: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far the run is from the whole model in one process, on the same micro-batches in order.
+    """How far the run is from the model computed in a plain loop, on the same micro-batches in order.
 
     loss: largest relative difference of a loss. gradient: largest over tensors of max|difference| /
     max|gradient| (of a tensor with tiny gradients: over 1e-3 of the model's largest one); parameter: the same
     of the parameters after all steps. worst: the tensor of ``gradient``.
-    compared: how many parameters, on all ranks.
+    compared: how many parameters, on all ranks. way: how the model was computed.
     """
 
     loss: float
@@ -101,6 +109,12 @@ class Agreement:
     worst: str
     dtype: str
     compared: int = 0
+    way: Way = Way.WHOLE
+
+    @property
+    def true_model(self) -> str:
+        """What the run was compared with, in words."""
+        return "the whole model" if self.way is Way.WHOLE else "the model computed stage after stage"
 
     @property
     def holds(self) -> bool:
@@ -151,5 +165,5 @@ def judged(outcome: Outcome) -> Outcome:
     errors = {"losses": agreement.loss, "gradients": agreement.gradient, "parameters": agreement.parameter}
     wrong = [f"{what} by {error:.1e}" for what, error in errors.items() if not error <= agreement.rounding]
     where = f" (worst: {agreement.worst})" if agreement.worst else ""
-    reason = f"it differs from the whole model, relative: {', '.join(wrong)}{where}"
+    reason = f"it differs from {agreement.true_model}, relative: {', '.join(wrong)}{where}"
     return replace(outcome, status=RunStatus.FAILED, reason=reason)

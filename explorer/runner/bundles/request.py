@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+from explorer.runner.bundles.outcome import Way
 from explorer.runner.scripts.executable import OPTIMIZERS
 from solvers.errors import InvalidProblem
 
@@ -29,8 +30,9 @@ class RunRequest:
     steps: measured iterations, after ``warmup`` unmeasured ones. optimizer: one of OPTIMIZERS (None: the
     plan's); learning_rate: its step size. seed: of parameters and samples. dtype: "float64" or "float32" to
     run in another floating dtype than the plan's (None: the plan's). threads: of each rank on a CPU; pin:
-    whether each rank keeps to its own cores. verify: compare loss, gradients and parameters with the whole
-    model in one process, dropout off. allow_model: whether a reference "package.module:callable" may run.
+    whether each rank keeps to its own cores. verify: compare loss, gradients and parameters with the model in
+    a plain loop, dropout off; verify_by: in one piece or by stages (None: in one piece where rank 0 has room for it).
+    allow_model: whether a reference "package.module:callable" may run.
     time_limit_s: the whole run is ended after it. operators: also measure operators one by one.
     dump: afterwards write gradients and parameters of one iteration, dropout off. samples and budget_s are for
     calibrations: at which numbers of samples operators are measured (none: powers of two), and for about how many
@@ -53,6 +55,7 @@ class RunRequest:
     samples: tuple[int, ...] = ()
     budget_s: float = 15.0
     dump: bool = False
+    verify_by: Way | None = None
 
     def __post_init__(self) -> None:
         for what, low, high in (("steps", 1, MAX_STEPS), ("warmup", 0, MAX_STEPS), ("threads", 1, 4096)):
@@ -74,13 +77,16 @@ class RunRequest:
             raise InvalidProblem(f"samples: expected at most {MAX_COUNTS} whole numbers, found {str(counts)[:80]}")
         if counts != sorted(set(counts)) or any(not 1 <= n <= MAX_STEPS for n in counts):
             raise InvalidProblem(f"samples: expected numbers that ascend from 1 to {MAX_STEPS:,}, found {counts}")
+        if self.verify_by is not None and not isinstance(self.verify_by, Way):
+            raise InvalidProblem(f"verify_by: expected whole or stages, found {self.verify_by!r:.80}")
         for what in ("pin", "verify", "allow_model", "operators", "dump"):
             if not isinstance(getattr(self, what), bool):
                 raise InvalidProblem(f"{what}: expected true or false, found {getattr(self, what)!r}")
 
 
 def request_json(request: RunRequest) -> dict[str, Any]:
-    return {**asdict(request), "backend": request.backend.value}
+    way = None if request.verify_by is None else request.verify_by.value
+    return {**asdict(request), "backend": request.backend.value, "verify_by": way}
 
 
 def read_request(value: object) -> RunRequest:
@@ -99,4 +105,8 @@ def read_request(value: object) -> RunRequest:
         given["backend"] = Backend(given.get("backend", "auto"))
     except ValueError:
         raise InvalidProblem(f"backend: expected auto, cpu or cuda, found {given['backend']!r}") from None
+    try:
+        given["verify_by"] = None if given.get("verify_by") is None else Way(given["verify_by"])
+    except ValueError:
+        raise InvalidProblem(f"verify_by: expected whole, stages or null, found {given['verify_by']!r:.80}") from None
     return RunRequest(**given)

@@ -10,7 +10,15 @@ from typing import TypeVar
 
 from explorer.costs.profile_json import profile_object, read_profile
 from explorer.files import write_file
-from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
+from explorer.runner.bundles.outcome import (
+    Agreement,
+    Environment,
+    MeasuredAction,
+    MeasuredMessage,
+    Outcome,
+    RunStatus,
+    Way,
+)
 from explorer.runner.bundles.words import one_line
 from explorer.runner.scripts.script import parse_step
 from solvers.errors import InvalidPlan, InvalidProblem
@@ -34,7 +42,7 @@ _MESSAGE = (
     "channel", "piece", "src_rank", "dst_rank", "iteration", "action", "nbytes", "sent_s", "arrived_s", "waited",
 )  # fmt: skip
 _ENVIRONMENT = ("hosts", "devices", "backend", "torch", "python", "threads", "date", "pinned")
-_AGREEMENT = ("loss", "gradient", "parameter", "worst", "dtype", "compared")
+_AGREEMENT = ("loss", "gradient", "parameter", "worst", "dtype", "compared", "way")
 _REQUIRED = ("status", "reason", "culprit", "environment", "iterations_s", "actions", "messages")
 _OPTIONAL = (
     "segments", "rank_devices", "peak_bytes", "losses", "noise", "agreement", "operators_s", "notes",
@@ -219,7 +227,7 @@ def _read_environment(field: Field) -> Environment:
 
 
 def _read_agreement(field: Field) -> Agreement:
-    parts = field.fields(_AGREEMENT)
+    parts = field.fields(_AGREEMENT[:-1], _AGREEMENT[-1:])
     return Agreement(
         parts["loss"].number_or_infinity(),
         parts["gradient"].number_or_infinity(),
@@ -227,4 +235,5 @@ def _read_agreement(field: Field) -> Agreement:
         one_line(parts["worst"].text()),
         one_line(parts["dtype"].text(100)),
         parts["compared"].integer(),
+        parts["way"].choice(Way) if "way" in parts else Way.WHOLE,
     )

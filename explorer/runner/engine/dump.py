@@ -19,7 +19,7 @@ from torch import Tensor
 from explorer.files import write_file
 from explorer.runner.bundles.progress import tell
 from explorer.runner.engine.machine import Machine
-from explorer.runner.engine.reference import dense
+from explorer.runner.model.optimizers import dense
 
 GRADIENT, PARAMETER, LOSS = "gradient/", "parameter/", "loss"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 VELOCITY = 0.9
 """How much of the velocity a step of momentum keeps: PyTorch's examples' and the usual one."""
@@ -38,3 +38,8 @@ def make_dense(parameters: Sequence[nn.Parameter]) -> None:
             dense = parameter.grad.to_dense()
             parameter.grad = None  # a gradient does not change its layout in place
             parameter.grad = dense
+
+
+def dense(gradient: Tensor) -> Tensor:
+    """A copy; of a sparse gradient a dense one."""
+    return gradient.to_dense() if gradient.is_sparse else gradient.clone()

@@ -21,7 +21,7 @@ from explorer import files
 from explorer.cli.reports.run_report import agreement_words
 from explorer.cli.terminal.run_progress import RunLine
 from explorer.runner.bundles.bundle import Bundle, finish_bundle, write_bundle
-from explorer.runner.bundles.outcome import Agreement, Outcome, RunStatus, judged
+from explorer.runner.bundles.outcome import Agreement, Outcome, RunStatus, Way, judged
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.result_json import read_outcome
 from explorer.runner.targets.local import LocalTarget
@@ -134,6 +134,7 @@ def test_json_is_that_of_the_plan_with_what_was_measured(command: Command, plan:
     assert set(command("plan", write(tmp_path, workload()), "--json").json) <= set(told)
     assert told["measured"]["iteration_s"] == {"min": 8.0, "median": 10.0, "max": 12.0}
     assert (told["measured"]["loss_error"], told["measured"]["gradient_error"]) == (1e-12, 2e-12)
+    assert told["measured"]["compared_with"] == "whole"
     assert told["measured"]["iteration"] == 2
     assert told["measured"]["actions"] == [
         {"rank": 0, "action": "0F0", "start_s": 0.0, "end_s": 3.0, "wait_s": 0.0},
@@ -328,6 +329,20 @@ def test_a_run_that_differs_from_the_whole_model_has_failed() -> None:
     assert not wrong.holds
     assert not replace(right, parameter=float("nan")).holds
     assert agreement_words(wrong).startswith("DIFFERS from the whole model")
+    by_stages = agreement_words(replace(right, way=Way.STAGES))
+    assert by_stages.startswith("agrees with the model computed stage after stage in float64")
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [((), (False, None)), (("--verify",), (True, None)), (("--verify-by", "stages"), (True, "stages"))],
+)
+def test_how_a_run_is_compared_is_asked_of_its_ranks(
+    command: Command, plan: Path, tmp_path: Path, given: tuple[str, ...], asked: tuple[bool, str | None]
+) -> None:
+    assert command("run", plan, *given, "--bundle", tmp_path / "bundle").status == 0
+    request = json.loads((tmp_path / "bundle" / "request.json").read_text())
+    assert (request["verify"], request["verify_by"]) == asked
 
 
 def test_a_result_that_cannot_be_saved_is_told_after_the_report_and_counts_as_a_failed_run(

@@ -247,10 +247,11 @@ def test_the_panel_tells_everything_as_text():
      (None, "float32", "bad")],
 )  # fmt: skip
 def test_agreement_depends_on_the_dtype(gradient, dtype, tone):
-    given = {"loss": 0.0, "gradient": gradient, "parameter": 0.0, "worst": "w", "dtype": dtype}
+    given = {"loss": 0.0, "gradient": gradient, "parameter": 0.0, "worst": "w", "dtype": dtype, "way": "stages"}
     told = measured_panel.agreement(given)
     assert told["tone"] == tone
     assert ("worst in w" in told["text"]) is (tone == "bad")
+    assert "the model computed stage after stage: " in told["text"]
 
 
 def test_a_run_that_was_not_verified_says_nothing_of_agreement():

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from explorer.runner.bundles import result_json
-from explorer.runner.bundles.outcome import Agreement, Environment, MeasuredAction, MeasuredMessage, Outcome, RunStatus
+from explorer.runner.bundles.outcome import (
+    Agreement,
+    Environment,
+    MeasuredAction,
+    MeasuredMessage,
+    Outcome,
+    RunStatus,
+    Way,
+    judged,
+)
+from explorer.runner.bundles.request import RunRequest, read_request, request_json
 from explorer.runner.bundles.result_json import outcome_text, read_outcome
 from solvers.errors import InvalidProblem
 
@@ -24,7 +34,7 @@ FULL = Outcome(
     peak_bytes=(1024.0, 0.0),
     losses=(2.5, 2.25),
     noise=0.01,
-    agreement=Agreement(1e-12, 2e-12, 0.0, "head.weight", "float64", 12),
+    agreement=Agreement(1e-12, 2e-12, 0.0, "head.weight", "float64", 12, Way.STAGES),
     operators_s={"head": 0.001},
     notes=("fewer cores than ranks",),
 )
@@ -38,6 +48,32 @@ def test_an_outcome_comes_back_as_it_was() -> None:
     assert read_outcome(outcome_text(FULL)) == FULL
     failed = Outcome(RunStatus.FAILED, "rank 1 was killed", 1)
     assert read_outcome(outcome_text(failed)) == failed
+
+
+def test_a_result_of_before_was_compared_with_the_whole_model() -> None:
+    value = json.loads(outcome_text(FULL))
+    del value["agreement"]["way"]
+    agreement = read_outcome(value).agreement
+    assert agreement is not None
+    assert (agreement.way, agreement.compared) == (Way.WHOLE, 12)
+
+
+def test_what_a_run_differs_from_is_said() -> None:
+    wrong = Agreement(0.5, 0.0, 0.0, "w", "float32", 1, Way.STAGES)
+    assert judged(Outcome(RunStatus.DONE, agreement=wrong)).reason == (
+        "it differs from the model computed stage after stage, relative: losses by 5.0e-01 (worst: w)"
+    )
+
+
+@pytest.mark.parametrize("way", [None, *Way])
+def test_a_request_comes_back_as_it_was(way: Way | None) -> None:
+    request = RunRequest(verify=True, verify_by=way, samples=(1, 2))
+    assert read_request(json.loads(json.dumps(request_json(request)))) == request
+
+
+def test_a_request_for_an_unknown_comparison_is_refused() -> None:
+    with pytest.raises(InvalidProblem, match="verify_by: expected whole, stages or null, found 'half'"):
+        read_request({"verify": True, "verify_by": "half"})
 
 
 def test_a_loss_that_is_not_a_number_and_a_gradient_without_end_are_told_as_null() -> None:

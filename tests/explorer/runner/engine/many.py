@@ -1,9 +1,9 @@
 """A launch that runs many plans: ``many FOLDER PROCESSES``. Torch is imported and every model traced once; then
 the process divides, and every part of it is a rank.
 
-FOLDER/cases.json lists cases [name, ranks, plan file, request, whether to
-spoil a gradient]; they are run one after the other, each on
-processes 0 to ranks - 1, and process 0 writes FOLDER/results.json: name -> the agreement, or the error.
+FOLDER/cases.json lists cases [name, ranks, plan file, request, a fault to plant in the engine ("": none)]; they are
+run one after the other, each on processes 0 to ranks - 1, and process 0 writes FOLDER/results.json: name -> the
+agreement with the whole model, and, where it is asked for, under "stages" that with the model computed by stages.
 """
 
 from __future__ import annotations
@@ -11,22 +11,24 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from explorer.runner.bundles.outcome import Way
 from explorer.runner.bundles.request import RunRequest, read_request
 from explorer.runner.bundles.result_json import outcome_text
 from explorer.runner.engine import machine as machines
 from explorer.runner.engine.gather import gather
-from explorer.runner.engine.machine import make_machine
+from explorer.runner.engine.machine import Machine, make_machine
 from explorer.runner.engine.measure import measure
-from explorer.runner.engine.reference import verify
 from explorer.runner.engine.segment_times import operator_seconds
 from explorer.runner.model.program import Program
+from explorer.runner.verifying.verify import verify
 from explorer.tracing.captured import Value
 from solvers.formats.plan_json import PlanFile, read_plan
 
@@ -35,23 +37,26 @@ DEVICE = torch.device("cpu")
 
 def main(folder: Path, cases: list[Any], process: int) -> None:
     results: dict[str, Any] = {}
-    for number, (name, ranks, plan, request, spoil) in enumerate(cases):
+    for number, (name, ranks, plan, request, fault) in enumerate(cases):
         if process >= ranks:
             continue
         dist.init_process_group("gloo", init_method=f"file://{folder}/meet{number}", rank=process, world_size=ranks)
-        results[name] = run(folder / plan, request, process, ranks, spoil)
+        results[name] = run(folder / plan, request, process, ranks, FAULTS[fault])
         dist.destroy_process_group()
     if process == 0:
         (folder / "results.json").write_text(json.dumps(results))
 
 
-def run(plan: Path, given: dict[str, Any], rank: int, ranks: int, spoil: bool) -> dict[str, Any]:
+def run(plan: Path, given: dict[str, Any], rank: int, ranks: int, spoil: Callable[[Machine], None]) -> dict[str, Any]:
     request = read_request(given)
     file = read_plan(plan.read_bytes(), str(plan))
-    machine = make_machine(file, request, rank, ranks, DEVICE)
-    if spoil:
-        flowing_back = machine.exchange.flowing_back
-        machine.exchange.flowing_back = lambda c, p: tuple(1.001 * t for t in flowing_back(c, p))  # type: ignore[method-assign]
+
+    def made() -> Machine:
+        machine = make_machine(file, request, rank, ranks, DEVICE)
+        spoil(machine)
+        return machine
+
+    machine = made()
     held: list[Any] = [None] * ranks
     dist.all_gather_object(held, sum(p.numel() * p.element_size() for p in machine.held.parameters.values()))
     sizes = {name: value.nbytes for name, value in whole_sizes(machine).items()}
@@ -61,11 +66,51 @@ def run(plan: Path, given: dict[str, Any], rank: int, ranks: int, spoil: bool) -
         times = operator_seconds(machine, file.problem.graph)
         outcome = gather(machine, request, measured, None, [], False, times)
         found["outcome"] = outcome_text(outcome) if outcome is not None else ""
-        machine = make_machine(file, request, rank, ranks, DEVICE)
-    return found | asdict(verify(machine, file.reference, file.problem, request))
+        machine = made()
+    whole = verify(machine, file.reference, file.problem, replace(request, verify_by=Way.WHOLE))
+    if request.verify_by is Way.STAGES:
+        found["stages"] = asdict(verify(made(), file.reference, file.problem, request))
+    return found | asdict(whole)
 
 
-def whole_sizes(machine: machines.Machine) -> dict[str, Value]:
+def wrong_gradients(machine: Machine) -> None:
+    """What flows back between ranks is a thousandth too large."""
+    flowing_back = machine.exchange.flowing_back
+    machine.exchange.flowing_back = lambda c, p: tuple(1.001 * t for t in flowing_back(c, p))  # type: ignore[method-assign]
+
+
+def wrong_samples(machine: Machine) -> None:
+    """Every micro-batch reads what the first one should."""
+    read_sample = machine.read_sample
+    machine.read_sample = lambda segment, micro_batch, position: read_sample(segment, 0, position)  # type: ignore[method-assign]
+    machine._runtime.work = replace(machine._runtime.work, read_sample=machine.read_sample)  # type: ignore[union-attr]
+
+
+def wrong_step(machine: Machine) -> None:
+    """The optimizer's steps are a tenth too long."""
+    for optimizer in machine.optimizers.values():
+        for group in optimizer.param_groups:
+            group["lr"] *= 1.1
+
+
+def lost_gradients(machine: Machine) -> None:
+    """The gradients of parameters of the last micro-batch are never computed."""
+    for stage in machine.stages.values():
+        later = stage.backward_weight
+        last = machine.script.mini_batch // machine.script.segments[stage.segment].micro_batch_size - 1
+        stage.backward_weight = lambda m, later=later, last=last: None if m == last else later(m)  # type: ignore[method-assign]
+
+
+FAULTS: dict[str, Callable[[Machine], None]] = {
+    "": lambda machine: None,
+    "gradients": wrong_gradients,
+    "samples": wrong_samples,
+    "step": wrong_step,
+    "lost": lost_gradients,
+}
+
+
+def whole_sizes(machine: Machine) -> dict[str, Value]:
     captured = next(iter(machine.program.sized.values()))[0]
     return {name: captured.values[value] for value, name in captured.parameters.items()}
 

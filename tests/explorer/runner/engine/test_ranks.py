@@ -40,8 +40,10 @@ class Case:
     model: str
     dtype: str = "float64"
     optimizer: str = "sgd"
-    spoil: bool = False
+    fault: str = ""
     measured: bool = False
+    stages: bool = True
+    """Whether it is also compared stage after stage."""
 
 
 def chain(model: str, devices: int, **settings: Any) -> Callable[[], tuple[Problem, Plan]]:
@@ -193,9 +195,12 @@ CASES = {
     "replicas on 2": Case(replicated("gpt-small", 2, "data-parallel"), "gpt-small"),
     "replicas on 4": Case(replicated("gpt-small", 4, "pipedream"), "gpt-small"),
     "mixed micro-batches": Case(mixed, "gpt-small"),
-    "a spoiled gradient": Case(chain("gpt-small", 2), "gpt-small", spoil=True),
+    "wrong gradients": Case(chain("gpt-small", 2), "gpt-small", fault="gradients"),
+    "wrong samples": Case(chain("gpt-small", 2), "gpt-small", fault="samples"),
+    "wrong step": Case(branches(4), "multimodal-small", fault="step"),
+    "lost gradients": Case(chain("gpt-small", 2, pipeline=Pipeline.ZERO_BUBBLE), "gpt-small", fault="lost"),
     **{
-        f"random DAG {seed}": Case(random_dag(seed), f"tests.explorer.runner.random_models:dag{seed}")
+        f"random DAG {seed}": Case(random_dag(seed), f"tests.explorer.runner.random_models:dag{seed}", stages=seed < 6)
         for seed in range(20)
     },
     **{
@@ -205,7 +210,7 @@ CASES = {
         for seed in range(6)
     },
 }
-"""What is run. The spoiled one shows that the comparison finds an error."""
+"""What is run. Those with a fault planted in the engine show that the comparison finds it."""
 
 
 @pytest.fixture(scope="module")
@@ -219,8 +224,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         request = {
             "verify": True, "dtype": case.dtype, "optimizer": case.optimizer, "learning_rate": 0.05,
             "allow_model": ":" in case.model, "operators": case.measured, "steps": 3, "warmup": 0,
+            "verify_by": "stages" if case.stages else None,
         }  # fmt: skip
-        cases.append([name, len(plan.devices_used()), f"{number}.json", request, case.spoil])
+        cases.append([name, len(plan.devices_used()), f"{number}.json", request, case.fault])
     (folder / "cases.json").write_text(json.dumps(cases))
     return launch(folder)
 
@@ -243,9 +249,13 @@ def launch(folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.spoil])
-def test_equals_the_whole_model(name: str, results: dict[str, Any]) -> None:
-    found, exact = results[name], EXACT[CASES[name].dtype]
+RIGHT = [(n, way) for n, case in CASES.items() if not case.fault for way in ("whole", "stages")[: 1 + case.stages]]
+
+
+@pytest.mark.parametrize(("name", "way"), RIGHT)
+def test_equals_the_model_in_one_piece_and_stage_after_stage(name: str, way: str, results: dict[str, Any]) -> None:
+    found, exact = results[name] if way == "whole" else results[name]["stages"], EXACT[CASES[name].dtype]
+    assert found["way"] == way
     assert found["dtype"] == CASES[name].dtype
     assert found["compared"] > 0
     assert found["loss"] <= exact
@@ -253,8 +263,15 @@ def test_equals_the_whole_model(name: str, results: dict[str, Any]) -> None:
     assert found["parameter"] <= exact
 
 
-def test_a_wrong_gradient_is_found(results: dict[str, Any]) -> None:
-    assert results["a spoiled gradient"]["gradient"] > 1e-4
+@pytest.mark.parametrize("way", ["whole", "stages"])
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("wrong gradients", "gradient"), ("wrong samples", "loss"), ("wrong step", "parameter"),
+     ("lost gradients", "gradient")],
+)  # fmt: skip
+def test_a_fault_of_the_engine_is_found(name: str, what: str, way: str, results: dict[str, Any]) -> None:
+    found = results[name] if way == "whole" else results[name]["stages"]
+    assert found[what] > 1e-4
 
 
 @pytest.mark.parametrize("name", ["chain on 2", "chain on 4", "branches on 4", "scattered on 2", "by operator on 3"])

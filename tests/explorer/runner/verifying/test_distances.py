@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from explorer.runner.engine.reference import apart, distance, furthest, without_flat
+from explorer.runner.verifying.distances import apart, distance, furthest, without_flat
 
 NAN = torch.tensor([1.0, math.nan])
 TRUE = torch.tensor([1.0, 2.0])

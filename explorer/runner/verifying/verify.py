@@ -1,0 +1,181 @@
+"""The run against the model computed in turn: losses, gradients, and parameters after some steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from explorer.runner.bundles.outcome import Agreement
+from explorer.runner.bundles.progress import tell
+from explorer.runner.bundles.request import RunRequest
+from explorer.runner.engine.machine import Machine
+from explorer.runner.engine.measure import total_loss
+from explorer.runner.model.optimizers import OPTIMIZERS, dense, is_adam
+from explorer.runner.model.weights import hold
+from explorer.runner.scripts.executable import optimizer_of
+from explorer.runner.verifying.distances import (
+    APART,
+    NOTHING,
+    STEPS,
+    apart,
+    distance,
+    furthest,
+    largest,
+    without_flat,
+)
+from explorer.runner.verifying.in_turn import Given, InTurn, in_order, names_of
+from explorer.runner.verifying.ways import parts_of, way_of
+from solvers.errors import RunError
+from solvers.problem.problem import Problem
+
+
+def verify(machine: Machine, reference: str, problem: Problem, request: RunRequest) -> Agreement:
+    """Runs some iterations, and the model in turn, in one piece or by segments, on the same shares of the same
+    micro-batches in order. Every rank calls it and gets the same answer; the machine's parameters have then been
+    updated, and its optimizers and gradients are gone.
+
+    Of a model with batch statistics the shares matter: it is compared where all segments have the same.
+    """
+    steps = STEPS if machine.script.training else 1
+    ran = _run(machine, steps)
+    way = way_of(request.verify_by, machine, problem, request.optimizer)
+    true = _in_turn(machine, reference, problem, request, parts_of(way, machine.script, machine.program))
+    losses = []
+    for count in range(steps):
+        tell("checking", steps + count, 2 * steps)
+        losses.append(_sum(true.iterate(), machine))
+    worst, culprit, dtype = _compared(machine, ran, true)
+    found: list[Any] = [None] * machine.ranks
+    dist.all_gather_object(found, (worst, culprit, len(ran.parameters)))
+    at = max(found, key=lambda each: each[0]["gradient"])
+    return Agreement(
+        furthest(ran.losses, losses), at[0]["gradient"], max(each[0]["parameter"] for each in found), at[1],
+        str(dtype).removeprefix("torch."), sum(each[2] for each in found), way,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """What the engine made of the parameters that this rank updates, by name. starts and gradients are on the CPU."""
+
+    losses: list[float]
+    starts: dict[str, Tensor]
+    gradients: dict[str, Tensor]
+    parameters: dict[str, Tensor]
+    adam: bool
+
+
+def _run(machine: Machine, steps: int) -> _Ran:
+    names = {id(parameter): name for name, parameter in machine.held.parameters.items()}
+    owned = {names[id(p)]: p.detach() for owned in machine.owned.values() for p in owned}
+    gradients: dict[str, Tensor] = {}
+
+    def keep(segment: int) -> None:
+        for parameter in machine.owned[segment]:
+            if parameter.grad is not None and names[id(parameter)] not in gradients:
+                gradients[names[id(parameter)]] = dense(parameter.grad).cpu()
+
+    starts = {name: parameter.clone().cpu() for name, parameter in owned.items()}
+    losses = []
+    machine.before_update = keep
+    for count in range(steps):
+        tell("checking", count, 2 * steps)
+        machine.iterate()
+        losses.append(total_loss(machine))
+    machine.before_update = None
+    adam = any(is_adam(optimizer) for optimizer in machine.optimizers.values())
+    machine.optimizers.clear()  # their states, and the gradients: room for the others
+    for parameter in machine.held.parameters.values():
+        parameter.grad = None
+    return _Ran(losses, starts, gradients, owned, adam)
+
+
+def _in_turn(machine: Machine, reference: str, problem: Problem, request: RunRequest, parts: Any) -> InTurn:
+    program, script = machine.program, machine.script
+    share = min(segment.share for segment in script.segments)
+    given = Given(program, machine.rank, machine.device, machine.samples, share, script.mini_batch, script.training)
+    ordered = in_order(program, parts)
+    held = hold(
+        reference, names_of(program, ordered, machine.rank), seed=request.seed, dtype=program.dtype,
+        device=machine.device, allow_model=request.allow_model,
+    )  # fmt: skip
+    trained = [p for p in held.parameters.values() if p.requires_grad]
+    kind = OPTIMIZERS[optimizer_of(problem, request.optimizer)]
+    return InTurn(given, ordered, held, kind(trained, lr=request.learning_rate) if trained else None)
+
+
+def _compared(machine: Machine, ran: _Ran, true: InTurn) -> tuple[dict[str, float], str, torch.dtype]:
+    """(the largest errors of the parameters that this rank updates, the one whose gradient it is, the dtype)."""
+    trained = true.trained if true.given.training else {}
+    told: list[Any] = [None] * machine.ranks
+    sizes = {name: (tuple(p.shape), p.dtype) for name, p in trained.items()}
+    mine = sizes, largest(true.gradients.values()), sorted(ran.parameters)
+    dist.all_gather_object(told, mine)
+    home = {name: rank for rank, each in enumerate(told) for name in each[0]}
+    dtypes = {dtype for each in told for _, dtype in each[0].values()} or {torch.float32}
+    if len(dtypes) > 1:
+        raise RunError(f"a model with parameters of several dtypes cannot be compared: {sorted(map(str, dtypes))}")
+    forgotten = home.keys() - {name for each in told for name in each[2]}
+    if forgotten:
+        raise RunError(f"no rank updates the parameter {min(forgotten)}: plan anew")
+    largest_gradient = max(each[1] for each in told)
+    largest_parameter = _most(largest(p.detach() for p in trained.values()), machine)
+    worst, culprit = {"gradient": 0.0, "parameter": 0.0}, ""
+    for name, gradient, parameter in _true_ones(machine, true, told, home):
+        if gradient is None or parameter is None:
+            continue
+        floor = NOTHING * largest_gradient
+        known = ran.gradients.get(name, torch.zeros_like(gradient)).to(gradient.device)
+        error = distance(known, gradient, floor)
+        if error > worst["gradient"]:
+            culprit = name
+        worst["gradient"] = max(worst["gradient"], error)
+        found = ran.parameters[name]
+        even = without_flat(found, parameter, gradient, floor) if ran.adam else found
+        error = distance(even, parameter, NOTHING * largest_parameter)
+        if float(gradient.abs().sum()) > floor:  # else zero but for rounding, and so is its direction
+            moved = apart(found, parameter, ran.starts[name].to(parameter.device))
+            error = max(error, moved if moved > APART else 0.0)
+        worst["parameter"] = max(worst["parameter"], error)
+    return worst, culprit, dtypes.pop()
+
+
+def _true_ones(
+    machine: Machine, true: InTurn, told: list[Any], home: dict[str, int]
+) -> Iterator[tuple[str, Tensor | None, Tensor | None]]:
+    """(parameter, its gradient, its value) from the rank that computed it to those that update it, in one order."""
+    here = machine.rank
+    for name in sorted(home):
+        shape, dtype = told[home[name]][0][name]
+        wants = [rank for rank, each in enumerate(told) if name in each[2]]
+        found: list[Tensor | None] = [None, None]
+        if here == home[name]:
+            value = true.trained[name].detach()
+            gradient = true.gradients.get(name, torch.zeros_like(value))
+            found = [gradient, value] if here in wants else found
+            for rank in wants:
+                if rank != here:
+                    dist.send(gradient.contiguous(), rank)
+                    dist.send(value.contiguous(), rank)
+        elif here in wants:
+            found = [torch.empty(shape, dtype=dtype, device=machine.device) for _ in range(2)]
+            for tensor in found:
+                dist.recv(tensor, home[name])
+        yield name, found[0], found[1]
+
+
+def _sum(number: float, machine: Machine) -> float:
+    tensor = torch.tensor([number], dtype=torch.float64, device=machine.device)
+    dist.all_reduce(tensor)
+    return float(tensor.item())
+
+
+def _most(number: float, machine: Machine) -> float:
+    tensor = torch.tensor([number], dtype=torch.float64, device=machine.device)
+    dist.all_reduce(tensor, dist.ReduceOp.MAX)
+    return float(tensor.item())

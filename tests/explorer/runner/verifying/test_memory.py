@@ -1,0 +1,51 @@
+"""Compared stage after stage, no process holds the whole model: they have no room for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.explorer.runner.plans import problem_of, solved, text
+from tests.explorer.runner.verifying.limited import MODEL, RANKS
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def compared(folder: Path, way: str) -> dict[str, Any]:
+    """What the ranks wrote, by name."""
+    problem = problem_of(MODEL, devices=RANKS, mini_batch=4, micro_batches=2)
+    (folder / "plan.json").write_text(text(problem, solved(problem, "equal"), MODEL))
+    with (folder / "log").open("w") as log:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "tests.explorer.runner.verifying.limited", str(folder), way],
+            cwd=Path(__file__).parents[4], stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            running.wait()
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+    return {path.stem: json.loads(path.read_text()) for path in folder.glob("[rf]*.json")}
+
+
+def test_what_has_no_room_for_the_whole_model_is_compared_by_stages(tmp_path: Path) -> None:
+    found = compared(tmp_path, "stages")
+    assert list(found) == ["result"], found
+    told = found["result"]
+    assert told["way"] == "stages"
+    assert told["compared"] == 2 * RANKS
+    assert max(told["loss"], told["gradient"], told["parameter"]) < 1e-4
+
+
+def test_the_whole_model_has_no_room_there(tmp_path: Path) -> None:
+    found = compared(tmp_path, "whole")
+    assert "result" not in found
+    assert "allocate memory" in found["failure-0"]["error"]
