@@ -52,9 +52,10 @@ def engine_times(
             for (_, runtime), times in zip(loads, taken, strict=True):
                 dist.barrier()
                 if runtime is not None:
-                    runtime.recorder.clear()
+                    runtime.recorder.start()
                     before = now()
                     runtime.iterate()
+                    runtime.recorder.finish()
                     times.append(now() - before)
     mine = [
         _ran(runtime, rank % 2, calm(times[1:]))

@@ -38,12 +38,14 @@ def measure(machine: Machine, request: RunRequest, floor_bytes: float = 0.0) -> 
         for count in range(request.warmup):
             tell("warming up", count, request.warmup)
             dist.barrier()
+            machine.recorder.start()
             machine.iterate()
         for count in range(request.steps):
             tell("measuring", count, request.steps)
-            machine.recorder.clear()
             start = start_together(machine.rank, measured.offset_s, machine.device)
+            machine.recorder.start()
             machine.iterate()
+            machine.recorder.finish()
             measured.lengths_s.append(time.perf_counter() - start)
             measured.records.append(machine.recorder.iteration(start))
             measured.losses.append(machine.loss())

@@ -6,11 +6,12 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
 
+from explorer.runner.measuring.events import Events
 from explorer.runner.scripts.script import Step
 
 WAITED_S = 3e-5
@@ -19,34 +20,91 @@ PINGS = 20
 """Messages to and fro by which the clocks of two hosts are compared; the fastest one tells."""
 
 
+class Clock(Protocol):
+    """Stamps while work is under way, and their times afterwards."""
+
+    def start(self) -> None:
+        """Before the work, with the device idle."""
+
+    def stamp(self) -> float:
+        """This moment, as `seconds` understands it after `finish`."""
+        ...
+
+    def finish(self) -> None:
+        """Wait until all the work is done."""
+
+    def seconds(self, stamp: float) -> float:
+        """A stamp by this host's clock (`time.perf_counter`)."""
+        ...
+
+
+class HostClock:
+    """Calls return when their work is done: a stamp is the time."""
+
+    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
+        self.stamp = now
+
+    def start(self) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def seconds(self, stamp: float) -> float:
+        return stamp
+
+
+class StreamClock:
+    """Calls only queue their work: a stamp is the number of an event in the queue of the stream that computes, which
+    comes when the device does. So an action begins when the device has what it waited for, and ends with its work, and
+    the queue is waited for once, in `finish`. The first event, at `start`, stands for the host's time then."""
+
+    def __init__(self, events: Events, now: Callable[[], float] = time.perf_counter) -> None:
+        self._events, self._now = events, now
+        self._began = 0.0
+
+    def start(self) -> None:
+        self._events.start()
+        self._events.mark()
+        self._began = self._now()
+
+    def stamp(self) -> float:
+        if not self._events.used:  # nobody will ask for the times
+            self.start()
+        return float(self._events.mark())
+
+    def finish(self) -> None:
+        self._events.synchronize()
+
+    def seconds(self, stamp: float) -> float:
+        return self._began + self._events.seconds(int(stamp))
+
+
 @dataclass
 class Recorder:
-    """Times of the actions and messages of one rank, in seconds of its own clock.
+    """Stamps of the actions and messages of one rank, by its own clock: actions of one rank never overlap, as in the
+    schedule."""
 
-    Where ``finish`` is given (a GPU, whose work goes on after the call), every action, and every wait for a
-    message, ends with it, so that their times are those of the work: actions of one rank then never overlap, as
-    in the schedule.
-    """
-
-    now: Callable[[], float] = time.perf_counter
-    finish: Callable[[], None] | None = None
+    clock: Clock = field(default_factory=HostClock)
     actions: list[tuple[Step, float, float, float]] = field(default_factory=list)
     """(action, asked for, began, ended)."""
     sent: dict[tuple[int, int, bool], float] = field(default_factory=dict)
     """(channel, piece, whether gradients) -> when it was posted."""
-    arrived: dict[tuple[int, int, bool], tuple[float, bool]] = field(default_factory=dict)
-    """The same -> (when it was there, whether it had to be waited for)."""
+    arrived: dict[tuple[int, int, bool], tuple[float, float]] = field(default_factory=dict)
+    """The same -> (when it was asked for, when it was there)."""
 
-    def clear(self) -> None:
+    def start(self) -> None:
+        """Forget what was, and begin an iteration."""
         self.actions.clear()
         self.sent.clear()
         self.arrived.clear()
+        self.clock.start()
 
-    def done(self) -> float:
-        """The end of an action or of a wait: now, once its work is done."""
-        if self.finish is not None:
-            self.finish()
-        return self.now()
+    def now(self) -> float:
+        """A stamp."""
+        return self.clock.stamp()
+
+    def finish(self) -> None:
+        """The end of an iteration: once its work is done."""
+        self.clock.finish()
 
     def action(self, step: Step, asked: float, began: float, ended: float) -> None:
         self.actions.append((step, asked, began, ended))
@@ -55,25 +113,25 @@ class Recorder:
         self.sent[channel, piece, gradient] = self.now()
 
     def message(self, channel: int, piece: int, gradient: bool, asked: float, there: float) -> None:
-        self.arrived[channel, piece, gradient] = (there, there - asked > WAITED_S)
+        self.arrived[channel, piece, gradient] = (asked, there)
 
     def iteration(self, start: float) -> dict[str, Any]:
-        """The records since the last clear, in seconds since ``start``."""
+        """The records of an iteration that was finished, in seconds since ``start``. Of a message also whether it had
+        to be waited for."""
+        at = self.clock.seconds
         return {
-            "actions": [
-                [str(step), asked - start, began - start, ended - start] for step, asked, began, ended in self.actions
+            "actions": [[str(step), *(at(stamp) - start for stamp in stamps)] for step, *stamps in self.actions],
+            "sent": [[*key, at(stamp) - start] for key, stamp in self.sent.items()],
+            "arrived": [
+                [*key, at(there) - start, at(there) - at(asked) > WAITED_S]
+                for key, (asked, there) in self.arrived.items()
             ],
-            "sent": [[*key, when - start] for key, when in self.sent.items()],
-            "arrived": [[*key, when - start, waited] for key, (when, waited) in self.arrived.items()],
         }
 
 
 def recorder_for(device: torch.device) -> Recorder:
-    """A recorder that waits for the device where calls return before their work is done: for the stream that
-    computes, not for messages of later actions that are under way on others."""
-    if device.type == "cuda":
-        return Recorder(finish=lambda: torch.cuda.current_stream(device).synchronize())
-    return Recorder()
+    """A recorder by the clock of the device."""
+    return Recorder(StreamClock(Events(device))) if device.type == "cuda" else Recorder()
 
 
 def clock_offsets(ranks: int, rank: int, device: torch.device) -> float:

@@ -130,7 +130,7 @@ class ScriptRuntime(_PipelineScheduleRuntime):
             self._wait(self.bwd_recv_ops, self.work.exchange.outgoing[segment, step.number], 0)
         elif step.do is Do.UPDATE:
             self.work.settle(segment)
-        began = self.recorder.done()  # on a GPU a wait returns before what it waits for is there
+        began = self.recorder.now()
         if step.do is Do.FORWARD:
             self._forward(segment, step.number)
         elif step.do is Do.BACKWARD_WEIGHT:
@@ -141,7 +141,7 @@ class ScriptRuntime(_PipelineScheduleRuntime):
             self.work.update(segment)
         else:
             self._backward(segment, step)
-        self.recorder.action(step, asked, began, self.recorder.done())
+        self.recorder.action(step, asked, began, self.recorder.now())
 
     def _wait(self, posted: dict[tuple[int, int], list[Any]], pieces: Sequence[tuple[int, int]], end: int) -> None:
         """Waits for messages: those that this is the first to need."""
@@ -151,7 +151,7 @@ class ScriptRuntime(_PipelineScheduleRuntime):
                 continue
             before = self.recorder.now()
             _wait_batch_p2p(works)
-            self.recorder.message(channel, piece, end == 0, before, self.recorder.done())
+            self.recorder.message(channel, piece, end == 0, before, self.recorder.now())
 
     def _forward(self, segment: int, micro_batch: int) -> None:
         work, stage = self.work, self.work.stages[segment]

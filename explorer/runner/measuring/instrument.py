@@ -17,6 +17,7 @@ from torch.autograd.graph import Node
 from torch.utils import _pytree as pytree
 
 from explorer.runner.measuring.attribution import OUTSIDE
+from explorer.runner.measuring.events import Events, Gpu
 
 Run = tuple[list[tuple[int, float]], float]
 """Marks and the end, in seconds."""
@@ -52,33 +53,24 @@ class CpuClock:
 class CudaClock:
     """Calls only queue their work: a mark is an event in the queue, and tells when the device came to it."""
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
+    def __init__(self, device: torch.device, gpu: Gpu | None = None) -> None:
+        self._events = Events(device, gpu)
         self._operators: list[int] = []
-        self._events: list[torch.cuda.Event] = []
-        self._used = 0
 
     def start(self) -> None:
-        self._operators, self._used = [], 0
-        torch.cuda.synchronize(self._device)
+        self._operators = []
+        self._events.start()
+        self._events.synchronize()
 
     def mark(self, operator: int) -> None:
         self._operators.append(operator)
-        self._next().record(torch.cuda.current_stream(self._device))
+        self._events.mark()
 
     def stop(self) -> Run:
-        last = self._next()
-        last.record(torch.cuda.current_stream(self._device))
-        torch.cuda.synchronize(self._device)
-        first = self._events[0]
-        moments = [first.elapsed_time(event) * 1e-3 for event in self._events[: self._used - 1]]
-        return list(zip(self._operators, moments, strict=True)), first.elapsed_time(last) * 1e-3
-
-    def _next(self) -> torch.cuda.Event:
-        if self._used == len(self._events):
-            self._events.append(torch.cuda.Event(enable_timing=True))  # type: ignore[no-untyped-call]
-        self._used += 1
-        return self._events[self._used - 1]
+        last = self._events.mark()
+        self._events.synchronize()
+        marks = [(operator, self._events.seconds(mark)) for mark, operator in enumerate(self._operators)]
+        return marks, self._events.seconds(last)
 
 
 def clock_of(device: torch.device, now: Callable[[], float]) -> Clock:

@@ -100,7 +100,7 @@ class Training:
             batches.append(batch)
         for count, (inputs, targets) in enumerate(batches):
             setup.machine.samples, self._targets = inputs, targets
-            setup.machine.recorder.clear()
+            setup.machine.recorder.start()
             setup.machine.iterate(adding=count > 0)
             loss += setup.machine.loss()
             self.mini_batches += 1
