@@ -31,7 +31,7 @@ class RunRequest:
     plan's); learning_rate: its step size. seed: of parameters and samples. dtype: "float64" or "float32" to
     run in another floating dtype than the plan's (None: the plan's). threads: of each rank on a CPU; pin:
     whether each rank keeps to its own cores. verify: compare loss, gradients and parameters with the model in
-    a plain loop, dropout off; verify_by: in one piece or by stages (None: in one piece where rank 0 has room for it).
+    a plain loop; verify_by: in one piece or by stages (None: in one piece where rank 0 has room for it).
     allow_model: whether a reference "package.module:callable" may run.
     time_limit_s: the whole run is ended after it. operators: also measure operators one by one.
     dump: afterwards write gradients and parameters of one iteration, dropout off. samples and budget_s are for

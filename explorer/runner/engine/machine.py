@@ -16,6 +16,7 @@ from explorer.runner.engine.recording import Recorder, recorder_for
 from explorer.runner.engine.runtime import ScriptRuntime, Work, stage_numbers
 from explorer.runner.engine.stages import Port, SegmentStage
 from explorer.runner.model.cuts import check_cuts
+from explorer.runner.model.drawing import Drawing, seed_calls
 from explorer.runner.model.optimizers import OPTIMIZERS, make_dense, step
 from explorer.runner.model.program import Program, trace_for_run
 from explorer.runner.model.samples import make_samples
@@ -51,6 +52,8 @@ class Machine:
     groups: dict[tuple[int, ...], dist.ProcessGroup] = field(default_factory=dict)
     """Devices of replicas -> those that average with one another."""
     notes: tuple[str, ...] = ()
+    iterations: int = 0
+    """That have begun."""
     before_update: Callable[[int], None] | None = None
     _syncing: dict[int, _Sum] = field(default_factory=dict)
     _runtime: ScriptRuntime | None = None
@@ -70,6 +73,7 @@ class Machine:
         """One iteration: forward, backward and update of a mini-batch, or one pass. adding: to the gradients that are
         there from the iteration before; without it they begin anew."""
         assert self._runtime is not None
+        self.iterations += 1
         for stage in self.stages.values():
             stage.losses.clear()
         if adding:
@@ -200,9 +204,15 @@ def trace(file: PlanFile, request: RunRequest) -> Program:
         dtype=request.dtype,
         graph=problem.graph,
         samples=shares_of(problem, file.plan),
-        without_dropout=request.verify or request.dump,
+        without_dropout=without_dropout(file, request),
         allow_model=request.allow_model,
     )
+
+
+def without_dropout(file: PlanFile, request: RunRequest) -> bool:
+    """Whether nothing is dropped: a loop of one's own draws other numbers than a run, and so does the model in a plain
+    loop where stages have other shares of the samples than it takes at once."""
+    return request.dump or (request.verify and len(shares_of(file.problem, file.plan)) > 1)
 
 
 def make_machine(
@@ -225,11 +235,18 @@ def make_machine(
         allow_model=request.allow_model,
     )  # fmt: skip
     machine = assemble(script, program, held, samples, rank, device)
+    for segment, stage in machine.stages.items():
+        if seed_calls(stage.program.module):
+            stage.calling = _drawing(machine, request.seed, segment)
     kind = OPTIMIZERS[optimizer_of(problem, request.optimizer)]
     for segment, parameters in machine.owned.items():
         if parameters and script.training:
             machine.optimizers[segment] = kind(parameters, lr=request.learning_rate)
     return machine
+
+
+def _drawing(machine: Machine, seed: int, segment: int) -> Drawing:
+    return Drawing(seed, lambda: machine.iterations, lambda micro_batch: machine.exchange.first(segment, micro_batch))
 
 
 def check_ranks(plan: Plan, ranks: int) -> None:

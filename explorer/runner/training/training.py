@@ -13,10 +13,10 @@ import torch.distributed as dist
 from torch import Tensor
 
 from explorer.runner.engine.machine import Machine
+from explorer.runner.model.drawing import Drawing, seed_calls
 from explorer.runner.training import checkpoint
 from explorer.runner.training.batches import Feed, Reader, divided
 from explorer.runner.training.catalogue import Catalogue
-from explorer.runner.training.drawing import Drawing, seed_calls
 from explorer.runner.training.optimizing import Updater
 from explorer.runner.training.ranks import Ranks
 from explorer.runner.training.refusals import Loss, samples_of

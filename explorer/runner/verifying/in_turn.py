@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from explorer.runner.model.drawing import Drawing, seed_calls
 from explorer.runner.model.optimizers import dense, step
 from explorer.runner.model.program import Program
 from explorer.runner.model.segment_module import Kind, SegmentProgram
@@ -35,7 +36,7 @@ class Part:
 @dataclass(frozen=True)
 class Given:
     """What there is to compute with. samples: as `make_samples` gives them, of ``mini_batch`` samples, ``share`` of
-    which are taken at once."""
+    which are taken at once. seed: of what the model draws (dropout)."""
 
     program: Program
     rank: int
@@ -44,6 +45,7 @@ class Given:
     share: int
     mini_batch: int
     training: bool
+    seed: int
 
 
 def in_order(program: Program, parts: Sequence[Part]) -> tuple[Part, ...]:
@@ -91,6 +93,8 @@ class InTurn:
             for number, part in enumerate(parts)
             if part.rank == given.rank
         }
+        self._drawing = {n: seed_calls(one.module) for n, one in self._modules.items()}
+        self._iterations = 0
         self._made: dict[int, Tensor] = {}
         self._leaves: dict[tuple[int, int], Tensor] = {}
         self._losses: dict[int, list[Tensor]] = {}
@@ -105,6 +109,7 @@ class InTurn:
 
     def iterate(self) -> float:
         """One mini-batch and its update; this rank's part of the loss."""
+        self._iterations += 1
         for parameter in self.held.parameters.values():
             parameter.grad = None
         loss = sum(self._share(first) for first in range(0, self.given.mini_batch, self.given.share))
@@ -134,7 +139,7 @@ class InTurn:
             for i in module.inputs
         ]
         with torch.set_grad_enabled(self.given.training):
-            results = module.module(*inputs)
+            results = self._draw(first, module.module, *inputs) if self._drawing[number] else module.module(*inputs)
             loss, ends = 0.0, []
             for output, value in zip(module.outputs, results, strict=True):
                 if output.kind is Kind.TENSOR:
@@ -145,6 +150,10 @@ class InTurn:
                         ends.append(value.mean() * weight)
         self._losses[number] = ends
         return loss
+
+    def _draw(self, first: int, module: nn.Module, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Random numbers are those of the run: by seed, iteration, operator and first sample."""
+        return Drawing(self.given.seed, lambda: self._iterations, lambda sample: sample)(first, module, *inputs)
 
     def _backward(self, number: int) -> None:
         if number in self._modules:

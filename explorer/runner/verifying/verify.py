@@ -98,7 +98,9 @@ def _run(machine: Machine, steps: int) -> _Ran:
 def _in_turn(machine: Machine, reference: str, problem: Problem, request: RunRequest, parts: Any) -> InTurn:
     program, script = machine.program, machine.script
     share = min(segment.share for segment in script.segments)
-    given = Given(program, machine.rank, machine.device, machine.samples, share, script.mini_batch, script.training)
+    given = Given(
+        program, machine.rank, machine.device, machine.samples, share, script.mini_batch, script.training, request.seed
+    )
     ordered = in_order(program, parts)
     held = hold(
         reference, names_of(program, ordered, machine.rank), seed=request.seed, dtype=program.dtype,

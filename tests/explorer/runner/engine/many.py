@@ -101,12 +101,20 @@ def lost_gradients(machine: Machine) -> None:
         stage.backward_weight = lambda m, later=later, last=last: None if m == last else later(m)  # type: ignore[method-assign]
 
 
+def other_masks(machine: Machine) -> None:
+    """Dropout draws by another seed."""
+    for stage in machine.stages.values():
+        if stage.calling is not None:
+            stage.calling.seed += 1  # type: ignore[attr-defined]
+
+
 FAULTS: dict[str, Callable[[Machine], None]] = {
     "": lambda machine: None,
     "gradients": wrong_gradients,
     "samples": wrong_samples,
     "step": wrong_step,
     "lost": lost_gradients,
+    "masks": other_masks,
 }
 
 

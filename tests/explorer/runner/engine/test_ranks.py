@@ -29,6 +29,7 @@ from tests.explorer.runner.plans import placed, problem_of, solved, text
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 PROCESSES = 4
+SEVERAL = "tests.explorer.runner.model.models:several"
 TOWERS = "tests.explorer.runner.model.models:towers"
 EXACT = {"float64": 1e-9, "float32": 1e-5}
 """Largest error of losses, gradients and parameters, relative to the largest entry of the tensor."""
@@ -54,9 +55,12 @@ def chain(model: str, devices: int, **settings: Any) -> Callable[[], tuple[Probl
     return make
 
 
-def recomputing() -> tuple[Problem, Plan]:
-    problem, plan = chain("gpt-small", 2, recompute=True)()
-    return problem, replace(plan, stages=tuple(replace(stage, recompute=True) for stage in plan.stages))
+def recomputing(model: str) -> Callable[[], tuple[Problem, Plan]]:
+    def make() -> tuple[Problem, Plan]:
+        problem, plan = chain(model, 2, recompute=True)()
+        return problem, replace(plan, stages=tuple(replace(stage, recompute=True) for stage in plan.stages))
+
+    return make
 
 
 def scattered(model: str, devices: int, seed: int = 1) -> Callable[[], tuple[Problem, Plan]]:
@@ -177,7 +181,12 @@ CASES = {
     "zero bubble": Case(chain("gpt-small", 2, pipeline=Pipeline.ZERO_BUBBLE), "gpt-small"),
     "zero bubble, batch statistics": Case(chain("resnet50-small", 2, pipeline=Pipeline.ZERO_BUBBLE), "resnet50-small"),
     "zero bubble, towers that do not meet": Case(towers, TOWERS),
-    "recomputing": Case(recomputing, "gpt-small"),
+    "recomputing": Case(recomputing("gpt-small"), "gpt-small"),
+    "dropout, recomputing": Case(recomputing("rnnlm-small"), "rnnlm-small"),
+    "dropout on 2": Case(chain("transformer-small", 2), "transformer-small"),
+    "dropout in an LSTM": Case(scattered(SEVERAL, 2), SEVERAL),
+    "dropout, replicas": Case(replicated("rnnlm-small", 2, "data-parallel"), "rnnlm-small"),
+    "dropout, zero bubble": Case(chain("rnnlm-small", 2, pipeline=Pipeline.ZERO_BUBBLE), "rnnlm-small"),
     "batch statistics": Case(chain("resnet50-small", 2), "resnet50-small"),
     "branches on 2": Case(branches(2), "multimodal-small", measured=True),
     "branches on 4": Case(branches(4), "multimodal-small"),
@@ -198,6 +207,7 @@ CASES = {
     "wrong gradients": Case(chain("gpt-small", 2), "gpt-small", fault="gradients"),
     "wrong samples": Case(chain("gpt-small", 2), "gpt-small", fault="samples"),
     "wrong step": Case(branches(4), "multimodal-small", fault="step"),
+    "other masks": Case(chain("rnnlm-small", 2), "rnnlm-small", fault="masks"),
     "lost gradients": Case(chain("gpt-small", 2, pipeline=Pipeline.ZERO_BUBBLE), "gpt-small", fault="lost"),
     **{
         f"random DAG {seed}": Case(random_dag(seed), f"tests.explorer.runner.random_models:dag{seed}", stages=seed < 6)
@@ -267,7 +277,7 @@ def test_equals_the_model_in_one_piece_and_stage_after_stage(name: str, way: str
 @pytest.mark.parametrize(
     ("name", "what"),
     [("wrong gradients", "gradient"), ("wrong samples", "loss"), ("wrong step", "parameter"),
-     ("lost gradients", "gradient")],
+     ("lost gradients", "gradient"), ("other masks", "loss")],
 )  # fmt: skip
 def test_a_fault_of_the_engine_is_found(name: str, what: str, way: str, results: dict[str, Any]) -> None:
     found = results[name] if way == "whole" else results[name]["stages"]

@@ -1,4 +1,4 @@
-"""Random numbers in a model (dropout), drawn by what draws them and for what: by seed, mini-batch, operator and first
+"""Random numbers in a model (dropout), drawn by what draws them and for what: by seed, iteration, operator and first
 sample. So they depend neither on which rank runs an operator nor on when, and a recomputation draws the same again."""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from torch import Tensor, fx, nn
 from explorer.runner.model.birth import mixed
 from explorer.runner.model.flat import DROPPING, inside, undropped
 
-_SEED: ContextVar[int] = ContextVar("seed")
-"""Of the call of a segment that is under way."""
+_SEED: ContextVar[int] = ContextVar("seed", default=0)
+"""Of the call of a segment that is under way; 0 where a module is only timed."""
 
 
 def seed_calls(module: fx.GraphModule) -> bool:
@@ -55,7 +55,7 @@ def drawn(number: int, target: Callable[..., Any], *args: Any, **kwargs: Any) ->
 class Drawing:
     """Calls the module of a segment for a micro-batch; the generators are afterwards as they were.
 
-    seed: of the training; mini_batch: which one is under way; first: of a micro-batch the first sample on this rank.
+    seed: of the run; mini_batch: which one is under way; first: of a micro-batch the first sample on this rank.
     """
 
     def __init__(self, seed: int, mini_batch: Callable[[], int], first: Callable[[int], int]) -> None:
