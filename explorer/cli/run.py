@@ -73,7 +73,8 @@ def add(commands: Commands) -> None:
     what.add_argument(
         "--allow-model",
         action="store_true",
-        help="the plan is of package.module:callable and may run that code: only for code that you trust",
+        help="the plan is of package.module:callable, path/file.py:callable or a library's model and may run that code:"
+        " only for code that you trust",
     )
     add_output(parser, "-o", "--output", what="where to write result.json, too")
     add_json(parser)

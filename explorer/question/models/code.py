@@ -36,7 +36,7 @@ def make_of_code(reference: str) -> tuple[Any, Any, dict[str, Any] | None]:
     module_name, _, attribute = reference.rpartition(":")
     try:
         with redirect_stdout(sys.stderr):
-            made = getattr(_module(module_name), attribute)()
+            made = getattr(module_of(module_name), attribute)()
     except PlacementError:
         raise
     except (Exception, SystemExit) as error:
@@ -52,8 +52,9 @@ def _named(by_name: object) -> bool:
     return isinstance(by_name, dict)
 
 
-def _module(name: str) -> ModuleType:
-    """A module by its name, from the folder one is in as well, or a file by its path, from its own folder."""
+def module_of(name: str) -> ModuleType:
+    """A module by its name, from the folder one is in as well, or a file by its path, from its own folder. This runs
+    its code. Raises TraceError for a file that is not there, and what the code raises."""
     if not is_path(name):
         if os.getcwd() not in sys.path:  # a console script, unlike python -m, does not have it there
             sys.path.insert(0, os.getcwd())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import importlib
-import os
 import random
 import sys
 import warnings
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from demo_models import MODELS
+from explorer.question.models.code import module_of
 from explorer.question.models.example import split_example
 from explorer.question.models.libraries import library_of, make_of_library
 from explorer.runner.model.birth import Making, Seeding, Survey, Surveying
@@ -59,12 +59,12 @@ def builder(reference: str, *, allow_model: bool, batch: int | None = None) -> B
         raise RunError(refusal)
     if library_of(reference) is not None:
         return _of_library(reference, batch)
-    module_name, _, attribute = reference.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    module_name, _, attribute = reference.rpartition(":")
     try:
         with redirect_stdout(sys.stderr), seeded(0), Seeding(0).active():
-            found = getattr(importlib.import_module(module_name), attribute)
+            found = getattr(module_of(module_name), attribute)
+    except PlacementError as error:
+        raise RunError(str(error)) from error
     except (Exception, SystemExit) as error:
         raise RunError(f"{reference}: {type(error).__name__}: {_first_line(error)}") from error
     if not callable(found):

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from demo_models import MODELS
+from explorer.question.models.code import is_callable
 from explorer.question.models.libraries import library_of
 
 
 def why_not(reference: str, *, allow_model: bool) -> str:
     """Why the code of ``reference`` is not run, in one line; "" if it is: that of a demo model always is, that of
-    "package.module:callable" and of an installed library ("hf:gpt2") where it is allowed. Files hold no code."""
+    "package.module:callable", "path/file.py:callable" and of an installed library ("hf:gpt2") where it is allowed.
+    Other files hold no code."""
     if reference in MODELS:
         return ""
     if library_of(reference) is not None:
         if allow_model:
             return ""
         return f"{reference}: running it runs the library's code, which was not allowed; allow it if you trust it"
-    module, separator, attribute = reference.partition(":")
-    if not separator or not all(name.isidentifier() for name in (*module.split("."), attribute)):
+    if not is_callable(reference):
         return (
             f"{reference or 'the model'}: only the code of a model can be run, and this is not a reference to code;"
-            " plan a demo model or package.module:callable (a file holds the graph alone)"
+            " plan a demo model, package.module:callable or path/file.py:callable (another file holds the graph alone)"
         )
     if not allow_model:
         return f"{reference}: running it runs its code, which was not allowed; allow it if you trust it"

@@ -243,19 +243,22 @@ def test_the_flags_are_the_request_and_the_target_says_the_rest(command: Command
         (["PLAN", "--learning-rate", "-1"], "learning_rate: expected a number above 0"),
         (["PLAN", "--bundle", "FULL"], "is not empty"),
         (["THEIRS"], "their.module:model: running it runs its code, which was not allowed"),
+        (["PATH"], "their/model.py:make: running it runs its code, which was not allowed"),
+        (["PATH", "--allow-model", "--target", "lokal"], "did you mean 'local'"),
         (["FILE"], "model.pt2: only the code of a model can be run"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_starts(
     args: list[str], told: str, command: Command, plan: Path, tmp_path: Path
 ) -> None:
-    for name in ("theirs", "file"):
+    for name in ("theirs", "path", "file"):
         (tmp_path / name).mkdir()
     places = {
         "PLAN": plan,
         "MODEL": write(tmp_path, workload()),
         "FULL": tmp_path,
         "THEIRS": write_two_ranks(tmp_path / "theirs", "their.module:model"),
+        "PATH": write_two_ranks(tmp_path / "path", "their/model.py:make"),
         "FILE": write_two_ranks(tmp_path / "file", "model.pt2"),
     }
     assert told in command.refused("run", *(places.get(arg, arg) for arg in args))
