@@ -22,6 +22,11 @@ Message = dict[str, Any]
 TELL_EVERY_S = 0.05
 """Bounds move often; the parent looks about as often as this."""
 
+WRONG_PRESOLVE = {"1.14.0"}
+"""Versions of HiGHS whose presolve cuts off better solutions and calls the rest optimal: it says 15 of 2x + 3z with
+x + z >= 4.5, z whole, whose optimum is 9 (ERGO-Code/HiGHS issues 3043, 3073, 3094; mended in 1.15 by 2961). They
+search without it."""
+
 WRITTEN = 1e-5
 """Relative error that rows may have after CBC wrote its solution with few digits and integers were rounded."""
 
@@ -102,6 +107,8 @@ def _live_highs(
                 kinds.kCallbackMipUserSolution,
             ):
                 highs.startCallback(kind)
+            if highs.version() in WRONG_PRESOLVE:
+                highs.setOptionValue("presolve", "off")
             if nodes is not None:
                 highs.setOptionValue("mip_max_nodes", nodes)
             if model.start is not None:

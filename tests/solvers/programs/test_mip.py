@@ -61,6 +61,17 @@ def solved(model, **options):
 
 
 @BOTH
+def test_no_version_of_a_solver_calls_a_worse_answer_optimal(solver):
+    """2x + 3z with x + z >= 4.5, z whole: 9 with x = 4.5. HiGHS 1.14.0 says 15 unless its presolve is off."""
+    model = Model()
+    x, z = model.variable(0.0, 10.0, cost=2.0), model.variable(0.0, 10.0, integer=True, cost=3.0)
+    model.row([(x, 1.0), (z, 1.0)], least=4.5)
+    outcome, found, _ = solved(model, solver=solver)
+    assert outcome.optimal
+    assert model.objective_at(found[-1]) == pytest.approx(9.0)
+
+
+@BOTH
 def test_weights_are_shared_out_best(solver):
     outcome, found, bounds = solved(partition([8, 7, 6, 5, 4]), solver=solver)
     assert outcome.optimal
