@@ -20,6 +20,9 @@ from solvers.problem.graph import Phase, topological_order
 from solvers.problem.groups import together
 from solvers.problem.problem import Contiguity, Problem, Transfers
 
+Speed = tuple[float, float]
+"""Of a link: its latency in seconds and its bandwidth in bytes per second."""
+
 
 def contract(problem: Problem, samples_per_micro_batch: int, *, merge_trivial: bool = True) -> Contracted:
     """The super-operators of ``problem`` at one micro-batch size; see `Condensed` for several."""
@@ -52,7 +55,7 @@ class Condensed:
         self._forward: Bools = np.array([o.phase is Phase.FORWARD for o in graph.operators])
         self._ends = self._message_ends()
         self._feeds_backward = self._feeding_backward()
-        self._contracted: dict[tuple[int, bool, int], Contracted] = {}
+        self._contracted: dict[tuple[int, bool, int, str, Speed | None], Contracted] = {}
         self._into: dict[int, Ints] = {}
         self._shapes: dict[tuple[int, ...], tuple[Shape, Ints, Ints, Ints]] = {}
         self._link_kinds = {(link.latency_s, link.bandwidth_bytes_per_s) for link in problem.cluster.links}
@@ -60,21 +63,31 @@ class Condensed:
         self._fixed: Floats = np.array([amount.fixed for amount in nbytes])
         self._per_sample: Floats = np.array([amount.per_sample for amount in nbytes])
 
-    def at(self, samples: int, *, merge_trivial: bool = True, replicas: int = 1) -> Contracted:
+    def at(
+        self,
+        samples: int,
+        *,
+        merge_trivial: bool = True,
+        replicas: int = 1,
+        kind: str = "",
+        speed: Speed | None = None,
+    ) -> Contracted:
         """The super-operators when micro-batches have ``samples`` samples.
 
         replicas: the costs of one of so many devices that share every micro-batch equally; seconds
-        stay per sample of the whole, and the shape is that of one replica.
+        stay per sample of the whole, and the shape is that of one replica. kind: of the accelerators,
+        the first by name if it is not said. speed: of the links, the slowest if it is not said. Neither
+        changes the shape.
         """
-        key = (samples, merge_trivial, replicas)
+        key = (samples, merge_trivial, replicas, kind, speed)
         if key not in self._contracted:
-            self._contracted[key] = self._costed(samples, merge_trivial, replicas)
+            self._contracted[key] = self._costed(*key)
         return self._contracted[key]
 
-    def _costed(self, samples: int, merge_trivial: bool, replicas: int) -> Contracted:
+    def _costed(self, samples: int, merge_trivial: bool, replicas: int, kind: str, speed: Speed | None) -> Contracted:
         problem, operators = self.problem, self.problem.graph.operators
-        acc, cpu = (self._seconds(samples, replicas, cpu=on_cpu) for on_cpu in (False, True))
-        each_s = self._message_s(samples, replicas)
+        acc, cpu = (self._seconds(samples, replicas, cpu=on_cpu, kind=kind) for on_cpu in (False, True))
+        each_s = self._message_s(samples, replicas, speed)
         net_s = _sums(self._net_of_message, each_s, len(self.nets))
         into = self._merged(samples) if merge_trivial else np.arange(self.count)
         shape, position, net_to, message_to = self._shape(into)
@@ -122,18 +135,21 @@ class Condensed:
     def _sum(self, values: Floats) -> Floats:
         return _sums(self.node_of, values, self.count)
 
-    def _seconds(self, samples: int, replicas: int = 1, *, cpu: bool) -> Floats:
-        """Seconds per sample of every operator on an accelerator or a CPU; inf without such a device."""
+    def _kinds(self, *, cpu: bool) -> list[str]:
+        return sorted({d.kind for d in self.problem.cluster.devices if d.is_cpu == cpu})
+
+    def _seconds(self, samples: int, replicas: int = 1, *, cpu: bool, kind: str = "") -> Floats:
+        """Seconds per sample of every operator on an accelerator (of ``kind``) or a CPU; inf without such a device."""
         problem = self.problem
-        kinds = {d.kind for d in problem.cluster.devices if d.is_cpu == cpu}
+        kinds = self._kinds(cpu=cpu)
         if not kinds:
             return np.full(len(problem.graph), np.inf)
-        kind, mini_batch = min(kinds), problem.mini_batch
+        kind, mini_batch = kind if kind in kinds else kinds[0], problem.mini_batch
         each = problem.compute.at(kind, samples / replicas) / samples
         return np.where(self._update, problem.compute.at(kind, mini_batch / replicas) / mini_batch, each)
 
-    def _message_s(self, samples: int, replicas: int = 1) -> Floats:
-        """Seconds per sample of every message; over the slowest link if links differ.
+    def _message_s(self, samples: int, replicas: int = 1, speed: Speed | None = None) -> Floats:
+        """Seconds per sample of every message; over the slowest link if links differ and no speed is said.
 
         Without links more than all the work together, so that no plan that sends is better than one
         device; inf could not be subtracted again.
@@ -147,14 +163,16 @@ class Condensed:
             work = np.concatenate([self._seconds(samples, cpu=on_cpu) for on_cpu in (False, True)])
             return np.full(len(self._messages), 1.0 + 2.0 * float(work[np.isfinite(work)].sum()))
         nbytes = self._fixed + self._per_sample * (samples / replicas)
-        each = np.max([latency + nbytes / bandwidth for latency, bandwidth in self._link_kinds], axis=0)
+        speeds = self._link_kinds if speed is None else {speed}
+        each = np.max([latency + nbytes / bandwidth for latency, bandwidth in speeds], axis=0)
         return np.where(nbytes > 0, each, 0.0) / samples
 
     def _merged(self, samples: int) -> Ints:
         """Node -> the node it is merged into, because it is trivial at this micro-batch size."""
         if samples in self._into:
             return self._into[samples]
-        supported = np.isfinite(self._sum(self._seconds(samples, cpu=False)))
+        kinds = self._kinds(cpu=False) or [""]
+        anywhere = [np.isfinite(self._sum(self._seconds(samples, cpu=False, kind=kind))) for kind in kinds]
         takes_time = self._message_s(samples) > 0
         messages = {
             (tuple(makers), tuple(readers))
@@ -163,7 +181,9 @@ class Condensed:
         }
         directed = self.problem.transfers is Transfers.DUPLEX
         trivial = self._trivial(samples)
-        self._into[samples] = merge_leaves(self.edges, sorted(messages), trivial, supported, directed=directed)
+        self._into[samples] = merge_leaves(
+            self.edges, sorted(messages), trivial, np.any(anywhere, axis=0), np.all(anywhere, axis=0), directed=directed
+        )
         return self._into[samples]
 
     def _hyperedges(self) -> tuple[Ints, list[tuple[int, ...]]]:
@@ -216,8 +236,8 @@ class Condensed:
         work = np.zeros(self.count)
         total = 0.0
         for replicas in range(1, problem.max_replicas + 1):
-            for cpu in (False, True):
-                seconds = self._seconds(samples, replicas, cpu=cpu)
+            for cpu, kind in [(on_cpu, kind) for on_cpu in (False, True) for kind in self._kinds(cpu=on_cpu)]:
+                seconds = self._seconds(samples, replicas, cpu=cpu, kind=kind)
                 if not np.isinf(seconds).all():
                     work = np.maximum(work, self._sum(seconds))
                     total = max(total, float(seconds[np.isfinite(seconds)].sum()))

@@ -25,7 +25,8 @@ def merge_leaves(
     edges: Iterable[tuple[int, int]],
     messages: Iterable[Ends],
     trivial: Bools,
-    supported: Bools,
+    somewhere: Bools,
+    everywhere: Bools,
     *,
     directed: bool,
 ) -> Ints:
@@ -33,7 +34,8 @@ def merge_leaves(
 
     A trivial node with exactly one neighbour in the forward graph joins that neighbour. messages:
     those that take time. No load grows: the node has no work, is as widely supported, and taking it
-    to its neighbour's set makes no device send or receive more (`_harmless`). directed: this holds
+    to its neighbour's set makes no device send or receive more (`_harmless`). somewhere, everywhere: whether
+    accelerators of some kind, and of every kind, can run it. directed: this holds
     for sending and for receiving, not only for their sum.
     """
     count = len(trivial)
@@ -55,7 +57,7 @@ def merge_leaves(
         if into[node] != node or len(near[node]) != 1:
             continue
         (host,) = near[node]
-        if supported[host] and not supported[node]:
+        if somewhere[host] and not everywhere[node]:
             continue
         if not all(_harmless(node, host, message, directed) for message in on[node]):
             continue

@@ -75,7 +75,7 @@ def variant_costs(
     starts = np.zeros(len(merged) + 1, np.int64)
     np.cumsum([len(on) for on in merged], out=starts[1:])
     flat = np.array([pair for on in merged for pair in on], np.int64).reshape(-1, 2)
-    sync_s, sync_s_per_byte = _synchronisation(problem, variant.replicas, contracted.samples)
+    sync_s, sync_s_per_byte = synchronisation(problem, variant.replicas, contracted.samples)
     return VariantCosts(
         np.array([by_pass(copy.acc_pass_s) for copy in copies]),
         by_pass(contracted.cpu_pass_s),
@@ -105,7 +105,7 @@ def _added_up(on: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return sorted(roles.items())
 
 
-def _synchronisation(problem: Problem, replicas: int, samples: int) -> tuple[Floats, Floats]:
+def synchronisation(problem: Problem, replicas: int, samples: int) -> tuple[Floats, Floats]:
     """Seconds per sample of a ring all-reduce of gradients among r replicas, fixed and per byte, [replicas];
     inf where they cannot share micro-batches of ``samples``."""
     fixed, per_byte = np.zeros(replicas), np.zeros(replicas)

@@ -7,17 +7,23 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
 from solvers.contiguous.variants import Variant
-from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.arrays import Ints
 from solvers.noncontiguous.followers import by_leader, leaders
+from solvers.noncontiguous.slots import Slot, costs_of, nodes_of, slots_of, taken
+from solvers.plan.segments import Place
 from solvers.problem.graph import topological_order
-from solvers.problem.problem import Contiguity, Problem, Transfers
+from solvers.problem.problem import Contiguity, Transfers
 from solvers.programs.integer_program import Model
 
 SCALE = 1e4
 """What the objective of a start is scaled to, at least: solvers decide by absolute tolerances, and
 operators of microseconds must not vanish in them."""
+
+Expression = list[tuple[int, float]]
+"""Variables and their coefficients."""
 
 CAP_SLACK = 1e-9
 """Relative excess over a memory cap that is rounding, as in `evaluate`."""
@@ -26,35 +32,39 @@ CAP_SLACK = 1e-9
 class MaxLoadModel:
     """The integer program of one problem at one micro-batch size, and its reading of placements.
 
-    A super-operator v is in slot s where ``x[v][s]`` is 1. Without contiguity, and for CONVEX, slots
-    are the devices. For ACYCLIC they are places in the chain, which must not descend along forward
-    edges: the accelerators in turn, and before, between and after them a slot for each CPU, of which
-    only as many as there are CPUs may be used.
+    A super-operator v is in slot s (`slots_of`) where ``x[v][s]`` is 1. Without contiguity, and for CONVEX, slots
+    are the devices, or, with replicas, groups of so many devices of a class. For ACYCLIC they are places in the
+    chain, which must not descend along forward edges. Where slots have more devices than there are, ``used[s]`` says
+    which of them count.
 
     Communication needs no variables on CPUs, one per slot for a net of two pins, two for a larger
-    one. Interchangeable accelerators: the i-th heaviest super-operator is on the first i + 1 of them.
-    Memory is ``nbytes`` of the super-operators, [super-operators].
+    one, and where links between hosts are slower one more for a message that leaves the host.
+    Interchangeable slots: the i-th heaviest super-operator is in the first i + 1 of them.
+    Memory counts what `costs_of` says of so many micro-batches in flight.
     """
 
     def __init__(
-        self, problem: Problem, contracted: Contracted, variant: Variant, nbytes: Floats, typical_s: float
+        self, condensed: Condensed, contracted: Contracted, variant: Variant, typical_s: float, flights: int = 0
     ) -> None:
-        self.problem, self.contracted, self.variant, self.nbytes = problem, contracted, variant, nbytes
+        self.problem, self.contracted, self.variant = condensed.problem, contracted, variant
         self.model = Model()
         self.unit_s = 10.0 ** math.floor(math.log10(typical_s)) / SCALE if 0 < typical_s < math.inf else 1.0
-        self.chain = problem.contiguity is Contiguity.ACYCLIC
-        self.on_cpu = _chain_slots(problem) if self.chain else [d.is_cpu for d in problem.cluster.devices]
+        self.chain = self.problem.contiguity is Contiguity.ACYCLIC
+        self.slots = [slot for slot in slots_of(self.problem, variant.replicas) if self._possible(slot)]
+        self.costs = costs_of(condensed, contracted, variant, self.slots, flights)
+        self.on_cpu = [slot.on_cpu for slot in self.slots]
         self.accelerator_slots = [s for s, cpu in enumerate(self.on_cpu) if not cpu]
         self._values: list[Callable[[Ints, list[float]], None]] = []
         self.leader = list(range(len(contracted)))
         self.peaks = [self.model.variable(0.0, math.inf, cost=1.0) for _ in range(variant.passes)]
-        self.classes = [] if self.chain else _interchangeable(problem)
+        self.classes = [] if self.chain else _interchangeable(self.slots)
         self.heaviest = np.argsort(-contracted.acc_s, kind="stable")
         self.x = self._placed()
+        self.used = self._used()
         self._memory()
         if self.chain:
             self._ascending()
-        elif problem.contiguity is Contiguity.CONVEX:
+        elif self.problem.contiguity is Contiguity.CONVEX:
             self._convex()
         self._loads()
 
@@ -68,9 +78,12 @@ class MaxLoadModel:
         else:
             self.model.row([(peak, 1.0) for peak in self.peaks], least, most)
         for v, row in enumerate(self.x):
-            for slot, cpu in enumerate(self.on_cpu):
-                if (self.contracted.cpu_s if cpu else self.contracted.acc_s)[v] > most_s:
+            for slot, costs in enumerate(self.costs):
+                if costs.seconds[:, v].sum() > most_s:
                     self.model.upper[row[slot]] = 0.0
+        for slot, peak, _, lane in self.lanes if most < math.inf else ():
+            if slot in self.used:  # nothing without being used
+                self.model.row([(self.used[slot], -min(most, self.model.upper[peak])), *lane], most=0.0)
 
     def slots_of(self, values: Sequence[float]) -> Ints:
         """The slot of every super-operator in a solution."""
@@ -78,39 +91,51 @@ class MaxLoadModel:
 
     def placement(self, slots: Ints) -> tuple[tuple[int, ...], ...]:
         """The devices of every operator of the graph."""
-        device_of = list(range(len(self.on_cpu)))
-        if self.chain:
-            cluster, used = self.problem.cluster, set(slots.tolist())
-            accelerators, cpus = iter(cluster.accelerators), iter(cluster.cpus)
-            for slot, cpu in enumerate(self.on_cpu):
-                if not cpu:
-                    device_of[slot] = next(accelerators)
-                elif slot in used:
-                    device_of[slot] = next(cpus)
-        placement: list[tuple[int, ...]] = [()] * len(self.problem.graph)
+        free = list(range(len(self.problem.cluster)))
+        fixed = not self.chain and self.variant.replicas == 1  # slots are devices
+        place = {s: (s,) if fixed else taken(self.slots[s], free) for s in sorted(set(slots.tolist()))}
+        placement: list[Place] = [()] * len(self.problem.graph)
         for node, slot in enumerate(slots.tolist()):
             for operator in self.contracted.shape.members[node]:
-                placement[operator] = (device_of[slot],)
+                placement[operator] = place[slot]
         return tuple(placement)
 
-    def slots_for(self, device_of: Sequence[int]) -> Ints | None:
-        """The slots of a placement, accelerators renumbered as the model wants them; None if its chain
-        is not one. device_of: [super-operators]."""
+    def slots_for(self, places: Sequence[Place]) -> Ints | None:
+        """The slots of a placement, interchangeable ones renumbered as the model wants them; None if its chain
+        is not one, or it has devices together that no slot has. places: [super-operators]."""
         if self.chain:
-            return self._chain_of(device_of)
-        device_of = self._following(device_of)
-        renamed = list(range(len(self.on_cpu)))
-        for devices in self.classes:
-            seen = list(dict.fromkeys(device_of[v] for v in self.heaviest if device_of[v] in devices))
-            for new, old in zip(devices, seen + [d for d in devices if d not in seen], strict=True):
+            return self._chain_of(places)
+        places = self._following(places)
+        if self.variant.replicas == 1:
+            if any(len(place) > 1 for place in places):
+                return None
+            slot_of = {place: place[0] for place in places}
+        else:
+            slot_of, free = {}, list(range(len(self.slots)))
+            for place in dict.fromkeys(places):
+                slot = next((s for s in free if self._holds(s, place)), None)
+                if slot is None:
+                    return None
+                slot_of[place] = slot
+                free.remove(slot)
+        renamed = list(range(len(self.slots)))
+        for alike in self.classes:
+            seen = list(dict.fromkeys(slot_of[places[v]] for v in self.heaviest if slot_of[places[v]] in alike))
+            for new, old in zip(alike, seen + [s for s in alike if s not in seen], strict=True):
                 renamed[old] = new
-        return np.array([renamed[device] for device in device_of], np.int64)
+        return np.array([renamed[slot_of[place]] for place in places], np.int64)
 
-    def _following(self, device_of: Sequence[int]) -> list[int]:
+    def _holds(self, slot: int, place: Place) -> bool:
+        return len(place) == self.slots[slot].replicas and set(place) <= set(self.slots[slot].devices)
+
+    def _possible(self, slot: Slot) -> bool:
+        return self.problem.can_share(self.contracted.samples, slot.replicas)
+
+    def _following(self, places: Sequence[Place]) -> list[Place]:
         """The placement after every follower has joined its leader on an accelerator: no load is larger."""
-        moved: list[int] = list(device_of)
+        moved, devices = list(places), self.problem.cluster.devices
         for a in by_leader(self.leader):
-            if not self.on_cpu[moved[self.leader[a]]]:
+            if not devices[moved[self.leader[a]][0]].is_cpu:
                 moved[a] = moved[self.leader[a]]
         return moved
 
@@ -131,39 +156,66 @@ class MaxLoadModel:
 
     def _placed(self) -> list[list[int]]:
         """x: every super-operator in exactly one slot that can take it."""
-        contracted, model = self.contracted, self.model
-        pinned = {v: self.problem.pins[o] for v, m in enumerate(contracted.shape.members) for o in m
-                  if o in self.problem.pins}  # fmt: skip
+        contracted, model, pins = self.contracted, self.model, self.problem.pins
+        pinned = [{pins[o] for o in members if o in pins} for members in contracted.shape.members]
         rank = np.argsort(self.heaviest)
-        late = {device: position for devices in self.classes for position, device in enumerate(devices)}
+        late = {slot: position for alike in self.classes for position, slot in enumerate(alike)}
         x = []
         for v in range(len(contracted)):
-            able = [bool(np.isfinite(contracted.cpu_s[v])) if cpu else bool(contracted.supported[v])
-                    for cpu in self.on_cpu]  # fmt: skip
-            for slot in range(len(able)):
-                able[slot] &= pinned.get(v, slot) == slot and late.get(slot, 0) <= rank[v]
-                able[slot] &= bool(self.nbytes[v] <= self._cap(slot) * (1 + CAP_SLACK))
+            able = [
+                bool(np.isfinite(costs.seconds[:, v]).all())
+                and all(slot.devices == (device,) for device in pinned[v])
+                and late.get(s, 0) <= rank[v]
+                and bool(costs.nbytes[v] <= costs.cap * (1 + CAP_SLACK))
+                for s, (slot, costs) in enumerate(zip(self.slots, self.costs, strict=True))
+            ]
             x.append([model.binary(allowed=a) for a in able])
             model.row([(variable, 1.0) for variable in x[v]], 1.0, 1.0)
         return x
 
-    def _cap(self, slot: int) -> float:
-        devices = self.problem.cluster.devices
-        if not self.chain:
-            return devices[slot].memory_bytes
-        return max((d.memory_bytes for d in devices if d.is_cpu == self.on_cpu[slot]), default=0.0)
+    def _used(self) -> dict[int, int]:
+        """used[s], whether anything may be in a slot, where not all of them may be used: of every class no more
+        devices than it has, and in a chain one slot a position, from the first on."""
+        model = self.model
+        on: dict[tuple[int, ...], list[int]] = {}
+        for s, slot in enumerate(self.slots):
+            on.setdefault(slot.devices, []).append(s)
+        used: dict[int, int] = {}
+        for devices, slots in on.items():
+            if sum(self.slots[s].replicas for s in slots) <= len(devices):
+                continue
+            used |= {s: model.binary() for s in slots}
+            model.row([(used[s], float(self.slots[s].replicas)) for s in slots], most=float(len(devices)))
+        for s, variable in used.items():
+            for row in self.x:
+                model.row([(variable, 1.0), (row[s], -1.0)], least=0.0)
+        if self.chain:
+            at: dict[int, list[int]] = {}
+            for s in self.accelerator_slots:
+                if s in used:
+                    at.setdefault(self.slots[s].position, []).append(used[s])
+            for position, slots in at.items():
+                model.row([(variable, 1.0) for variable in slots], most=1.0)
+                if position - 1 in at:
+                    before = [(variable, 1.0) for variable in at[position - 1]]
+                    model.row(before + [(variable, -1.0) for variable in slots], least=0.0)
+
+        def fill(slots: Ints, values: list[float]) -> None:
+            for slot in set(slots.tolist()) & set(used):
+                values[used[slot]] = 1.0
+
+        self._values.append(fill)
+        return used
 
     def _memory(self) -> None:
-        nbytes = self.nbytes
-        for slot in range(len(self.on_cpu)):
-            cap = self._cap(slot)
-            if nbytes.sum() > cap > 0:
-                terms = [(self.x[v][slot], nbytes[v] / cap) for v in range(len(nbytes)) if nbytes[v] > 0]
+        for s, costs in enumerate(self.costs):
+            if costs.nbytes.sum() > costs.cap > 0:
+                terms = [(self.x[v][s], held / costs.cap) for v, held in enumerate(costs.nbytes.tolist()) if held > 0]
                 self.model.row(terms, most=1 + CAP_SLACK)
 
     def _roomy(self) -> bool:
         """Whether any device could hold everything."""
-        return bool(self.nbytes.sum() <= min(self._cap(s) for s in range(len(self.on_cpu))))
+        return all(costs.nbytes.sum() <= costs.cap for costs in self.costs)
 
     def _ascending(self) -> None:
         """Slots do not descend along forward edges: y[v][s], whether v is in a slot up to s, falls."""
@@ -176,18 +228,11 @@ class MaxLoadModel:
         for u, v in self.contracted.shape.edges:
             for s in range(last):
                 model.row([(y[u][s], 1.0), (y[v][s], -1.0)], least=0.0)
-        used = {s: model.binary() for s, cpu in enumerate(self.on_cpu) if cpu}
-        for s, variable in used.items():
-            for row in self.x:
-                model.row([(variable, 1.0), (row[s], -1.0)], least=0.0)
-        model.row([(variable, 1.0) for variable in used.values()], most=float(len(self.problem.cluster.cpus)))
 
         def fill(slots: Ints, values: list[float]) -> None:
             for v, slot in enumerate(slots.tolist()):
                 for s in range(slot, last):
                     values[y[v][s]] = 1.0
-            for slot in set(slots.tolist()) & set(used):
-                values[used[slot]] = 1.0
 
         self._values.append(fill)
 
@@ -216,133 +261,193 @@ class MaxLoadModel:
 
     def _loads(self) -> None:
         """The largest load of each pass, as the transfer model has it."""
-        contracted, unit_s, passes = self.contracted, self.unit_s, self.variant.passes
-        slots = range(len(self.on_cpu))
-        parts: list[list[tuple[list[tuple[int, float]], ...]]] = []
-        for p in range(passes):
-            rows = [contracted.cpu_pass_s if cpu else contracted.acc_pass_s for cpu in self.on_cpu]
-            seconds = [row[p] if passes == 2 else row.sum(axis=0) for row in rows]
-            parts.append(
-                [
-                    ([(self.x[v][s], seconds[s][v] / unit_s) for v in range(len(contracted))
-                      if 0 < seconds[s][v] < math.inf], [], [])
-                    for s in slots
-                ]
-            )  # fmt: skip
-        self._transfers(parts)
-        rows_of: list[tuple[int, list[list[tuple[int, float]]]]] = []
+        sent, received = self._transfers()
+        self.lanes: list[tuple[int, int, int, Expression]] = []
+        """(slot, peak, number of the lane, what keeps it busy), of every pass."""
         for p, peak in enumerate(self.peaks):
-            for compute, sent, received in parts[p]:
+            for s, costs in enumerate(self.costs):
+                compute = [
+                    (self.x[v][s], seconds / self.unit_s)
+                    for v, seconds in enumerate(costs.seconds[p].tolist())
+                    if 0 < seconds < math.inf
+                ]
                 if self.variant.transfers is Transfers.DUPLEX:
-                    lanes = [compute, sent, received]
+                    lanes = [compute, sent[p][s], received[p][s]]
                 elif self.variant.transfers is Transfers.LANE:
-                    lanes = [compute, sent + received]
+                    lanes = [compute, sent[p][s] + received[p][s]]
                 else:
-                    lanes = [compute + sent + received]
-                lanes = [lane for lane in lanes if lane]
-                for lane in lanes:
-                    self.model.row([(peak, 1.0), *((v, -c) for v, c in lane)], least=0.0)
-                rows_of.append((peak, lanes))
+                    lanes = [compute + sent[p][s] + received[p][s]]
+                self.lanes += [(s, peak, number, lane) for number, lane in enumerate(lanes) if lane]
+        for _, peak, _, lane in self.lanes:
+            self.model.row([(peak, 1.0), *((v, -c) for v, c in lane)], least=0.0)
+        self._together()
 
         def fill(_: Ints, values: list[float]) -> None:
-            for peak, lanes in rows_of:
-                for lane in lanes:
-                    values[peak] = max(values[peak], math.fsum(c * values[v] for v, c in lane))
+            for _slot, peak, _number, lane in self.lanes:
+                values[peak] = max(values[peak], math.fsum(c * values[v] for v, c in lane))
 
         self._values.append(fill)
 
-    def _transfers(self, parts: list[list[tuple[list[tuple[int, float]], ...]]]) -> None:
-        """Variables for what each accelerator sends and receives, with their seconds, into ``parts``."""
+    def _together(self) -> None:
+        """The devices of a class have no more to do than so many at the peak: implied where each is a slot, but not
+        where slots are parts of what they stand for."""
+        total: dict[tuple[tuple[int, ...], int, int], Expression] = {}
+        for s, peak, number, lane in self.lanes:
+            if s in self.used:
+                terms = total.setdefault((self.slots[s].devices, peak, number), [])
+                terms += [(variable, self.slots[s].replicas * c) for variable, c in lane]
+        for (devices, peak, _), terms in total.items():
+            self.model.row([(peak, float(len(devices))), *((v, -c) for v, c in terms)], least=0.0)
+
+    def _transfers(self) -> tuple[list[list[Expression]], list[list[Expression]]]:
+        """What each device of a slot sends and receives in each pass, as variables with their time, [passes][slots]."""
         traffic, passes = self.contracted.traffic, self.variant.passes
-        nets: dict[tuple[int, tuple[int, ...]], float] = {}
+        sent: list[list[Expression]] = [[[] for _ in self.slots] for _ in range(passes)]
+        received: list[list[Expression]] = [[[] for _ in self.slots] for _ in range(passes)]
+        nets: dict[tuple[int, tuple[int, ...]], list[int]] = {}
         directed: set[int] = set()
-        for message, seconds in enumerate(self.contracted.message_s.tolist()):
+        duplex, slowest_s = self.variant.transfers is Transfers.DUPLEX, self.contracted.message_s
+        for message in range(len(traffic)):
             makers, readers = tuple(traffic.makers[message].tolist()), tuple(traffic.readers[message].tolist())
             p = int(traffic.backward[message]) if passes == 2 else 0
             pins = tuple(sorted({*makers, *readers}))
-            if math.isinf(seconds):  # no link could carry it
-                for s in range(len(self.on_cpu)):
+            if math.isinf(slowest_s[message]):  # no link could carry it
+                for s in range(len(self.slots)):
                     for v in pins[1:]:
                         self.model.row([(self.x[v][s], 1.0), (self.x[pins[0]][s], -1.0)], 0.0, 0.0)
-            elif seconds > 0 and (
-                self.variant.transfers is not Transfers.DUPLEX and (len(makers) == 1 or len(readers) == 1)
-            ):
+                continue
+            if slowest_s[message] == 0:
+                continue
+            if not duplex and (len(makers) == 1 or len(readers) == 1):
                 # A device pays for it exactly if its set splits the pins: whether it sends or receives is all one.
-                nets[p, pins] = nets.get((p, pins), 0.0) + seconds
-            elif seconds > 0:
+                nets.setdefault((p, pins), []).append(message)
+            else:
                 directed.update(pins)
                 for s in self.accelerator_slots:
-                    parts[p][s][1].append((self._beyond(makers, readers, s), seconds / self.unit_s))
-                    parts[p][s][2].append((self._beyond(readers, makers, s), seconds / self.unit_s))
-        for (p, pins), seconds in nets.items():
+                    seconds = self.costs[s].message_s[message] / self.unit_s
+                    sent[p][s].append((self._beyond(makers, readers, (s,), s), seconds))
+                    received[p][s].append((self._beyond(readers, makers, (s,), s), seconds))
+            self._to_other_hosts(message, makers, readers, sent[p], received[p])
+        for (p, pins), messages in nets.items():
             for s in self.accelerator_slots:
-                parts[p][s][1].append((self._beyond(pins, pins, s), seconds / self.unit_s))
-        plain = self.variant.transfers is Transfers.BLOCKING and passes == 1
+                seconds = self.costs[s].message_s[messages].sum() / self.unit_s
+                sent[p][s].append((self._beyond(pins, pins, (s,), s), seconds))
+        self._synchronised(sent[-1])
+        kinds = {d.kind for d in self.problem.cluster.devices if not d.is_cpu}
+        plain = self.variant.transfers is Transfers.BLOCKING and passes == self.variant.replicas == 1
+        plain &= self.problem.transfers_alike and len(kinds) <= 1
         if plain and self.problem.contiguity is Contiguity.NONE and not self.problem.pins:
-            free = self.contracted.supported & (self._roomy() | (self.nbytes == 0))
+            roomy = self._roomy() | (self.costs[0].nbytes == 0)
+            free = self.contracted.supported & roomy
             free[list(directed)] = False
-            weights = {pins: seconds for (_, pins), seconds in nets.items()}
+            weights = {pins: float(slowest_s[messages].sum()) for (_, pins), messages in nets.items()}
             self.leader = leaders(weights, self.contracted.acc_s, free)
             for a, b in enumerate(self.leader):
                 for s in self.accelerator_slots if a != b else ():
                     self.model.row([(self.x[a][s], 1.0), (self.x[b][s], -1.0)], least=0.0)
+        return sent, received
 
-    def _beyond(self, inside: tuple[int, ...], outside: tuple[int, ...], slot: int) -> int:
-        """A variable that is 1 if one of ``inside`` is in the slot and one of ``outside`` is not."""
+    def _to_other_hosts(
+        self,
+        message: int,
+        makers: tuple[int, ...],
+        readers: tuple[int, ...],
+        sent: list[Expression],
+        received: list[Expression],
+    ) -> None:
+        """What a message takes longer in each slot if it goes to another host, or comes from one."""
+        if not any(costs.far_s[message] > 0 for costs in self.costs):
+            return
+        node = nodes_of(self.problem.cluster, self.slots)
+        for s in self.accelerator_slots:
+            seconds = self.costs[s].far_s[message] / self.unit_s
+            host = tuple(np.flatnonzero(node == node[s]).tolist())
+            sent[s].append((self._beyond(makers, readers, host, s), seconds))
+            received[s].append((self._beyond(readers, makers, host, s), seconds))
+
+    def _synchronised(self, sent: list[Expression]) -> None:
+        """Gradients that replicas add up: once for all of a slot, and for every byte."""
+        for s, costs in enumerate(self.costs):
+            owners = [v for v, nbytes in enumerate(self.contracted.param_bytes.tolist()) if nbytes > 0]
+            if self.slots[s].replicas == 1 or not owners:
+                continue
+            if math.isinf(costs.sync_s_per_byte):  # no link to add them up over
+                for v in owners:
+                    self.model.upper[self.x[v][s]] = 0.0
+                continue
+            for v in owners:
+                seconds = costs.sync_s_per_byte * float(self.contracted.param_bytes[v])
+                sent[s].append((self.x[v][s], seconds / self.unit_s))
+            if costs.sync_s > 0:
+                sent[s].append((self._any(owners, s), costs.sync_s / self.unit_s))
+
+    def _any(self, inside: Sequence[int], slot: int) -> int:
+        """A variable that is 1 if one of ``inside`` is in the slot."""
+        result = self.model.variable()
+        for v in inside:
+            self.model.row([(result, 1.0), (self.x[v][slot], -1.0)], least=0.0)
+        self._values.append(
+            lambda slots, values: values.__setitem__(result, float((slots[list(inside)] == slot).any()))
+        )
+        return result
+
+    def _beyond(self, inside: tuple[int, ...], outside: tuple[int, ...], around: tuple[int, ...], slot: int) -> int:
+        """A variable that is 1 if one of ``inside`` is in the slot and one of ``outside`` in none of ``around``."""
         model, x = self.model, self.x
         result = model.variable()
+
+        def with_outside(within: int) -> None:
+            for b in outside:
+                model.row([(result, 1.0), (within, -1.0), *((x[b][s], 1.0) for s in around)], least=0.0)
+
         if len(inside) == 1 or len(outside) == 1 or len(inside) * len(outside) <= 4:
             for a in inside:
                 for b in outside:
                     if a != b:
-                        model.row([(result, 1.0), (x[a][slot], -1.0), (x[b][slot], 1.0)], least=0.0)
+                        model.row([(result, 1.0), (x[a][slot], -1.0), *((x[b][s], 1.0) for s in around)], least=0.0)
         else:
-            highest = model.variable()
-            for a in inside:
-                model.row([(highest, 1.0), (x[a][slot], -1.0)], least=0.0)
-            for b in outside:
-                model.row([(result, 1.0), (highest, -1.0), (x[b][slot], 1.0)], least=0.0)
-            self._values.append(
-                lambda slots, values: values.__setitem__(highest, float((slots[list(inside)] == slot).any()))
-            )
+            with_outside(self._any(inside, slot))
         self._values.append(
             lambda slots, values: values.__setitem__(
-                result, float((slots[list(inside)] == slot).any() and (slots[list(outside)] != slot).any())
+                result,
+                float((slots[list(inside)] == slot).any() and not np.isin(slots[list(outside)], around).all()),
             )
         )
         return result
 
-    def _chain_of(self, device_of: Sequence[int]) -> Ints | None:
-        devices = sorted(set(device_of))
-        after: list[set[int]] = [set() for _ in devices]
+    def _chain_of(self, places: Sequence[Place]) -> Ints | None:
+        found = sorted(set(places))
+        after: list[set[int]] = [set() for _ in found]
         for u, v in self.contracted.shape.edges:
-            if device_of[u] != device_of[v]:
-                after[devices.index(device_of[u])].add(devices.index(device_of[v]))
+            if places[u] != places[v]:
+                after[found.index(places[u])].add(found.index(places[v]))
         order = topological_order([sorted(targets) for targets in after])
-        if len(order) < len(devices):
+        if len(order) < len(found):
             return None
-        slot_of, slot = {}, -1
+        slot_of: dict[Place, int] = {}
+        slot, position = -1, 0
         for number in order:
-            cpu = self.problem.cluster.devices[devices[number]].is_cpu
-            slot = next(s for s in range(slot + 1, len(self.on_cpu)) if self.on_cpu[s] == cpu)
-            slot_of[devices[number]] = slot
-        return np.array([slot_of[device] for device in device_of], np.int64)
+            place = found[number]
+            least = 0 if self.problem.cluster.devices[place[0]].is_cpu else position
+            slot = next(
+                (
+                    s
+                    for s in range(slot + 1, len(self.slots))
+                    if self._holds(s, place) and self.slots[s].position >= least
+                ),
+                -1,
+            )
+            if slot < 0:
+                return None
+            slot_of[place] = slot
+            position = self.slots[slot].position + (not self.on_cpu[slot])
+        return np.array([slot_of[place] for place in places], np.int64)
 
 
-def _chain_slots(problem: Problem) -> list[bool]:
-    """For every slot of a chain whether it is a CPU's."""
-    cpus = [True] * len(problem.cluster.cpus)
-    slots = list(cpus)
-    for _ in problem.cluster.accelerators:
-        slots += [False, *cpus]
-    return slots
-
-
-def _interchangeable(problem: Problem) -> list[list[int]]:
-    """Accelerators with equal memory to which nothing is pinned, in classes of two or more."""
-    pinned = set(problem.pins.values())
-    classes: dict[float, list[int]] = {}
-    for device in problem.cluster.accelerators:
-        if device not in pinned:
-            classes.setdefault(problem.cluster.devices[device].memory_bytes, []).append(device)
-    return [devices for devices in classes.values() if len(devices) > 1]
+def _interchangeable(slots: Sequence[Slot]) -> list[list[int]]:
+    """Slots of accelerators of one class and number of replicas, where there are several."""
+    classes: dict[tuple[tuple[int, ...], int], list[int]] = {}
+    for s, slot in enumerate(slots):
+        if not slot.on_cpu:
+            classes.setdefault((slot.devices, slot.replicas), []).append(s)
+    return [alike for alike in classes.values() if len(alike) > 1]

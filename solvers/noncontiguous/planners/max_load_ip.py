@@ -17,7 +17,9 @@ from solvers.contiguous.variants import variant_of
 from solvers.errors import InvalidPlan
 from solvers.noncontiguous.max_load_model import MaxLoadModel
 from solvers.noncontiguous.planners.annealing import Annealing
+from solvers.noncontiguous.slots import slots_of, speeds
 from solvers.plan.plan import Plan
+from solvers.plan.segments import Place
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
 from solvers.programs.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
 from solvers.programs.optional import lacking
@@ -25,6 +27,8 @@ from solvers.schedules.assemble import assemble
 from solvers.search.monitor import Monitor
 from solvers.search.planner import Planner
 
+MOST_SLOTS = 100
+"""Places that a super-operator may have, where there are more than devices: each takes rows for every message."""
 START_ROUNDS = 3
 """Rounds without gain after which the annealing for a start ends."""
 
@@ -36,9 +40,13 @@ class MaxLoadIP:
     Tarnawski et al.'s program on co-location groups and merged messages, warm-started from the best
     plan known, or else (``start``) from a short annealing, for ACYCLIC from the linearised programme.
     "Optimal" is up to 1e-6, what a solver's tolerances leave. Where memory is counted from the
-    schedule, the program knows only the static bytes; its answer is optimal if it fits. Without
-    replication, and with micro-batches of one size, so no bound is told where the problem allows others, nor where
-    another objective is asked for. solver: "highs", or "cbc", which is slower and tells its plan only at the end.
+    schedule, the program knows only the static bytes; its answer is optimal if it fits. Accelerators may be of
+    several kinds, with memories of their own, and in hosts with slower links between them; a set of operators has
+    one device or, in one host and with equal memories, up to ``max_replicas`` accelerators of one kind. Replicas of a
+    set that runs in several pieces synchronise each of them, of which the program counts one: where links have a
+    latency its bound may then be lower. Micro-batches are of one size, so no bound is told where the problem allows
+    others, nor where another objective is asked for. solver: "highs", or "cbc", which is slower and tells its plan
+    only at the end.
     nodes: of HiGHS's tree for each number of micro-batches, after which the search ends, 0 for all: without a time
     limit the plan then hangs on the seed alone.
     """
@@ -56,17 +64,23 @@ class MaxLoadIP:
             return missing
         if self.solver not in SOLVERS:
             return f"there is no solver {self.solver!r}; there are: {', '.join(SOLVERS)}"
-        if not problem.transfers_alike:
-            return "links must all be equally fast, found several speeds; use local-search or auto"
-        devices = problem.cluster.devices
-        for kind in (True, False):
-            if len({d.kind for d in devices if d.is_cpu == kind}) > 1:
-                return "accelerators must be of one kind, and CPUs too; use auto"
-        if problem.contiguity is Contiguity.ACYCLIC:
-            if problem.pins:
-                return "operators pinned to a device, where devices form a chain; use local-search or auto"
-            if len({(d.is_cpu, d.memory_bytes) for d in devices}) > len({d.is_cpu for d in devices}):
-                return "devices of unequal memory, where they form a chain; use local-search or auto"
+        cluster = problem.cluster
+        if not problem.transfers_alike and speeds(problem) is None:
+            return (
+                "links must be of one speed, or of one inside hosts and a slower one between them; use local-search"
+                " or auto"
+            )
+        if problem.max_replicas > 1:
+            if len({(link.latency_s, link.bandwidth_bytes_per_s) for link in cluster.links}) > 1:
+                return "replicas on links of several speeds; use auto, or allow no replicas"
+            if len({(d.kind, d.memory_bytes) for d in cluster.devices}) > len({d.kind for d in cluster.devices}):
+                return "replicas on devices of unequal memory; use auto, or allow no replicas"
+        slots, count = len(slots_of(problem, variant_of(problem).replicas)), len(cluster.accelerators)
+        if slots > max(MOST_SLOTS, count + (count + 1) * len(cluster.cpus)):
+            return (
+                f"{slots} places for {len(cluster)} devices by kind, memory, host, pins and number of replicas, at most"
+                f" {MOST_SLOTS}; use auto"
+            )
         return None
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
@@ -95,7 +109,7 @@ class _Search:
         # Whether the load searched for is the objective asked for, over the same set of plans.
         # INTERLEAVED asks contiguity of stages, the program asks it of devices.
         narrower = problem.pipeline is Pipeline.INTERLEAVED and problem.contiguity is not Contiguity.NONE
-        narrower |= problem.max_replicas > 1 or not problem.sizes_alike
+        narrower |= not problem.sizes_alike
         self.own = problem.objective is Objective.MAX_LOAD and not narrower
         self.bound_s = dict.fromkeys(micro_batch_choices(problem), 0.0)
         """Objective that no plan with this number of micro-batches is below; inf if there is no plan."""
@@ -116,13 +130,10 @@ class _Search:
         if monitor.is_proved():
             return
         contracted = self._contracted(count)
-        start = None if monitor.best is None else _devices_of(self.problem, contracted, monitor.best)
+        start = None if monitor.best is None else _places_of(self.problem, contracted, monitor.best)
         typical_s = monitor.objective_s if self.own and monitor.best is not None else _serial_s(contracted)
-        nbytes = contracted.static_bytes
-        if careful:
-            flights = count if self.problem.has_backward() else 1
-            nbytes = nbytes + flights * contracted.saved_bytes + contracted.workspace_bytes
-        built = MaxLoadModel(self.problem, contracted, variant_of(self.problem), nbytes, typical_s)
+        flights = (count if self.problem.has_backward() else 1) if careful else 0
+        built = MaxLoadModel(self.condensed, contracted, variant_of(self.problem), typical_s, flights)
         least_s = monitor.bound_s if self.own else 0.0
         most_s = monitor.objective_s if self.own else math.inf
         slots = None if start is None else built.slots_for(start)
@@ -162,17 +173,16 @@ class _Search:
         """Super-operators; merged ones only where memory, which merging could waste, cannot matter."""
         samples = self.problem.mini_batch // count
         roomy = min(d.memory_bytes for d in self.problem.cluster.devices) >= self.problem.static_bytes().sum()
-        return self.condensed.at(samples, merge_trivial=roomy)
+        # Between hosts it matters from which a message comes, and so where an operator without work is.
+        return self.condensed.at(samples, merge_trivial=roomy and self.problem.transfers_alike)
 
 
-def _devices_of(problem: Problem, contracted: Contracted, plan: Plan) -> list[int] | None:
-    """The device of every super-operator, that of its longest operator; None if a stage is replicated."""
+def _places_of(problem: Problem, contracted: Contracted, plan: Plan) -> list[Place]:
+    """The devices of every super-operator, those of its longest operator."""
     placement = plan.placement()
-    if any(len(devices) > 1 for devices in placement.values()):
-        return None
     times = [problem.compute.at(kind, 1) for kind in problem.compute.seconds]
     longest = np.max([np.where(np.isfinite(each), each, 0.0) for each in times], axis=0).tolist()
-    return [placement[max(members, key=longest.__getitem__)][0] for members in contracted.shape.members]
+    return [placement[max(members, key=longest.__getitem__)] for members in contracted.shape.members]
 
 
 def _serial_s(contracted: Contracted) -> float:

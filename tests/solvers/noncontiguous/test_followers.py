@@ -24,8 +24,9 @@ def test_a_placement_is_no_worse_once_all_followers_have_joined(seed):
         4000 + seed, 7, objective=Objective.MAX_LOAD, contiguity=Contiguity.NONE, transfers=Transfers.BLOCKING,
         pipeline=Pipeline.ONE_F_ONE_B, micro_batches=1, memory=float("inf"),
     )  # fmt: skip
-    contracted = Condensed(p).at(p.mini_batch, merge_trivial=False)
-    built = MaxLoadModel(p, contracted, variant_of(p), contracted.static_bytes, 10.0)
+    condensed = Condensed(p)
+    contracted = condensed.at(p.mini_batch, merge_trivial=False)
+    built = MaxLoadModel(condensed, contracted, variant_of(p), 10.0)
     rng = random.Random(seed)
     for _ in range(5):
         device_of = [rng.randrange(len(p.cluster)) for _ in range(len(contracted))]
@@ -35,7 +36,7 @@ def test_a_placement_is_no_worse_once_all_followers_have_joined(seed):
                 placement[operator] = (device,)
         try:
             before = judge(p, assemble(p, placement, 1))
-            after = judge(p, assemble(p, built.placement(built.slots_for(device_of)), 1))
+            after = judge(p, assemble(p, built.placement(built.slots_for([(device,) for device in device_of])), 1))
         except InvalidPlan:
             continue
         if before.feasible:
