@@ -174,12 +174,15 @@ def plan(
         mixed_micro_batches=mixed_micro_batches, in_sequence=in_sequence, subgraphs_per_device=subgraphs_per_device,
         pins=pins or {}, together=tuple(map(tuple, together)), effort=effort, time_limit_s=time_limit_s, seed=seed,
     )  # fmt: skip
+    from explorer.runner.scripts.with_engine import second_telling
+
     workload = workload_of(model)
+    problem = make_problem(workload, question.settings())
     path = (library_path() if library else None) if isinstance(library, bool) else Path(library).expanduser()
     with noting(path, workload.reference, fresh) as (ask, noted):
         return noted(
             ask(
-                make_problem(workload, question.settings()),
+                problem,
                 question.chosen_planner(),
                 start=start.plan if isinstance(start, Result) else start,
                 effort=question.chosen_effort(),
@@ -187,6 +190,7 @@ def plan(
                 gap=gap,
                 seed=seed,
                 should_stop=should_stop,
+                second=second_telling(problem),
             )
         )
 

@@ -159,6 +159,7 @@ def _start(path: str, problem: Problem) -> Plan:
 
 def _solve(problem: Problem, planner: Planner, start: Plan | None, model: str, args: argparse.Namespace) -> Result:
     from explorer.cli.terminal.progress import compiling_told, progress_line, stop_on_interrupt
+    from explorer.runner.scripts.with_engine import second_telling
 
     line = progress_line()
     with compiling_told(), stop_on_interrupt() as stop, asking(args, model) as ask:
@@ -173,6 +174,7 @@ def _solve(problem: Problem, planner: Planner, start: Plan | None, model: str, a
                 seed=args.seed,
                 should_stop=stop.is_set,
                 on_progress=line,
+                second=second_telling(problem),
             )
         finally:
             line.clear()

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _schedule_object(file: PlanFile, schedule: Schedule) -> dict[str, object]:
-    from explorer.cli.reports.report import run_seconds
+    from explorer.runner.scripts.with_engine import run_seconds
     from solvers.formats.plan_json import messages_json
 
     operators = file.problem.graph.operators

@@ -44,6 +44,7 @@ from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.question.tracer import Tracer
+from explorer.runner.scripts.with_engine import second_telling
 from explorer.sweeps.helps import changes, helped
 from explorer.sweeps.points import points
 from explorer.sweeps.ranges import worth_asking
@@ -178,6 +179,7 @@ def _searched(
             effort=request.effort,
             should_stop=stops,
             on_progress=telling.step,
+            second=second_telling(problem),
         )
     outcome = told_beside(noted(outcome), carried_s)
     return outcome, hold(outcome, reference)

@@ -82,9 +82,16 @@ class Asking:
         effort: Effort = Effort.NORMAL,
         should_stop: Callable[[], bool] = never,
         on_progress: Callable[[Progress, Plan | None], None] = ignore,
+        second: Callable[[Problem, Plan], float | None] | None = None,
     ) -> Result:
-        """Raises what `solve` does."""
+        """Raises what `solve` does. With a ``second`` telling the library is left alone: it cannot know what that
+        says."""
         chosen = named(planner) if isinstance(planner, str) else planner
+        if second is not None:
+            return self.solve(
+                problem, chosen, start=start, time_limit_s=time_limit_s, gap=gap, seed=seed, effort=effort,
+                should_stop=should_stop, on_progress=on_progress, second=second,
+            )  # fmt: skip
         asked = Asked(problem, chosen, start, effort, time_limit_s, gap, seed)
         if not self.fresh and (known := self.known(asked)) is not None:
             return known

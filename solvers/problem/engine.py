@@ -31,8 +31,8 @@ class EngineCosts:
     """Seconds of a device's own time, all >= 0: of an iteration, of a step that computes (a forward, or a backward in
     one or two pieces), of a message that is sent or received, and of each of its bytes. Raises InvalidProblem.
 
-    A device is busy that long beside its operators. Planners do not know it: it is of runs, not of plans, and told
-    beside a plan's objective.
+    A device is busy that long beside its operators. Searches do not know it: it is of runs, not of plans, told beside
+    a plan's objective, and weighed among the plans that were found.
     """
 
     iteration_s: float

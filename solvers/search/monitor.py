@@ -14,6 +14,7 @@ from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, StopReason
 from solvers.problem.problem import Problem
 from solvers.search.effort import Effort
+from solvers.search.finalists import Finalists
 from solvers.search.front import Front
 
 PROVED = 1e-9
@@ -75,6 +76,8 @@ class Monitor:
     front: Front = field(default_factory=Front, init=False)
     given: list[tuple[Plan, Judged]] = field(default_factory=list, init=False)
     """What the search was given to start from, as far as it fits."""
+    finalists: Finalists | None = field(default=None, init=False)
+    """Where plans are judged a second time: those for it."""
     _for: Monitor | None = field(default=None, init=False)
     """Of the search that this is a part of."""
 
@@ -154,6 +157,8 @@ class Monitor:
         """Keep a plan that fits, if it is the best or worth offering beside it."""
         self.least_s = min(self.least_s, judged.objective_s)
         self.front.add(plan, judged.objective_s, judged.peak_bytes)
+        if self.finalists is not None:
+            self.finalists.add(plan, judged.objective_s, judged.peak_bytes)
         if self._for is not None:
             self._for._take(plan, judged)
         if self._is_best(plan, judged):

@@ -15,7 +15,6 @@ from explorer.costs.utilisation import utilisation
 from explorer.words import text
 from solvers.evaluation.evaluate import Metrics, evaluate, examine, judge
 from solvers.evaluation.load import loads
-from solvers.evaluation.simulation import simulate
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.result_json import options_json
 from solvers.plan.plan import Plan
@@ -60,7 +59,7 @@ def result_object(
         "mini_batch": problem.mini_batch,
         "dtype": stated_dtype(problem.graph),
         "costs_from": problem.costs_from,
-        "run_s": None if plan is None else run_seconds(problem, plan),
+        "run_s": None if plan is None else _run_seconds(problem, plan),
         "model_flops_utilisation": (
             None if plan is None or metrics is None else utilisation(problem, plan, metrics.iteration_s)
         ),
@@ -197,20 +196,15 @@ def _print_plan(problem: Problem, plan: Plan) -> None:
     print()
 
 
-def run_seconds(problem: Problem, plan: Plan) -> float | None:
-    """Seconds that a run of the plan takes with the engine's own time; None where nobody measured that."""
-    from explorer.runner.scripts.with_engine import with_engine
+def _run_seconds(problem: Problem, plan: Plan) -> float | None:
+    from explorer.runner.scripts.with_engine import run_seconds
 
-    engaged = with_engine(problem, plan)
-    if engaged is problem:
-        return None
-    objective = Objective.MAKESPAN if problem.objective is Objective.MAKESPAN else Objective.ITERATION
-    return finite_or_none(simulate(engaged, plan, objective).makespan_s)
+    return run_seconds(problem, plan)
 
 
 def print_run_seconds(problem: Problem, plan: Plan) -> None:
     """A line on the engine's own time, where it was measured."""
-    seconds = run_seconds(problem, plan)
+    seconds = _run_seconds(problem, plan)
     if seconds is not None:
         what = "a pass" if problem.objective is Objective.MAKESPAN else "an iteration"
         print(f"run        {text.seconds(seconds)} {what} with the engine's own time for steps and messages")

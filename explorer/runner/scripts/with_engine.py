@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import replace
+from math import isfinite
 from statistics import fmean
 
 import numpy as np
@@ -12,10 +14,11 @@ from explorer.runner.scripts.duties import duties
 from explorer.runner.scripts.lowering import make_script
 from explorer.runner.scripts.script import Script
 from solvers.errors import PlacementError
+from solvers.evaluation.simulation import simulate
 from solvers.plan.plan import PHASES_OF, Plan
 from solvers.problem.cluster import Link
 from solvers.problem.engine import Duty, EngineCosts
-from solvers.problem.problem import ComputeTable, Problem
+from solvers.problem.problem import ComputeTable, Objective, Problem
 
 FASTEST = 1e15
 """Bytes per second of a link of which all time is the ranks' own."""
@@ -53,6 +56,24 @@ def with_engine(problem: Problem, plan: Plan) -> Problem:
         compute=ComputeTable(problem.compute.samples, tables),
         engine=None,
     )
+
+
+def run_seconds(problem: Problem, plan: Plan) -> float | None:
+    """Seconds that a run of the plan takes with the engine's own time: an iteration, or a pass where the problem asks
+    for one; None where nobody measured the engine, or where the plan cannot be run."""
+    engaged = with_engine(problem, plan)
+    if engaged is problem:
+        return None
+    objective = Objective.MAKESPAN if problem.objective is Objective.MAKESPAN else Objective.ITERATION
+    seconds = simulate(engaged, plan, objective).makespan_s
+    return seconds if isfinite(seconds) else None
+
+
+def second_telling(problem: Problem) -> Callable[[Problem, Plan], float | None] | None:
+    """`run_seconds` where it tells the objective of the problem with the engine's time added, for
+    `solvers.planners.solve.solve`; None for max-load, whose objective is another, and where the engine was not
+    measured."""
+    return None if problem.engine is None or problem.objective is Objective.MAX_LOAD else run_seconds
 
 
 def _extra_seconds(problem: Problem, script: Script, engine: EngineCosts) -> dict[tuple[int, int], float]:

@@ -46,14 +46,16 @@ class Costs:
         self._rows: dict[tuple[int, int], int] = {}
         self._kind = problem.cluster.devices[problem.cluster.accelerators[0]].kind
         empty = np.zeros((0, len(self.order)))
-        self.operators = Operators(self.node, self.phase, *[empty] * 6, self._params())
+        self.operators = Operators(
+            self.node, self.phase, empty, empty, empty, empty, empty, empty, params=self._params()
+        )  # fmt: skip
 
     def _params(self) -> Floats:
         """Bytes of parameters of forward operators that replicas gather, [operators]: 0 without ZeRO-3."""
         if self.problem.copies.zero < ZERO_PARAMETERS:
             return np.zeros(len(self.order))
         owned = np.array([o.param_bytes for o in self.problem.graph.operators], np.float64)
-        return owned[self.order] * (self.phase == 0)
+        return np.where(self.phase == 0, owned[self.order], 0.0)
 
     def row(self, size: int, replicas: int) -> int:
         """The row of ``operators`` for micro-batches of ``size`` samples shared by ``replicas`` devices."""

@@ -188,3 +188,28 @@ def test_convex_can_beat_acyclic():
         )  # fmt: skip
         values[contiguity] = solve(p, "brute-force").objective_s
     assert values == {Contiguity.ACYCLIC: pytest.approx(11.002), Contiguity.CONVEX: pytest.approx(10.002)}
+
+
+def test_a_second_judgement_chooses_among_what_was_found_and_never_what_it_tells_worse():
+    """One device takes 80 s; two take less, but a run of theirs pays for every action."""
+    p = chain(objective=Objective.ITERATION)
+    alone = assemble(p, [(0,)] * 8, 1)
+    apart = [assemble(p, [(0,), (0,), (1,), (1,)] * 2, count) for count in (4, 2)]
+    seconds = {id(plan): solve(p, Scripted((plan,))).objective_s for plan in (alone, *apart)}
+    assert seconds[id(apart[0])] < seconds[id(apart[1])] < seconds[id(alone)]
+
+    def told(each_s: float):
+        def second(_, plan):
+            return seconds[id(plan)] + each_s * sum(map(len, plan.order))
+
+        return solve(p, Scripted((alone, *apart), covered=True), second=second)
+
+    for each_s, answer in ((0.0, apart[0]), (1.0, apart[1]), (1000.0, alone)):
+        found = told(each_s)
+        assert found.plan is answer
+        assert found.objective_s == seconds[id(answer)]
+        assert found.bound_s <= seconds[id(apart[0])]
+        assert (found.status is Status.OPTIMAL) == (answer is apart[0])
+        assert any("takes least in a run" in note for note in found.notes) == (answer is not apart[0])
+    untold = solve(p, Scripted((alone, *apart)), second=lambda *_: None)
+    assert untold.plan is apart[0]

@@ -8,13 +8,15 @@ import pytest
 
 from explorer.runner.scripts.duties import duties, packed
 from explorer.runner.scripts.lowering import make_script
-from explorer.runner.scripts.with_engine import with_engine
+from explorer.runner.scripts.with_engine import run_seconds, second_telling, with_engine
 from solvers.evaluation.simulation import simulate
 from solvers.formats.plan_json import read_plan, write_plan
 from solvers.plan.plan import Action, Plan, Stage
+from solvers.planners.solve import solve
 from solvers.problem.cluster import Cluster, Device, Link
 from solvers.problem.engine import Duty, EngineCosts
 from solvers.problem.problem import Objective, Problem
+from solvers.search.effort import Effort
 from tests.explorer.runner.plans import placed, problem_of
 from tests.instances import forward_graph, problem
 
@@ -103,3 +105,19 @@ def test_a_plan_file_keeps_what_the_engine_takes() -> None:
     without = write_plan(replace(chain, engine=None), plan)
     assert "engine" not in without
     assert read_plan(without).problem.engine is None
+
+
+def test_of_the_plans_found_the_one_that_takes_least_in_a_run_is_the_answer() -> None:
+    """Messages and steps that cost as much as operators: fewer micro-batches, or fewer stages, take less."""
+    chain = problem_of("gpt-small", devices=2, mini_batch=16, micro_batches=None)
+    work_s = float(chain.compute.at(chain.cluster.devices[0].kind, 4).sum())
+    engine = EngineCosts(0.0, work_s / 4, work_s / 4, work_s / 2, work_s / 2)
+    chain = replace(chain, engine=engine)
+    before = solve(chain, "auto", effort=Effort.QUICK)
+    after = solve(chain, "auto", effort=Effort.QUICK, second=second_telling(chain))
+    assert before.plan is not None
+    assert after.plan is not None
+    assert run_seconds(chain, after.plan) < 0.95 * run_seconds(chain, before.plan)
+    assert after.objective_s >= before.objective_s
+    assert second_telling(replace(chain, engine=None)) is None
+    assert second_telling(replace(chain, objective=Objective.MAX_LOAD)) is None
