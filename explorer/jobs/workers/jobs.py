@@ -7,6 +7,7 @@ nothing that happens to one job (a cancel that is not heeded, a deadline, a cras
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import time
 from contextlib import suppress
@@ -29,6 +30,8 @@ MOST_TRIES = 2
 MOST_STILLBORN = 2
 """Workers in a row that end before they can begin: then it is told rather than tried again."""
 SIGNS = ("model", "row", "part")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -161,8 +164,9 @@ class Jobs:
                 self._deliver(hand, *told)
             case "held":
                 name, plan = told
-                self._plans.keep(name, plan)
-                hand.plans.append(name)
+                with self._lock:
+                    self._plans.keep(name, plan)
+                    hand.plans.append(name)
             case "ready":
                 with self._lock:
                     hand.ready, self._stillborn = True, 0
@@ -185,6 +189,7 @@ class Jobs:
                     job.compiling, job.signed_s = event["kernel"] != "", time.monotonic()
                 if event["kind"] in SIGNS:
                     job.signs, job.signed_s = job.signs + 1, time.monotonic()
+                    self._watch(job, hand)
                 job.ended = event["kind"] in events.LAST
                 if event["kind"] == "model":
                     hand.models.add(model_of(job.request))
@@ -262,7 +267,7 @@ class Jobs:
             if event["kind"] in events.LAST:
                 job.over = True
                 event = _last(job, event)
-            job.on_event(event)
+            _tell(job, event)
 
     def _tell_places(self) -> None:
         """To those who wait, how many come before them, where that has changed."""
@@ -273,11 +278,12 @@ class Jobs:
         for job, before in changed:
             with job.gate:
                 if job.hand is None and not job.over and job.before == before:
-                    job.on_event(events.waiting(before))
+                    _tell(job, events.waiting(before))
 
     # -- what does not end by itself -----------------------------------------------------------------------
 
     def _watch(self, job: Job, hand: Hand) -> None:
+        self._alarms.forget(job.alarm)
         seconds = deadlines.allowed_s(job)
         if seconds is not None:
             left_s = max(0.0, job.signed_s + seconds - time.monotonic())
@@ -311,6 +317,14 @@ class Jobs:
                 self._kill_later(job, hand)
                 return
             hand.process.kill()
+
+
+def _tell(job: Job, event: Event) -> None:
+    """What goes wrong where it is heard is no reason not to hear the next."""
+    try:
+        job.on_event(event)
+    except Exception:
+        log.exception("an event could not be passed on")
 
 
 def _last(job: Job, event: Event) -> Event:

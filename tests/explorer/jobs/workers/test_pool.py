@@ -180,12 +180,12 @@ def test_the_worker_that_has_a_model_is_asked_about_it_again():
 def test_a_question_in_place_of_another_goes_to_the_worker_that_is_about_to_have_its_model():
     with pool(2) as jobs:
         idle = begun(jobs, "ask", Ask("idle", LONG_S))
-        asked = begun(jobs, "ask", Ask("asked", LONG_S, model="big"))
+        asked = begun(jobs, "ask", Ask("asked", LONG_S, model="asked for nowhere else"))
         asked.until("model")
         jobs.cancel(idle.job)
         idle.end()
         jobs.cancel(asked.job)
-        again = start(jobs, "ask", Ask("again", model="big"))
+        again = start(jobs, "ask", Ask("again", model="asked for nowhere else"))
         assert again.end()["told"]["by"] == asked.end()["told"]["by"]
 
 
@@ -199,6 +199,23 @@ def test_a_job_that_shows_no_sign_of_getting_on_is_ended_and_told_why(monkeypatc
         heeds = start(jobs, "ask", Ask("heeds", LONG_S, time_limit_s=0.1)).end()
         assert heeds["told"]["stopped"]
         assert "was ended" in heeds["cut_off"]
+
+
+def test_a_search_has_its_own_limit_once_there_is_a_model(monkeypatch):
+    monkeypatch.setattr(deadlines, "MARGIN_S", 0.3)
+    with pool() as jobs:
+        told = start(jobs, "place", Ask("deaf", LONG_S, model="chain", time_limit_s=0.1)).end()
+        assert "with a time limit of 100 ms" in told["message"]
+
+
+def test_who_cannot_hear_keeps_nobody_else_from_it(caplog):
+    def fails(event):
+        raise RuntimeError("broken on purpose")
+
+    with pool() as jobs:
+        jobs.start("ask", Ask("unheard of"), fails)
+        assert start(jobs, "ask", Ask("heard of")).end()["told"]["name"] == "heard of"
+    assert "broken on purpose" in caplog.text
 
 
 def test_a_job_that_gets_on_may_take_as_long_as_it_likes(monkeypatch):
