@@ -34,7 +34,7 @@ def waiting(before: int) -> Event:
     return {"kind": "waiting", "before": before}
 
 
-def before_you(event: Event) -> str:
+def before_you(event: Mapping[str, Any]) -> str:
     """What a ``waiting`` event says to whoever waits."""
     return f"{event['before']} before you" if event["before"] else "for the solver"
 
