@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,16 +36,26 @@ class Served:
         for line in self.process.stdout:
             self.said += line
             if "Placement Explorer: " in line:
+                self._listener = threading.Thread(target=self._listen, daemon=True)
+                self._listener.start()
                 return self
         raise AssertionError(self.said)
+
+    def _listen(self) -> None:
+        """To the end: who writes to a pipe that nobody reads stands still."""
+        for line in self.process.stdout:
+            self.said += line
 
     def __exit__(self, *_: object) -> None:
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.said += self.process.communicate(timeout=30)[0]
+            self.process.wait(30)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
+        finally:
+            self._listener.join(10)
+            self.process.stdout.close()
 
     def workers(self) -> list[bytes]:
         """The environments of the processes that it started."""

@@ -1,0 +1,1 @@
+"""Many people on one server at once: clients that speak the page's protocol, and browsers."""

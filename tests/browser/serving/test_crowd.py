@@ -1,0 +1,37 @@
+"""A handful of clients, one of which floods and all of which lose connections: each gets its own answers, all of
+them. Thirty with the real engine, and browsers: `tests.benchmarks.serving`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from tests.benchmarks.serving.crowd import Client, flood, questions
+
+CLIENTS = 6
+SECONDS = 5.0
+MODELS, PLANNERS = ("chain",), ("auto", "single")
+
+
+async def crowd(address: str) -> tuple[list[Client], int]:
+    until = time.monotonic() + SECONDS
+    clients = [
+        Client(address, number, questions(number, MODELS, PLANNERS, 0), think_s=0.1, drop=0.3, patience_s=60.0)
+        for number in range(CLIENTS)
+    ]
+    own = flood(address, CLIENTS, questions(CLIENTS, ("broken",), PLANNERS, 0), {}, until)
+    sent, *_ = await asyncio.gather(own, *(client.live(until) for client in clients))
+    return clients, sent
+
+
+def test_everybody_is_answered_with_what_was_asked_for(fake_server):
+    clients, sent = asyncio.run(crowd(fake_server))
+    assert sent > 100
+    for client in clients:
+        assert client.asked
+        for asked in client.asked:
+            none = f"No plan fits {asked.question.devices} devices of {asked.question.cap / 100:g} GiB"
+            assert asked.final_s is not None or asked.said.startswith(none)
+        assert sum(asked.foreign for asked in client.asked) == 0
+        assert sum(asked.lost for asked in client.asked) == 0, "the server ended no connection"
+    assert any(asked.tries > 1 for client in clients for asked in client.asked), "else no connection was cut"
