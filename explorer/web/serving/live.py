@@ -92,7 +92,8 @@ def add_live_route(
 
         own = backend.of(visitor.name or secrets.token_urlsafe(12))  # a page is a visitor where nobody has a name
         asked = own if quotas == UNLIMITED else Metered(own, visitor)
-        talk = Conversation(asked, choices, skeletons, outbox.put, deliver, runs, shelf, answers, outlet, lessons)
+        exports = outlet.of(visitor.name)
+        talk = Conversation(asked, choices, skeletons, outbox.put, deliver, runs, shelf, answers, exports, lessons)
         token = secrets.token_urlsafe(24)
         doors[token] = Door(lambda kept: inbox.put(lambda: talk.take(kept)), visitor)
         outbox.put({"type": "hello", "token": token, "most_bytes": UPLOAD_BYTES})

@@ -28,7 +28,7 @@ from explorer.web.redraw import drawing
 from explorer.web.redraw.picture import MAX_CANVAS_PX, MIN_CANVAS_PX, Message
 from explorer.web.talk.answers import Answers
 from explorer.web.talk.lesson_talk import LessonTalk
-from explorer.web.talk.outlet import Outlet
+from explorer.web.talk.outlet import OwnedOutlet
 from explorer.web.talk.runs import Runs
 from explorer.web.talk.shelf import Shelf
 from explorer.words import text
@@ -51,7 +51,7 @@ class Conversation(LessonTalk):
         runs: Runs | None = None,
         shelf: Shelf | None = None,
         answers: Answers | None = None,
-        outlet: Outlet | None = None,
+        outlet: OwnedOutlet | None = None,
         lessons: Sequence[Lesson] = (),
     ) -> None:
         super().__init__(backend, choices, send, deliver, runs, shelf, outlet)

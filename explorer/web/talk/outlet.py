@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 
 MAX_FILES = 16
@@ -22,25 +22,50 @@ class Taken:
 
 
 class Outlet:
-    """Shared by all pages. The oldest go first."""
+    """Shared by all pages. Of the owner who has most, the oldest go first."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, Taken] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[str, Taken]] = OrderedDict()
         self._lock = threading.RLock()
 
-    def put(self, taken: Taken) -> str:
+    def put(self, taken: Taken, owner: str = "") -> str:
         """Where on the server it can be fetched from now on."""
         token = secrets.token_urlsafe(24)
         with self._lock:
-            self._kept[token] = taken
-            while len(self._kept) > MAX_FILES or self._too_much():
-                self._kept.popitem(last=False)
+            self._kept[token] = owner, taken
+            while len(self._kept) > 1 and self._too_much():
+                del self._kept[self._next_to_go(token)]
         return PATH + token
+
+    def of(self, owner: str) -> OwnedOutlet:
+        """The same for what one visitor's pages put there."""
+        return OwnedOutlet(self, owner)
 
     def get(self, token: str) -> Taken | None:
         with self._lock:
-            return self._kept.get(token)
+            found = self._kept.get(token)
+            return None if found is None else found[1]
 
     def _too_much(self) -> bool:
-        """The newest stays, however large: somebody waits for it."""
-        return len(self._kept) > 1 and sum(len(taken.data) for taken in self._kept.values()) > MAX_ALL_BYTES
+        return len(self._kept) > MAX_FILES or sum(len(taken.data) for _, taken in self._kept.values()) > MAX_ALL_BYTES
+
+    def _next_to_go(self, newest: str) -> str:
+        """Not the newest, however large: somebody waits for it."""
+        shares: Counter[str] = Counter()
+        for token, (owner, taken) in self._kept.items():
+            if token != newest:
+                shares[owner] += MAX_ALL_BYTES // MAX_FILES + len(taken.data)
+        most = shares.most_common(1)[0][0]
+        return next(token for token, (owner, _) in self._kept.items() if owner == most and token != newest)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedOutlet:
+    """An outlet as one visitor's pages see it."""
+
+    shared: Outlet
+    owner: str
+
+    def put(self, taken: Taken) -> str:
+        """See `Outlet.put`."""
+        return self.shared.put(taken, self.owner)

@@ -15,7 +15,7 @@ from explorer.web.contract.backend import Backend
 from explorer.web.parts import beside_panel, review_panel
 from explorer.web.redraw.picture import Message
 from explorer.web.talk.open_talk import OpenTalk
-from explorer.web.talk.outlet import Outlet, Taken
+from explorer.web.talk.outlet import Outlet, OwnedOutlet, Taken
 from explorer.web.talk.runs import Runs
 from explorer.web.talk.shelf import Shelf, safe_name
 
@@ -39,10 +39,10 @@ class PlanTalk(OpenTalk):
         deliver: Callable[[int, Event], None],
         runs: Runs | None = None,
         shelf: Shelf | None = None,
-        outlet: Outlet | None = None,
+        outlet: OwnedOutlet | None = None,
     ) -> None:
         super().__init__(backend, choices, send, deliver, runs, shelf)
-        self.outlet = Outlet() if outlet is None else outlet
+        self.outlet = Outlet().of("") if outlet is None else outlet
         self.asides: dict[int, tuple[str, Callable[[Event], None]]] = {}
         self.reviewed: tuple[PlanSource, Mapping[str, Any] | None] | None = None
         self.answer: tuple[Event, int | None] | None = None

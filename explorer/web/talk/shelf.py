@@ -33,8 +33,8 @@ class Kept:
 
 
 class Shelf:
-    """Shared by all pages. What was not used for longest goes first; where owners may hold only so much, an owner's own
-    first."""
+    """Shared by all pages. Of the owner who has most, what was not used for longest goes first: nobody's files make
+    room for those of somebody who has more."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="placement-explorer-"))
@@ -67,8 +67,18 @@ class Shelf:
             while sum(kept.nbytes for kept in own) > most_bytes and len(own) > 1:
                 self._give_up(own.pop(0), owner)
             while len(self._kept) > MAX_FILES or sum(kept.nbytes for kept in self._kept.values()) > MAX_ALL_BYTES:
-                self._drop(next(iter(self._kept.values())))
+                most = self._has_most()
+                self._give_up(next(kept for kept in self._kept.values() if most in self._owners[kept.identifier]), most)
         return found
+
+    def _has_most(self) -> str:
+        """Of files or of bytes, whichever is the larger share of what all may have."""
+        shares: dict[str, tuple[float, float]] = {}
+        for identifier, owners in self._owners.items():
+            for owner in owners:
+                files, nbytes = shares.get(owner, (0.0, 0.0))
+                shares[owner] = files + 1 / MAX_FILES, nbytes + self._kept[identifier].nbytes / MAX_ALL_BYTES
+        return max(shares, key=lambda owner: max(shares[owner]))
 
     def _give_up(self, kept: Kept, owner: str) -> None:
         """One of its owners has no room for it any more."""

@@ -11,7 +11,9 @@ from explorer.question.settings import Settings
 from explorer.view.session import Choices, parse
 from explorer.web.serving.metered import Metered
 from explorer.web.serving.quotas import MIB, REMEMBERED, SHARED, Quotas, Visitors, read_quotas
-from explorer.web.talk.shelf import Shelf
+from explorer.web.talk.outlet import MAX_FILES as MAX_EXPORTS
+from explorer.web.talk.outlet import PATH, Outlet, Taken
+from explorer.web.talk.shelf import MAX_FILES, Shelf
 from solvers.errors import InvalidProblem
 
 ASK = SolveRequest("chain", Settings())
@@ -145,6 +147,20 @@ def test_the_oldest_files_of_a_visitor_make_room_for_its_new_ones() -> None:
     assert shelf.get(first) is None
     assert not Path(path).exists()
     shelf.close()
+
+
+def test_nobody_loses_files_to_somebody_who_has_more() -> None:
+    shelf, outlet = Shelf(), Outlet()
+    theirs = handed_in(shelf, "theirs", "two")
+    mine = [handed_in(shelf, f"mine {i}", "one", 1e9) for i in range(MAX_FILES + 6)]
+    assert shelf.get(theirs) is not None
+    assert [shelf.get(each) is not None for each in mine] == [False] * 7 + [True] * (MAX_FILES - 1)
+    shelf.close()
+    theirs = outlet.of("two").put(Taken("a", "text/plain", b"a"))
+    mine = [outlet.of("one").put(Taken("a", "text/plain", b"a")) for _ in range(MAX_EXPORTS + 6)]
+    assert outlet.get(theirs.removeprefix(PATH)) is not None
+    kept = [outlet.get(each.removeprefix(PATH)) is not None for each in mine]
+    assert kept == [False] * 7 + [True] * (MAX_EXPORTS - 1)
 
 
 def test_quotas_are_read_from_the_command_line() -> None:
