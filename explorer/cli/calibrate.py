@@ -41,6 +41,13 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--samples", type=_counts, default=(), metavar="N,N,...", help="at which numbers of samples (1,2,4,8,16)"
     )
+    parser.add_argument(
+        "--blocks",
+        type=int,
+        metavar="N",
+        help="measure the model in about N blocks, one after another, each with its own parameters alone (as many as"
+        " memory asks for)",
+    )
     parser.add_argument("--budget", type=float, metavar="S", help="seconds of measuring, about (15)")
     _add_trace(parser.add_argument_group("from a trace", "In place of MODEL: what torch.profiler saw elsewhere."))
     add_target_flags(parser.add_argument_group("where"))
@@ -203,6 +210,7 @@ def _request(args: argparse.Namespace, targets: Targets) -> RunRequest:
         allow_model=True,  # whoever names the code here wants it run
         samples=args.samples,
         budget_s=usual.budget_s if args.budget is None else args.budget,
+        blocks=args.blocks,
     )
 
 

@@ -1,18 +1,20 @@
 """Measures a model's operators and the links between ranks: ``torchrun ... -m explorer.runner.calibrate BUNDLE``.
 
-Every rank runs the whole model of the bundle's plan, all at the same time, as the ranks of a plan do: what
-they take from one another (memory bandwidth, clocks) is in the figures. Rank 0 writes result.json with a
-`Profile`; how the ranks' operators are spread over devices in the plan does not matter.
+Every rank runs the whole model of the bundle's plan, or one block of its operators after another where there is no
+room for all of it (`measuring.blocks`), all at the same time, as the ranks of a plan do: what they take from one
+another (memory bandwidth, clocks) is in the figures. Rank 0 writes result.json with a `Profile`; how the ranks'
+operators are spread over devices in the plan does not matter.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -34,6 +36,7 @@ from explorer.runner.engine.engine_times import engine_times
 from explorer.runner.engine.garbage import settled_memory
 from explorer.runner.engine.gather import device_name
 from explorer.runner.measuring.attribution import calm
+from explorer.runner.measuring.blocks import Boundaries, blocks_of, bytes_of, room_for
 from explorer.runner.measuring.free_memory import free_bytes
 from explorer.runner.measuring.link_times import measure_links
 from explorer.runner.measuring.noise import probe
@@ -69,6 +72,8 @@ ALONE_SHARE = 0.15
 ROUNDS = 3
 """In turn through all numbers of samples: a machine that slows down for a while slows none of them more."""
 LEAST_ALONE = 3
+ROOM = 0.5
+"""Of free memory, for a block; the rest is for what operators hold while they run."""
 OVER_BUDGET = 1.5
 """A count that would end later than so many budgets is left out, but never the first two."""
 WORTH_TELLING = 0.05
@@ -92,6 +97,9 @@ class Place:
     def largest(self, value: float) -> float:
         return self._reduced([value], dist.ReduceOp.MAX)[0]
 
+    def least(self, value: float) -> float:
+        return self._reduced([value], dist.ReduceOp.MIN)[0]
+
     def _reduced(self, values: list[float], how: Any) -> list[float]:
         tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
         dist.all_reduce(tensor, how)
@@ -102,13 +110,9 @@ class Place:
 class Counted:
     """What was measured at one number of samples, means over ranks."""
 
-    subject: Subject
+    samples: int
     measured: Measured
     alone_s: float | None
-
-    @property
-    def samples(self) -> int:
-        return self.subject.samples
 
 
 def run(bundle: Path, rank: int) -> None:
@@ -142,17 +146,8 @@ def calibrate(file: PlanFile, request: RunRequest, place: Place) -> Outcome:
     wanted = request.samples or SAMPLES
     tell("tracing")
     program, counts, notes = _traced(file, request, wanted)
-    forwards = range(len(program.folded.groups))
-    names = program.parameters_of(forwards)
-    held = hold(
-        file.reference, names, seed=request.seed, dtype=program.dtype, device=place.device,
-        allow_model=request.allow_model,
-    )  # fmt: skip
-    with settled_memory():
-        counted = _measure_counts(file, request, place, program, held, counts, notes)
-    tell("measuring updates")
     now, clock = timer_of(place.device, request.threads)
-    updates = _updates(counted[0].subject, program, held, place, notes, now) if graph.trains else {}
+    counted, updates = _in_blocks(file, request, place, program, counts, notes)
     overhead_s = place.mean([step_overhead(place.device, now)])[0]
     hosts = tuple(str(each["host"]) for each in here)
     links = measure_links(place.rank, hosts, place.device, on_pair=lambda done, of: tell("measuring links", done, of))
@@ -194,6 +189,85 @@ def _traced(file: PlanFile, request: RunRequest, wanted: tuple[int, ...]) -> tup
         return trace(wanted[1:]), wanted[1:], notes
 
 
+Updates = dict[str, dict[str, float]]
+"""Optimizer -> operator -> seconds of its step."""
+
+
+def _in_blocks(
+    file: PlanFile, request: RunRequest, place: Place, program: Program, counts: tuple[int, ...], notes: list[str]
+) -> tuple[list[Counted], Updates]:
+    """Of all operators: in one go where there is room for it, else block after block, of which only one has its
+    parameters here."""
+    graph = file.problem.as_traced.graph
+    sizes = bytes_of(program, graph, max(counts))
+    free = place.least(ROOM * _memory_bytes(place.device))
+    blocks = blocks_of(program, sizes, room_for(sizes, request.blocks, free))
+    if len(blocks) > 1:
+        notes.append(
+            f"measured in {len(blocks)} blocks of operators, one after another, of which one had its parameters here"
+        )
+    kept = Boundaries(program, place.device)
+    found: list[list[Counted]] = []
+    updates: Updates = {}
+    for block in blocks:
+        kept.forget(block.start)
+        gc.collect()  # modules of graphs refer to themselves, and so to the parameters of the block before
+        measured, steps = _block(file, replace(request, budget_s=request.budget_s / len(blocks)), place, program,
+                                 block, counts, kept, notes)  # fmt: skip
+        counts = tuple(each.samples for each in measured)
+        found.append(measured)
+        for name, seconds in steps.items():
+            updates.setdefault(name, {}).update(seconds)
+    stepped = {o.name for o in graph.operators if o.phase is Phase.UPDATE and o.forward_of is not None}
+    whole_steps = {name: seconds for name, seconds in updates.items() if seconds.keys() == stepped}
+    return [_added([each for of in found for each in of if each.samples == n]) for n in counts], whole_steps
+
+
+def _added(blocks: list[Counted]) -> Counted:
+    """One number of samples over all blocks."""
+    if len(blocks) == 1:
+        return blocks[0]
+    measured, alone = [each.measured for each in blocks], [each.alone_s for each in blocks]
+    backward_s = sum(m.backward_s for m in measured)
+    return Counted(
+        blocks[0].samples,
+        Measured(
+            [sum(column) for column in zip(*(m.seconds for m in measured), strict=True)],
+            [max(column) for column in zip(*(m.spread for m in measured), strict=True)],
+            sum(m.forward_s for m in measured),
+            backward_s,
+            min(m.repetitions for m in measured),
+            sum(m.unclaimed_s for m in measured),
+            sum(m.apart * m.backward_s for m in measured) / backward_s if backward_s > 0 else 1.0,
+        ),
+        None if None in alone else sum(one for one in alone if one is not None),
+    )
+
+
+def _block(
+    file: PlanFile,
+    request: RunRequest,
+    place: Place,
+    program: Program,
+    block: range,
+    counts: tuple[int, ...],
+    kept: Boundaries,
+    notes: list[str],
+) -> tuple[list[Counted], Updates]:
+    """What the operators of a block take, and the steps of its parameters; what it gives to later ones is kept."""
+    held = hold(
+        file.reference, program.parameters_of(block), seed=request.seed, dtype=program.dtype, device=place.device,
+        allow_model=request.allow_model,
+    )  # fmt: skip
+    with settled_memory():
+        counted, subject = _measure_counts(file, request, place, program, held, counts, notes, block, kept)
+    if not subject.graph.trains:
+        return counted, {}
+    tell("measuring updates")
+    now, _ = timer_of(place.device, request.threads)
+    return counted, _updates(subject, program, held, place, notes, now, block)
+
+
 def _measure_counts(
     file: PlanFile,
     request: RunRequest,
@@ -202,8 +276,10 @@ def _measure_counts(
     held: Held,
     counts: tuple[int, ...],
     notes: list[str],
-) -> list[Counted]:
-    graph, forwards = file.problem.as_traced.graph, range(len(program.folded.groups))
+    block: range,
+    kept: Boundaries,
+) -> tuple[list[Counted], Subject]:
+    graph = file.problem.as_traced.graph
     group_of = {
         program.captured.nodes[member].name: group
         for group, members in enumerate(program.folded.groups)
@@ -211,11 +287,12 @@ def _measure_counts(
     }
     now, _ = timer_of(place.device, request.threads)
     found: list[list[Counted]] = []
+    subjects: list[Subject] = []
     slot_s = request.budget_s * OPERATORS_SHARE / len(counts)
     began = time.perf_counter()
     for number, samples in enumerate(counts):
         tell("measuring", number, len(counts))
-        segment = program.segment(forwards, samples, held)
+        segment = program.segment(block, samples, held)
         given = make_samples(
             file.reference, samples, seed=request.seed, dtype=program.dtype, device=place.device,
             allow_model=request.allow_model,
@@ -223,7 +300,7 @@ def _measure_counts(
         subject = Subject(
             graph=graph,
             module=segment.module,
-            inputs=tuple(given[one.position] for one in segment.inputs),
+            inputs=kept.inputs(segment, samples, given),
             owner={
                 node.name: group_of[node.meta["call"]]
                 for node in segment.module.graph.nodes
@@ -244,16 +321,19 @@ def _measure_counts(
             notes.append(f"{left_out} samples were left out: the budget of {request.budget_s:g} s was used up")
             break
         found.append([_measure_count(subject, place, slot_s / ROUNDS, now)])
+        subjects.append(subject)
+        if block.stop < len(program.folded.groups):
+            kept.keep(segment, samples, subject.run())
     for _ in range(1, ROUNDS):
-        for rounds in found:
-            if len(found) >= 2 and _in_time(request, place, began, _wall_s(rounds[0].subject)):
-                rounds.append(_measure_count(rounds[0].subject, place, slot_s / ROUNDS, now))
+        for rounds, subject in zip(found, subjects, strict=True):
+            if len(found) >= 2 and _in_time(request, place, began, _wall_s(subject)):
+                rounds.append(_measure_count(subject, place, slot_s / ROUNDS, now))
     if len(found) < 2:
         raise RunError(
             f"{file.reference}: could be measured at {len(found)} of the numbers of samples {list(counts)}; at least"
             " two are needed, ask for others (--samples)"
         )
-    return [_mean(rounds) for rounds in found]
+    return [_mean(rounds) for rounds in found], subjects[0]
 
 
 def _mean(rounds: list[Counted]) -> Counted:
@@ -261,7 +341,7 @@ def _mean(rounds: list[Counted]) -> Counted:
     measured = [each.measured for each in rounds]
     alone = [each.alone_s for each in rounds if each.alone_s is not None]
     return Counted(
-        rounds[0].subject,
+        rounds[0].samples,
         Measured(
             [fmean(column) for column in zip(*(m.seconds for m in measured), strict=True)],
             [fmean(column) for column in zip(*(m.spread for m in measured), strict=True)],
@@ -302,7 +382,7 @@ def _measure_count(subject: Subject, place: Place, slot_s: float, now: Callable[
     measured = Measured(
         means[:count], means[count : 2 * count], forward_s, backward_s, mine.repetitions, unclaimed_s, apart
     )
-    return Counted(subject, measured, alone_s)
+    return Counted(subject.samples, measured, alone_s)
 
 
 def _alone(subject: Subject, budget_s: float, now: Callable[[], float]) -> float:
@@ -315,8 +395,9 @@ def _alone(subject: Subject, budget_s: float, now: Callable[[], float]) -> float
 
 
 def _updates(
-    subject: Subject, program: Program, held: Held, place: Place, notes: list[str], now: Callable[[], float]
-) -> dict[str, dict[str, float]]:
+    subject: Subject, program: Program, held: Held, place: Place, notes: list[str], now: Callable[[], float],
+    block: range,
+) -> Updates:  # fmt: skip
     of_operator = {
         operator.name: [
             held.parameters[name]
@@ -324,9 +405,9 @@ def _updates(
             if held.parameters[name].requires_grad
         ]
         for operator in subject.graph.operators
-        if operator.phase is Phase.UPDATE and operator.forward_of is not None
+        if operator.phase is Phase.UPDATE and operator.forward_of is not None and operator.forward_of in block
     }
-    found: dict[str, dict[str, float]] = {}
+    found: Updates = {}
     for name in MEASURED:
         try:
             dist.barrier()
@@ -344,7 +425,7 @@ def _profile(
     request: RunRequest,
     place: Place,
     counted: list[Counted],
-    updates: dict[str, dict[str, float]],
+    updates: Updates,
     links: tuple[LinkTimes, ...],
     overhead_s: float,
     noise: float,

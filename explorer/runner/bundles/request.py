@@ -34,9 +34,9 @@ class RunRequest:
     a plain loop; verify_by: in one piece or by stages (None: in one piece where rank 0 has room for it).
     allow_model: whether a reference "package.module:callable" may run.
     time_limit_s: the whole run is ended after it. operators: also measure operators one by one.
-    dump: afterwards write gradients and parameters of one iteration, dropout off. samples and budget_s are for
-    calibrations: at which numbers of samples operators are measured (none: powers of two), and for about how many
-    seconds.
+    dump: afterwards write gradients and parameters of one iteration, dropout off. samples, budget_s and
+    blocks are for calibrations: at which numbers of samples operators are measured (none: powers of two), for about how
+    many seconds, and in about how many blocks one after another (None: as memory allows).
     """
 
     steps: int = 5
@@ -56,12 +56,17 @@ class RunRequest:
     budget_s: float = 15.0
     dump: bool = False
     verify_by: Way | None = None
+    blocks: int | None = None
 
     def __post_init__(self) -> None:
         for what, low, high in (("steps", 1, MAX_STEPS), ("warmup", 0, MAX_STEPS), ("threads", 1, 4096)):
             value = getattr(self, what)
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise InvalidProblem(f"{what}: expected a whole number from {low} to {high:,}, found {value!r}")
+        if self.blocks is not None and (
+            isinstance(self.blocks, bool) or not isinstance(self.blocks, int) or not 1 <= self.blocks <= MAX_STEPS
+        ):
+            raise InvalidProblem(f"blocks: expected a whole number from 1 to {MAX_STEPS:,}, found {self.blocks!r:.80}")
         for what in ("learning_rate", "time_limit_s", "budget_s"):
             value = getattr(self, what)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:

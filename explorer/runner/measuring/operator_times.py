@@ -51,7 +51,7 @@ ACCUMULATE = "AccumulateGrad"
 
 @dataclass(frozen=True)
 class Subject:
-    """The whole model on this rank at one number of samples.
+    """The whole model, or a block of its operators, on this rank at one number of samples.
 
     owner: name of a node of ``module`` -> position of the forward operator it is a call of.
     """
@@ -63,10 +63,14 @@ class Subject:
     samples: int
     device: torch.device
 
+    def leaves(self) -> tuple[Tensor, ...]:
+        """The inputs, those with a gradient anew: none is added to that of a run before."""
+        return tuple(value.detach().requires_grad_() if value.requires_grad else value for value in self.inputs)
+
     def run(self) -> tuple[Tensor, ...]:
-        """The outputs of the model."""
+        """The outputs."""
         with torch.set_grad_enabled(self.graph.trains):
-            return tuple(pytree.tree_leaves(self.module(*self.inputs)))
+            return tuple(pytree.tree_leaves(self.module(*self.leaves())))
 
 
 @dataclass
@@ -157,9 +161,10 @@ def measure(subject: Subject, budget_s: float, now: Callable[[], float] = time.p
     plain: list[tuple[float, float]] = []
     while len(forwards) < LEAST_REPETITIONS or (time.perf_counter() < until and len(forwards) < MOST_REPETITIONS):
         plain.append(as_in_a_run(subject, now))
+        leaves = subject.leaves()
         with torch.set_grad_enabled(graph.trains):
             clock.start()
-            outputs = tuple(pytree.tree_leaves(watched(*subject.inputs)))
+            outputs = tuple(pytree.tree_leaves(watched(*leaves)))
             forwards.append(attribute(*clock.stop(), len(graph), forward_mark_s))
         if graph.trains:
             run = marked_backward(*_start(outputs), in_backward, clock)
@@ -227,7 +232,7 @@ def _look(subject: Subject, now: Callable[[], float]) -> tuple[list[int], _Divis
         return [], _Division({}, {})
     looker = Ownership(subject.module, subject.owner)
     with torch.enable_grad():
-        outputs = tuple(pytree.tree_leaves(looker.run(*subject.inputs)))
+        outputs = tuple(pytree.tree_leaves(looker.run(*subject.leaves())))
     roots, _ = _start(outputs)
     made_by = looker.made_by
     slots = [2 * made_by[node] + (ACCUMULATE in node.name()) if node in made_by else OUTSIDE for node in walk(roots)]

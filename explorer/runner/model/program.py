@@ -117,7 +117,7 @@ class Program:
     def _check_early_reads(self, segment: Collection[int]) -> None:
         """A tensor is sent as it is after its operator ran, all in-place calls included."""
         mine = set(segment)
-        for reader, writer, value in self._early_reads:
+        for reader, writer, value in self.early_reads:
             if (reader in mine) != (writer in mine):
                 raise RunError(
                     f"operator {self.captured.nodes[self.folded.groups[reader][0]].name} reads {value} before"
@@ -126,8 +126,9 @@ class Program:
                 )
 
     @cached_property
-    def _early_reads(self) -> tuple[tuple[int, int, str], ...]:
-        """(reader, writer, tensor): the reader sees the tensor as it was before the writer changed it."""
+    def early_reads(self) -> tuple[tuple[int, int, str], ...]:
+        """(reader, writer, tensor): the reader sees the tensor as it was before the writer changed it, so both must be
+        in one segment."""
         nodes, root = self.captured.nodes, self.captured.root
         group_of = {p: group for group, members in enumerate(self.folded.groups) for p in members}
         last: dict[str, int] = {}
