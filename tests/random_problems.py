@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
+
+import numpy as np
 
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.problem.cluster import Device, two_level_cluster
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem.problem import (
+    ComputeTable,
     Contiguity,
     Execution,
     Objective,
@@ -138,6 +142,24 @@ def with_random_regions(p: Problem, seed: int) -> Problem:
         name = rng.choice(["", f"region {number}", f"region {number}", f"region {number}"])
         operators[o] = replace(operators[o], checkpoint=name, cached=bool(name) and rng.random() < 0.25)
     return recomputing(replace(p, graph=replace(p.graph, operators=tuple(operators))))
+
+
+def with_unequal_devices(p: Problem, seed: int, *, memories: bool = True) -> Problem:
+    """With another kind for some accelerators, slower at some operators and unable to run a few; and with stated
+    memory that differs from device to device."""
+    rng = random.Random(f"unequal {seed}")
+    seconds = p.compute.seconds[GPU]
+    other = seconds * np.array([rng.choice([0.25, 0.5, 1, 2, 3, np.inf]) for _ in seconds])[:, None]
+    devices = tuple(
+        d if d.is_cpu else replace(d, kind=rng.choice([GPU, "other"]), memory_bytes=rng.choice([9.0, 12.0, 20.0]))
+        for d in p.cluster.devices
+    )
+    stated: tuple[float, ...] | None = tuple(float(rng.randint(0, 4)) for _ in p.graph.operators)
+    if not memories:
+        devices = tuple(replace(d, memory_bytes=math.inf) for d in devices)
+        stated = p.stated_bytes
+    table = ComputeTable(p.compute.samples, {**p.compute.seconds, "other": other})
+    return replace(p, compute=table, cluster=replace(p.cluster, devices=devices), stated_bytes=stated)
 
 
 def random_placement(rng: random.Random, p: Problem) -> list[tuple[int, ...]]:

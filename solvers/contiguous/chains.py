@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from solvers.coarsening.contracted import Contracted, Shape
 from solvers.contiguous.downset_walk_kernel import Costs, Limits
 from solvers.contiguous.linear_dp_kernel import cut_order
+from solvers.kernels.arrays import Floats
 from solvers.plan.drafts import DraftStage
 from solvers.problem.problem import Pipeline, Problem, Transfers
 from solvers.schedules.nodes.mapping import GRADIENT_WEIGHTS, map_stages, nodes_to_map
@@ -30,11 +31,15 @@ STEPS_A_CALL = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Super-operators on an accelerator or a CPU, or on several accelerators that share every micro-batch."""
+    """Super-operators on an accelerator or a CPU, or on several accelerators that share every micro-batch.
+
+    pools: where accelerators are not all alike, for every replica those of which it is one.
+    """
 
     on_cpu: bool
     nodes: tuple[int, ...]
     replicas: int = 1
+    pools: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +83,7 @@ def limits_of(problem: Problem, contracted: Contracted, micro_batches: int, memo
         least = min((cluster.devices[d].memory_bytes for d in devices), default=math.inf)
         return least * memory_share * (1 + ROUNDING)
 
-    if not problem.has_backward():
-        in_flight = np.ones(parts + 2)
-    elif problem.pipeline is Pipeline.GPIPE:
-        in_flight = np.full(parts + 2, float(micro_batches))
-    else:
-        in_flight = np.minimum(np.arange(parts + 2, dtype=np.float64), micro_batches)
+    in_flight = flights_of(problem, parts, micro_batches)
     # 1e15 stands for infinity: it must give 0, not NaN, when no CPU is left.
     worth = min(contracted.accelerator_per_cpu, 1e15)
     overlapped = problem.transfers is Transfers.LANE
@@ -91,6 +91,15 @@ def limits_of(problem: Problem, contracted: Contracted, micro_batches: int, memo
         len(cluster.accelerators), len(cluster.cpus), cap(cluster.accelerators), cap(cluster.cpus), in_flight,
         overlapped, worth,
     )  # fmt: skip
+
+
+def flights_of(problem: Problem, parts: int, micro_batches: int) -> Floats:
+    """Micro-batches that the d-th of so many parts from the end keeps in flight, [parts + 2]."""
+    if not problem.has_backward():
+        return np.ones(parts + 2)
+    if problem.pipeline is Pipeline.GPIPE:
+        return np.full(parts + 2, float(micro_batches))
+    return np.minimum(np.arange(parts + 2, dtype=np.float64), micro_batches)
 
 
 def average_load_s(contracted: Contracted, limits: Limits) -> float:
@@ -204,13 +213,16 @@ def placement_of(
 def _devices_of_parts(
     problem: Problem, parts: Sequence[Part], members: Sequence[tuple[int, ...]], gradient_weight: float
 ) -> list[tuple[int, ...]]:
-    if nodes_to_map(problem) is not None and not any(part.on_cpu for part in parts):
+    if nodes_to_map(problem) is not None and not any(part.on_cpu or part.pools for part in parts):
         drafts = [DraftStage(operators, 1, part.replicas) for operators, part in zip(members, parts, strict=True)]
         return map_stages(problem, drafts, members, gradient_weight)
     free = {True: list(problem.cluster.cpus), False: list(problem.cluster.accelerators)}
     chosen = []
     for part in parts:
-        devices = _next_devices(problem, free[part.on_cpu], part.replicas)
+        if part.pools:
+            devices = _drawn(free[False], part.pools)
+        else:
+            devices = _next_devices(problem, free[part.on_cpu], part.replicas)
         free[part.on_cpu] = [device for device in free[part.on_cpu] if device not in devices]
         chosen.append(devices)
     return chosen
@@ -223,6 +235,14 @@ def _next_devices(problem: Problem, free: Sequence[int], count: int) -> tuple[in
             if len(there) >= count:
                 return tuple(there[:count])
     return tuple(free[:count])
+
+
+def _drawn(free: Sequence[int], pools: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The first free device of every pool, ascending."""
+    chosen: list[int] = []
+    for pool in pools:
+        chosen.append(next(device for device in free if device in pool and device not in chosen))
+    return tuple(sorted(chosen))
 
 
 def iteration_floor_s(problem: Problem, contracted: Contracted, chain: Chain) -> float:

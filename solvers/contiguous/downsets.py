@@ -31,7 +31,6 @@ from solvers.contiguous.downset_walk_kernel import (
     file_keys,
     walk,
 )
-from solvers.problem.cluster import Cluster
 
 PAIRS_A_CALL = 400_000
 """Pairs, or words of relations, per kernel call: a few hundredths of a second."""
@@ -151,10 +150,9 @@ def states(limits: Limits) -> int:
     return (limits.accelerators + 1) * (limits.cpus + 1)
 
 
-def most_downsets(cluster: Cluster, passes: int, replicas: int) -> int:
+def most_downsets(states: int, passes: int, ways: int) -> int:
     """The number of downsets for which the dynamic programme's table can be held."""
-    cells = (len(cluster.accelerators) + 1) * (len(cluster.cpus) + 1)
-    return min(TABLE_BYTES // ((8 * passes + 4) * cells), 2**31 // (replicas + 1) - 1)
+    return min(TABLE_BYTES // ((8 * passes + 4) * states), 2**31 // ways - 1)
 
 
 def best_chain(downsets: Downsets, costs: Costs, limits: Limits, below_s: float, check: Check) -> Search:

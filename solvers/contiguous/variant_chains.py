@@ -36,32 +36,37 @@ class Found:
     pairs: int
 
 
+Pools = Sequence[tuple[int, ...]]
+"""The devices of every class of accelerators."""
 Below = Callable[[VariantCosts, Floats], Found]
 """The best chain with these costs and loads below these bounds, [passes]."""
 
 
 def best_variant_chain(
-    downsets: Downsets, costs: VariantCosts, limits: VariantLimits, below_s: float, check: Check
+    downsets: Downsets, costs: VariantCosts, limits: VariantLimits, pools: Pools, below_s: float, check: Check
 ) -> Search:
     """As `downsets.best_chain`, exact for the variant that costs and limits tell."""
     floor_of: dict[int, Floats] = {}
-    cut = limits.cpus == 0 and limits.transfers == BLOCKING
+    # Messages count as work there, so a second of a device must not be worth less than one of work.
+    cut = limits.available[0] == 0 and limits.transfers == BLOCKING and bool((limits.worth[1:] >= 1 - 1e-12).all())
 
     def below(c: VariantCosts, bounds: Floats) -> Found:
         if len(bounds) not in floor_of:
             floor_of[len(bounds)] = _floors(downsets, c, cut, check)
-        return _walk(downsets, c, limits, floor_of[len(bounds)], bounds, check)
+        return _walk(downsets, c, limits, pools, floor_of[len(bounds)], bounds, check)
 
     return _best(below, costs, limits, below_s)
 
 
-def best_linear_variant(costs: VariantCosts, limits: VariantLimits, orders: Sequence[Ints], check: Check) -> Chain:
+def best_linear_variant(
+    costs: VariantCosts, limits: VariantLimits, pools: Pools, orders: Sequence[Ints], check: Check
+) -> Chain:
     """As `chains.best_linear_chain`, for the variant that costs and limits tell."""
     chain = NO_CHAIN
     for order in orders:
 
         def below(c: VariantCosts, bounds: Floats, order: Ints = order) -> Found:
-            return _cut(order, c, limits, bounds, check)
+            return _cut(order, c, limits, pools, bounds, check)
 
         found = _best(below, costs, limits, chain.load_s).chain
         chain = found if found.parts else chain
@@ -112,19 +117,18 @@ def _only_forward(costs: VariantCosts) -> VariantCosts:
     )
 
 
-def _cut(order: Ints, costs: VariantCosts, limits: VariantLimits, bounds: Floats, check: Check) -> Found:
-    replicas, passes, _ = costs.acc_s.shape
-    states = (limits.accelerators + 1) * (limits.cpus + 1)
+def _cut(order: Ints, costs: VariantCosts, limits: VariantLimits, pools: Pools, bounds: Floats, check: Check) -> Found:
+    passes, states = costs.acc_s.shape[1], len(limits.used)
     best = np.full((len(order) + 1, states, passes), np.inf)
     came_from = np.full((len(order) + 1, states), -1, np.int64)
     best[0, 0] = 0.0
-    for begin, end in positions_a_call(len(order), len(order) * states * (replicas + 1), check):
+    for begin, end in positions_a_call(len(order), len(order) * states * len(limits.need), check):
         cut_order_variant(order, costs, limits, bounds, best, came_from, begin, end)
 
     def nodes(here: int, source: int) -> tuple[int, ...]:
         return tuple(sorted(order[source:here].tolist()))
 
-    return _trace_back(best[-1], came_from, limits, nodes, False, 0)
+    return _trace_back(best[-1], came_from, limits, pools, nodes, False, 0)
 
 
 def _floors(downsets: Downsets, costs: VariantCosts, cut: bool, check: Check) -> Floats:
@@ -137,10 +141,16 @@ def _floors(downsets: Downsets, costs: VariantCosts, cut: bool, check: Check) ->
 
 
 def _walk(
-    downsets: Downsets, costs: VariantCosts, limits: VariantLimits, floor_s: Floats, bounds: Floats, check: Check
+    downsets: Downsets,
+    costs: VariantCosts,
+    limits: VariantLimits,
+    pools: Pools,
+    floor_s: Floats,
+    bounds: Floats,
+    check: Check,
 ) -> Found:
-    replicas, passes, elements = costs.acc_s.shape
-    states = (limits.accelerators + 1) * (limits.cpus + 1)
+    rows, passes, elements = costs.acc_s.shape
+    states, ways = len(limits.used), len(limits.need)
     messages = costs.message_s.shape[1]
     at = VariantWalk(
         best=unreached((len(downsets), states, passes), check),
@@ -150,30 +160,32 @@ def _walk(
         bounds=bounds.copy(),
         live=np.zeros(states, np.int64),
         live_count=np.zeros(1, np.int64),
-        most=np.zeros((replicas + 1, passes)),
+        most=np.zeros((ways, passes)),
         made=np.zeros(messages, np.int64),
         read=np.zeros(messages, np.int64),
         behind=np.zeros(messages, np.int64),
-        usable=np.zeros(replicas + 1, np.bool_),
+        usable=np.zeros(ways, np.bool_),
         path_at=np.zeros(elements + 2, np.int64),
         path_next=np.zeros(elements + 2, np.int64),
         path_element=np.zeros(elements + 2, np.int64),
-        path_load=np.zeros((elements + 2, replicas, passes, 5)),
+        path_load=np.zeros((elements + 2, rows, passes, 5)),
         path_cpu=np.zeros((elements + 2, passes)),
         path_bytes=np.zeros((elements + 2, 2)),
-        path_kept=np.zeros((elements + 2, replicas, 2)),
+        path_kept=np.zeros((elements + 2, rows, 2)),
     )
     at.best[0, 0] = 0.0
     check()
-    while walk_variant(downsets.up, costs, limits, at, PAIRS_A_CALL // (replicas * passes)) != DONE:
+    while walk_variant(downsets.up, costs, limits, at, PAIRS_A_CALL // (ways * passes)) != DONE:
         check()
-    return _trace_back(at.best[-1], at.came_from, limits, downsets.difference, bool(at.cursor[2]), int(at.cursor[3]))
+    short, pairs = bool(at.cursor[2]), int(at.cursor[3])
+    return _trace_back(at.best[-1], at.came_from, limits, pools, downsets.difference, short, pairs)
 
 
 def _trace_back(
     last: Floats,
     came_from: Ints | NDArray[np.int32],
     limits: VariantLimits,
+    pools: Pools,
     nodes: Callable[[int, int], tuple[int, ...]],
     short: bool,
     pairs: int,
@@ -183,10 +195,12 @@ def _trace_back(
     if math.isinf(last[state, -1]):
         return Found(np.full(last.shape[1], np.inf), (), short, pairs)
     parts = []
-    here, row = len(came_from) - 1, limits.accelerators + 1
+    here = len(came_from) - 1
     loads_s = last[state].copy()
     while here > 0:
-        source, replicas = divmod(int(came_from[here, state]), limits.replicas + 1)
-        parts.append(Part(replicas == 0, nodes(here, source), max(replicas, 1)))
-        here, state = source, state - (row if replicas == 0 else replicas)
+        source, way = divmod(int(came_from[here, state]), len(limits.need))
+        draw = limits.need[way, 1:].tolist()
+        drawn = tuple(pool for pool, count in zip(pools, draw, strict=True) for _ in range(count))
+        parts.append(Part(way == 0, nodes(here, source), max(sum(draw), 1), drawn if len(pools) > 1 else ()))
+        here, state = source, state - int(limits.step[way])
     return Found(loads_s, tuple(parts), short, pairs)

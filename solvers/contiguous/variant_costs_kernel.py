@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from numba import njit
 
-from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.arrays import Floats, Ints
 
 BLOCKING, LANE, DUPLEX = 0, 1, 2
 MAKES, READS = 1, 2
@@ -15,19 +15,19 @@ MAKES, READS = 1, 2
 class VariantCosts(NamedTuple):
     """Costs of super-operators and directed messages, in seconds per sample.
 
-    passes: 1 (everything together) or 2 (forward, backward). Row r - 1 is for one of r replicas.
-    acc_s: [replicas, passes, nodes]; cpu_s: [passes, nodes]; supported: [nodes], whether an
-    accelerator can run it. static_bytes, param_bytes: [nodes]; saved_bytes, workspace_bytes:
-    [replicas, nodes]. sync_s, sync_s_per_byte: [replicas], the gradients' synchronisation, if there
+    passes: 1 (everything together) or 2 (forward, backward). rows: for one of row_replicas accelerators of a kind.
+    acc_s: [rows, passes, nodes], inf where it cannot run; cpu_s: [passes, nodes]. row_replicas: [rows].
+    static_bytes, param_bytes: [nodes]; saved_bytes, workspace_bytes:
+    [rows, nodes]. sync_s, sync_s_per_byte: [rows], the gradients' synchronisation, if there
     are any, sent in the last pass; inf where so many replicas cannot share a micro-batch. node_start,
     node_message, node_role: the messages a node is on, and whether it MAKES them, READS them or both
     (their sum). message_pass: [messages];
-    message_s: [replicas, messages]. maker_start, makers, reader_start, readers: a message's nodes.
+    message_s: [rows, messages]. maker_start, makers, reader_start, readers: a message's nodes.
     """
 
     acc_s: Floats
     cpu_s: Floats
-    supported: Bools
+    row_replicas: Ints
     static_bytes: Floats
     param_bytes: Floats
     saved_bytes: Floats
@@ -46,20 +46,27 @@ class VariantCosts(NamedTuple):
 
 
 class VariantLimits(NamedTuple):
-    """Devices and caps. ``in_flight[d]``: micro-batches kept by the d-th part from the end.
+    """Devices, ways to give a part some of them, and caps.
 
-    replicas: most accelerators a part may have. transfers: BLOCKING, LANE or DUPLEX. cpu_worth:
-    [passes] seconds of accelerator work that a second of a CPU can take over, at most.
+    classes: of devices that are alike, the first one the CPUs. A state is how many of each class are in use, used:
+    [states, classes]; stride: [classes], by how much one more device of a class changes its number; available:
+    [classes]. flights: [states], micro-batches kept by the part that is made next. ways: what a part may have, the
+    first one a CPU. need: [ways, classes]; step: [ways], from the state before to the one after; way_row: [ways], row
+    of the costs (of a CPU 0); way_bytes: [ways], the least memory of its devices. transfers: BLOCKING, LANE or DUPLEX.
+    worth: [classes, passes] seconds that a device of the class can take over, at most, in a second, of work as
+    `least_work_s` tells it.
     """
 
-    accelerators: int
-    cpus: int
-    replicas: int
-    acc_bytes: float
-    cpu_bytes: float
-    in_flight: Floats
+    used: Ints
+    stride: Ints
+    available: Ints
+    flights: Floats
+    need: Ints
+    step: Ints
+    way_row: Ints
+    way_bytes: Floats
     transfers: int
-    cpu_worth: Floats
+    worth: Floats
 
 
 @njit(cache=True)
@@ -70,9 +77,3 @@ def busy_s(compute_s: float, sent_s: float, received_s: float, transfers: int) -
     if transfers == DUPLEX:
         return max(compute_s, sent_s, received_s)
     return compute_s + sent_s + received_s
-
-
-@njit(cache=True)
-def parts_at_least(cpus: int, accelerators: int, replicas: int) -> int:
-    """How many parts have been made, at least, with so many devices in use."""
-    return cpus + (accelerators + replicas - 1) // replicas

@@ -23,14 +23,14 @@ def floors(
     no shorter for them. cut: also count the messages between inside and outside, which some device
     outside pays for (where loads are sums and there are no CPUs).
     """
-    replicas, passes, nodes = costs.acc_s.shape
+    rows, passes, nodes = costs.acc_s.shape
     least = np.zeros((passes, nodes))
     for p in range(passes):
         for v in range(nodes):
-            if costs.supported[v]:
-                least[p, v] = costs.acc_s[0, p, v]
-                for r in range(1, replicas):
-                    least[p, v] = min(least[p, v], (r + 1) * costs.acc_s[r, p, v])
+            work_s = np.inf
+            for r in range(rows):
+                work_s = min(work_s, costs.row_replicas[r] * costs.acc_s[r, p, v])
+            least[p, v] = work_s if work_s < np.inf else 0.0
         left[p, 0] = least[p].sum()
     for i in range(max(first, 1), end):
         v = via[i]

@@ -13,8 +13,9 @@ import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
-from solvers.contiguous.chains import limits_of
+from solvers.contiguous.chains import ROUNDING, flights_of
 from solvers.contiguous.variant_costs_kernel import BLOCKING, DUPLEX, LANE, MAKES, READS, VariantCosts, VariantLimits
+from solvers.contiguous.ways import Ways, ways_of
 from solvers.kernels.arrays import Floats
 from solvers.problem.cluster import Ring
 from solvers.problem.problem import Objective, Pipeline, Problem, Transfers
@@ -41,10 +42,10 @@ def variant_of(problem: Problem) -> Variant:
     return Variant(2 if two else 1, replicas, transfers)
 
 
-def is_plain(variant: Variant, contracted: Contracted) -> bool:
-    """Whether cuts of hyperedges tell the loads: no replicas, one pass, no directions, and no message
-    of several makers to several readers, which can be both sent and received by one device."""
-    if variant.passes > 1 or variant.replicas > 1 or variant.transfers is Transfers.DUPLEX:
+def is_plain(variant: Variant, contracted: Contracted, classes: int = 1) -> bool:
+    """Whether cuts of hyperedges tell the loads: no replicas, one pass, no directions, accelerators of one class, and
+    no message of several makers to several readers, which can be both sent and received by one device."""
+    if classes > 1 or variant.passes > 1 or variant.replicas > 1 or variant.transfers is Transfers.DUPLEX:
         return False
     traffic = contracted.traffic
     several = (np.diff(traffic.makers.start) > 1) & (np.diff(traffic.readers.start) > 1)
@@ -56,9 +57,9 @@ def variant_costs(
 ) -> VariantCosts:
     """The general kernels' view of the costs. contracted: one of ``condensed``. memory: as in `chains.costs_of`."""
     problem, traffic = condensed.problem, contracted.traffic
-    copies = [contracted] + [
-        condensed.at(contracted.samples, merge_trivial=contracted.has_merged, replicas=r)
-        for r in range(2, variant.replicas + 1)
+    rows = ways_of(problem, variant.replicas).rows
+    copies = [
+        condensed.at(contracted.samples, merge_trivial=contracted.has_merged, replicas=r, kind=kind) for kind, r in rows
     ]
 
     def by_pass(seconds: Floats) -> Floats:
@@ -75,17 +76,18 @@ def variant_costs(
     starts = np.zeros(len(merged) + 1, np.int64)
     np.cumsum([len(on) for on in merged], out=starts[1:])
     flat = np.array([pair for on in merged for pair in on], np.int64).reshape(-1, 2)
+    replicas = np.array([r for _, r in rows], np.int64)
     sync_s, sync_s_per_byte = synchronisation(problem, variant.replicas, contracted.samples)
     return VariantCosts(
-        np.array([by_pass(copy.acc_pass_s) for copy in copies]),
+        np.array([np.where(copy.supported, by_pass(copy.acc_pass_s), np.inf) for copy in copies]),
         by_pass(contracted.cpu_pass_s),
-        contracted.supported,
+        replicas,
         static,
         contracted.param_bytes,
         np.array([nothing if memory == "none" else copy.saved_bytes for copy in copies]),
         np.array([nothing if memory == "none" else copy.workspace_bytes for copy in copies]),
-        sync_s,
-        sync_s_per_byte,
+        sync_s[replicas - 1],
+        sync_s_per_byte[replicas - 1],
         starts,
         np.ascontiguousarray(flat[:, 0]),
         np.ascontiguousarray(flat[:, 1]),
@@ -123,37 +125,68 @@ def synchronisation(problem: Problem, replicas: int, samples: int) -> tuple[Floa
 
 
 def variant_limits(
-    problem: Problem, contracted: Contracted, variant: Variant, micro_batches: int, memory_share: float = 1.0
+    problem: Problem, costs: VariantCosts, variant: Variant, micro_batches: int, memory_share: float = 1.0
 ) -> VariantLimits:
     """As `chains.limits_of`, for the general kernels."""
-    plain = limits_of(problem, contracted, micro_batches, memory_share)
-    acc, cpu = contracted.acc_pass_s, contracted.cpu_pass_s
-    if variant.passes == 1:
-        acc, cpu = acc.sum(axis=0, keepdims=True), cpu.sum(axis=0, keepdims=True)
-    slow = contracted.supported & (acc > 0)
-    with np.errstate(divide="ignore"):
-        worth = np.where(slow, acc / np.where(slow, cpu, 1.0), 0.0).max(axis=1, initial=0.0)
+    cluster, ways = problem.cluster, ways_of(problem, variant.replicas)
+    available = np.array([len(cluster.cpus), *map(len, ways.classes)], np.int64)
+    used = np.array(list(np.ndindex(*(available + 1))), np.int64)
+    stride = np.array([math.prod((available[c + 1 :] + 1).tolist()) for c in range(len(available))], np.int64)
+    need = np.zeros((len(ways.draws) + 1, len(available)), np.int64)
+    need[0, 0] = 1
+    if ways.draws:
+        need[1:, 1:] = ways.draws
+    parts = used[:, 0] + -(-used[:, 1:].sum(axis=1) // variant.replicas)  # made before, at least
     transfers = {Transfers.LANE: LANE, Transfers.DUPLEX: DUPLEX}.get(variant.transfers, BLOCKING)
     return VariantLimits(
-        plain.accelerators,
-        plain.cpus,
-        variant.replicas,
-        plain.acc_bytes,
-        plain.cpu_bytes,
-        plain.in_flight,
+        used,
+        stride,
+        available,
+        flights_of(problem, len(cluster), micro_batches)[np.minimum(parts, len(cluster)) + 1],
+        need,
+        need @ stride,
+        np.array([0, *ways.row_of], np.int64),
+        np.array([_cap(problem, ways, draw) * memory_share * (1 + ROUNDING) for draw in ((), *ways.draws)]),
         transfers,
-        np.minimum(worth, 1e15),  # stands for infinity: it must give 0, not NaN, when no CPU is left
+        np.minimum(_worth(problem, costs, ways), 1e15),  # stands for infinity: none left must give 0, not NaN
     )
+
+
+def _cap(problem: Problem, ways: Ways, draw: tuple[int, ...]) -> float:
+    """The least memory of the devices that a part has of each class; of the CPUs for ()."""
+    cluster = problem.cluster
+    drawn = [d for pool, count in zip(ways.classes, draw, strict=True) if count for d in pool] if draw else []
+    return min((cluster.devices[device].memory_bytes for device in drawn or cluster.cpus), default=math.inf)
+
+
+def least_work_s(costs: VariantCosts) -> Floats:
+    """Accelerator seconds that a node takes at least, those of all replicas together; 0 where only a CPU can run it,
+    [passes, nodes]."""
+    least = (costs.acc_s * costs.row_replicas[:, None, None]).min(axis=0)
+    return np.asarray(np.where(np.isfinite(least), least, 0.0))
+
+
+def _worth(problem: Problem, costs: VariantCosts, ways: Ways) -> Floats:
+    """How much of `least_work_s` a second of a device can do, at most, [classes with the CPUs first, passes]."""
+    work = least_work_s(costs)
+
+    def largest(seconds: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.where(work > 0, work / seconds, 0.0).max(axis=1, initial=0.0))
+
+    worth = [largest(costs.cpu_s)]
+    for devices in ways.classes:
+        mine = [row for row, (kind, _) in enumerate(ways.rows) if kind == problem.cluster.devices[devices[0]].kind]
+        worth.append(largest((costs.acc_s[mine] * costs.row_replicas[mine, None, None]).min(axis=0)))
+    return np.array(worth)
 
 
 def least_load_s(costs: VariantCosts, limits: VariantLimits) -> Floats:
     """Loads no chain can beat, by pass: as `chains.average_load_s`; replicas may share a node, [passes]."""
-    shares = np.arange(1, limits.replicas + 1)[:, None, None]
-    worth = limits.accelerators + limits.cpus * limits.cpu_worth
-    total = (costs.acc_s * shares).min(axis=0).sum(axis=1)
+    worth = limits.available @ limits.worth
+    total = least_work_s(costs).sum(axis=1)
     with np.errstate(divide="ignore"):
         average = np.where(total == 0, 0.0, np.divide(total, worth, where=worth > 0, out=np.full(len(worth), np.inf)))
-    able = costs.supported & (limits.accelerators > 0)
-    acc = np.where(able, costs.acc_s.min(axis=0), np.inf)
-    single = np.minimum(acc, costs.cpu_s) if limits.cpus else acc
+    acc = costs.acc_s.min(axis=0)
+    single = np.minimum(acc, costs.cpu_s) if limits.available[0] else acc
     return np.asarray(np.maximum(average, single.max(axis=1)))

@@ -13,7 +13,8 @@ from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted, Shape
 from solvers.contiguous.chain_search import ChainSearch
 from solvers.contiguous.chains import Chain, Part, iteration_floor_s, placements_of, topological_orders
-from solvers.contiguous.variants import Variant
+from solvers.contiguous.variants import Variant, variant_of
+from solvers.contiguous.ways import too_many
 from solvers.errors import InvalidPlan
 from solvers.problem.problem import Objective, Problem, Transfers
 from solvers.schedules.assemble import assemble
@@ -34,6 +35,13 @@ def unsupported(problem: Problem) -> str | None:
     if problem.pins:
         return "operators pinned to a device; use local-search or auto, or remove the pins"
     return None
+
+
+def unsupported_chain(problem: Problem) -> str | None:
+    """What the dynamic programmes over chains cannot represent, or None: they tell kinds of accelerators apart."""
+    if problem.pins:
+        return "operators pinned to a device; use local-search or auto, or remove the pins"
+    return too_many(problem, variant_of(problem).replicas)
 
 
 def memory_shares(problem: Problem) -> tuple[float, ...]:
@@ -81,7 +89,7 @@ class LinearDP:
     orders: int = 8
 
     def unsupported(self, problem: Problem) -> str | None:
-        return unsupported(problem)
+        return unsupported_chain(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         condensed = Condensed(problem, ordered=True)
@@ -138,7 +146,8 @@ class LinearStarts:
 
     def _hopeless(self, contracted: Contracted, chain: Chain) -> bool:
         """Whether the chain's iteration, transfers and bubbles left out, takes longer than one known."""
-        if self.problem.objective is not Objective.ITERATION or not chain.parts:
+        several = len({self.problem.cluster.devices[d].kind for d in self.problem.cluster.accelerators}) > 1
+        if self.problem.objective is not Objective.ITERATION or not chain.parts or several:
             return False
         return iteration_floor_s(self.problem, contracted, chain) >= self.monitor.objective_s
 

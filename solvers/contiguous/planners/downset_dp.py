@@ -15,7 +15,7 @@ from solvers.contiguous.planners.chain_dp import (
     memory_shares,
     micro_batch_choices,
     offer_chain,
-    unsupported,
+    unsupported_chain,
 )
 from solvers.plan.result import StopReason
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
@@ -29,7 +29,9 @@ class DownsetDP:
     Exact with CPUs, operators an accelerator cannot run and stated memory, for blocking, overlapped
     and duplex transfers, and for the two training objectives: the largest sum of both passes, or with
     GPipe the sum of the largest of each. If a stage may be replicated, the chains searched are those
-    whose parts have one device, or up to ``max_replicas`` accelerators of their own. Where memory is
+    whose parts have one device, or up to ``max_replicas`` accelerators of one kind to themselves. Accelerators may
+    be of several kinds and memories: a state then counts those in use of each, of which there may be `MOST_STATES`
+    combinations. Where memory is
     counted from the schedule, a plan that memory has shaped is proved only if its load equals the
     optimum without caps. For other objectives, other contiguity, devices of several stages (INTERLEAVED), or
     micro-batches of several sizes its plans are offered and nothing is claimed. With more than
@@ -47,7 +49,7 @@ class DownsetDP:
     def unsupported(self, problem: Problem) -> str | None:
         if not problem.transfers_alike:
             return "links must all be equally fast, found several speeds; use local-search or auto"
-        return unsupported(problem)
+        return unsupported_chain(problem)
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         if not self.work:
@@ -92,8 +94,12 @@ class _Search:
         # Whether the load searched for is the objective asked for, over the same set of plans.
         contiguous = problem.contiguity is Contiguity.ACYCLIC and problem.pipeline is not Pipeline.INTERLEAVED
         self.own = problem.objective is Objective.MAX_LOAD and contiguous and problem.sizes_alike
-        caps = {(d.is_cpu, d.memory_bytes) for d in problem.cluster.devices}
-        self.exact_memory = problem.stated_bytes is not None and len(caps) == len({is_cpu for is_cpu, _ in caps})
+        # Replicas are told with the slowest link of all, which is not the one they use where links differ.
+        speeds = {(link.latency_s, link.bandwidth_bytes_per_s) for link in problem.cluster.links}
+        self.own &= problem.max_replicas == 1 or not problem.training or len(speeds) <= 1
+        groups = (*self.starts.search.ways.classes, problem.cluster.cpus)
+        told = all(len({problem.cluster.devices[d].memory_bytes for d in devices}) <= 1 for devices in groups)
+        self.exact_memory = problem.stated_bytes is not None and told
 
     def average_s(self, micro_batches: int) -> float:
         return self.starts.search.least_load_s(self._contracted(micro_batches), micro_batches)

@@ -21,13 +21,13 @@ from solvers.plan.result import Status, StopReason
 from solvers.planners.brute_force import BruteForce
 from solvers.planners.check import check
 from solvers.planners.solve import solve
-from solvers.problem.cluster import Cluster, Device, two_level_cluster
+from solvers.problem.cluster import Cluster, Device, two_level_cluster, uniform_cluster
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem.problem import ComputeTable, Contiguity, Objective, Optimizer, Pipeline, Problem, Transfers
 from solvers.schedules.assemble import assemble
 from tests.instances import forward_graph, problem, training_graph
 from tests.oracle.variant_oracle import best_variant_ms
-from tests.random_problems import random_problem
+from tests.random_problems import random_problem, with_unequal_devices
 from tests.solvers.msr_instances import as_problem, random_file
 
 MODELS = [Transfers.BLOCKING, Transfers.LANE, Transfers.DUPLEX]
@@ -118,6 +118,86 @@ def test_a_looser_problem_is_never_worse(seed):
     assert best(transfers=Transfers.DUPLEX) <= best(transfers=Transfers.LANE) * (1 + 1e-12)
     assert best(transfers=Transfers.LANE) <= best(transfers=Transfers.BLOCKING) * (1 + 1e-12)
     assert best(pipeline=Pipeline.ONE_F_ONE_B) <= best(pipeline=Pipeline.GPIPE) * (1 + 1e-12)
+
+
+def test_equals_brute_force_with_several_kinds_of_accelerators_and_memories():
+    """In every variant; kinds that are faster at some operators, slower at others and cannot run a few."""
+    apart, several, replicated = 0, 0, 0
+    for seed in range(72):
+        p = random_variant(seed, contiguity=Contiguity.ACYCLIC, memory=math.inf)
+        p = with_unequal_devices(p, seed, memories=seed // 18 % 2 == 0)
+        exact, brute = solve(p, DownsetDP()), solve(p, BruteForce())
+        assert lower_bound_s(p) <= brute.objective_s * (1 + 1e-9), f"seed {seed}"
+        assert exact.status is (Status.INFEASIBLE if brute.plan is None else Status.OPTIMAL), f"seed {seed}"
+        assert exact.objective_s == pytest.approx(brute.objective_s, rel=1e-9), f"seed {seed}"
+        if exact.plan is not None:
+            used = [p.cluster.devices[d] for stage in exact.plan.stages for d in stage.devices]
+            several += len({d.kind for d in used}) > 1
+            apart += len({d.memory_bytes for d in used}) > 1
+            replicated += any(len(stage.devices) > 1 for stage in exact.plan.stages)
+    assert min(apart, several, replicated) >= 5
+
+
+def test_no_claim_is_wrong_with_several_kinds_where_memory_is_counted():
+    rng = random.Random(3)
+    for seed in range(36):
+        p = with_unequal_devices(random_variant(300 + seed), seed, memories=False)
+        devices = tuple(
+            d if d.is_cpu else replace(d, memory_bytes=rng.choice([40.0, 80.0, 160.0])) for d in p.cluster.devices
+        )
+        p = replace(p, cluster=replace(p.cluster, devices=devices))
+        exact, linear, brute = solve(p, DownsetDP()), solve(p, LinearDP()), solve(p, BruteForce())
+        assert linear.objective_s >= brute.objective_s * (1 - 1e-9), f"seed {seed}"
+        assert exact.bound_s <= brute.objective_s * (1 + 1e-9), f"seed {seed}"
+        assert exact.status is not Status.INFEASIBLE or brute.plan is None, f"seed {seed}"
+        if exact.status is Status.OPTIMAL:
+            assert exact.objective_s == pytest.approx(brute.objective_s, rel=1e-9), f"seed {seed}"
+
+
+def test_a_chain_over_two_kinds_gives_each_what_it_is_good_at():
+    """a, b, c, d take 6, 6, 2, 2 s on a GPU and 3, 3, 9, 9 s on the other kind: a and b there, one each or two replicas
+    of both, 3 s; c and d on the GPU, 4 s. With one of the others a and b take 6 s."""
+    p = problem(forward_graph([(0, 1), (1, 2), (2, 3)], 4), [6, 6, 2, 2], 3, objective=Objective.MAX_LOAD,
+                training=False, mini_batch=2)  # fmt: skip
+    gpu, one, two = p.cluster.devices
+    devices = (replace(one, kind="other"), gpu, replace(two, kind="other"))
+    table = ComputeTable((1,), {"gpu": p.compute.seconds["gpu"], "other": np.array([[3.0], [3.0], [9.0], [9.0]])})
+    p = replace(p, compute=table, cluster=replace(p.cluster, devices=devices))
+    for planner in (DownsetDP(), LinearDP()):
+        alone, both = solve(p, planner), solve(replace(p, max_replicas=2), planner)
+        assert (alone.objective_s, both.objective_s) == (4.0, 4.0)
+        assert both.plan.placement()[3] == (1,)
+        one_gpu = replace(p, cluster=uniform_cluster(devices[:2], 1.0))
+        assert solve(one_gpu, planner).objective_s == 6.0
+    assert solve(p, DownsetDP()).status is Status.OPTIMAL
+
+
+def test_too_many_kinds_are_refused_in_a_line():
+    """Six kinds, three devices of each: 4^6 numbers of them in use. Of one kind any number is searched."""
+    p = problem(forward_graph([(0, 1)], 2), [1, 1], 18, objective=Objective.MAX_LOAD, training=False)
+    devices = tuple(replace(d, kind=f"kind {number % 6}") for number, d in enumerate(p.cluster.devices))
+    table = ComputeTable((1,), {f"kind {number}": p.compute.seconds["gpu"] for number in range(6)})
+    many = replace(p, compute=table, cluster=replace(p.cluster, devices=devices))
+    for planner in (DownsetDP(), LinearDP()):
+        said = planner.unsupported(many)
+        assert "6 kinds can be in use in 4,096 combinations, at most 1,000" in said
+        assert "use auto" in said
+        assert planner.unsupported(p) is None
+    memories = tuple(replace(d, memory_bytes=float(1 + number)) for number, d in enumerate(p.cluster.devices))
+    assert DownsetDP().unsupported(replace(p, cluster=replace(p.cluster, devices=memories))) is None
+
+
+def test_replicas_on_links_of_several_speeds_are_not_called_best():
+    """a takes 8 s and has 8 B of parameters, b 1 s, and messages are stated to take none: two replicas of a in a host
+    with 8 B/s take 8/2 + 8/8 s. Over the slow link to the other host, which counts here, it would be 8/2 + 8/1 s."""
+    graph = OpGraph((Operator("a", param_bytes=8.0), Operator("b")), (Tensor(0, (1,)),))
+    p = problem(graph, [8, 1], 3, objective=Objective.MAX_LOAD, transfers=Transfers.BLOCKING, max_replicas=2)
+    hosts = tuple(replace(d, node=int(number == 2)) for number, d in enumerate(p.cluster.devices))
+    p = replace(p, cluster=two_level_cluster(hosts, 8.0, 0.0, 1.0, 0.0), transfer_s=(0.0,))
+    exact, brute = solve(p, DownsetDP()), solve(p, BruteForce())
+    assert brute.objective_s == pytest.approx(5.0)
+    assert exact.bound_s <= brute.objective_s
+    assert exact.status is not Status.OPTIMAL or exact.objective_s == pytest.approx(brute.objective_s)
 
 
 def test_brute_force_covers_every_contiguity_and_each_is_no_worse_than_the_stricter():

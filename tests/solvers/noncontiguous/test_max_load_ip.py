@@ -20,10 +20,10 @@ from solvers.planners.brute_force import BruteForce
 from solvers.planners.solve import solve
 from solvers.problem.cluster import two_level_cluster
 from solvers.problem.graph import Amount, Operator, OpGraph, Tensor
-from solvers.problem.problem import ComputeTable, Contiguity, Objective, Pipeline, Transfers
+from solvers.problem.problem import Contiguity, Objective, Pipeline, Transfers
 from solvers.schedules.assemble import assemble
 from tests.instances import forward_graph, problem
-from tests.random_problems import random_problem
+from tests.random_problems import random_problem, with_unequal_devices
 from tests.solvers.msr_instances import as_problem, needs_workloads, published
 
 pytest.importorskip("pulp", reason="the integer programs need PuLP: pip install 'placement-explorer[planners]'")
@@ -138,12 +138,12 @@ def test_equals_brute_force_where_stages_may_be_replicated(seed):
 
 @pytest.mark.parametrize("seed", range(18))
 def test_equals_brute_force_with_several_kinds_of_accelerators_and_memories(seed):
-    check_against_brute_force(unequal(tiny(seed), seed))
+    check_against_brute_force(with_unequal_devices(tiny(seed), seed))
 
 
 @pytest.mark.parametrize("seed", range(9))
 def test_equals_brute_force_with_several_kinds_and_replicas(seed):
-    check_against_brute_force(unequal(tiny(seed, max_replicas=2), seed, memories=False))
+    check_against_brute_force(with_unequal_devices(tiny(seed, max_replicas=2), seed, memories=False))
 
 
 @pytest.mark.parametrize("seed", range(18))
@@ -153,7 +153,7 @@ def test_equals_brute_force_with_slower_links_between_hosts(seed):
 
 @pytest.mark.parametrize("seed", range(9))
 def test_equals_brute_force_with_everything_at_once_and_pins(seed):
-    p = in_hosts(unequal(tiny(seed), seed), seed)
+    p = in_hosts(with_unequal_devices(tiny(seed), seed), seed)
     rng = random.Random(seed)
     device = rng.randrange(len(p.cluster))
     check_against_brute_force(replace(p, pins={rng.randrange(len(p.graph)): device}))
@@ -175,23 +175,6 @@ def check_against_brute_force(p):
 def with_latency_s(p, latency_s):
     links = tuple(replace(link, latency_s=latency_s) for link in p.cluster.links)
     return replace(p, cluster=replace(p.cluster, links=links))
-
-
-def unequal(p, seed, *, memories=True):
-    """With another kind for some accelerators, slower at some operators and unable to run a few; and with stated
-    memory that differs from device to device."""
-    rng = random.Random(f"unequal {seed}")
-    seconds = p.compute.seconds["gpu"]
-    other = seconds * np.array([rng.choice([0.25, 0.5, 1, 2, 3, np.inf]) for _ in seconds])[:, None]
-    devices = [
-        d if d.is_cpu else replace(d, kind=rng.choice(["gpu", "other"]), memory_bytes=rng.choice([9.0, 12.0, 20.0]))
-        for d in p.cluster.devices
-    ]
-    stated = tuple(float(rng.randint(0, 4)) for _ in p.graph.operators)
-    if not memories:
-        devices, stated = [replace(d, memory_bytes=float("inf")) for d in devices], p.stated_bytes
-    table = ComputeTable(p.compute.samples, {**p.compute.seconds, "other": other})
-    return replace(p, compute=table, cluster=replace(p.cluster, devices=tuple(devices)), stated_bytes=stated)
 
 
 def in_hosts(p, seed):
@@ -284,12 +267,12 @@ def test_what_it_cannot_represent_is_said_with_a_way_out():
     hosts = tuple(replace(d, node=number // 2) for number, d in enumerate(p.cluster.devices))
     two_levels = two_level_cluster(hosts, 10.0, 0.0, 1.0, 0.0)
     one_slow = replace(p.cluster, links=(replace(p.cluster.links[0], bandwidth_bytes_per_s=0.5), *p.cluster.links[1:]))
-    unequal = replace(p.cluster, devices=(replace(p.cluster.devices[0], memory_bytes=1.0), *p.cluster.devices[1:]))
+    uneven = replace(p.cluster, devices=(replace(p.cluster.devices[0], memory_bytes=1.0), *p.cluster.devices[1:]))
     many = problem(forward_graph([(0, 1)], 2), [1, 1], 11, max_replicas=11, objective=Objective.MAX_LOAD)
     for asked, reason in (
         (replace(p, cluster=two_levels), "replicas on links of several speeds"),
         (replace(p, cluster=one_slow, max_replicas=1), "links must be of one speed"),
-        (replace(p, cluster=unequal), "unequal memory"),
+        (replace(p, cluster=uneven), "unequal memory"),
         (many, "121 places for 11 devices"),
     ):
         said = MaxLoadIP().unsupported(asked)
