@@ -1,4 +1,4 @@
-"""What is asked of two workers, the one that solves and the one that runs, and how they answer."""
+"""What is asked of workers, those that solve and the one that runs, and how they answer."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from explorer.jobs.workers.kits import SOLVING, Kit
 
 WORKER_BYTES = 4 * 2**30
-"""What a worker is given at least, where there are several: the largest demo models need less than 2 GiB."""
+"""What there has to be for each worker, where there are several by default."""
 MOST = 8
 """Workers by default, however large the machine: the page serves a class, not a cluster."""
 LEAST_BYTES = 2 * 2**30
-"""The least limit a worker is given: importing alone takes some 0.3 GiB."""
+"""The least limit that a worker is given, however many there are."""
 CGROUP = Path("/sys/fs/cgroup")
 
 
