@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from explorer.jobs.held_plans import KEPT
@@ -90,6 +93,14 @@ class Hand:
     def send(self, *message: object) -> None:
         with suppress(OSError):  # a worker that is gone: its reader sees to the job
             self.connection.send(message)
+
+    def cpu_s(self) -> float:
+        """Seconds of work of the process so far; infinite where the system does not say."""
+        try:
+            after_name = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+            return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+        except (OSError, ValueError, IndexError):
+            return math.inf
 
     def free(self) -> bool:
         return self.ready and self.job is None

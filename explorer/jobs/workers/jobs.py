@@ -29,6 +29,8 @@ MOST_TRIES = 2
 """How often a job that never began is given to a worker."""
 MOST_STILLBORN = 2
 """Workers in a row that end before they can begin: then it is told rather than tried again."""
+WORKED, MOST_PATIENCE = 0.5, 3.0
+"""A worker that got less than this share of its time to heed a cancel has up to so many times as long."""
 SIGNS = ("model", "row", "part")
 
 log = logging.getLogger(__name__)
@@ -304,19 +306,26 @@ class Jobs:
             hand.send("cancel", job.identifier)
             self._kill_later(job, hand)
 
-    def _kill_later(self, job: Job, hand: Hand) -> None:
-        self._alarms.after(self.kit.heed_s, lambda: self._kill(job, hand))
+    def _kill_later(self, job: Job, hand: Hand, since: tuple[float, float] | None = None) -> None:
+        """since: when the job was cancelled, as of time.monotonic, and the worker's seconds of work then."""
+        asked = since or (time.monotonic(), hand.cpu_s())
+        self._alarms.after(self.kit.heed_s, lambda: self._kill(job, hand, asked))
 
-    def _kill(self, job: Job, hand: Hand) -> None:
+    def _kill(self, job: Job, hand: Hand, since: tuple[float, float]) -> None:
         """End the worker of a job that does not heed its cancel, if it still is at that. What it compiles heeds nothing
-        until it is done; the next job would have to compile the same."""
+        until it is done; the next job would have to compile the same. One that others keep from the processor, on a
+        busy machine, is given more time."""
         with self._lock:
             if hand.job is not job:
                 return
+            heed_s = self.kit.heed_s
+            starved = not self.kit.orderly and hand.cpu_s() - since[1] < heed_s * WORKED
             if job.compiling:
                 self._kill_later(job, hand)
-                return
-            hand.process.kill()
+            elif starved and time.monotonic() - since[0] < heed_s * MOST_PATIENCE:
+                self._kill_later(job, hand, since)
+            else:
+                hand.process.kill()
 
 
 def _tell(job: Job, event: Event) -> None:

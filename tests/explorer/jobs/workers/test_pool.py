@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from explorer.jobs.workers import deadlines
+from explorer.jobs.workers.job import Job
 from explorer.jobs.workers.jobs import Jobs
 from explorer.view.events import compiling
 from tests.explorer.jobs.workers.standins import BROKEN, FAKE, Ask, Events
@@ -283,6 +285,38 @@ def test_a_worker_that_compiles_is_not_killed_by_a_cancel():
         assert hand.process.is_alive()
         jobs._deliver(hand, deaf.job, compiling("", 3.0))
         assert "ended unexpectedly" in deaf.end()["message"]
+
+
+class Watched:
+    """Stands for a worker that had so many seconds of the processor."""
+
+    def __init__(self, job, cpu_s):
+        self.job, self.process, self.killed = job, self, False
+        self.cpu_s = lambda: cpu_s
+
+    def kill(self):
+        self.killed = True
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "cpu_s", "killed"),
+    [(2.1, 2.0, True), (2.1, 0.2, False), (6.1, 0.2, True), (2.1, math.inf, True)],
+    ids=["works on", "is kept from working", "for too long", "nobody knows"],
+)
+def test_a_worker_that_others_keep_from_the_processor_has_more_time_to_heed(waited_s, cpu_s, killed):
+    jobs = Jobs(FAKE)
+    job = Job("job1", "place", Ask(), print)
+    hand = Watched(job, cpu_s)
+    jobs._kill(job, hand, (time.monotonic() - waited_s, 0.0))
+    assert hand.killed == killed
+    hand.job = None  # it has heeded
+    jobs.close()
+
+
+def test_the_work_of_a_worker_is_counted():
+    with pool() as jobs:
+        running = begun(jobs, "ask", Ask("running", LONG_S))
+        assert jobs._jobs[running.job].hand.cpu_s() > 0.0
 
 
 def test_what_is_compiled_before_the_first_job_is_told_to_those_who_wait():
