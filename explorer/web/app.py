@@ -26,7 +26,7 @@ from explorer.web.serving.callbacks import register
 from explorer.web.serving.gate import Gate
 from explorer.web.serving.live import PATH, add_live_route
 from explorer.web.serving.log_lines import StrangersWords
-from explorer.web.serving.patience import SLOW_READER_S, patient
+from explorer.web.serving.patience import SLOW_S, patient
 from explorer.web.serving.public import LOOPBACK, names_of
 from explorer.web.serving.quotas import SHARED, UNLIMITED, Quotas
 from explorer.web.serving.secret import Secret
@@ -54,7 +54,7 @@ class Config:
     """backend: who traces and solves. query: the page's state when its address has none.
     hosts: names the server answers for, besides the loopback's. lessons: a folder of the owner's lessons. secret: what
     opens the server; None for one that only this machine reaches. origins: where others reach it, see `Names`.
-    quotas: of each visitor."""
+    quotas: of each visitor. slow_s: how long a file that is handed in may stand still."""
 
     backend: Backend
     query: str = ""
@@ -63,6 +63,7 @@ class Config:
     secret: Secret | None = None
     origins: tuple[str, ...] = ()
     quotas: Quotas = UNLIMITED
+    slow_s: float = SLOW_S
 
 
 def create_app(config: Config) -> dash.Dash:
@@ -85,7 +86,7 @@ def create_app(config: Config) -> dash.Dash:
     lessons = all_lessons(choices, config.lessons)
     named = {name for name in map(hostname, config.hosts) if name}
     names = Names(LOCAL_HOSTS | named, frozenset(config.origins))
-    add_live_route(server, config.backend, choices, lessons, names, config.quotas)
+    add_live_route(server, config.backend, choices, lessons, names, config.quotas, config.slow_s)
     app = _Page(
         "placement_explorer",
         server=server,
@@ -130,7 +131,7 @@ def serve(
     secret: Secret | None = None,
     origins: tuple[str, ...] = (),
     quotas: Quotas | None = None,
-    slow_reader_s: float = SLOW_READER_S,
+    slow_s: float = SLOW_S,
 ) -> None:
     """Serve until interrupted; prints the address once it answers.
 
@@ -140,7 +141,7 @@ def serve(
     processes; it is closed at the end. lessons: a folder of lessons beside those that are shipped. workers: how many
     search at once, by default what the machine takes. secret: of a token that everybody must show; without one,
     ``host`` must be this machine's own. origins: where others reach the server. quotas: of each visitor,
-    by default `quotas.SHARED` with a secret and none without. slow_reader_s: see `patience.patient`. Raises
+    by default `quotas.SHARED` with a secret and none without. slow_s: see `patience.patient`. Raises
     InvalidProblem for a lesson that cannot be read, and for an address that others reach without a secret.
     """
     if secret is None and (host not in LOOPBACK or origins):
@@ -152,7 +153,7 @@ def serve(
 
         backend = JobsBackend(model, workers)
     try:
-        app = create_app(Config(backend, query, (host, *hosts), lessons, secret, origins, quotas))
+        app = create_app(Config(backend, query, (host, *hosts), lessons, secret, origins, quotas, slow_s))
     except InvalidProblem:
         backend.close()
         raise
@@ -164,8 +165,8 @@ def serve(
         port=port,
         log_level=log_level,
         access_log=secret is None,  # an address may bring the token
-        http=patient(AutoHTTPProtocol, slow_reader_s),
-        ws=patient(AutoWebSocketsProtocol, slow_reader_s),
+        http=patient(AutoHTTPProtocol, slow_s),
+        ws=patient(AutoWebSocketsProtocol, slow_s),
         ws_max_size=65_536,
         ws_per_message_deflate=False,
         server_header=False,

@@ -26,6 +26,7 @@ from explorer.web.serving.gate import VISITOR
 from explorer.web.serving.inbox import Inbox
 from explorer.web.serving.metered import Metered
 from explorer.web.serving.outbox import Outbox
+from explorer.web.serving.patience import SLOW_S
 from explorer.web.serving.quotas import UNLIMITED, Quotas, Visitors
 from explorer.web.serving.security import Names
 from explorer.web.serving.uploads import Door, add_upload_route
@@ -59,9 +60,11 @@ def add_live_route(
     lessons: Sequence[Lesson] = (),
     names: Names = LOCAL,
     quotas: Quotas = UNLIMITED,
+    slow_s: float = SLOW_S,
 ) -> None:
     """Serve conversations at PATH. Host and origin were checked by `security.Guard`, the token by `gate.Gate`. quotas:
-    of each visitor; without tokens everybody is the same one."""
+    of each visitor; without tokens everybody is the same one. slow_s: see
+    `uploads.add_upload_route`."""
     visitors = Visitors(quotas)
     skeletons: dict[str, Skeleton] = {}
     runs = Runs(backend)
@@ -69,7 +72,7 @@ def add_live_route(
     answers = Answers()
     doors: dict[str, Door] = {}
     outlet = Outlet()
-    add_upload_route(server, doors, shelf, names)
+    add_upload_route(server, doors, shelf, names, slow_s)
     add_download_route(server, outlet)
     pages = 0
 

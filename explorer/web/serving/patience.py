@@ -12,8 +12,8 @@ if sys.platform == "linux":
     import fcntl
     import termios
 
-SLOW_READER_S = 30.0
-"""A connection that has much to take and takes no byte of it for this long is closed."""
+SLOW_S = 30.0
+"""A connection that has much to take, or a file to give, and neither takes nor gives a byte for this long is closed."""
 
 
 def patient(protocol: type[Any], seconds: float) -> type[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from starlette.responses import JSONResponse
 
 from explorer.jobs.limits import UPLOAD_BYTES
 from explorer.web.serving.gate import VISITOR
+from explorer.web.serving.patience import SLOW_S
 from explorer.web.serving.quotas import Visitor
 from explorer.web.serving.security import Names
 from explorer.web.talk.shelf import Kept, Shelf
@@ -32,8 +34,11 @@ class Door:
     busy: bool = False
 
 
-def add_upload_route(server: FastAPI, doors: dict[str, Door], shelf: Shelf, names: Names) -> None:
-    """Serve PATH. doors: of the pages that are open, by the token that each was given over its own connection."""
+def add_upload_route(
+    server: FastAPI, doors: dict[str, Door], shelf: Shelf, names: Names, pause_s: float = SLOW_S
+) -> None:
+    """Serve PATH. doors: of the pages that are open, by the token that each was given over its own connection. A file
+    of which nothing comes for ``pause_s`` is given up."""
 
     async def receive(request: Request) -> JSONResponse:
         headers = request.headers
@@ -53,7 +58,12 @@ def add_upload_route(server: FastAPI, doors: dict[str, Door], shelf: Shelf, name
         try:
             size = 0
             with part.open("wb") as file:
-                async for chunk in request.stream():
+                pieces = request.stream()
+                while True:
+                    async with asyncio.timeout(pause_s):
+                        chunk = await anext(pieces, None)
+                    if chunk is None:
+                        break
                     size += len(chunk)
                     if size > int(stated):
                         return _answer(413, TOO_LARGE)
@@ -62,6 +72,8 @@ def add_upload_route(server: FastAPI, doors: dict[str, Door], shelf: Shelf, name
             kept = shelf.keep(part, name, door.visitor.name, door.visitor.quotas.held_bytes)
         except ClientDisconnect:
             return _answer(400, "the file did not arrive whole")
+        except TimeoutError:  # before OSError, of which it is one
+            return _answer(408, "the file did not arrive whole: nothing of it came for too long")
         except OSError as error:
             return _answer(507, f"the file cannot be kept: {(error.strerror or str(error)).lower()}")
         finally:

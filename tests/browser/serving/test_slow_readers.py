@@ -15,7 +15,7 @@ import pytest
 from tests.browser.serving.asking import ask, connect
 from tests.browser.serving.conftest import fake
 
-SLOW_READER_S = 1.0
+SLOW_S = 1.0
 PATIENCE_S = 60.0
 SOLVE = json.dumps({"type": "solve", "session": {"model": "lattice-large"}})
 THEMES = [json.dumps({"type": "theme", "theme": theme}) for theme in ("dark", "light")]
@@ -24,7 +24,7 @@ THEMES = [json.dumps({"type": "theme", "theme": theme}) for theme in ("dark", "l
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[str]:
-    yield from fake({"slow_reader_s": SLOW_READER_S})
+    yield from fake({"slow_s": SLOW_S})
 
 
 def narrow(address: str) -> socket.socket:
@@ -73,6 +73,20 @@ def test_a_download_that_nobody_takes_is_hung_up_on(hasty):
     held.close()
 
 
+def test_a_file_that_stands_still_is_given_up(hasty):
+    page = connect(hasty)
+    key = json.loads(page.recv())["token"]
+    parts = urlsplit(hasty)
+    headers = f"Host: {parts.netloc}\r\nOrigin: {hasty.rstrip('/')}\r\nx-page-token: {key}\r\nContent-Length: 9000\r\n"
+    held = narrow(hasty)
+    held.settimeout(PATIENCE_S)
+    held.sendall(f"POST /open HTTP/1.1\r\n{headers}\r\n{{".encode())
+    assert held.recv(12) == b"HTTP/1.1 408"
+    held.close()
+    assert ask(hasty, "/open", "POST", b"{}", x_page_token=key, origin=hasty.rstrip("/")).status == 200, "the next may"
+    page.close()
+
+
 def test_a_page_that_reads_slowly_gets_all_of_it(hasty):
     held = narrow(hasty)
     page = with_plan(hasty, held)
@@ -83,5 +97,5 @@ def test_a_page_that_reads_slowly_gets_all_of_it(hasty):
     while drawn < most:
         drawn += json.loads(page.recv())["type"] == "plan"
         time.sleep(0.03)
-    assert time.monotonic() - began > 2 * SLOW_READER_S, "else this shows nothing"
+    assert time.monotonic() - began > 2 * SLOW_S, "else this shows nothing"
     page.shutdown()
