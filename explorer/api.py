@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from explorer.costs.profile import Profile
 from explorer.costs.times.library import Library
 from explorer.library.asking import noting
-from explorer.library.place import library_path
+from explorer.library.place import library_path, path_of
 from explorer.question.asking import Question, choice, workload_of
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
@@ -25,8 +25,6 @@ from solvers.search.effort import Effort
 from solvers.search.monitor import never
 
 if TYPE_CHECKING:
-    import os
-
     import torch
 
     from explorer.notebook.widget import PlacementWidget
@@ -178,7 +176,9 @@ def plan(
 
     workload = workload_of(model)
     problem = make_problem(workload, question.settings())
-    path = (library_path() if library else None) if isinstance(library, bool) else Path(library).expanduser()
+    if not isinstance(library, bool | str | os.PathLike):
+        raise InvalidProblem(f"library must be True, False or the path of a file, found {type(library).__name__}")
+    path = (library_path() if library else None) if isinstance(library, bool) else path_of(os.fspath(library))
     with noting(path, workload.reference, fresh) as (ask, noted):
         return noted(
             ask(

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from explorer.library.asked import Asked
-from explorer.library.library import ALIKE, Library, worth_keeping
 from explorer.library.trouble import LibraryTrouble
+from explorer.library.worth import ALIKE, worth_keeping
 from explorer.words import text
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result
@@ -19,6 +20,12 @@ from solvers.problem.problem import Problem
 from solvers.search.effort import Effort
 from solvers.search.monitor import ignore, never
 from solvers.search.planner import Planner
+
+if TYPE_CHECKING:
+    from explorer.library.library import Library
+
+
+NO_SQLITE = "this Python was built without sqlite3, which the library of plans needs"
 
 
 def unheard(_: str) -> None:
@@ -138,8 +145,11 @@ class Asking:
     def _opened(self) -> Library | None:
         if self._library is None and self.path is not None:
             try:
+                from explorer.library.library import Library
+
                 self._library = Library(self.path)
-            except LibraryTrouble as error:
+            except (LibraryTrouble, ImportError) as error:
                 self.path = None
-                self._say(f"{error}; so no answer is looked up or kept")
+                words = NO_SQLITE if isinstance(error, ImportError) else str(error)
+                self._say(f"{words}; so no answer is looked up or kept")
         return self._library

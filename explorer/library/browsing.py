@@ -9,13 +9,13 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from explorer.library.library import Library
 from explorer.library.rows import COLUMNS, Listed, listed, read_row, unpacked
 from explorer.library.trouble import LibraryTrouble
 from solvers.errors import InvalidProblem, PlacementError
 
 if TYPE_CHECKING:
     from explorer.library.answer import Kept
+    from explorer.library.library import Library
 
 LEAST_DIGITS = 4
 """Of a hash that is cut short."""

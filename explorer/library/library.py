@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sqlite3
 import threading
@@ -16,8 +15,9 @@ from typing import TYPE_CHECKING, TypeVar
 from explorer.library.layout import opened, trouble
 from explorer.library.rows import COLUMNS, Listed, packed, read_row, row_of
 from explorer.library.trouble import LibraryTrouble
+from explorer.library.worth import is_better, worth_keeping
 from solvers.errors import PlacementError
-from solvers.plan.result import Result, Status, StopReason
+from solvers.plan.result import Result
 
 if TYPE_CHECKING:
     from explorer.library.asked import Asked
@@ -26,8 +26,6 @@ MOST_BYTES = 2 * 2**30
 """The file grows no further: what was kept first goes first."""
 SHARE = 16
 """One in so many answers goes at a time."""
-ALIKE = 1e-9
-"""Relative difference of objectives that are one and the same."""
 _HAS_GRAPH = "SELECT 1 FROM graphs WHERE sha256 = ?"
 _ALL = ", ".join((*COLUMNS, "answer", "checksum"))
 
@@ -108,7 +106,7 @@ class Library:
             raise LibraryTrouble(f"the library of plans {self.path} cannot hold this answer: {error}") from None
         with self.writing() as connection:
             before = connection.execute(f"SELECT {_ALL} FROM answers WHERE question = ?", (asked.hash,)).fetchone()
-            if before is not None and not _is_better(result, before):
+            if before is not None and not _replaces(result, before):
                 return False
             if connection.execute(_HAS_GRAPH, (key,)).fetchone() is None:  # now, too
                 connection.execute("INSERT INTO graphs VALUES (?, ?)", (key, content or packed(graph_text(graph))))
@@ -182,26 +180,13 @@ class Library:
             raise trouble(self.path, error) from None
 
 
-def worth_keeping(result: Result) -> bool:
-    """Whether it is an answer: complete, or as far as its time limit let it come. Nobody's cancel is one, and that
-    nothing was found in some time says little."""
-    if result.stop_reason is StopReason.CANCELLED:
-        return False
-    return result.status is not Status.NO_PLAN or result.stop_reason is not StopReason.TIME_LIMIT
-
-
-def _is_better(result: Result, before: Sequence[object]) -> bool:
-    """Than the one in a row: a better plan, or the same with more proved, or with the search at its end. One that is
-    damaged is worse than any."""
+def _replaces(result: Result, before: Sequence[object]) -> bool:
+    """Whether it is better than the answer of a row; one that is damaged is worse than any."""
     try:
         told, _ = read_row(before)
     except LibraryTrouble:
         return True
-    if not math.isclose(result.objective_s, told.objective_s, rel_tol=ALIKE):
-        return result.objective_s < told.objective_s
-    if not math.isclose(result.bound_s, told.bound_s, rel_tol=ALIKE):
-        return result.bound_s > told.bound_s
-    return told.stop_reason == StopReason.TIME_LIMIT and result.stop_reason is not StopReason.TIME_LIMIT
+    return is_better(result, told)
 
 
 def _used_bytes(connection: sqlite3.Connection) -> int:

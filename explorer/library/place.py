@@ -13,10 +13,17 @@ NAME = "plans.sqlite"
 
 def library_path(environ: Mapping[str, str] = os.environ) -> Path | None:
     """$PLACEMENT_EXPLORER_LIBRARY, None if that is "off"; else plans.sqlite in $PLACEMENT_EXPLORER_HOME, or in
-    placement-explorer in $XDG_DATA_HOME (~/.local/share). It may not exist."""
+    placement-explorer in $XDG_DATA_HOME (~/.local/share); None without a home. It may not exist."""
     if given := environ.get(VARIABLE):
-        return None if given == OFF else Path(given).expanduser().absolute()
+        return None if given == OFF else path_of(given)
     if home := environ.get("PLACEMENT_EXPLORER_HOME"):
-        return Path(home).expanduser().absolute() / NAME
-    base = environ.get("XDG_DATA_HOME")
-    return (Path(base).absolute() if base else Path.home() / ".local" / "share") / "placement-explorer" / NAME
+        return path_of(home) / NAME
+    base = environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    if base.startswith("~"):  # nobody's home is known
+        return None
+    return Path(base).absolute() / "placement-explorer" / NAME
+
+
+def path_of(given: str) -> Path:
+    """As a person writes it."""
+    return Path(os.path.expanduser(given)).absolute()

@@ -40,6 +40,8 @@ def test_plan_keeps_nothing_unless_it_is_told_where(tmp_path: Path, monkeypatch:
     named = explorer.plan(graph, devices=1, planner="single", library=tmp_path / "other.sqlite")
     assert named.notes == first.notes
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other.sqlite", "plans.sqlite"]
+    with pytest.raises(InvalidProblem, match="library must be True, False or the path of a file, found int"):
+        explorer.plan(graph, devices=1, planner="single", library=7)  # type: ignore[arg-type]
 
 
 def test_trace_takes_a_module_and_example_inputs() -> None:

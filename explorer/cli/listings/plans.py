@@ -190,8 +190,10 @@ def size(args: argparse.Namespace) -> int:
 
 def _opened(args: argparse.Namespace) -> Library | None:
     """The library that there is; none is made to be looked at. Raises LibraryTrouble."""
-    from explorer.library.library import Library
-
+    try:
+        from explorer.library.library import Library
+    except ImportError:
+        raise InvalidProblem("this Python was built without sqlite3, which the library of plans needs") from None
     path = library_of(args)
     if path is None:
         raise InvalidProblem("there is no library: it is off; --library FILE says which")

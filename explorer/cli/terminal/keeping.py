@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.library.place import OFF, VARIABLE, library_path
+from explorer.library.place import OFF, VARIABLE, library_path, path_of
 
 if TYPE_CHECKING:
     from explorer.library.asking import Asking
@@ -41,7 +41,7 @@ def library_of(args: argparse.Namespace) -> Path | None:
     """The path of the library that the flags say; None for none."""
     if getattr(args, "no_library", False):  # `plans` is about nothing else
         return None
-    return library_path() if args.library is None else Path(args.library).expanduser().absolute()
+    return library_path() if args.library is None else path_of(args.library)
 
 
 def declare_library(args: argparse.Namespace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -141,6 +142,32 @@ def test_where_the_library_is() -> None:
     assert library_path({"PLACEMENT_EXPLORER_HOME": "/h", "XDG_DATA_HOME": "/x"}) == Path("/h/plans.sqlite")
     assert library_path({"XDG_DATA_HOME": "/x"}) == Path("/x/placement-explorer/plans.sqlite")
     assert library_path({}) == Path.home() / ".local/share/placement-explorer/plans.sqlite"
+
+
+def test_without_a_home_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    assert library_path({}) is None
+
+
+def test_a_python_without_sqlite_costs_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "explorer.library.library", None)
+    said: list[str] = []
+    with Asking(tmp_path / "plans.sqlite", tell=said.append) as ask:
+        assert ask(chain(), "equal").plan is not None
+        assert ask(chain(), "equal").plan is not None
+    assert said == [
+        "this Python was built without sqlite3, which the library of plans needs; so no answer is looked up or kept"
+    ]
+
+
+@pytest.mark.parametrize("name", ["a b.sqlite", "?mode=memory", "50%25.sqlite", "plans#1", "ü.sqlite"])
+def test_a_file_may_have_any_name(tmp_path: Path, name: str) -> None:
+    with Asking(tmp_path / name) as ask:
+        ask(chain(), "equal")
+    assert (tmp_path / name).stat().st_size > 0
+    with Asking(tmp_path / name) as ask:
+        assert ask(chain(), "equal").notes[-1].startswith("known since")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_tests_do_not_touch_the_library_of_whoever_runs_them() -> None:

@@ -23,9 +23,6 @@ from explorer.library.trouble import LibraryTrouble
 from tests.explorer.library.questions import answer, asked, chain
 from tests.explorer.library.writers import RESULT, Child, ask_as_nobody, ask_with_little_room, keep_on, make_and_die
 
-KILLS = 8
-"""In each, the writer is somewhere else."""
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -44,10 +41,12 @@ def whole(path: Path) -> set[str]:
     return {one.question for one in found}
 
 
-def test_what_was_kept_survives_kill_9_at_any_write(path: Path) -> None:
+@pytest.mark.parametrize("kills", [8, pytest.param(300, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])])
+def test_what_was_kept_survives_kill_9_at_any_write(path: Path, kills: int) -> None:
+    """At each the writer is somewhere else."""
     rng = random.Random(0)
     said: list[object] = []
-    for turn in range(KILLS):
+    for turn in range(kills):
         child = Child(keep_on, path, turn * 100_000)
         said += [child.pipe.recv() for _ in range(rng.randrange(1, 6))]
         time.sleep(rng.random() * 0.01)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -217,6 +218,18 @@ def test_a_library_that_is_none_costs_no_plan(command: Command, model: Path, lib
     refused = command("plans")
     assert refused.status == 2
     assert refused.err.startswith(f"{SEEN}{library} is no library of plans")
+
+
+def test_a_python_without_sqlite_plans(
+    command: Command, model: Path, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command("plan", model)
+    monkeypatch.setitem(sys.modules, "explorer.library.library", None)
+    ran = command("plan", model)
+    assert ran.status == 0
+    assert ran.err.count("\n") == 1
+    assert "built without sqlite3" in ran.err
+    assert "built without sqlite3" in command.refused("plans")
 
 
 def test_a_damaged_row_is_said_where_it_is_shown(command: Command, model: Path, library: Path) -> None:
