@@ -72,6 +72,16 @@ def test_without_a_library_every_question_is_searched() -> None:
     assert counted.times == 2
 
 
+def test_what_a_second_telling_chooses_is_neither_looked_up_nor_kept(tmp_path: Path) -> None:
+    counted = Counted()
+    with Asking(tmp_path / "plans.sqlite", solve=counted) as ask:
+        ask(chain(), "equal", second=lambda problem, plan: 1.0)
+        ask(chain(), "equal", second=lambda problem, plan: 1.0)
+        assert counted.times == 2
+        assert ask(chain(), "equal").notes == ()
+    assert counted.times == 3
+
+
 def test_a_cancelled_search_is_given_and_asked_again(tmp_path: Path) -> None:
     counted = Counted()
     with Asking(tmp_path / "plans.sqlite", solve=counted) as ask:
