@@ -202,7 +202,7 @@ def trace(file: PlanFile, request: RunRequest) -> Program:
         file.reference,
         training=problem.graph.trains,
         dtype=request.dtype,
-        graph=problem.graph,
+        graph=problem.as_traced.graph,
         samples=shares_of(problem, file.plan),
         without_dropout=without_dropout(file, request),
         allow_model=request.allow_model,
@@ -302,7 +302,7 @@ def _make_segments(machine: Machine) -> None:
         machine.stages[s] = SegmentStage(
             program, s, firsts[s] + at.devices.index(here), stages, machine.device,
             [i.kind is Kind.TENSOR and i.gradient for i in program.inputs],
-            at.share / script.mini_batch, at.recompute,
+            at.share / script.mini_batch, at.recompute, machine.program.regions(at.regions),
         )  # fmt: skip
         owned = [machine.held.parameters[name] for name in machine.program.owned_by(at.operators)]
         machine.owned[s] = tuple(parameter for parameter in owned if parameter.requires_grad)

@@ -23,6 +23,7 @@ from explorer.runner.engine.exchange import Exchange
 from explorer.runner.engine.packing import packed_up
 from explorer.runner.engine.recording import Recorder
 from explorer.runner.engine.split_backward import Part, backward_inputs, backward_parameters
+from explorer.runner.model.again import Region, in_regions, once
 from explorer.runner.model.program import SegmentProgram
 
 
@@ -51,14 +52,17 @@ class SegmentStage(_Stage):
     """One segment on this rank: forward and backward of a micro-batch, and what the backward still needs.
 
     samples_read: the model's inputs that the segment reads itself, by position. weight: of a loss of one
-    micro-batch's share in that of the mini-batch.
+    micro-batch's share in that of the mini-batch. regions: of calls that run again before their backward, see
+    `in_regions`; where the whole segment does, they are not looked at.
     """
 
     def __init__(
         self, program: SegmentProgram, segment: int, index: int, stages: int, device: torch.device,
-        differentiated: Sequence[bool], weight: float, recompute: bool,
+        differentiated: Sequence[bool], weight: float, recompute: bool, regions: Mapping[str, Region] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(program.module, index, stages, device)
+        self.regions = {} if recompute or not regions else regions
+        self._parted: nn.Module | None = None
         self.program, self.segment, self.weight, self.recompute = program, segment, weight, recompute
         self.differentiated = tuple(differentiated)
         self.kept: dict[int, tuple[tuple[Tensor, ...], tuple[Tensor, ...]]] = {}
@@ -82,15 +86,24 @@ class SegmentStage(_Stage):
         )
         if self.remembers:
             self.remembered = tuple(i.detach().requires_grad_(i.requires_grad) for i in inputs)
-        module = self.program.module
+        module = self._module(training)
         call = module if self.calling is None else partial(self.calling, micro_batch, module)
         with torch.set_grad_enabled(training):
             again = self.recompute and training
-            outputs = checkpoint(_once(call, module), *inputs, use_reentrant=False) if again else call(*inputs)
+            outputs = checkpoint(once(call, module), *inputs, use_reentrant=False) if again else call(*inputs)
             outputs = self._with_losses(micro_batch, outputs)
         if training:
             self.kept[micro_batch] = (outputs, inputs)
         return outputs
+
+    def _module(self, training: bool) -> nn.Module:
+        """What is called: the segment, its regions apart where they are to run again. They are made at the first
+        call, since calls may be given seeds after the stage was made."""
+        if not training or not self.regions:
+            return self.program.module
+        if self._parted is None:
+            self._parted = in_regions(self.program.module, self.regions)
+        return self._parted
 
     def _with_losses(self, micro_batch: int, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """The outputs, those of the model replaced by their losses, which are noted: here the backward begins."""
@@ -119,7 +132,7 @@ class SegmentStage(_Stage):
         ends, starts = self._ends(outputs, gradients)
         if not ends:
             return (None,) * len(inputs)
-        if self.recompute:  # a forward that is run again cannot be walked twice: everything now
+        if self.recompute or self.regions:  # a forward that is run again cannot be walked twice: everything now
             return stage_backward(ends, starts, inputs)
         found, self.late[micro_batch] = backward_inputs(ends, starts, inputs)
         return found
@@ -148,24 +161,6 @@ class SegmentStage(_Stage):
         self.kept.clear()
         self.late.clear()
         self.losses.clear()
-
-
-def _once(call: Callable[..., tuple[Tensor, ...]], module: nn.Module) -> Callable[..., tuple[Tensor, ...]]:
-    """The call, which changes the module's buffers the first time only: statistics of a batch count it once."""
-    kept = [buffer.data for buffer in module.buffers()]
-    calls = 0
-
-    def counted(*inputs: Tensor) -> tuple[Tensor, ...]:
-        nonlocal calls
-        calls += 1
-        before = [buffer.clone() for buffer in kept] if calls > 1 else []
-        try:
-            return call(*inputs)
-        finally:  # torch ends a recomputation, by an exception, as soon as it has all it needs
-            for buffer, value in zip(kept, before, strict=False):
-                buffer.copy_(value)
-
-    return counted
 
 
 class Port(_Stage):

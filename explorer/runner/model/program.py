@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 
 from demo_models import MODELS
 from explorer.question.models.libraries import graph_name, library_of
+from explorer.runner.model.again import Region
 from explorer.runner.model.construct import Built, construct
 from explorer.runner.model.dtypes import DTYPES, floating
 from explorer.runner.model.flat import Flat, From, Source, flatten
@@ -142,6 +143,11 @@ class Program:
                 if writer > position and group_of[writer] != group:
                     found.append((group, group_of[writer], value))
         return tuple(dict.fromkeys(found))
+
+    def regions(self, given: Sequence[tuple[int, str, bool]]) -> dict[str, Region]:
+        """(operator, region, cached) -> those of the calls behind the operators, by their names."""
+        nodes, groups = self.captured.nodes, self.folded.groups
+        return {nodes[position].name: (name, kept) for o, name, kept in given for position in groups[o]}
 
     def batch_dim(self, tensor: int) -> int | None:
         """The dimension of a forward tensor that holds the samples; None: it has none.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from solvers.problem.problem import Optimizer, Precision, Problem
-from solvers.problem.regions import regions_of
 
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw")
 """Those that a run has; `explorer.runner.model.optimizers` makes them."""
@@ -29,12 +28,6 @@ def not_run(problem: Problem, asked: str | None) -> Iterator[str]:
         yield (
             f"ZeRO-{problem.zero} is planned for and not run: replicas of a run hold parameters, gradients and states"
             " whole; plan with --zero 0"
-        )
-    if problem.plain is not None:
-        count = len(regions_of(problem.plain.graph).members)
-        yield (
-            f"{count} region{'s' * (count > 1)} of the model {'run' if count > 1 else 'runs'} again before the backward"
-            " in the plan, and not in a run, which knows whole stages only; plan with --recompute stage or none"
         )
     if (named := optimizer_of(problem, asked)) not in OPTIMIZERS:
         yield (

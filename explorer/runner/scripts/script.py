@@ -60,7 +60,8 @@ class Segment:
 
     operators: positions in the graph, in the order they run. devices: of the plan's cluster.
     micro_batch_size: samples, of which every replica takes an equal share. stages: the plan's stages it was
-    made of, in order; where no stages were joined, segment i is stage i.
+    made of, in order; where no stages were joined, segment i is stage i. regions: of operators whose forward runs
+    again before their backward, region by region: (operator, name of its region, whether what it makes is cached).
     """
 
     operators: tuple[int, ...]
@@ -68,6 +69,7 @@ class Segment:
     micro_batch_size: int
     stages: tuple[int, ...]
     recompute: bool = False
+    regions: tuple[tuple[int, str, bool], ...] = ()
 
     @property
     def share(self) -> int:

@@ -13,6 +13,7 @@ from solvers.plan.order_check import check_order
 from solvers.plan.plan import PHASES_OF, Plan
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Execution, Objective, Problem
+from solvers.problem.regions import regions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ def lay_out(
     A stage is a segment. In one unsplit pass of single operators (`solvers.evaluation.units`) every forward
     operator with its mirrors is a unit of its own, and neighbours in the order of a device are joined where
     nothing is lost by it (`joining`). Gradients of inputs (I) and of parameters (W) that follow one
-    another directly, or without the other, are one backward step (B); a stage that recomputes does all its
-    backward at its I, a segment of ``at_weights`` at its W. ran: an earlier layout, and the steps of its loose
+    another directly, or without the other, are one backward step (B); a stage of which something runs again does all
+    its backward at its I, a segment of ``at_weights`` at its W. ran: an earlier layout, and the steps of its loose
     devices as they came, which are an order now. Raises InvalidPlan if the order is incomplete, RunError if a
     stage cannot be run.
     """
@@ -63,7 +64,7 @@ def lay_out(
         loose = frozenset()
     groups = joined(problem, atoms, items, loose, gradients)
     segment_of = {atom: segment for segment, group in enumerate(groups) for atom in group}
-    segments = tuple(_segment([atoms[a] for a in group]) for group in groups)
+    segments = tuple(_segment(problem, [atoms[a] for a in group]) for group in groups)
     order = tuple(tuple(_steps(mine, segment_of, segments, at_weights)) for mine in items)
     return Layout(segments, order, loose, any(atom.single for atom in atoms))
 
@@ -147,14 +148,18 @@ def _inputs_first(items: list[Item]) -> list[Item]:
     return items
 
 
-def _segment(atoms: list[Atom]) -> Segment:
+def _segment(problem: Problem, atoms: list[Atom]) -> Segment:
     first = atoms[0]
+    operators = tuple(o for atom in atoms for o in atom.operators)
+    of = {} if problem.plain is None else regions_of(problem.plain.graph).of
+    regions = tuple((o, of[o], problem.graph.operators[o].cached) for o in operators if o in of)
     return Segment(
-        tuple(o for atom in atoms for o in atom.operators),
+        operators,
         first.devices,
         first.size,
         tuple(sorted({atom.stage for atom in atoms})),
         first.recompute,
+        regions,
     )
 
 
@@ -171,7 +176,8 @@ def _steps(
     for key, at in backward.items():
         every = at["I"] + at["W"]
         together = max(every) - min(every) + 1 == len(every)
-        if together or not at["I"] or not at["W"] or segments[key[0]].recompute or key[0] in at_weights:
+        again = segments[key[0]].recompute or segments[key[0]].regions
+        if together or not at["I"] or not at["W"] or again or key[0] in at_weights:
             whole.add(key)
     last_update = {segment_of[item.atom]: item for item in items if item.kind == "U"}
     steps: dict[Step, None] = {}

@@ -82,7 +82,7 @@ def _launched(
         source = source_of(model, called_with(drawn[0]))
         built = source.build((), 0)
         program = trace_built(
-            built, problem.graph.name, source.name, training=True, dtype=None, graph=problem.graph,
+            built, problem.graph.name, source.name, training=True, dtype=None, graph=problem.as_traced.graph,
             samples=shares_of(problem, plan),
         )  # fmt: skip
         script = script_of(problem, plan, program)
