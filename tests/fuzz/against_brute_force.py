@@ -29,7 +29,7 @@ from solvers.planners.solve import solve
 from solvers.problem.problem import Objective, Pipeline, Problem
 from tests.oracle.compare import disagreement
 from tests.oracle.pass_oracle import best_makespan_s, pass_problem
-from tests.random_problems import random_problem, random_two_level_problem
+from tests.random_problems import random_problem, random_two_level_problem, with_unequal_devices
 
 FORCE = "brute-force"
 EXACT = tuple(name for name, planner in PLANNERS.items() if planner.guarantee == "exact" and name != FORCE)
@@ -81,11 +81,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def made(seed: int) -> Problem:
-    """The problem of a seed: a pipeline, one on two levels of links, or a pass of single operators."""
+    """The problem of a seed: a pipeline, one on two levels of links, one with several kinds of accelerators and perhaps
+    replicas, or a pass of single operators."""
     rng = random.Random(seed)
-    sort = rng.choice(("pipeline", "two levels", "pass"))
+    sort = rng.choice(("pipeline", "two levels", "kinds", "pass"))
     if sort == "pass":
         return pass_problem(seed)
+    if sort == "kinds":
+        make = random_problem if rng.random() < 0.5 else random_two_level_problem
+        options = {} if make is random_two_level_problem else {"max_replicas": rng.choice([1, 2, 3])}
+        p = make(seed, 5, pipeline=rng.choice(list(Pipeline)), objective=Objective.MAX_LOAD, **options)
+        return with_unequal_devices(p, seed, memories=rng.random() < 0.5)
     make = random_problem if sort == "pipeline" else random_two_level_problem
     return make(seed, 5, pipeline=rng.choice(list(Pipeline)))
 
