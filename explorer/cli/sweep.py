@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 import os
 import socket
 import sys
@@ -113,12 +112,13 @@ def run(args: argparse.Namespace) -> int:
     from explorer.cli.reports.sweep_report import print_sweep, row_objects, sweep_csv
     from explorer.cli.terminal.progress import working
     from explorer.question.loading import load
-    from explorer.sweeps.points import points
+    from explorer.sweeps.points import check_count, points
     from explorer.sweeps.sweep import cells
 
     planners = _planners(args.planner)  # before the models: a typo should not cost a trace
     models = _distinct(args.model, "model")
     asked = points(_axes(args), one_at_a_time=args.one_at_a_time)
+    check_count(len(models) * len(planners) * len(asked))
     base = _base(args)
     target = _target(args)
     if args.output:
@@ -234,7 +234,7 @@ def _target(args: argparse.Namespace) -> Cluster | None:
     if not isinstance(setup, RaySetup):
         return None
     library = library_of(args)
-    owner = f"{getpass.getuser()} {socket.gethostname()} {library}"
+    owner = f"{os.getuid()} {socket.gethostname()} {library}"
     resume = library is not None and not args.again
     return Cluster(setup, setup.token(targets.environ), args.workers or 0, owner, resume)
 

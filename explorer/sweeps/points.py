@@ -78,10 +78,15 @@ def points(axes: Axes, *, one_at_a_time: bool = False) -> tuple[Point, ...]:
         count *= len(given)
     if one_at_a_time:
         count = 1 + sum(len(given) - 1 for given in choices)
-    if count > MAX_POINTS:
-        raise InvalidProblem(f"a sweep has at most {MAX_POINTS:,} points, found {count:,}; give fewer values")
+    check_count(count)
     if not one_at_a_time:
         return tuple(Point(*combination) for combination in product(*choices))
     first = Point(*(given[0] for given in choices))
     others = (replace(first, **{axis: v}) for axis, given in zip(AXES, choices, strict=True) for v in given[1:])
     return (first, *others)
+
+
+def check_count(count: int) -> None:
+    """Raises InvalidProblem for more questions than a sweep has."""
+    if count > MAX_POINTS:
+        raise InvalidProblem(f"a sweep has at most {MAX_POINTS:,} points, found {count:,}; give fewer values")

@@ -17,7 +17,7 @@ from explorer.sweeps.asking.kept import Kept
 from explorer.sweeps.asking.order import Order
 from explorer.sweeps.asking.questions import FAILED, INVALID, UNSUPPORTED, Answer, Limits, Question, answered, refused
 from explorer.sweeps.asking.workers import Workers
-from explorer.sweeps.points import AXES, MAX_POINTS, Point
+from explorer.sweeps.points import AXES, Point, check_count
 from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
 from solvers.evaluation.evaluate import Metrics
 from solvers.formats.json_text import finite_or_none
@@ -116,9 +116,7 @@ class Cell:
 def cells(workloads: Sequence[Workload], planners: Sequence[str], asked: Sequence[Point]) -> tuple[Cell, ...]:
     """Every model with every planner at every point, the points changing first. Raises InvalidProblem for more than
     MAX_POINTS."""
-    count = len(workloads) * len(planners) * len(asked)
-    if count > MAX_POINTS:
-        raise InvalidProblem(f"a sweep has at most {MAX_POINTS:,} points, found {count:,}; give fewer values")
+    check_count(len(workloads) * len(planners) * len(asked))
     return tuple(Cell(*one) for one in product(workloads, planners, asked))
 
 

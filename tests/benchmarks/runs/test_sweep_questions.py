@@ -106,7 +106,7 @@ def test_the_same_rows_wherever_they_are_asked(tmp_path: Path) -> None:
     add("pool of 2, started within", pooled(questions, 2))
     with running_head(cpus=1) as head:
         add("Ray, 2 nodes of 1 core", timed(questions, cluster(head, "first")))
-        add("the same once more, workers warm", timed(questions, cluster(head, "second")))
+        add("the same in another job", timed(questions, cluster(head, "second")))
         add(f"a node killed after {EARLY} answers", timed(questions, cluster(head, "third"), on_course=_kills(head)))
     heads = ("asked of", "s", "s of all searches", "load average")
     show(f"{COUNT} questions, the same rows each time", heads, lines, "numpy", "numba", "ray")
@@ -162,7 +162,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
             assert EARLY <= len(first) < len(last) == COUNT
             assert first.items() <= last.items(), "nothing is asked twice"
             lines.append([where, signal.Signals(number).name, len(first), len(last) - len(first), f"{took_s:.1f}"])
-    show("interrupted, and the same command again", ("on", "signal", "kept", "asked then", "s then"), lines, "ray")
+    show("interrupted, and the same command again", ("on", "signal", "kept", "kept then", "s then"), lines, "ray")
 
 
 def kept(library: Path) -> dict[str, str]:
@@ -188,7 +188,7 @@ def test_what_a_question_costs_beside_its_search(tmp_path: Path) -> None:
     assert rows == expected
     lines.append(["pool of 1, warm", *line])
     with running_head(cpus=1) as head:
-        for name in ("Ray, 2 nodes of 1 core", "the same once more, workers warm"):
+        for name in ("Ray, 2 nodes of 1 core", "the same in another job"):
             rows, line = timed(questions, cluster(head, name))
             assert rows == expected
             lines.append([name, *line])

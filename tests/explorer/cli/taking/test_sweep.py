@@ -18,6 +18,8 @@ from solvers.planners.registry import PLANNERS
 from tests.explorer.cli.command import Command, workload, write
 from tests.explorer.cli.test_interrupt import Endless
 
+NINETY = ",".join(map(str, range(1, 91)))
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
@@ -83,6 +85,10 @@ def test_where_no_point_has_a_plan_the_status_says_why(command: Command, file: P
         (("--devices", "2", "--json", "--csv"), "not allowed with argument"),
         (("--devices", "2", "--planner", "equal,nobody"), "there is no planner 'nobody'"),
         (("--devices", "2", "--planner", "equal,equal"), "planner equal is given twice"),
+        (
+            ("--devices", NINETY, "--micro-batches", "1,2,4,8", "--planner", "equal,auto,heft"),
+            "at most 1,000 points, found 1,080",
+        ),
         (("--devices", "2", "--workers", "0"), "expected a number from 1 to 256, found '0'"),
         (("--devices", ",".join(map(str, range(1, 200)))), "at most 100 values"),
         (("--devices", "2", "-o", "/dev/null/x"), "no folder can be made there"),
@@ -96,7 +102,7 @@ def test_bad_input_is_one_line(command: Command, file: Path, flags: tuple[str, .
 def test_several_models_and_planners_are_columns(command: Command, file: Path, tmp_path: Path) -> None:
     other = write(tmp_path, workload(maxCPUs=0), "other.json")
     folder = tmp_path / "plans"
-    flags = ("--devices", "1,2", "--planner", "equal,downset-dp:work=1000,latency-dp")
+    flags = ("--devices", "1,2", "--planner", "equal,downset-dp:work=1000,latency-dp", "--workers", 1)
     told = command("sweep", file, other, *flags, "-o", folder, "--json").json
     assert [(Path(row["model"]).name, row["planner"], row["devices"]) for row in told] == [
         (model, planner, devices)
@@ -125,9 +131,9 @@ def test_a_sweep_that_was_killed_goes_on_where_it_was(command: Command, tmp_path
     edges = [{"sourceId": i, "destId": j, "cost": 1.0} for i in range(40) for j in (i + 1, i + 5) if j < 40]
     file, library = write(tmp_path, workload(maxCPUs=0, nodes=nodes, edges=edges)), tmp_path / "plans.sqlite"
     asked = ("sweep", file, "--devices", "2,3", "--memory", "400B,500B,600B", "--objective", "iteration", "--effort",
-             "quick", "--workers", "2")  # fmt: skip
+             "quick")  # fmt: skip
     running = subprocess.Popen(
-        [sys.executable, "-m", "explorer", *map(str, asked), "--library", str(library)],
+        [sys.executable, "-m", "explorer", *map(str, asked), "--workers", "2", "--library", str(library)],
         stdout=subprocess.DEVNULL, start_new_session=True, cwd=Path(__file__).parents[4],
     )  # fmt: skip
     while not count(library):
@@ -144,7 +150,7 @@ def test_a_sweep_that_was_killed_goes_on_where_it_was(command: Command, tmp_path
     rows = command(*asked, "--library", library, "--json").json
     assert count(library) == 6
     assert [row | {"runtime_s": 0} for row in rows] == [
-        row | {"runtime_s": 0} for row in command(*asked, "--no-library", "--workers", 1, "--json").json
+        row | {"runtime_s": 0} for row in command(*asked, "--no-library", "--json").json
     ]
     again = command(*asked, "--library", library, "--json").json
     assert again == rows, "with the seconds of those searches"
