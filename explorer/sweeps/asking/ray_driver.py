@@ -117,6 +117,8 @@ class RayTasks:
             time.sleep(min(seconds, LOOK_S))
             return []
         done, _ = self.ray.wait(list(self._running), num_returns=1, timeout=seconds)
+        if done:  # and whatever else is there by now
+            done, _ = self.ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
         found = []
         for reference in done:
             asked = self._running.pop(reference)

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from solvers.formats.graph_json import write_graph
 from solvers.planners.registry import PLANNERS
 from tests.explorer.cli.command import Command, workload, write
 from tests.explorer.cli.test_interrupt import Endless
+from tests.explorer.view.small import chain_workload
 
 NINETY = ",".join(map(str, range(1, 91)))
 
@@ -116,6 +118,14 @@ def test_several_models_and_planners_are_columns(command: Command, file: Path, t
     ran = command("sweep", file, other, *flags)
     assert ran.out.splitlines()[2].split()[:4] == ["model", "planner", "devices", "status"]
     assert "latency-dp, 1 device" in ran.out
+
+
+def test_files_that_say_the_same_of_themselves_are_told_apart(command: Command, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("one.json", "two.json")]
+    for file in files:
+        file.write_text(write_graph(chain_workload()))
+    told = command("sweep", *files, "--devices", "2", "--planner", "equal", "--json").json
+    assert [Path(row["model"]).name for row in told] == ["one.json", "two.json"]
 
 
 def test_the_number_of_processes_changes_nothing_that_is_printed(command: Command, file: Path) -> None:
