@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json, printable
+from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.files import write_file
-from solvers.errors import InvalidPlan
+from solvers.errors import InvalidPlan, printable
 
 if TYPE_CHECKING:
     from explorer.reviews.review import Review

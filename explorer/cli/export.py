@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from explorer.cli.terminal.command import Commands, add_command, add_output, printable
+from explorer.cli.terminal.command import Commands, add_command, add_output
 from explorer.exports.formats import FORMATS
 from explorer.files import write_file
+from solvers.errors import printable
 
 
 def add(commands: Commands) -> None:

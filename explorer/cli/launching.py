@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from explorer.cli.terminal.command import printable
 from explorer.files import NotWritten
-from solvers.errors import RunError
+from solvers.errors import RunError, printable
 
 if TYPE_CHECKING:
     from explorer.costs.profile import Profile

@@ -12,9 +12,9 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from explorer.cli.launching import ENDED, FAILED, measured, run_plan, saved
-from explorer.cli.terminal.command import print_json, print_table, printable
+from explorer.cli.terminal.command import print_json, print_table
 from explorer.files import write_file
-from solvers.errors import RunError
+from solvers.errors import RunError, printable
 
 if TYPE_CHECKING:
     from explorer.costs.profile import Profile

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from explorer.cli.check import refuse_invalid, violations
 from explorer.cli.launching import ENDED, FAILED, add_target_flags, run_plan, saved, usual_request
-from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json, printable
+from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.runner.bundles.words import one_line
 from explorer.runner.scripts.executable import OPTIMIZERS
-from solvers.errors import InvalidPlan, InvalidProblem
+from solvers.errors import InvalidPlan, InvalidProblem, printable
 
 if TYPE_CHECKING:
     from explorer.runner.bundles.request import RunRequest
@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
         "run a plan for real and lay the measurement over the prediction",
         "placement-explorer run plan.json --steps 10 --verify",
     )
-    parser.description += (
+    parser.description = f"{parser.description}" + (
         " Exit status: 0 done; 2 bad input, or the plan cannot be launched; 5 the run failed, its result could not"
         " be saved, or --verify found it wrong; 6 it was cancelled"
         " (Ctrl-C) or reached its time limit."

@@ -21,7 +21,7 @@ def add_target_list(commands: Commands) -> None:
     parser = add_command(
         commands, "targets", targets, "list where plans can be run", "placement-explorer targets --targets targets.toml"
     )
-    parser.description += FILE_HELP
+    parser.description = f"{parser.description}{FILE_HELP}"
     add_targets(parser)
     add_json(parser)
 

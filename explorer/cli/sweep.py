@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from explorer.cli.flags import add_limits, add_models, add_phase, add_problem, settings_of, wants_training
 from explorer.cli.launching import add_targets
-from explorer.cli.terminal.command import Commands, add_command, print_json, printable
+from explorer.cli.terminal.command import Commands, add_command, print_json
 from explorer.cli.terminal.keeping import add_library, asking, library_of
 from explorer.files import write_file
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidProblem, printable
 from solvers.plan.result import Status
 from solvers.search.effort import Effort
 

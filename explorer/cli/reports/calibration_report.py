@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 
-from explorer.cli.terminal.command import print_table, printable
+from explorer.cli.terminal.command import print_table
 from explorer.costs.profile import LinkTimes, Profile
 from explorer.costs.times.from_trace import Imported
 from explorer.runner.bundles.outcome import QUIET
 from explorer.words import text
+from solvers.errors import printable
 from solvers.problem.cluster import CPU_KIND
 from solvers.problem.graph import OpGraph
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from explorer.cli.terminal.command import printable
 from explorer.words import text
+from solvers.errors import printable
 from solvers.plan.result import Progress, Result
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from explorer.cli.terminal.command import print_table, printable
+from explorer.cli.terminal.command import print_table
 from explorer.reviews.difference import SAME, Difference, device_numbers, numbers
 from explorer.words import text
+from solvers.errors import printable
 
 SHOWN_MODULES = 40
 """Modules that moved; --json has all."""

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from explorer.cli.reports.pass_report import idle_share, is_pass_of_operators, print_pass
-from explorer.cli.terminal.command import print_table, printable
+from explorer.cli.terminal.command import print_table
 from explorer.costs.roofline import stated_dtype
 from explorer.costs.times.share import costs_words, share
 from explorer.costs.trained_in import precision_note, regions_note
 from explorer.costs.utilisation import utilisation
 from explorer.words import text
+from solvers.errors import printable
 from solvers.evaluation.evaluate import Metrics, evaluate, examine, judge
 from solvers.evaluation.load import loads
 from solvers.formats.json_text import finite_or_none

@@ -8,14 +8,14 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from explorer.cli.reports.report import result_object
-from explorer.cli.terminal.command import print_table, printable
+from explorer.cli.terminal.command import print_table
 from explorer.runner.bundles.bundle import Bundle, predicted_s
 from explorer.runner.bundles.by_hand import command_line
 from explorer.runner.bundles.outcome import Agreement, Environment, Outcome, noise_word
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.words import one_line
 from explorer.words import text
-from solvers.errors import PlacementError
+from solvers.errors import PlacementError, printable
 from solvers.evaluation.evaluate import evaluate, judge
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.plan_json import PlanFile

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.cli.terminal.command import print_table, printable
+from explorer.cli.terminal.command import print_table
 from explorer.exports.tables import table_text
 from explorer.sweeps.points import AXES
 from explorer.sweeps.sweep import Cell, Row, row_object
 from explorer.words import text
+from solvers.errors import printable
 from solvers.plan.result import StopReason
 
 HEADS = {

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from explorer.cli.terminal.command import printable
 from explorer.cli.terminal.progress import REDRAW_S, WIDTH
 from explorer.sweeps.asking.asked import Course
+from solvers.errors import printable
 
 
 @dataclass
