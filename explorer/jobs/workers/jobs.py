@@ -28,7 +28,9 @@ from explorer.words import text
 MOST_TRIES = 2
 """How often a job that never began is given to a worker."""
 MOST_STILLBORN = 2
-"""Workers in a row that end before they can begin: then it is told rather than tried again."""
+"""Workers in a row that end before they can begin: then it is told rather than tried again, or where another worker is
+there for those who wait, tried again after REST_S."""
+REST_S = 15.0
 WORKED, MOST_PATIENCE = 0.5, 3.0
 """A worker that got less than this share of its time to heed a cancel has up to so many times as long."""
 SIGNS = ("model", "row", "part")
@@ -56,6 +58,7 @@ class Jobs:
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _alarms: Alarms = field(default_factory=Alarms)
     _stillborn: int = 0
+    _resting: bool = False
     _closed: bool = False
 
     def __post_init__(self) -> None:
@@ -128,7 +131,7 @@ class Jobs:
         while (found := self._crew.next()) is not None:
             self._give(*found)
         lacks = self._crew.lacks()
-        if lacks:
+        if lacks and not (self._resting and self._crew.searching):
             self._start(brief=lacks == "brief")
 
     def _give(self, job: Job, hand: Hand) -> None:
@@ -222,7 +225,11 @@ class Jobs:
                 self._stillborn += 1
                 if self._stillborn >= MOST_STILLBORN:
                     self._stillborn = 0
-                    failed = self._crew.line()
+                    if self._crew.searching:
+                        self._resting = True
+                        self._alarms.after(REST_S, self._rested)
+                    else:
+                        failed = self._crew.line()
             if job is not None:
                 if job.heard or job.cancelled or job.tries >= MOST_TRIES:
                     failed.append(job)
@@ -239,6 +246,11 @@ class Jobs:
         for one in failed:
             self._pass_on(one, events.failed(self._ended(hand.process.exitcode)))
         self._tell_places()
+
+    def _rested(self) -> None:
+        with self._lock:
+            self._resting = False
+            self._serve()
 
     def _let_go(self, hand: Hand) -> Job | None:
         """The worker does it no longer."""

@@ -10,8 +10,10 @@ from dataclasses import replace
 import pytest
 
 from explorer.jobs.workers import deadlines
+from explorer.jobs.workers import job as job_module
+from explorer.jobs.workers import jobs as jobs_module
 from explorer.jobs.workers.job import Job
-from explorer.jobs.workers.jobs import Jobs
+from explorer.jobs.workers.jobs import MOST_STILLBORN, Jobs
 from explorer.view.events import compiling
 from tests.explorer.jobs.workers.standins import BROKEN, FAKE, Ask, Events
 
@@ -264,6 +266,27 @@ def test_workers_that_cannot_even_begin_are_told_of():
     with pool(kit=BROKEN) as jobs:
         told = start(jobs, "ask", Ask("nobody"))
         assert "the pretending process ended unexpectedly (exit code 9)" in told.end()["message"]
+
+
+def test_workers_that_cannot_begin_fail_nobody_while_another_works(monkeypatch):
+    with pool(2) as jobs:
+        long = begun(jobs, "ask", Ask("long", LONG_S), "a")
+        started = []
+
+        def broken(kit, brief):
+            started.append(job_module.new_hand(BROKEN, brief))
+            return started[-1]
+
+        monkeypatch.setattr(jobs_module, "new_hand", broken)
+        for hand in [hand for hand in jobs._crew.hands if hand.job is None]:
+            hand.process.kill()
+        assert until(lambda: len(jobs._crew.hands) == 1)
+        waits = start(jobs, "ask", Ask("waits"), "b")
+        assert until(lambda: len(started) >= MOST_STILLBORN and len(jobs._crew.hands) == 1)
+        time.sleep(0.1)
+        assert len(started) == MOST_STILLBORN, "none is started again and again"
+        jobs.cancel(long.job)
+        assert waits.end()["told"]["name"] == "waits"
 
 
 def test_what_is_closed_says_so():
