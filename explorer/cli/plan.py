@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     except InvalidPlan as error:
         return _defect(error)
     result = _chosen(result, args.front)
-    why = explain_infeasible(problem) if result.status is Status.INFEASIBLE else None
+    why = explain_infeasible(problem, planner) if result.status is Status.INFEASIBLE else None
     try:
         if args.json:
             print_json(result_object(workload.reference, result, why, workload.notes))

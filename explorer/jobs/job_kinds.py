@@ -60,6 +60,7 @@ from solvers.plan.result import Progress, Result, Status
 from solvers.planners.infeasibility import explain_infeasible
 from solvers.planners.solve import solve
 from solvers.problem.problem import Problem
+from solvers.search.planner import Planner
 
 NO_FILES = Files()
 KEPT = 8
@@ -139,14 +140,14 @@ def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]
     problem = make_problem(workload, applicable(request.settings, workload, request.files))
     emit(events.model(workload, request.known))
     outcome, held = _searched(problem, workload.reference, request, emit, should_stop)
-    emit(_answered(outcome, held, emit, should_stop))
+    emit(_answered(outcome, held, request, emit, should_stop))
 
 
 def ask_job(request: AskRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Solve the problem, and emit progress and result events; the result holds the answer itself, packed, too."""
     problem = unpacked_problem(request.question)
     outcome, held = _searched(problem, request.reference, request, emit, should_stop)
-    emit(_answered(outcome, held, emit, should_stop) | {"packed": packed_result(outcome)})
+    emit(_answered(outcome, held, request, emit, should_stop) | {"packed": packed_result(outcome)})
 
 
 def _searched(
@@ -173,7 +174,7 @@ def _searched(
     with noting(library_path(), reference, request.fresh) as (ask, noted):
         outcome = ask(
             problem,
-            choose_planner(request.planner) if isinstance(request.planner, str) else request.planner,
+            _chosen(request),
             time_limit_s=request.time_limit_s,
             seed=request.seed,
             effort=request.effort,
@@ -185,12 +186,18 @@ def _searched(
     return outcome, hold(outcome, reference)
 
 
-def _answered(outcome: Result, held: str, emit: Emit, should_stop: Callable[[], bool]) -> events.Event:
+def _chosen(request: SolveRequest | AskRequest) -> Planner:
+    return choose_planner(request.planner) if isinstance(request.planner, str) else request.planner
+
+
+def _answered(
+    outcome: Result, held: str, request: SolveRequest | AskRequest, emit: Emit, should_stop: Callable[[], bool]
+) -> events.Event:
     """The event of an answer; where nothing fits, with the smallest cap that would."""
     fits = bound = None
     if outcome.plan is None and not should_stop() and outcome.status is not Status.OPTIMAL:
         emit(events.loading("looking for the smallest memory cap that fits"))
-        found = explain_infeasible(outcome.problem, should_stop=should_stop)
+        found = explain_infeasible(outcome.problem, _chosen(request), should_stop=should_stop)
         fits, bound = found.smallest_cap_bytes, found.cap_lower_bound_bytes
     return events.result(outcome, fits, bound, held)
 

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from solvers.bounds.combinatorial import memory_need
 from solvers.evaluation.simulation import run
@@ -15,6 +16,7 @@ from solvers.planners.solve import solve
 from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Problem
 from solvers.search.monitor import never
+from solvers.search.planner import Planner
 
 RESOLUTION = 0.005
 """The search for the smallest cap stops when it is known to half a per cent."""
@@ -35,30 +37,41 @@ class Infeasibility:
 
 
 def explain_infeasible(
-    problem: Problem, *, time_limit_s: float = 5.0, should_stop: Callable[[], bool] = never
+    problem: Problem,
+    planner: Planner | None = None,
+    *,
+    time_limit_s: float = 5.0,
+    should_stop: Callable[[], bool] = never,
 ) -> Infeasibility:
-    """Blame and the smallest cap, by bisection over solves of the default planner.
+    """Blame and the smallest cap, by bisection over solves of ``planner``, by default `auto`; of `auto` too where that
+    one finds no plan under any cap.
 
     The caps between bound and answer are not proved infeasible: the planner found no plan there.
     """
     need = memory_need(problem)
-    deadline = time.perf_counter() + time_limit_s
     compiling = Compiling()  # is nobody's search time
+    deadline = 0.0
 
-    def peak_under(cap: float) -> float | None:
+    def peak_under(cap: float, planner: Planner) -> float | None:
         """Peak bytes of a plan found under ``cap``, or None."""
         left = deadline + compiling.seconds - time.perf_counter()
         if left <= 0 or should_stop():
             return None
         capped = with_cap(problem, cap)
-        result = solve(capped, Auto(improve=False), time_limit_s=min(left, time_limit_s / 3), should_stop=should_stop)
+        result = solve(capped, planner, time_limit_s=min(left, time_limit_s / 3), should_stop=should_stop)
         if result.plan is None:
             return None
         peaks = run(capped, result.plan).peak_bytes()
         return float(max(peaks[d] for d in problem.cluster.accelerators))
 
+    smallest = None
+    first = Auto(improve=False)
     with compiling:
-        smallest = _smallest(peak_under, need.nbytes, _enough(problem))
+        for tried in (first,) if planner is None or isinstance(planner, Auto) else (planner, first):
+            deadline = time.perf_counter() + time_limit_s - compiling.seconds
+            smallest = _smallest(partial(peak_under, planner=tried), need.nbytes, _enough(problem))
+            if smallest is not None:
+                break
     names = tuple(problem.graph.operators[o].name for o in need.operators)
     return Infeasibility(names[:5], need.because, need.nbytes, smallest)
 

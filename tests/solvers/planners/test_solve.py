@@ -148,6 +148,18 @@ def test_an_infeasible_cap_is_explained_by_blame_bound_and_the_smallest_cap_that
     assert solve(with_cap(p, found.cap_lower_bound_bytes * 0.99)).status is Status.INFEASIBLE
 
 
+@pytest.mark.parametrize(("planner", "least"), [("single", 160.0), ("gpipe", 120.0), ("auto", 80.0)])
+def test_the_cap_that_is_told_does_for_the_planner_that_was_asked(planner, least):
+    """Four groups of 40 bytes, the last of which takes longest: `gpipe` leaves it alone."""
+    p = problem(
+        training_graph(CHAIN, 4, nbytes=0.01, param_bytes=10.0), [1, 1, 1, 9] * 2, 2, mini_batch=4, micro_batches=4,
+        objective=Objective.MAX_LOAD, memory=39.0,
+    )  # fmt: skip
+    cap = explain_infeasible(p, PLANNERS[planner]()).smallest_cap_bytes
+    assert cap == pytest.approx(least, rel=0.005)
+    assert solve(with_cap(p, cap), planner).plan is not None
+
+
 @pytest.mark.first(1)
 @pytest.mark.parametrize("seed", range(20))
 def test_the_smallest_cap_found_does_and_the_bound_below_it_holds(seed):

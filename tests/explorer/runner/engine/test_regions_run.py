@@ -49,7 +49,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             "verify": True, "dtype": dtype, "optimizer": "sgd", "learning_rate": 0.05, "operators": name in MEASURED,
             "steps": 1, "warmup": 0,
         }  # fmt: skip
-        cases.append([name, 2, f"{number}.json", request, False])
+        cases.append([name, 2, f"{number}.json", request, ""])
     (folder / "cases.json").write_text(json.dumps(cases))
     return launch(folder)
 
