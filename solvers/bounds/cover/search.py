@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -10,7 +12,8 @@ import numpy as np
 from solvers.bounds.cover.diagram import Diagram, diagram_of
 from solvers.bounds.cover.master import Master
 from solvers.bounds.cover.model import CoverModel
-from solvers.bounds.cover.pricing import Pricing
+from solvers.bounds.cover.pricing import Priced, Pricing
+from solvers.bounds.cover.program import ProgramPricing
 from solvers.kernels.arrays import Bools, Floats
 
 MARGIN = 1e-4
@@ -19,6 +22,8 @@ SMOOTHING = 0.5
 """Weight of the prices that gave the best bound, in the prices that are tried."""
 LABELS = 300_000, 6_000_000
 """Labels of one pricing at first, and at most: a million take 0.1 s."""
+PROOF_S = 5.0
+"""For the program that looks whether prices at hand refute another target."""
 USEFUL = 1.0 + 1e-7
 
 
@@ -33,7 +38,8 @@ class Refutation:
 
 
 class CoverSearch:
-    """Sets found so far and what they prove, for targets up to that of the diagram."""
+    """Sets found so far and what they prove, for targets up to that of the diagram. Where that had to forget
+    hyperedges, its paths are no sets of their load, and an integer program finds the best sets."""
 
     def __init__(self, model: CoverModel, diagram: Diagram) -> None:
         self.model, self.diagram = model, diagram
@@ -86,7 +92,13 @@ class CoverSearch:
                 part = pricing.subset(inside)
                 if part is not None and model.fits(part, target_s):
                     master.add(part)
+        program = None if self.diagram.exact else ProgramPricing(model, target_s)
         centre, nearest, labels, rounds = self._centre, 0.0, LABELS[0], 0
+        prices = np.zeros(len(model))
+
+        def adds(inside: Bools) -> bool:
+            return bool(prices[inside].sum() > USEFUL) and model.fits(inside, target_s)
+
         while go_on():
             needed, prices = master.solve()
             if needed <= accelerators + MARGIN:
@@ -97,7 +109,10 @@ class CoverSearch:
             for tried in [prices] if centre is None else [SMOOTHING * centre + (1 - SMOOTHING) * prices, prices]:
                 on_cpus, cpu_sets = self._cpus(tried, cpu_pricing, target_s)
                 worth = float(tried.sum()) - on_cpus
-                priced = pricing.best(tried, worth / (accelerators + MARGIN), USEFUL, most=labels)
+                threshold = worth / (accelerators + MARGIN)
+                priced = pricing.best(tried, threshold, USEFUL, most=labels)
+                if program is not None and not any(map(adds, priced.sets)):
+                    priced = _better(priced, program.best(tried, threshold, USEFUL, go_on))
                 exact = exact and priced.exact
                 if centre is None or worth > nearest * priced.bound:
                     nearest, centre = worth / max(priced.bound, 1e-12), tried
@@ -106,7 +121,7 @@ class CoverSearch:
                     return Refutation(True, False, tried)
                 sets = priced.sets if rounds % 3 else [*priced.sets, *pricing.partition(prices, accelerators)]
                 for inside in sets:
-                    if prices[inside].sum() > USEFUL and model.fits(inside, target_s) and master.add(inside):
+                    if adds(inside) and master.add(inside):
                         self.keep(inside)
                         found += 1
                 if cpu_pricing is not None:
@@ -131,4 +146,14 @@ class CoverSearch:
             return False
         threshold = worth / (self.model.accelerators + MARGIN)
         priced = Pricing(self.model, self.diagram, target_s).best(prices, threshold, many=0, most=LABELS[0] * 3)
+        if not self.diagram.exact and priced.bound > threshold:
+            end_s = time.monotonic() + PROOF_S
+            priced = ProgramPricing(self.model, target_s).best(
+                prices, threshold, math.inf, lambda: time.monotonic() < end_s
+            )
         return priced.bound <= threshold * (1 + 1e-12)
+
+
+def _better(first: Priced, second: Priced) -> Priced:
+    """What two searches for the same say together, the second of which leaves nothing out."""
+    return Priced(min(first.bound, second.bound), [*second.sets, *first.sets], second.exact)

@@ -6,14 +6,17 @@ import itertools
 import math
 import random
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from solvers.bounds.cover import bound as bound_module
 from solvers.bounds.cover.bound import CoverBound, CoverBounds, average_bound_s, largest_bound_s
 from solvers.bounds.cover.diagram import diagram_of
 from solvers.bounds.cover.model import CoverModel, model_from, model_of
 from solvers.bounds.cover.pricing import Pricing
+from solvers.bounds.cover.program import ProgramPricing
 from solvers.coarsening.coarsen import contract
 from solvers.formats.msr2020 import read_msr2020
 from solvers.problem.problem import Contiguity, Problem
@@ -111,6 +114,47 @@ def test_pricing_bounds_every_set_and_a_diagram_that_forgets_nothing_finds_the_b
         if pricing.diagram.exact and priced.exact and labels > 1:
             assert priced.bound == pytest.approx(best)
             assert any(prices[s].sum() == pytest.approx(best) and model.fits(s, target_s) for s in priced.sets)
+
+
+@pytest.mark.parametrize("overlapped", [False, True])
+def test_an_integer_program_finds_the_most_valuable_set(overlapped):
+    for seed in range(30):
+        model = random_model(seed, overlapped)
+        rng = np.random.default_rng(seed)
+        prices, target_s = rng.random(len(model)), float(rng.choice([3.0, 6.0, 10.0, 15.0]))
+        best = max((float(prices[s].sum()) for s in all_sets(model) if model.fits(s, target_s)), default=0.0)
+        program = ProgramPricing(model, target_s)
+        for threshold in (0.0, 0.5 * best, 2.0 * best + 1.0, 0.0):
+            priced = program.best(prices, threshold, 0.0, lambda: True)
+            assert priced.exact
+            assert max(threshold, best) - 1e-12 <= priced.bound
+            if threshold < best:
+                assert priced.bound == pytest.approx(best, rel=1e-5), f"seed {seed}"
+                assert any(prices[s].sum() == pytest.approx(best) and model.fits(s, target_s) for s in priced.sets)
+        stopped = program.best(prices, 0.0, 0.0, lambda: False)
+        assert stopped.bound >= best - 1e-12
+
+
+def test_where_the_diagram_forgets_programs_prove_as_much(monkeypatch):
+    """All hyperedges are forgotten here: a path is the set with the compute of its load."""
+
+    def forgetful(model, target_s):
+        full = diagram_of(model, target_s)
+        return replace(full, moved_s=np.zeros_like(full.moved_s), exact=False)
+
+    monkeypatch.setattr(bound_module, "diagram_of", forgetful)
+    close = count = 0
+    for seed in range(20):
+        model = random_model(100 + seed)
+        best_s, placement = optimum(model)
+        if not math.isfinite(best_s) or best_s == 0:
+            continue
+        count += 1
+        bound_s = proved_s(model, best_s, [placement])
+        assert bound_s <= best_s, f"seed {seed}"
+        close += bound_s >= 0.99 * best_s
+    assert count >= 15
+    assert close >= 0.9 * count
 
 
 @pytest.mark.parametrize("overlapped", [False, True])
