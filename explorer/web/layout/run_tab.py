@@ -50,10 +50,10 @@ def run_tab(catalogue: Catalogue) -> Component:
                         className="pick",
                     ),
                     Checkbox(
-                        children=[html.Span("Compare with the ", className="long"), "whole model"],
+                        children=[html.Span("Compare with the ", className="long"), "model itself"],
                         id=ids.RUN_VERIFY,
                         checked=False,
-                        **{"aria-label": "Compare losses, gradients and parameters with the whole model"},
+                        **{"aria-label": "Compare losses, gradients and parameters with the model itself"},
                     ),
                     html.Button("Run", id=ids.RUN_START, className="tool strong", n_clicks=0, disabled=True),
                     html.Button("Cancel", id=ids.RUN_STOP, className="tool", n_clicks=0, disabled=True),
