@@ -24,6 +24,7 @@ def test_more_samples_take_no_less_time_and_no_more_time_each(name: str) -> None
         assert (np.diff(each, axis=1) <= 1e-12 * each[:, 1:]).all()
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_no_operator_is_faster_than_the_datasheet_or_a_launch(name: str) -> None:
     graph = demo(name).graph

@@ -15,7 +15,7 @@ from solvers.problem.problem import Pipeline, Problem
 from tests.explorer.runner.engine.test_ranks import EXACT, launch
 from tests.explorer.runner.plans import placed, problem_of, text
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def halves(model: str, regions: Regions, cut: float = 0.5, **settings: Any) -> tuple[Problem, Plan]:

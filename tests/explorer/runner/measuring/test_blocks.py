@@ -98,6 +98,7 @@ def alone(tmp_path: Path) -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 def test_only_one_block_has_its_parameters_there(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = load("rnnlm-small").graph
     file = read_plan(calibration_plan(graph, "rnnlm-small", 1), "plan.json")

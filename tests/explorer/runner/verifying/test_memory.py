@@ -45,6 +45,7 @@ def test_what_has_no_room_for_the_whole_model_is_compared_by_stages(tmp_path: Pa
     assert max(told["loss"], told["gradient"], told["parameter"]) < 1e-4
 
 
+@pytest.mark.slow
 def test_the_whole_model_has_no_room_there(tmp_path: Path) -> None:
     found = compared(tmp_path, "whole")
     assert "result" not in found

@@ -49,6 +49,7 @@ def test_a_cluster_gives_the_same_rows_and_is_asked_nothing_twice(head: Head) ->
     assert asked_of(nowhere, asked, library) == here  # which asks nobody
 
 
+@pytest.mark.slow
 def test_a_node_that_dies_costs_its_questions_another_try(head: Head) -> None:
     """The last one: after it, only the head is left."""
     asked, library = few(("auto",)), Remembered()
