@@ -16,11 +16,11 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from explorer.runner.bundles.outcome import RunStatus
 from explorer.runner.bundles.progress import MARK as PROGRESS
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--module", required=True, help="what each rank runs")
     parser.add_argument("--wait", type=float, required=True, help="seconds until the ranks must have found room")
     arguments = parser.parse_args(argv)
-    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGTERM, stop)
     relay = Relay()
     try:
         request = read_request(parse_json((Path(BUNDLE) / "request.json").read_bytes(), "request.json"))
@@ -290,17 +290,22 @@ def _first(error: BaseException) -> str:
     return lines[0][:300] if lines else type(error).__name__
 
 
-def _stop(number: int, _: FrameType | None) -> None:
+def stop(number: int, _: FrameType | None) -> None:
+    """What a driver does with a signal: it ends as on any other way out."""
     raise SystemExit(128 + number)
 
 
-if __name__ == "__main__":
+def leave(main: Callable[[], int]) -> NoReturn:
+    """Run a driver and end its process at once. Ray's own way out takes three seconds, after which a job that was asked
+    to stop is killed."""
     try:
         code = main()
     except SystemExit as stopped:
         code = int(stopped.code or 0)
-    # The ranks have ended and their room is given back. Ray's own way out takes three seconds, after which a job
-    # that was asked to stop is killed.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+if __name__ == "__main__":
+    leave(main)  # the ranks have ended by then, and their room is given back

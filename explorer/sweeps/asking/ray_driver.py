@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import signal
 import sys
 import time
@@ -18,9 +17,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol
 
+from explorer.runner.targets.ray_driver import leave, stop
 from explorer.sweeps.asking.job_log import answer_lines, course_line, refusal_line
 from explorer.sweeps.asking.order import Order
 from explorer.sweeps.asking.questions import FAILED, Answer, answer_text
@@ -148,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--most", type=int, required=True, help="questions at a time; 0: one a core")
     parser.add_argument("--code", required=True, help="of whoever asks")
     arguments = parser.parse_args(argv)
-    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGTERM, stop)
     try:
         if arguments.code != code_hash():
             there, here = version_words(code_hash()), version_words(arguments.code)
@@ -175,16 +174,5 @@ def _tell(line: str) -> None:
     sys.stdout.flush()
 
 
-def _stop(number: int, _: FrameType | None) -> None:
-    raise SystemExit(128 + number)
-
-
 if __name__ == "__main__":
-    try:
-        code = main()
-    except SystemExit as stopped:
-        code = int(stopped.code or 0)
-    # Ray's own way out takes three seconds, after which a job that was asked to stop is killed
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    leave(main)
