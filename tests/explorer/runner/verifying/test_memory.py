@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.explorer.runner.plans import problem_of, solved, text
-from tests.explorer.runner.verifying.limited import MODEL, RANKS
+from tests.explorer.runner.verifying.limited import LAYERS, MODEL, RANKS
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -41,7 +41,7 @@ def test_what_has_no_room_for_the_whole_model_is_compared_by_stages(tmp_path: Pa
     assert list(found) == ["result"], found
     told = found["result"]
     assert told["way"] == "stages"
-    assert told["compared"] == 2 * RANKS
+    assert told["compared"] == LAYERS * RANKS
     assert max(told["loss"], told["gradient"], told["parameter"]) < 1e-4
 
 
