@@ -92,6 +92,7 @@ def test_ctrl_c_while_modules_are_imported_is_one_line(being_imported: str) -> N
     begin, name = scripts["placement-explorer"].split(":")
     code = f"""
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background is deaf to it
 class Impatient:
     def find_spec(self, name, *_):
         if name == {being_imported!r}:
