@@ -93,9 +93,8 @@ def test_a_page_that_reads_slowly_gets_all_of_it(hasty):
     most = 32
     for number in range(most):
         page.send(THEMES[number % 2])
-    began, drawn = time.monotonic(), 0
+    drawn = 0
     while drawn < most:
         drawn += json.loads(page.recv())["type"] == "plan"
-        time.sleep(0.03)
-    assert time.monotonic() - began > 2 * SLOW_S, "else this shows nothing"
+        time.sleep(2.2 * SLOW_S / most)  # in all longer than a page may stand still, however fast it is drawn
     page.shutdown()

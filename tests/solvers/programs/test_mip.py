@@ -190,7 +190,7 @@ def test_the_child_ends_with_its_parent():
         pid = int(parent.stdout.readline())
         assert Path(f"/proc/{pid}").exists()
         parent.kill()
-    for _ in range(500):
+    for _ in range(6000):
         status = Path(f"/proc/{pid}/stat")
         if not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] == "Z":
             return

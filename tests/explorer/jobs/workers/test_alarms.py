@@ -10,7 +10,7 @@ from explorer.jobs.workers.alarms import Alarms
 
 def until(done):
     """Whether it comes to be, given time."""
-    for _ in range(500):
+    for _ in range(3000):
         if done():
             return True
         time.sleep(0.02)
