@@ -16,9 +16,9 @@ KIB = 1024
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[str]:
-    """Half a question a second, ten at once; searches of 20 s; 100 KiB an hour, 64 KiB held; three pages."""
+    """A question in a hundred seconds, ten at once; searches of 20 s; 100 KiB an hour, 64 KiB held; three pages."""
     quotas = {
-        "questions_per_s": 0.5,
+        "questions_per_s": 0.01,
         "search_s": 20.0,
         "upload_bytes": 100.0 * KIB,
         "held_bytes": 64.0 * KIB,
@@ -49,7 +49,7 @@ def test_who_asks_too_often_is_told_and_the_others_are_answered(shared):
     again, _ = opened(shared, cookie)
     answers = [asked(page) for _ in range(14)]
     assert answers[:5] == ["plan"] * 5
-    assert "one visitor may ask 0.5 questions a second here" in "".join(answers[-3:])
+    assert "one visitor may ask 0.01 questions a second here" in "".join(answers[-3:])
     others = [asked(again) for _ in range(3)]  # one more may be allowed by now
     assert "one visitor may ask" in "".join(others), "another page of the same visitor"
     theirs, _ = opened(shared, other)
