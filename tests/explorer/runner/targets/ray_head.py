@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import signal
@@ -12,7 +13,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,8 +86,9 @@ def running_head(cpus: int) -> Iterator[Head]:
 
         try:
             start(*first)
-            wait_for(head, started[0], folder / "head.log")
+            wait_until(lambda: _asked(head, "/api/version") is not None, started[0], folder / "head.log")
             start(*second)
+            wait_until(lambda: len(_nodes(head)) == 2, started[1], folder / "head.log")
             yield head
         finally:
             for process in reversed(started):
@@ -114,17 +116,30 @@ def environment(head: Head) -> dict[str, str]:
     }
 
 
-def wait_for(head: Head, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Until it answers. Raises AssertionError with its last words if it does not."""
+def wait_until(holds: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    """Until the node that ``process`` starts is there. Raises AssertionError with the last words if it is not."""
     deadline = time.monotonic() + START_S
-    asked = urllib.request.Request(f"{head.address}/api/version", headers={"Authorization": f"Bearer {head.token}"})
     while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with urllib.request.urlopen(asked, timeout=5.0):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-    raise AssertionError(f"the Ray head did not start: {log.read_text(errors='replace')[-3000:]}")
+        if holds():
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"a node of Ray did not start: {log.read_text(errors='replace')[-3000:]}")
+
+
+def _nodes(head: Head) -> list[object]:
+    """Those that the head knows. It repeats an answer for two seconds to who asks the same."""
+    told = _asked(head, f"/nodes?view=summary&asked={time.monotonic_ns()}")
+    return [] if told is None else list(json.loads(told)["data"]["summary"])
+
+
+def _asked(head: Head, path: str) -> bytes | None:
+    """What the head answers; None if it does not."""
+    asked = urllib.request.Request(f"{head.address}{path}", headers={"Authorization": f"Bearer {head.token}"})
+    try:
+        with urllib.request.urlopen(asked, timeout=5.0) as answer:
+            return bytes(answer.read())
+    except (urllib.error.URLError, OSError):
+        return None
 
 
 def free_ports(count: int) -> list[int]:
