@@ -236,3 +236,22 @@ def test_nothing_sticks_out_of_the_window(fake):
             assert fake.js("return document.documentElement.scrollWidth") <= width
             assert fake.js(clipped) == [], width
             assert fake.js(cut) == [], width
+
+
+def test_the_header_has_room_for_a_large_model_and_an_answer_from_before(fake):
+    fake.at("devices=8")
+    put = """
+      const told = {'.chip .name': 'multimodal', '.status .what': 'graph-pipeline',
+        '.status .more': '12.3 s · gap 20.8 % · from before'};
+      for (const place of Object.keys(told)) document.querySelector(place).textContent = told[place];
+      document.querySelector('.chip .facts').firstChild.textContent = '1,284 operators'"""
+    cut = """
+      return [...document.querySelectorAll('.header *')].filter((e) => e.checkVisibility() && !e.closest('.menu, .sr'))
+        .filter((e) => getComputedStyle(e).display !== 'inline' && e.scrollWidth > e.clientWidth + 1)
+        .map((e) => e.innerText)"""
+    for width in (1280, 1366, 1440, 1920):
+        with fake.sized(width, 720):
+            fake.js(put)
+            assert "costs" in fake.text("model-chip")
+            assert fake.js(cut) == [], width
+    fake.open("devices=8")

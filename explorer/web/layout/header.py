@@ -23,7 +23,10 @@ def header(lessons: Sequence[Lesson] = ()) -> Component:
             html.Div(id=ids.CHIP, className="chip"),
             html.Div(className="spring"),
             html.Div(
-                [html.I(className="dot"), html.B("connecting", className="what"), html.Span("", className="more")],
+                [
+                    html.I(className="dot"),
+                    html.Div([html.B("connecting", className="what"), html.Span("", className="more")]),
+                ],
                 id=ids.STATUS,
                 className="status",
                 **{"data-state": "connecting"},

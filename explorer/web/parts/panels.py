@@ -39,15 +39,14 @@ def chip(skeleton: Mapping[str, Any], costs_from: str | None = None) -> list[Any
     """costs_from: of the plan on the page, if not the model's own."""
     parameters = skeleton["parameters"]
     name = skeleton["reference"].rsplit("/", 1)[-1]
-    parts: list[Any] = [
-        html.B(name, title=skeleton["reference"]),
-        f" · {text.plural(skeleton['operators'], 'operator')}",
-    ]
+    facts: list[Any] = [text.plural(skeleton["operators"], "operator")]
     if parameters:
-        parts.append(f" · {text.large(parameters)} parameters")
+        facts.append(f" · {text.large(parameters)} parameters")
     costs = costs_from or skeleton["costs_from"]
     short = "estimated" if costs.startswith("roofline") else costs.split(" on ")[0]
-    return [*parts, html.Span([" · costs ", html.B(short, title=costs)], className="wide")]
+    facts.append(html.Span([" · costs ", html.B(short, title=costs)], className="wide"))
+    between = html.Span(" · ", className="between")  # hidden where the facts stand below the name
+    return [html.B(name, title=skeleton["reference"], className="name"), between, html.Span(facts, className="facts")]
 
 
 def why_panel(plan: Mapping[str, Any]) -> list[Component]:
