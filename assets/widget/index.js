@@ -25,6 +25,9 @@ import { themeOf, watchTheme } from "./theme.js";
 
 const DEVICES = [["name", "Device"], ["kind", "Kind"], ["operators", "Operators"], ["busy", "Busy"], ["compute", "Compute"],
   ["parameters", "Static memory"], ["peak", "Peak memory"], ["of_cap", "Of cap"]];
+const MIN_FRAME_PX = 40; /* of a side of the graph's frame; less is a cell that is folded */
+const FRAME_SHARE = 0.1; /* of a side: smaller changes are fitted here */
+const FRAME_MS = 150; /* after the last change of its size */
 const GRAPH_LABEL = "Operators grouped by module, coloured by device. Arrow keys move between boxes, Enter expands, slash finds, "
   + "Escape clears.";
 const CHART_LABEL = "Schedule: a row a device, a stage or a link, a bar a stage and micro-batch, an operator or a transfer. Plus "
@@ -262,6 +265,18 @@ function render({ model, el }) {
     _controls() { drawControls(model.get("_controls"), model.get("_told")); },
   };
 
+  /* How large the frame of the graph is: what is open, and in how many columns, is arranged for it. */
+  let framed = [0, 0];
+  let framing = null;
+  function frameTold() {
+    const [wide, tall] = [canvas.clientWidth, canvas.clientHeight];
+    if (Math.min(wide, tall) < MIN_FRAME_PX || [wide, tall].every((side, i) => Math.abs(side - framed[i]) <= FRAME_SHARE * framed[i])) return;
+    framed = [wide, tall];
+    send({ type: "canvas", width: wide, height: tall });
+  }
+  const frameWatch = new ResizeObserver(function () { clearTimeout(framing); framing = setTimeout(frameTold, FRAME_MS); });
+  frameWatch.observe(canvas);
+
   function useTheme() {
     const theme = themeOf(el);
     if (root.dataset.theme !== theme) root.dataset.theme = theme;
@@ -285,6 +300,8 @@ function render({ model, el }) {
     model.off("msg:custom", found);
     unfollow();
     unwatch();
+    frameWatch.disconnect();
+    clearTimeout(framing);
     gantt.dispose();
     cy.destroy();
   };

@@ -13,6 +13,9 @@ MAX_TEXT = 400
 MAX_DIGITS = 12
 """Of a number that somebody types."""
 
+MIN_CANVAS_PX, MAX_CANVAS_PX = 40.0, 10_000.0
+"""Of a side of the graph's frame."""
+
 SETTABLE = ("devices", "memory", "planner", "objective", "device_kind", "bandwidth", "pipeline", "mini_batch",
             "micro_batches", "max_replicas", "recompute", "effort", "time_limit_s")  # fmt: skip
 WHOLE = ("devices", "mini_batch", "micro_batches", "max_replicas")
@@ -95,6 +98,13 @@ def _theme(content: Mapping[str, Any]) -> Heard | None:
     return {"theme": content["theme"]} if content.get("theme") in ("light", "dark") else None
 
 
+def _canvas(content: Mapping[str, Any]) -> Heard | None:
+    sides = [_finite(content.get(side)) for side in ("width", "height")]
+    if any(side is None or not MIN_CANVAS_PX <= side <= MAX_CANVAS_PX for side in sides):
+        return None
+    return {"width": sides[0], "height": sides[1]}
+
+
 def _pin(content: Mapping[str, Any]) -> Heard | None:
     device = content.get("device")
     if device == "":
@@ -118,6 +128,7 @@ CHECKS: dict[str, Callable[[Mapping[str, Any]], Heard | None]] = {
     "window": _window,
     "view": _view,
     "theme": _theme,
+    "canvas": _canvas,
     "pin": _pin,
     "solve": _nothing,
     "cancel": _nothing,

@@ -27,7 +27,7 @@ from explorer.words import text
 from solvers.formats.workload import Workload
 
 ASPECT = 0.85
-"""Width over height of the graph's frame, about."""
+"""Width over height of the graph's frame, about, until a browser says."""
 NOTHING: dict[str, Any] = {}
 
 
@@ -38,16 +38,28 @@ class Showing:
         self.theme: Theme = "light"
         self.look = Look()
         self.plan: Mapping[str, Any] | None = None
+        self.canvas: tuple[float, float] | None = None
         self.show_model(workload)
 
     def show_model(self, workload: Workload) -> None:
         """Another graph: no plan is shown over it yet."""
         self.skeleton = skeleton(workload)
         self.plan = None
-        self.view: GraphView = self._arranged(first_view(self.skeleton))
+        self._opened = first_view(self.skeleton, self.canvas)
+        self.view: GraphView = self._arranged(self._opened)
 
     def _arranged(self, expanded: frozenset[str]) -> GraphView:
-        return graph_view(self.skeleton, expanded, ASPECT)
+        width, height = self.canvas or (ASPECT, 1.0)
+        return graph_view(self.skeleton, expanded, width / height)
+
+    def fit(self, width: float, height: float) -> None:
+        """The graph in a frame of so many pixels: what somebody opened stays open, else as much as can be read."""
+        self.canvas = (width, height)
+        if self.view.expanded == self._opened:
+            self._opened = first_view(self.skeleton, self.canvas)
+            self.view = self._arranged(self._opened)
+        else:
+            self.view = self._arranged(self.view.expanded)
 
     def expand(self, element: str) -> None:
         """A box comes apart; one that cannot is left as it is."""

@@ -436,6 +436,10 @@ class PlacementWidget(anywidget.AnyWidget):
         self._showing.deepen(message["step"])
         self._draw_graph()
 
+    def _on_canvas(self, message: Event) -> None:
+        self._showing.fit(message["width"], message["height"])
+        self._draw_graph()
+
     def _on_find(self, message: Event) -> None:
         self.send({"type": "found", "text": message["text"], **self._showing.found(message["text"])})
 

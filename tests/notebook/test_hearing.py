@@ -23,6 +23,9 @@ from tests.notebook.standins.worker import drawn, say
         {"type": "window", "from": 1.0, "to": 0.0}, {"type": "window", "from": "0", "to": 1},
         {"type": "window", "from": 0, "to": float("inf")}, {"type": "view", "rows": "columns"},
         {"type": "view", "path": "yes"}, {"type": "theme", "theme": "url(x)"}, {"type": "pin", "device": "-1"},
+        {"type": "canvas"}, {"type": "canvas", "width": "600", "height": 300},
+        {"type": "canvas", "width": 0, "height": 0},
+        {"type": "canvas", "width": 600, "height": 10**400}, {"type": "canvas", "width": 1e9, "height": 300},
         {"type": "pin", "device": "²"}, {"type": "pin", "device": 1}, {"type": "pin", "device": "12345"},
     ],
 )  # fmt: skip

@@ -318,6 +318,24 @@ def test_what_a_control_may_not_say_is_told_beside_it(widget):
     assert drawn(widget)["_told"]["refused"] is None
 
 
+def test_the_graph_is_arranged_for_the_frame_that_a_browser_tells(widget):
+    def columns():
+        boxes = [element for element in drawn(widget)["_graph"]["elements"] if "position" in element]
+        return len({box["position"]["x"] for box in boxes})
+
+    say(widget, {"type": "canvas", "width": 280, "height": 320})
+    tall = columns()
+    say(widget, {"type": "canvas", "width": 590, "height": 250})
+    assert columns() > tall
+
+
+def test_what_somebody_opened_stays_open_in_a_frame_of_another_size(widget):
+    say(widget, {"type": "expand", "element": "m:blocks.0"})
+    boxes = {element["data"]["id"] for element in drawn(widget)["_graph"]["elements"]}
+    say(widget, {"type": "canvas", "width": 280, "height": 120})
+    assert {element["data"]["id"] for element in drawn(widget)["_graph"]["elements"]} == boxes
+
+
 def test_levels_finding_and_looking_closer(widget):
     widget.listed.answer()
     boxes = len(drawn(widget)["_overlay"]["nodes"])
