@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.view.graph.layered_layout import Layout, layered_layout
+from explorer.view.graph.layered_layout import GAP_Y, NODE_HEIGHT, NODE_WIDTH, Layout, layered_layout
 from explorer.view.graph.skeleton import Skeleton
 from explorer.words import text
 
@@ -82,13 +82,23 @@ def cytoscape_elements(view: GraphView) -> list[dict[str, Any]]:
                 "classes": "module" if name in view.expandable else "operator",
             }
         )
+    at = dict(zip(view.boxes, view.layout.positions, strict=True))
     for number, (source, target) in enumerate(view.edges):
         data: dict[str, Any] = {"id": f"e:{number}", "source": source, "target": target, "label": ""}
         route = view.layout.routes.get(number)
         if route is not None:
             data["weights"], data["distances"] = (" ".join(f"{v:.3f}" for v in part) for part in route)
-        found.append({"data": data, "classes": "wrapped" if route else ""})
+        found.append({"data": data, "classes": "wrapped" if route else _way(at[source], at[target], view.layout)})
     return found
+
+
+def _way(a: tuple[float, float], b: tuple[float, float], layout: Layout) -> str:
+    """Classes of an edge between two centres: whether it passes no row, and whether its label has its place on the
+    left, in the gap before the last of several columns: on the right of that the frame ends."""
+    if abs(a[1] - b[1]) > NODE_HEIGHT + GAP_Y + 1.0:
+        return ""
+    last = bool(layout.routes) and (a[0] + b[0]) / 2 > layout.width - NODE_WIDTH
+    return "short before" if last else "short"
 
 
 def assignment(

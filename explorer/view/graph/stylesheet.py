@@ -8,6 +8,9 @@ from explorer.view.graph import errors
 from explorer.view.graph.layered_layout import FONT_PX, NODE_HEIGHT, NODE_WIDTH
 from explorer.view.graph.palette import DEVICES, SURFACES, Theme, mix, swatch
 
+LABEL_ASIDE = NODE_WIDTH / 2 + 24.0
+"""From the middle of an edge to that of its label, which stands beside the boxes."""
+
 
 def stylesheet(theme: Theme) -> list[dict[str, Any]]:
     """A cytoscape stylesheet; later rules win."""
@@ -48,10 +51,10 @@ def _plain(theme: Theme) -> list[dict[str, Any]]:
                 "target-arrow-shape": "none",
                 "overlay-opacity": 0,
                 "font-size": 11.5,
-                "text-margin-x": NODE_WIDTH / 2 + 20,
+                "text-margin-x": LABEL_ASIDE,
                 "color": surface.quiet,
                 "text-background-color": surface.background,
-                "text-background-opacity": 0.85,
+                "text-background-opacity": 0.9,
                 "text-background-padding": 1.5,
                 "min-zoomed-font-size": 9,
                 "z-index": 0,
@@ -124,6 +127,9 @@ def _marks(theme: Theme) -> list[dict[str, Any]]:
             width="data(width)",
             **{"line-color": surface.text, "line-opacity": 0.9, "line-style": "solid", "z-index": 5},
         ),
+        # from one row to the next there is no box in the way, and the bytes may stand before those beside them
+        _rule("edge.short.cut", **{"z-compound-depth": "top"}),
+        _rule("edge.before", **{"text-margin-x": -LABEL_ASIDE}),
         _rule("node.pinned", **{"border-width": 3, "border-color": surface.text, "border-style": "double"}),
         _rule("node.selected", **{"border-width": 3, "border-color": surface.accent, "border-style": "solid"}),
     ]

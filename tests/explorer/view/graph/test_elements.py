@@ -100,6 +100,19 @@ def test_every_edge_joins_boxes_that_are_there():
     assert all({e["data"]["source"], e["data"]["target"]} <= boxes for e in drawn if "source" in e["data"])
 
 
+def test_the_bytes_of_a_cut_stand_left_of_the_last_column_where_the_frame_would_end_on_its_right():
+    operators = tuple(Operator(f"op{i}") for i in range(30))
+    graph = OpGraph(operators, tuple(Tensor(i, (i + 1,)) for i in range(29)))
+    view = graph_view(skeleton(Workload(graph, "chain")), frozenset())
+    edges = [element for element in cytoscape_elements(view) if "source" in element["data"]]
+    assert {edge["classes"] for edge in edges} == {"short", "wrapped", "short before"}
+    last = max(x for x, _ in view.layout.positions)
+    at = dict(zip(view.boxes, view.layout.positions, strict=True))
+    for edge in edges:
+        if edge["classes"] != "wrapped":
+            assert (edge["classes"] == "short before") == (at[edge["data"]["source"]][0] == last)
+
+
 def test_the_table_twin_has_a_row_a_box():
     view = graph_view(CHAIN, expanded_to(CHAIN, 2))
     rows = table(view, CHAIN, {"m:blocks.0": [0]})
