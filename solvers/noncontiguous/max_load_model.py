@@ -12,7 +12,7 @@ from solvers.coarsening.contracted import Contracted
 from solvers.contiguous.variants import Variant
 from solvers.kernels.arrays import Ints
 from solvers.noncontiguous.followers import by_leader, leaders
-from solvers.noncontiguous.slots import Slot, costs_of, nodes_of, slots_of, taken
+from solvers.noncontiguous.slots import Order, Slot, costs_of, nodes_of, slots_of, taken
 from solvers.plan.segments import Place
 from solvers.problem.graph import topological_order
 from solvers.problem.problem import Contiguity, Transfers
@@ -34,8 +34,8 @@ class MaxLoadModel:
 
     A super-operator v is in slot s (`slots_of`) where ``x[v][s]`` is 1. Without contiguity, and for CONVEX, slots
     are the devices, or, with replicas, groups of so many devices of a class. For ACYCLIC they are places in the
-    chain, which must not descend along forward edges. Where slots have more devices than there are, ``used[s]`` says
-    which of them count.
+    chain, which must not descend along forward edges; with ``order`` those of a chain that goes through the
+    accelerators in this order. Where slots have more devices than there are, ``used[s]`` says which of them count.
 
     Communication needs no variables on CPUs, one per slot for a net of two pins, two for a larger
     one, and where links between hosts are slower one more for a message that leaves the host.
@@ -44,13 +44,19 @@ class MaxLoadModel:
     """
 
     def __init__(
-        self, condensed: Condensed, contracted: Contracted, variant: Variant, typical_s: float, flights: int = 0
+        self,
+        condensed: Condensed,
+        contracted: Contracted,
+        variant: Variant,
+        typical_s: float,
+        flights: int = 0,
+        order: Order | None = None,
     ) -> None:
         self.problem, self.contracted, self.variant = condensed.problem, contracted, variant
         self.model = Model()
         self.unit_s = 10.0 ** math.floor(math.log10(typical_s)) / SCALE if 0 < typical_s < math.inf else 1.0
         self.chain = self.problem.contiguity is Contiguity.ACYCLIC
-        self.slots = [slot for slot in slots_of(self.problem, variant.replicas) if self._possible(slot)]
+        self.slots = [slot for slot in slots_of(self.problem, variant.replicas, order) if self._possible(slot)]
         self.costs = costs_of(condensed, contracted, variant, self.slots, flights)
         self.on_cpu = [slot.on_cpu for slot in self.slots]
         self.accelerator_slots = [s for s, cpu in enumerate(self.on_cpu) if not cpu]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,9 @@ from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.segments import Place
 from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Contiguity, Problem
+
+Order = tuple[tuple[int, ...], ...]
+"""The class of the accelerator at every position of a chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +63,32 @@ def alike(problem: Problem) -> list[tuple[int, ...]]:
     return [tuple(devices) for devices in classes.values()]
 
 
-def slots_of(problem: Problem, replicas: int) -> list[Slot]:
+def orders_of(problem: Problem, most: int) -> list[Order]:
+    """The orders in which a chain may go through the accelerators, devices of a class being all one; none if they are
+    more than ``most``."""
+    classes = [devices for devices in alike(problem) if not problem.cluster.devices[devices[0]].is_cpu]
+    count = math.factorial(sum(map(len, classes)))
+    for devices in classes:
+        count //= math.factorial(len(devices))
+    return list(_orders(classes, [len(devices) for devices in classes])) if count <= most else []
+
+
+def _orders(classes: Sequence[tuple[int, ...]], left: list[int]) -> Iterator[Order]:
+    if not any(left):
+        yield ()
+    for number, devices in enumerate(classes):
+        if left[number]:
+            rest = [count - (other == number) for other, count in enumerate(left)]
+            for order in _orders(classes, rest):
+                yield (devices, *order)
+
+
+def slots_of(problem: Problem, replicas: int, order: Order | None = None) -> list[Slot]:
     """Slots for every placement in which a set of super-operators has one device or up to ``replicas`` of one class.
 
     In a chain (ACYCLIC) as many positions as there are accelerators, each a slot for every class and number of
-    replicas, and before, between and after them as many for CPUs as there are, of every class. Otherwise as many for
+    replicas (``order``: for this class alone, and one device), and before, between and after them as many for CPUs as
+    there are, of every class. Otherwise as many for
     every class and number of replicas as there is room for; without replicas the devices in their order.
     """
     cpus = [devices for devices in alike(problem) if problem.cluster.devices[devices[0]].is_cpu]
@@ -74,7 +99,8 @@ def slots_of(problem: Problem, replicas: int) -> list[Slot]:
         for position in range(len(problem.cluster.accelerators) + 1):
             slots += [Slot(devices, True, 1, position) for _ in problem.cluster.cpus for devices in cpus]
             if position < len(problem.cluster.accelerators):
-                slots += [Slot(devices, False, r, position) for devices, r in ways]
+                here = ways if order is None else [(order[position], 1)]
+                slots += [Slot(devices, False, r, position) for devices, r in here]
         return slots
     if replicas == 1:
         class_of = {device: devices for devices in alike(problem) for device in devices}

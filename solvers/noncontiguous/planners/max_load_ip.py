@@ -16,9 +16,10 @@ from solvers.contiguous.planners.chain_dp import LinearDP, micro_batch_choices
 from solvers.contiguous.planners.downset_dp import DownsetDP
 from solvers.contiguous.variants import variant_of
 from solvers.errors import InvalidPlan
+from solvers.noncontiguous.covering import beside, covering
 from solvers.noncontiguous.max_load_model import MaxLoadModel
 from solvers.noncontiguous.planners.annealing import Annealing
-from solvers.noncontiguous.slots import slots_of, speeds
+from solvers.noncontiguous.slots import Order, orders_of, slots_of, speeds
 from solvers.plan.plan import Plan
 from solvers.plan.segments import Place
 from solvers.problem.cluster import Cluster
@@ -34,8 +35,16 @@ MOST_SLOTS = 100
 START_DOWNSETS, START_WORK = 200_000, 300
 """Of the dynamic programme that a search begins with where links between hosts are slower: downsets, and pieces of work
 of a few hundredths of a second."""
+MOST_ORDERS = 10
+"""Orders of hosts in a chain that are searched one by one: a program that knows the order needs no choice of hosts,
+and HiGHS proves it in seconds where the choice among three orders takes it minutes."""
+COVER_AFTER_S = 1.0
+"""Seconds of the program after which the covering bound joins it: many a program has ended by then."""
 START_ROUNDS = 3
 """Rounds without gain after which the annealing for a start ends."""
+
+Case = tuple[int, Order | None]
+"""A number of micro-batches, and the order in which chains go through hosts, or None for any."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +54,8 @@ class MaxLoadIP:
     Tarnawski et al.'s program on co-location groups and merged messages, warm-started from the best
     plan known, or else (``start``) from a short annealing, for ACYCLIC from the linearised programme; where links
     between hosts are slower, from the dynamic programme as if they were not, which also gives a bound, and from chains
-    within each host.
-    "Optimal" is up to 1e-6, what a solver's tolerances leave. Where memory is counted from the
+    within each host; there every order in which a chain may go through the hosts, if they are few, has a program of its
+    own. "Optimal" is up to 1e-6, what a solver's tolerances leave. Where memory is counted from the
     schedule, the program knows only the static bytes; its answer is optimal if it fits. Accelerators may be of
     several kinds, with memories of their own, and in hosts with slower links between them; a set of operators has
     one device or, in one host and with equal memories, up to ``max_replicas`` accelerators of one kind. Replicas of a
@@ -54,8 +63,10 @@ class MaxLoadIP:
     latency its bound may then be lower. Micro-batches are of one size, so no bound is told where the problem allows
     others, nor where another objective is asked for. solver: "highs", or "cbc", which is slower and tells its plan
     only at the end.
-    nodes: of HiGHS's tree for each number of micro-batches, after which the search ends, 0 for all: without a time
-    limit the plan then hangs on the seed alone.
+    nodes: of HiGHS's tree for each number of micro-batches and order of hosts, after which the search ends, 0 for
+    all: without a time limit the plan then hangs on the seed alone. cover: whether sets that need not be acyclic have
+    the bound by covering proved in a process beside it too, unless nodes are counted; it holds for accelerators of one
+    kind without replicas.
     """
 
     name: ClassVar[str] = "max-load-ip"
@@ -65,6 +76,7 @@ class MaxLoadIP:
     solver: Solver = "highs"
     start: bool = True
     nodes: int = 0
+    cover: bool = True
 
     def unsupported(self, problem: Problem) -> str | None:
         if missing := lacking("pulp"):
@@ -102,13 +114,22 @@ class MaxLoadIP:
                 for host in sorted({device.node for device in problem.cluster.devices}):
                     _offer_within(problem, monitor, host)
         search = _Search(problem, monitor, self.solver, self.nodes or None)
-        counts = micro_batch_choices(problem)
-        for position, count in enumerate(counts):
-            search.run(count, share=1 / (len(counts) - position))
-        if monitor.best is None and problem.stated_bytes is None and search.plans_missing:
-            for count in counts:
-                search.run(count, share=0.5, careful=True)
+        covers = self.cover and not self.nodes and search.own and problem.contiguity is not Contiguity.ACYCLIC
+        bound = covering(problem, search.condensed, monitor, COVER_AFTER_S) if covers else None
+        try:
+            with beside(monitor, bound, near=3 * TOLERANCE if search.own else 0.0):
+                self._run(search)
+        finally:
+            if bound is not None:
+                bound.close()
         return search.concluded()
+
+    def _run(self, search: _Search) -> None:
+        for position, case in enumerate(search.cases):
+            search.run(case, share=1 / (len(search.cases) - position))
+        if search.monitor.best is None and search.problem.stated_bytes is None and search.plans_missing:
+            for case in search.cases:
+                search.run(case, share=0.5, careful=True)
 
 
 class _Search:
@@ -122,21 +143,24 @@ class _Search:
         narrower = problem.pipeline is Pipeline.INTERLEAVED and problem.contiguity is not Contiguity.NONE
         narrower |= not problem.sizes_alike
         self.own = problem.objective is Objective.MAX_LOAD and not narrower
-        self.bound_s = dict.fromkeys(micro_batch_choices(problem), 0.0)
-        """Objective that no plan with this number of micro-batches is below; inf if there is no plan."""
+        hosts = problem.contiguity is Contiguity.ACYCLIC and not problem.transfers_alike
+        orders: list[Order | None] = [*(orders_of(problem, MOST_ORDERS) if hosts else [])] or [None]
+        self.cases: list[Case] = [(count, order) for count in micro_batch_choices(problem) for order in orders]
+        self.bound_s = dict.fromkeys(self.cases, 0.0)
+        """Objective that no plan of this case is below; inf if there is no plan."""
 
     @property
     def plans_missing(self) -> bool:
-        """Whether some number of micro-batches is not proved to have no plan."""
+        """Whether some case is not proved to have no plan."""
         return math.isfinite(min(self.bound_s.values()))
 
-    def run(self, count: int, share: float, *, careful: bool = False) -> None:
-        """Search one number of micro-batches, in this share of the time that is left.
+    def run(self, case: Case, share: float, *, careful: bool = False) -> None:
+        """Search one number of micro-batches and order of hosts, in this share of the time that is left.
 
         careful: count saved activations and workspace as if all micro-batches were in flight, which
         proves nothing, but finds plans that fit.
         """
-        monitor = self.monitor
+        monitor, (count, order) = self.monitor, case
         monitor.check()
         if monitor.is_proved():
             return
@@ -144,7 +168,7 @@ class _Search:
         start = None if monitor.best is None else _places_of(self.problem, contracted, monitor.best)
         typical_s = monitor.objective_s if self.own and monitor.best is not None else _serial_s(contracted)
         flights = (count if self.problem.has_backward() else 1) if careful else 0
-        built = MaxLoadModel(self.condensed, contracted, variant_of(self.problem), typical_s, flights)
+        built = MaxLoadModel(self.condensed, contracted, variant_of(self.problem), typical_s, flights, order)
         least_s = monitor.bound_s if self.own else 0.0
         most_s = monitor.objective_s if self.own else math.inf
         slots = None if start is None else built.slots_for(start)
@@ -160,22 +184,22 @@ class _Search:
 
         def on_bound(bound: float) -> None:
             if not careful:
-                self._raise(count, bound * built.unit_s)
+                self._raise(case, bound * built.unit_s)
 
         limit_s = monitor.remaining_s * share if share < 1 and self.nodes is None else math.inf
         outcome = solve_model(
             built.model, monitor, on_incumbent, on_bound, solver=self.solver, limit_s=limit_s, nodes=self.nodes
         )
         if outcome.infeasible and not careful:  # below most_s, that is
-            self._raise(count, most_s)
+            self._raise(case, most_s)
 
     def concluded(self) -> bool:
         """Whether the best plan is proved best, or none exists."""
-        least_s = min(self.bound_s.values())
+        least_s = max(min(self.bound_s.values()), self.monitor.bound_s)
         return self.own and self.monitor.objective_s <= least_s * (1 + 3 * TOLERANCE)
 
-    def _raise(self, count: int, bound_s: float) -> None:
-        self.bound_s[count] = max(self.bound_s[count], bound_s)
+    def _raise(self, case: Case, bound_s: float) -> None:
+        self.bound_s[case] = max(self.bound_s[case], bound_s)
         least_s = min(self.bound_s.values())
         if self.own and math.isfinite(least_s):
             self.monitor.raise_bound(least_s)

@@ -7,27 +7,25 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from solvers.contiguous.planners.chain_dp import micro_batch_choices
+from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.planners.downset_dp import DownsetDP
 from solvers.kernels.arrays import Ints
+from solvers.noncontiguous.covering import Covering, beside, covering
 from solvers.noncontiguous.planners.annealing import Annealer, next_of, start_all
 from solvers.noncontiguous.planners.max_load_cp import MaxLoadCP
 from solvers.noncontiguous.planners.max_load_ip import MaxLoadIP
 from solvers.noncontiguous.planners.non_contiguous_kernel import new_tour, tour
 from solvers.noncontiguous.planners.set_search import acyclic, unsupported
 from solvers.noncontiguous.set_moves_kernel import Sets, new_state, place
-from solvers.problem.problem import Contiguity, Objective, Problem, Transfers
+from solvers.problem.problem import Contiguity, Objective, Problem
 from solvers.programs.mip_search import LOOK_EVERY_S
 from solvers.search.effort import Effort
-from solvers.search.monitor import PROVED, Monitor, Stop
+from solvers.search.monitor import Monitor, Stop
 from solvers.search.planner import Planner
-
-if TYPE_CHECKING:
-    from solvers.bounds.cover.bound import CoverBound
 
 WORTH = 1e-4
 """Relative gap that is not worth annealing for."""
@@ -125,7 +123,7 @@ class NonContiguous:
                     return True
             elif search.anneal(monitor.effort.of(self.patience), prover):
                 return True
-            program = MaxLoadIP()
+            program = MaxLoadIP(cover=False)
             able = program.unsupported(problem) is None
             if able and search.runs(program, "integer program", PROGRAM_SHARE, prover):
                 return True
@@ -135,8 +133,6 @@ class NonContiguous:
             return monitor.is_proved()
         finally:
             if prover is not None:
-                if prover.error is not None:
-                    monitor.note(f"the search for a bound ended early: {prover.error}")
                 prover.close()
 
 
@@ -161,7 +157,6 @@ class _Search:
     def __init__(self, problem: Problem, monitor: Monitor) -> None:
         self.problem, self.monitor = problem, monitor
         self.annealers = start_all(problem, monitor, steps=100_000)
-        self._told_s = math.inf
 
     @property
     def able(self) -> list[Annealer]:
@@ -171,7 +166,7 @@ class _Search:
         """Whether the gap is too small for annealing."""
         return self.monitor.bound_s >= self.monitor.objective_s * (1 - WORTH)
 
-    def anneal(self, patience: int, prover: CoverBound | None = None) -> bool:
+    def anneal(self, patience: int, prover: Covering | None = None) -> bool:
         """Rounds until ``patience`` of them found nothing better, or nothing much better can be; whether
         the gap is closed."""
         self.monitor.begin("annealing")
@@ -225,7 +220,7 @@ class _Search:
         light = all(g.sets.message_s.sum() <= LIGHT * g.contracted.acc_s.sum() for g in grounds)
         return light and all(g.sets.split for g in grounds) and MaxLoadCP().unsupported(self.problem) is None
 
-    def runs(self, program: Planner, name: str, share: float, prover: CoverBound | None) -> bool:
+    def runs(self, program: Planner, name: str, share: float, prover: Covering | None) -> bool:
         """Search with another planner for a share of the time left, and go on from what it finds; whether
         it covered everything."""
         covered = False
@@ -247,8 +242,6 @@ class _Search:
                     self.monitor.check()
                     time.sleep(LOOK_EVERY_S)
         finally:
-            if prover.error is not None:
-                self.monitor.note(f"the search for a bound ended early: {prover.error}")
             prover.close()
 
     def adopt(self) -> None:
@@ -258,67 +251,13 @@ class _Search:
             if where is not None:
                 annealer.adopt(where)
 
-    def prover(self) -> CoverBound | None:
+    def prover(self) -> Covering | None:
         """A covering bound in a child process, where such a bound holds for the problem asked."""
-        problem, cluster = self.problem, self.problem.cluster
-        if not self.exact or problem.max_replicas > 1 or problem.transfers is Transfers.DUPLEX:
-            return None
-        if len(micro_batch_choices(problem)) > 1 or not self.annealers:
-            return None
-        start = self._best_where()
-        if start is None:
-            return None
-        caps = [
-            max((cluster.devices[d].memory_bytes for d in devices), default=0.0) * (1 + PROVED)
-            if problem.stated_bytes is not None
-            else math.inf
-            for devices in (cluster.accelerators, cluster.cpus)
-        ]
-        from solvers.bounds.cover.bound import CoverBound  # what it needs is not light
-
-        self._told_s = self.monitor.objective_s
-        return CoverBound(
-            self.annealers[0].ground.contracted,
-            len(cluster.accelerators),
-            len(cluster.cpus),
-            caps[0],
-            caps[1],
-            problem.transfers is Transfers.LANE,
-            self._told_s,
-            [start],
-        )
-
-    def _best_where(self) -> Ints | None:
-        return self.annealers[0].ground.where_of(self.monitor.best)
+        bound = covering(self.problem, Condensed(self.problem), self.monitor) if self.annealers else None
+        return bound if bound is not None and bound.start() else None
 
     @contextmanager
-    def beside(self, prover: CoverBound | None, limit_s: float = math.inf) -> Iterator[None]:
+    def beside(self, prover: Covering | None, limit_s: float = math.inf) -> Iterator[None]:
         """While this lasts (at most ``limit_s`` seconds), every check takes in what the prover found."""
-        monitor = self.monitor
-        asked, ends_s = monitor.should_stop, monitor.elapsed_s + limit_s
-
-        def should_stop() -> bool:
-            if prover is not None:
-                self._exchange(prover)
-            if monitor.elapsed_s > ends_s:
-                raise _Enough
-            return asked()
-
-        monitor.should_stop = should_stop
-        try:
-            with suppress(_Enough):
-                yield
-        finally:
-            monitor.should_stop = asked
-
-    def _exchange(self, prover: CoverBound) -> None:
-        bound_s = prover.poll()
-        if bound_s > self.monitor.bound_s:
-            self.monitor.raise_bound(bound_s)
-        if self.monitor.objective_s < self._told_s and (where := self._best_where()) is not None:
-            self._told_s = self.monitor.objective_s
-            prover.improve(self._told_s, where)
-
-
-class _Enough(Exception):
-    """The time set aside for a part of the search is over."""
+        with beside(self.monitor, prover, limit_s):
+            yield

@@ -14,7 +14,9 @@ from solvers.contiguous.variants import variant_of
 from solvers.errors import InvalidPlan
 from solvers.evaluation.evaluate import judge
 from solvers.noncontiguous.max_load_model import MaxLoadModel
+from solvers.noncontiguous.planners import max_load_ip
 from solvers.noncontiguous.planners.max_load_ip import MaxLoadIP
+from solvers.noncontiguous.slots import orders_of
 from solvers.plan.result import Status
 from solvers.planners.brute_force import BruteForce
 from solvers.planners.solve import solve
@@ -263,6 +265,31 @@ def test_a_chain_over_two_hosts_is_proved_best_whatever_it_starts_from():
         result = solve(p, MaxLoadIP(start=start))
         assert result.status is Status.OPTIMAL
         assert result.objective_s == pytest.approx(3 + 0.1 + 2) == pytest.approx(expected.objective_s)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_programs_of_every_order_of_hosts_and_one_of_all_find_the_same(seed, monkeypatch):
+    p = random_problem(
+        4000 + seed, largest=5, objective=Objective.MAX_LOAD, contiguity=Contiguity.ACYCLIC, micro_batches=2,
+        transfers=MODELS[seed % 3], memory=float("inf"),
+    )  # fmt: skip
+    p = in_hosts(p, seed)
+    told = []
+    for most in (0, 100):
+        monkeypatch.setattr(max_load_ip, "MOST_ORDERS", most)
+        told.append(solve(p, MaxLoadIP(start=False)))
+    assert [result.status for result in told] == [Status.OPTIMAL] * 2
+    assert told[0].objective_s == pytest.approx(told[1].objective_s, rel=1e-6)
+
+
+def test_orders_of_hosts_are_told_once_each():
+    """Two accelerators in one host, one in another: its place in the chain is all that differs."""
+    p = problem(forward_graph([(0, 1)], 2), [1, 1], 3, objective=Objective.MAX_LOAD)
+    hosts = tuple(replace(d, node=int(number == 1)) for number, d in enumerate(p.cluster.devices))
+    p = replace(p, cluster=two_level_cluster(hosts, 2.0, 0.0, 1.0, 0.0))
+    here, there = (0, 2), (1,)
+    assert orders_of(p, 3) == [(here, here, there), (here, there, here), (there, here, here)]
+    assert orders_of(p, 2) == []
 
 
 @pytest.mark.parametrize("contiguity", list(Contiguity))
