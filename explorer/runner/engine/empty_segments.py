@@ -17,8 +17,10 @@ from torch import Tensor, fx, nn
 from explorer.runner.engine.exchange import Exchange
 from explorer.runner.engine.recording import recorder_for
 from explorer.runner.engine.runtime import ScriptRuntime, Work, stage_numbers
+from explorer.runner.engine.sending import Sends
 from explorer.runner.engine.stages import Port, SegmentStage
 from explorer.runner.model.segment_module import Input, Kind, Output, SegmentProgram
+from explorer.runner.scripts.answers import answers
 from explorer.runner.scripts.script import Channel, Do, Piece, Script, Segment, Step
 
 WIDTH = 4
@@ -78,20 +80,20 @@ def runtime_of(load: Load, rank: int, peer: int, device: torch.device) -> Script
     firsts, first_port, stages = stage_numbers(script)
     elements = max(1, load.nbytes // WIDTH)
     exchange = Exchange(script, rank, _Flat(elements), device)
-    recorder = recorder_for(device)
+    recorder, sends = recorder_for(device), Sends(answers(script, rank))
     mine = {
         s: _stage(script, load, s, firsts[s], stages, elements, device) for s in range(rank, len(script.segments), 2)
     }
     ports = {
         (number, at_source): Port(
-            number, first_port + 2 * number + (not at_source), stages, peer, exchange, recorder, device
+            number, first_port + 2 * number + (not at_source), stages, peer, exchange, recorder, sends, device
         )
         for number, channel in enumerate(script.channels)
         for at_source in (True, False)
         if not channel.is_local and (channel.src_device if at_source else channel.dst_device) == rank
     }
     sample = torch.zeros(1, device=device)
-    work = Work(mine, ports, exchange, lambda *_: sample, _nothing, _nothing, _nothing)
+    work = Work(mine, ports, exchange, sends, lambda *_: sample, _nothing, _nothing, _nothing)
     return ScriptRuntime(script, rank, work, recorder)
 
 

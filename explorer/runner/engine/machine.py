@@ -14,6 +14,7 @@ from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.exchange import Exchange
 from explorer.runner.engine.recording import Recorder, recorder_for
 from explorer.runner.engine.runtime import ScriptRuntime, Work, stage_numbers
+from explorer.runner.engine.sending import Sends
 from explorer.runner.engine.stages import Port, SegmentStage
 from explorer.runner.model.cuts import check_cuts
 from explorer.runner.model.drawing import Drawing, seed_calls
@@ -23,6 +24,7 @@ from explorer.runner.model.samples import make_samples
 from explorer.runner.model.segment_module import Kind
 from explorer.runner.model.states import check_states
 from explorer.runner.model.weights import Held, hold
+from explorer.runner.scripts.answers import answers
 from explorer.runner.scripts.executable import optimizer_of
 from explorer.runner.scripts.lowering import make_script
 from explorer.runner.scripts.script import Script
@@ -44,6 +46,7 @@ class Machine:
     device: torch.device
     recorder: Recorder
     exchange: Exchange
+    sends: Sends
     samples: tuple[Tensor, ...]
     stages: dict[int, SegmentStage] = field(default_factory=dict)
     owned: dict[int, tuple[nn.Parameter, ...]] = field(default_factory=dict)
@@ -66,7 +69,9 @@ class Machine:
 
     def start(self, ports: dict[tuple[int, bool], Port]) -> None:
         """Make the runtime, once segments and ports are there."""
-        work = Work(self.stages, ports, self.exchange, self.read_sample, self.synchronise, self.update, self.settle)
+        work = Work(
+            self.stages, ports, self.exchange, self.sends, self.read_sample, self.synchronise, self.update, self.settle
+        )
         self._runtime = ScriptRuntime(self.script, self.rank, work, self.recorder)
 
     def iterate(self, *, adding: bool = False) -> None:
@@ -277,7 +282,8 @@ def assemble(
     them; they may be replaced before an iteration."""
     machine = Machine(
         script, program, held, rank, len(script.devices), device, recorder_for(device),
-        Exchange(script, script.devices[rank], Sizes(program), device), samples, notes=held.notes,
+        Exchange(script, script.devices[rank], Sizes(program), device), Sends(answers(script, rank)), samples,
+        notes=held.notes,
     )  # fmt: skip
     for group in sorted({at.devices for at in script.segments if len(at.devices) > 1}):
         made = dist.new_group([script.devices.index(d) for d in group])
@@ -324,6 +330,6 @@ def _make_ports(machine: Machine) -> dict[tuple[int, bool], Port]:
             if end == here:
                 ports[number, is_source] = Port(
                     number, first + 2 * number + (not is_source), stages, rank_of[peer], machine.exchange,
-                    machine.recorder, machine.device,
+                    machine.recorder, machine.sends, machine.device,
                 )  # fmt: skip
     return ports

@@ -19,6 +19,7 @@ from torch.distributed.pipelining.schedules import (
 
 from explorer.runner.engine.exchange import Exchange
 from explorer.runner.engine.recording import Recorder
+from explorer.runner.engine.sending import Sends
 from explorer.runner.engine.stages import Port, SegmentStage
 from explorer.runner.scripts.script import MESSAGES, Do, Script, Step
 
@@ -51,6 +52,7 @@ class Work:
     ports: Mapping[tuple[int, bool], Port]
     """(channel, whether it is the source's end) -> port, for channels between ranks."""
     exchange: Exchange
+    sends: Sends
     read_sample: Callable[[int, int, int], Tensor]
     """(segment, micro-batch, position) -> the samples of one of the model's inputs."""
     synchronise: Callable[[int], None]
@@ -104,6 +106,7 @@ class ScriptRuntime(_PipelineScheduleRuntime):
         """One iteration of the script."""
         with _unnamed():
             self._step_microbatches()
+            self.work.sends.finish()
 
     def _check_inputs(self, *_: Any, **__: Any) -> tuple[list[Any], list[Any]]:
         return [()], [{}]
@@ -152,6 +155,7 @@ class ScriptRuntime(_PipelineScheduleRuntime):
             before = self.recorder.now()
             _wait_batch_p2p(works)
             self.recorder.message(channel, piece, end == 0, before, self.recorder.now())
+            self.work.sends.answered((channel, piece, end == 0))
 
     def _forward(self, segment: int, micro_batch: int) -> None:
         work, stage = self.work, self.work.stages[segment]

@@ -22,6 +22,7 @@ from torch.utils.checkpoint import checkpoint
 from explorer.runner.engine.exchange import Exchange
 from explorer.runner.engine.packing import packed_up
 from explorer.runner.engine.recording import Recorder
+from explorer.runner.engine.sending import Sends
 from explorer.runner.engine.split_backward import Part, backward_inputs, backward_parameters
 from explorer.runner.model.again import Region, in_regions, once
 from explorer.runner.model.program import SegmentProgram
@@ -164,33 +165,37 @@ class SegmentStage(_Stage):
 
 
 class Port(_Stage):
-    """One end of a channel. Posts messages; what they bring lies in the exchange."""
+    """One end of a channel. Posts messages; what they bring lies in the exchange. What it sends is posted by ``sends``,
+    and the runtime, which would keep it until the iteration ends, gets none of it."""
 
     def __init__(
-        self, channel: int, index: int, stages: int, peer: int, exchange: Exchange, recorder: Recorder,
+        self, channel: int, index: int, stages: int, peer: int, exchange: Exchange, recorder: Recorder, sends: Sends,
         device: torch.device,
     ) -> None:  # fmt: skip
         super().__init__(nn.Module(), index, stages, device)
-        self.channel, self.peer, self.exchange, self.recorder = channel, peer, exchange, recorder
+        self.channel, self.peer, self.exchange, self.recorder, self.sends = channel, peer, exchange, recorder, sends
         self.ready: dict[int, tuple[Tensor, ...]] = {}
         """Pieces to be sent, by number."""
 
     def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
         self.recorder.posted(self.channel, fwd_chunk_id, False)
-        return self._posts(dist.isend, packed_up(self.ready.pop(fwd_chunk_id)))
+        self.sends.post((self.channel, fwd_chunk_id, False), packed_up(self.ready.pop(fwd_chunk_id)), self.peer)
+        return []
 
     def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
-        return self._posts(dist.irecv, self.exchange.room(self.channel, fwd_chunk_id))
+        return self._posts(self.exchange.room(self.channel, fwd_chunk_id))
 
     def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
         self.recorder.posted(self.channel, bwd_chunk_id, True)
-        return self._posts(dist.isend, packed_up(self.exchange.flowing_back(self.channel, bwd_chunk_id)))
+        gradients = packed_up(self.exchange.flowing_back(self.channel, bwd_chunk_id))
+        self.sends.post((self.channel, bwd_chunk_id, True), gradients, self.peer)
+        return []
 
     def get_bwd_recv_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
-        return self._posts(dist.irecv, self.exchange.gradient_room(self.channel, bwd_chunk_id))
+        return self._posts(self.exchange.gradient_room(self.channel, bwd_chunk_id))
 
-    def _posts(self, way: Any, tensors: Sequence[Tensor]) -> list[dist.P2POp]:
-        return [dist.P2POp(way, tensor, self.peer) for tensor in tensors]
+    def _posts(self, tensors: Sequence[Tensor]) -> list[dist.P2POp]:
+        return [dist.P2POp(dist.irecv, tensor, self.peer) for tensor in tensors]
 
     def clear_runtime_states(self) -> None:
         self.ready.clear()

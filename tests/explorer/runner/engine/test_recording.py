@@ -84,6 +84,7 @@ def runtime_on(gpu: Gpu) -> ScriptRuntime:
     runtime.work = SimpleNamespace(
         exchange=SimpleNamespace(incoming={(1, 0): [(0, 0)], (1, 1): []}),
         settle=lambda segment: gpu.takes(3.0), update=lambda segment: gpu.takes(0.5),
+        sends=SimpleNamespace(answered=lambda message: None),
     )  # fmt: skip
     runtime._forward = lambda segment, micro_batch: gpu.takes(2.0)
     return runtime
