@@ -20,12 +20,18 @@ class CountedStorage(TorchDispatchMode):
 
     What an operator holds only while it runs is not seen. The process's resident size would be: but it keeps
     what allocators hold for later, which in small models is most of it.
+
+    Gradients that meet in a backward autograd adds in place where nobody else holds the first of them, but never while
+    a mode is on (`isTensorSubclassLike`, in its `InputBuffer`). So the sum that it makes instead is taken for that
+    first one if this is gone before the next operator runs.
     """
 
     def __init__(self, held: Iterable[Tensor], before: Iterable[Tensor] = ()) -> None:
         super().__init__()
         self.now_bytes = 0
         self.peak_bytes = 0
+        self._unless_gone: tuple[int, int] | None = None
+        """(a gradient, a peak): one if the gradient is still there when the next operator runs."""
         self._seen = {tensor.untyped_storage()._cdata for tensor in before}
         for tensor in held:
             self._count(tensor)
@@ -33,11 +39,28 @@ class CountedStorage(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        self._settle()
         result = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.add.Tensor and args[0].layout is torch.strided and _goes_back():
+            before = self.peak_bytes
+            self._count(result)
+            self._unless_gone = (args[0].untyped_storage()._cdata, self.peak_bytes)
+            self.peak_bytes = before
+            return result
         for tensor in pytree.tree_leaves(result):
             if isinstance(tensor, Tensor):
                 self._count(tensor)
         return result
+
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)
+        self._settle()
+
+    def _settle(self) -> None:
+        if self._unless_gone is not None:
+            key, peak_bytes = self._unless_gone
+            self._unless_gone = None
+            self.peak_bytes = max(self.peak_bytes, peak_bytes if key in self._seen else self.now_bytes)
 
     def _count(self, tensor: Tensor) -> None:
         if tensor.layout is not torch.strided:  # a sparse gradient: what it is made of was counted
@@ -54,6 +77,11 @@ class CountedStorage(TorchDispatchMode):
     def _freed(self, key: int, size: int) -> None:
         self._seen.discard(key)
         self.now_bytes -= size
+
+
+def _goes_back() -> bool:
+    """Whether a backward is under way, and not a forward that it runs again."""
+    return torch._C._current_graph_task_id() >= 0 and not torch.is_grad_enabled()
 
 
 def allocated_bytes(device: torch.device) -> float:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch.optim import Adafactor
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.checkpoint import checkpoint
 
 from explorer.runner.engine.peak_memory import CountedStorage, peak_of_an_iteration
 from explorer.runner.model.optimizers import OPTIMIZERS
@@ -44,6 +49,72 @@ def test_a_cpu_does_not_count_the_samples(micro_batches: int) -> None:
     products = 8 // micro_batches * 4 * 4 * (2 if micro_batches > 1 else 1)  # the last one is there while one is made
     counted = peak_of_an_iteration(Rank(micro_batches), 0.0)  # type: ignore[arg-type]
     assert counted == 16 * 4 * 4 + 4 * 4 + products
+
+
+def unrolled(uses: int) -> Callable[[Tensor], Tensor]:
+    def applied(weight: Tensor) -> Tensor:
+        value = torch.ones(1, 100)
+        for _ in range(uses):
+            value = value.mm(weight)
+        return value.sum()
+
+    return applied
+
+
+BACKWARDS: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {
+    "used once": (unrolled(1), 1),
+    "used twice": (unrolled(2), 2),
+    "used five times": (unrolled(5), 2),
+    "past a branch": (lambda x: (x.sin() + x.sin().cos()).square().sum(), 4),
+    "three branches": (lambda x: (x.sin() + x.cos() + x.sin()).square().sum(), 5),
+    "one gradient to both": (lambda x: (lambda y: (y + 2 * y).square().sum())(x.sin()), 3),
+    "one gradient to both and to a third": (lambda x: (lambda y: (y + 2 * y + y.cos()).square().sum())(x.sin()), 4),
+}
+"""A function of a parameter, none of which saves what it makes (seen first when it is read), and how many numbers a
+second backward makes room for at once, in parameters."""
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_gradients_are_added_up_in_no_more_room_than_without_counting(name: str) -> None:
+    """Uses of a parameter are added up before they join the gradient of the micro-batch before, a new one beside their
+    sum; of a parameter used once the new one alone. A mode keeps
+    autograd from adding in place: what is counted is what the allocator gives out without one."""
+    function, room = BACKWARDS[name]
+    weight = torch.nn.Parameter(torch.randn(100, 100))
+    function(weight).backward()  # the micro-batch before
+    assert weight.grad is not None
+    loss = function(weight)
+    with CountedStorage([weight.data, weight.grad]) as counted:
+        loss.backward()
+    loss = function(weight)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as allocator:
+        loss.backward()
+    assert round(_most(allocator) / 40_000) == room
+    assert round(counted.peak_bytes / 40_000) == 2 + room
+
+
+def test_what_a_backward_runs_again_is_counted_as_any_forward() -> None:
+    """A sum is there beside both of what it adds, though they go at once."""
+    x = torch.nn.Parameter(torch.ones(10_000))
+    peaks = []
+
+    def sum_of_two(x: Tensor) -> Tensor:
+        counted.peak_bytes = 0
+        value = (2 * x + 3 * x).sin()
+        peaks.append(counted.peak_bytes)
+        return value.cos()
+
+    with CountedStorage([x.data]) as counted:
+        checkpoint(sum_of_two, x, use_reentrant=False).sum().backward()
+    first, again = (round(peak / 40_000) for peak in peaks)
+    assert (first, again) == (4, 4)
+
+
+def _most(allocator: profile) -> int:
+    """B that the allocator gave out at once."""
+    events: Any = allocator.profiler
+    given = [event for event in events.kineto_results.events() if event.name() == "[memory]"]
+    return max(accumulate(event.nbytes() for event in sorted(given, key=lambda event: event.start_ns())))
 
 
 MADE: dict[Optimizer, Callable[..., torch.optim.Optimizer]] = {
