@@ -42,6 +42,7 @@ def random_graph(rng: random.Random, count: int, training: bool) -> OpGraph:
             frozen_bytes=params // (1 + i) if i % 2 else 0.0,
             factorable_bytes=params // 4,
             buffer_bytes=float(i % 3),
+            gradient_sum_bytes=float(i % 4 == 1),
             saved_bytes=Amount(0.0, float(rng.randint(0, 5))),
             workspace_bytes=Amount(0.0, float(rng.randint(0, 2))),
             colocation=rng.choice(["x", None, None, None, None]),

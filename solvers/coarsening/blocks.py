@@ -105,7 +105,7 @@ class _Told:
         read = {self.message_of[t]: t for t in graph.inputs[position] if graph.tensors[t].producer not in local}
         return (
             o.op_type, o.phase, o.module_path[depth:], o.flops, o.moved_bytes, o.param_bytes, o.frozen_bytes,
-            o.factorable_bytes, o.buffer_bytes, o.saved_bytes, o.workspace_bytes, o.replicable,
+            o.factorable_bytes, o.buffer_bytes, o.gradient_sum_bytes, o.saved_bytes, o.workspace_bytes, o.replicable,
             None if o.forward_of is None else local[o.forward_of],
             self.seconds[position].tobytes(), None if self.stated is None else self.stated[position],
             made, tuple(sorted(self._size(t) for t in read.values())),

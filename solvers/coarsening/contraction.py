@@ -137,7 +137,7 @@ def _operators(graph: OpGraph, unit_of: Ints, into: Ints, members: Sequence[Sequ
     sizes = np.array(
         [
             (o.flops.fixed, o.flops.per_sample, o.moved_bytes.fixed, o.moved_bytes.per_sample, o.param_bytes,
-             o.frozen_bytes, o.factorable_bytes, o.buffer_bytes)
+             o.frozen_bytes, o.factorable_bytes, o.buffer_bytes, o.gradient_sum_bytes)
             for o in graph.operators
         ]
     )  # fmt: skip
@@ -159,7 +159,8 @@ def _operators(graph: OpGraph, unit_of: Ints, into: Ints, members: Sequence[Sequ
                 frozen_bytes=amounts[5],
                 factorable_bytes=amounts[6],
                 buffer_bytes=amounts[7],
-                saved_bytes=Amount(*amounts[8:10]),
+                gradient_sum_bytes=amounts[8],
+                saved_bytes=Amount(*amounts[9:11]),
                 workspace_bytes=Amount(*working),
                 colocation=f"unit {unit}" if home is None else None,
                 forward_of=None if home is None or home == number else home,

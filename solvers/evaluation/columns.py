@@ -33,6 +33,8 @@ class GraphColumns(NamedTuple):
     """[operators] B by which Adafactor's states are smaller than the parameters"""
     buffer_bytes: Floats
     """[operators] B of the module's buffers"""
+    gradient_sum_bytes: Floats
+    """[operators] B of gradients that are added up apart"""
     saved_bytes: Floats
     """[operators, 2] B fixed, B per sample"""
     workspace_bytes: Floats
@@ -88,6 +90,7 @@ def graph_columns(graph: OpGraph) -> GraphColumns:
         frozen_bytes=np.array([o.frozen_bytes for o in operators], np.float64),
         factorable_bytes=np.array([o.factorable_bytes for o in operators], np.float64),
         buffer_bytes=np.array([o.buffer_bytes for o in operators], np.float64),
+        gradient_sum_bytes=np.array([o.gradient_sum_bytes for o in operators], np.float64),
         saved_bytes=_amounts([(o.saved_bytes.fixed, o.saved_bytes.per_sample) for o in operators]),
         workspace_bytes=_amounts([(o.workspace_bytes.fixed, o.workspace_bytes.per_sample) for o in operators]),
         output_start=output_start,

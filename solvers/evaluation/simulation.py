@@ -190,7 +190,8 @@ def held_by_stage(problem: Problem, plan: Plan) -> Floats:
     graph, mine = graph_columns(problem.graph), columns.operator
     trained, frozen = graph.trained_bytes[mine], graph.frozen_bytes[mine]
     replicas = np.diff(columns.device_start)[columns.stage].astype(np.float64)
-    kinds = problem.copies.by_kind(trained, frozen, graph.factorable_bytes[mine], graph.buffer_bytes[mine], replicas)
+    others = graph.factorable_bytes[mine], graph.buffer_bytes[mine], graph.gradient_sum_bytes[mine]
+    kinds = problem.copies.by_kind(trained, frozen, *others, replicas)
     for row, nbytes in enumerate(kinds):
         held[row] = np.bincount(columns.stage, nbytes, minlength=stages)
     np.maximum.at(held[5], columns.stage, problem.copies.gathered(trained + frozen, replicas))

@@ -17,7 +17,7 @@ MAX_AMOUNT = sys.float_info.max
 _AMOUNTS = ("flops", "moved_bytes", "saved_bytes", "workspace_bytes")
 _OPERATOR = (
     "op_type", "phase", "module_path", *_AMOUNTS, "param_bytes", "frozen_bytes", "factorable_bytes", "colocation",
-    "forward_of", "replicable", "checkpoint", "cached", "buffer_bytes",
+    "forward_of", "replicable", "checkpoint", "cached", "buffer_bytes", "gradient_sum_bytes",
 )  # fmt: skip
 _ROOM_FOLLOWS = frozenset({Phase.BACKWARD_WEIGHT, Phase.UPDATE})
 """Phases whose workspace is that of `solvers.problem.gradient_room`, which differs from question to question."""
@@ -85,6 +85,8 @@ def _operator_json(operator: Operator, whole: bool) -> dict[str, object]:
         written["cached"] = True
     if whole and operator.buffer_bytes:
         written["buffer_bytes"] = _exact(operator.buffer_bytes)
+    if whole and operator.gradient_sum_bytes:
+        written["gradient_sum_bytes"] = _exact(operator.gradient_sum_bytes)
     return written
 
 
@@ -109,6 +111,7 @@ def _read_operator(field: Field) -> Operator:
         parts["checkpoint"].text() if "checkpoint" in parts else "",
         parts["cached"].flag() if "cached" in parts else False,
         parts["buffer_bytes"].number() if "buffer_bytes" in parts else 0.0,
+        parts["gradient_sum_bytes"].number() if "gradient_sum_bytes" in parts else 0.0,
     )
 
 

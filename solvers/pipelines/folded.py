@@ -181,6 +181,7 @@ def _operators(
             frozen_bytes=into.frozen_bytes + of.frozen_bytes,
             factorable_bytes=into.factorable_bytes + of.factorable_bytes,
             buffer_bytes=into.buffer_bytes + of.buffer_bytes,
+            gradient_sum_bytes=into.gradient_sum_bytes + of.gradient_sum_bytes,
             saved_bytes=into.saved_bytes + of.saved_bytes,
             workspace_bytes=into.workspace_bytes + of.workspace_bytes,
         )

@@ -5,6 +5,7 @@ computes on its way. A graph as it is traced has neither, since both depend on w
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 
 from solvers.problem.graph import NOTHING, Amount, Operator, OpGraph, Phase, per_graph
@@ -19,11 +20,13 @@ root of its second moment and the divisor that it makes of it, Adafactor the sec
 
 
 def with_gradient_room(problem: Problem) -> Problem:
-    """The problem with workspace for gradients and updates; itself in inference and where sizes are stated.
+    """The problem with room for gradients and updates; itself in inference and where sizes are stated.
 
-    From the second micro-batch on a gradient is there beside those that it is added to. One micro-batch adds nothing:
-    its gradients are the ones that are held all the time, unless replicas hold shares of these (ZeRO-2), and a whole
-    one is there until it was shared out. With ZeRO a replica updates its share, and what that takes is not counted.
+    From the second micro-batch on a gradient is there beside those that it is added to: as workspace of the operator
+    that makes it; of parameters that several operators read, whose gradients are added up before they join those of
+    earlier micro-batches, all the time (`Operator.gradient_sum_bytes`). One micro-batch adds nothing: its gradients
+    are the ones that are held all the time, unless replicas hold shares of these (ZeRO-2), and a whole one is there
+    until it was shared out. With ZeRO a replica updates its share, and what that takes is not counted.
     """
     if not problem.training or problem.stated_bytes is not None or problem.optimizer is Optimizer.NONE:
         return problem
@@ -45,8 +48,11 @@ def _known(graph: OpGraph) -> dict[tuple[bool, float], OpGraph]:
 
 def _roomy(graph: OpGraph, adds: bool, of_parameters: float) -> OpGraph:
     made = _gradients(graph) if adds else {}
+    sums = _sums(graph, made)
     operators = tuple(
-        _with_room(o, made.get(i, NOTHING))
+        replace(o, gradient_sum_bytes=sums[i])
+        if i in sums
+        else _with_room(o, made.get(i, NOTHING))
         if o.phase is Phase.BACKWARD_WEIGHT
         else _with_room(o, Amount(of_parameters * graph.operators[o.forward_of].trained_bytes))
         if o.phase is Phase.UPDATE and o.forward_of is not None
@@ -62,6 +68,19 @@ def _gradients(graph: OpGraph) -> dict[int, Amount]:
     for tensor in graph.tensors:
         if any(graph.operators[c].phase is Phase.UPDATE for c in tensor.consumers):
             found[tensor.producer] += tensor.nbytes
+    return found
+
+
+def _sums(graph: OpGraph, made: Mapping[int, Amount]) -> dict[int, float]:
+    """Forward operator -> bytes of its parameters that other operators read too: no more than it trains, and than all
+    but the largest of the gradients made of them. made: of each operator that makes any."""
+    found = {}
+    for position, operator in enumerate(graph.operators):
+        if operator.phase is Phase.UPDATE and operator.forward_of is not None:
+            several = sorted(made[o].fixed for o in graph.predecessors[position] if o in made)
+            shared = min(sum(several[:-1]), graph.operators[operator.forward_of].trained_bytes)
+            if shared > 0:
+                found[operator.forward_of] = shared
     return found
 
 

@@ -60,7 +60,9 @@ class Operator:
     operator is a part ("": none): of a region only what comes in is kept until the backward, which runs its forward
     again first (`solvers.problem.regions`). cached: what such an operator makes is kept too, and it does not run again.
     buffer_bytes: tensors of the module that it reads and that nobody trains (running statistics, masks, tables of
-    angles), held by whoever runs it first of those that read them.
+    angles), held by whoever runs it first of those that read them. gradient_sum_bytes: of gradients of its parameters
+    that are added up apart, over several operators that read them, before they join those of earlier micro-batches;
+    it follows from the tensors and from what is asked for (`solvers.problem.gradient_room`).
     """
 
     name: str
@@ -80,6 +82,7 @@ class Operator:
     checkpoint: str = ""
     cached: bool = False
     buffer_bytes: float = 0.0
+    gradient_sum_bytes: float = 0.0
 
     @property
     def trained_bytes(self) -> float:
@@ -276,6 +279,7 @@ def _check_operators(operators: Sequence[Operator]) -> None:
                 f" found {operator.frozen_bytes:.0f}"
             )
         check_size(operator.buffer_bytes, "operator {!r}: buffer_bytes", operator.name)
+        check_size(operator.gradient_sum_bytes, "operator {!r}: gradient_sum_bytes", operator.name)
         check_size(operator.factorable_bytes, "operator {!r}: factorable_bytes", operator.name)
         if operator.factorable_bytes > operator.trained_bytes:
             raise InvalidProblem(

@@ -345,9 +345,12 @@ class Problem:
     def held_by_kind(self, replicas: int = 1) -> ByKind:
         """Bytes each operator holds on its device all the time, apart by what they are; of sizes that are counted,
         not of stated ones."""
-        sizes = [(o.trained_bytes, o.frozen_bytes, o.factorable_bytes, o.buffer_bytes) for o in self.graph.operators]
-        trained, frozen, factorable, buffers = np.array(sizes, np.float64).reshape(-1, 4).T
-        return self.copies.by_kind(trained, frozen, factorable, buffers, replicas)
+        sizes = [
+            (o.trained_bytes, o.frozen_bytes, o.factorable_bytes, o.buffer_bytes, o.gradient_sum_bytes)
+            for o in self.graph.operators
+        ]
+        trained, frozen, factorable, buffers, gradient_sums = np.array(sizes, np.float64).reshape(-1, 5).T
+        return self.copies.by_kind(trained, frozen, factorable, buffers, gradient_sums, replicas)
 
     def tensor_s(self, tensor: int, samples: float, src: int, dst: int) -> float:
         """Seconds to move one tensor for ``samples`` from device ``src`` to ``dst``."""

@@ -89,14 +89,20 @@ class Copies:
     zero: int = 0
 
     def by_kind(
-        self, trained: Floats, frozen: Floats, factorable: Floats, buffers: Floats, replicas: Floats | int = 1
+        self,
+        trained: Floats,
+        frozen: Floats,
+        factorable: Floats,
+        buffers: Floats,
+        gradient_sums: Floats,
+        replicas: Floats | int = 1,
     ) -> ByKind:
         """Of each of so many replicas. All arguments and results in B, [operators]. What is frozen is held once, as
-        weights; buffers are held once by every replica."""
+        weights; buffers, and gradients added up apart, are held whole by every replica."""
         states = trained - factorable if self.factored else trained
         return ByKind(
             (trained + frozen) / (replicas if self.zero >= ZERO_PARAMETERS else 1),
-            trained * self.gradients / (replicas if self.zero >= ZERO_GRADIENTS else 1),
+            trained * self.gradients / (replicas if self.zero >= ZERO_GRADIENTS else 1) + gradient_sums,
             trained * self.masters / (replicas if self.zero >= ZERO_STATES else 1),
             states * self.states / (replicas if self.zero >= ZERO_STATES else 1),
             buffers,

@@ -52,13 +52,13 @@ MOMENTS = {Optimizer.SGD: 0, Optimizer.MOMENTUM: 1, Optimizer.ADAM: 2, Optimizer
 
 def held_throughout(problem: Problem, replicas: int) -> Floats:
     """[operators] B on each of so many replicas: what a workload states, or parameters, and in training what is kept
-    beside those not frozen; and buffers, of which every replica has its own. With ZeRO replicas keep a part of the
-    states each, then of gradients, then of parameters.
+    beside those not frozen; and buffers and gradients added up apart, of which every replica has its own. With ZeRO
+    replicas keep a part of the states each, then of gradients, then of parameters.
     """
     if problem.stated_bytes is not None:
         return np.array(problem.stated_bytes, np.float64)
     weights = np.array([o.param_bytes for o in problem.graph.operators])
-    buffers = np.array([o.buffer_bytes for o in problem.graph.operators])
+    buffers = np.array([o.buffer_bytes + o.gradient_sum_bytes for o in problem.graph.operators])
     if not problem.training:
         return np.asarray(weights + buffers)
     states_of, gradients_of, weights_of = (replicas if problem.zero > kind else 1 for kind in range(3))

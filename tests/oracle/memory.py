@@ -65,7 +65,7 @@ def _static(problem: Problem, replicas: int) -> Sequence[float]:
             if problem.zero > 2:
                 shared |= {"weight", "frozen"}
             entry = {what: nbytes / replicas if what in shared else nbytes for what, nbytes in entry.items()}
-        held.append(o.buffer_bytes + sum(entry.values()))
+        held.append(o.buffer_bytes + o.gradient_sum_bytes + sum(entry.values()))
     return held
 
 

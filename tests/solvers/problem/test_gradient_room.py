@@ -8,6 +8,7 @@ import pytest
 
 from explorer.question.problems import make_problem
 from explorer.question.settings import MemoryModel, Settings
+from solvers.evaluation.memory_parts import memory_parts
 from solvers.evaluation.simulation import simulate
 from solvers.formats.op_graph_json import graph_hash
 from solvers.formats.workload import Workload
@@ -86,6 +87,90 @@ def test_a_peak_counted_by_hand() -> None:
     sgd = with_gradient_room(asked(optimizer=Optimizer.SGD))
     assert simulate(sgd, plan).peak_bytes() == (2 * 28 + 16 + 20,)
     assert verify(sgd, plan, simulate(sgd, plan)) == ()
+
+
+UNROLLED = OpGraph(
+    (
+        Operator("step", param_bytes=WEIGHT + 2.0, saved_bytes=Amount(0.0, 3.0), colocation="cell"),
+        Operator("step#2", saved_bytes=Amount(0.0, 3.0), colocation="cell"),
+        Operator("step#3", saved_bytes=Amount(0.0, 3.0), colocation="cell"),
+        Operator("head", param_bytes=BIG, saved_bytes=Amount(0.0, 5.0)),
+        Operator("head/weight", phase=Phase.BACKWARD_WEIGHT, forward_of=3),
+        Operator("step#3/weight", phase=Phase.BACKWARD_WEIGHT, forward_of=2),
+        Operator("step#2/weight", phase=Phase.BACKWARD_WEIGHT, forward_of=1),
+        Operator("step/weight", phase=Phase.BACKWARD_WEIGHT, forward_of=0),
+        Operator("head/update", phase=Phase.UPDATE, forward_of=3),
+        Operator("step/update", phase=Phase.UPDATE, forward_of=0),
+    ),
+    (
+        Tensor(0, (1, 7)), Tensor(1, (2, 6)), Tensor(2, (3, 5)), Tensor(3, (4,)),
+        Tensor(4, (5,)), Tensor(5, (6,)), Tensor(6, (7,)),
+        Tensor(4, (8,), Amount(BIG)),
+        *(Tensor(o, (9,), Amount(WEIGHT + 2.0 if o == 7 else 1.0)) for o in (5, 6, 7)),
+    ),
+)  # fmt: skip
+"""A cell of three steps, and a head. All read the weight; a bias of 2 and what later steps do not read is the first
+step's alone: of what the three make, all but the largest is 2."""
+
+
+def unrolled(micro_batches: int | None = 2, **options: object) -> Problem:
+    return problem(UNROLLED, [1.0] * len(UNROLLED), 1, mini_batch=4, micro_batches=micro_batches, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, {"step": 2.0}),
+        ({"micro_batches": None}, {"step": 2.0}),
+        ({"precision": Precision.MIXED}, {"step": 2.0}),
+        ({"optimizer": Optimizer.SGD}, {"step": 2.0}),
+        ({"zero": 1}, {"step": 2.0}),
+        ({"micro_batches": 1}, {}),
+        ({"zero": 2, "micro_batches": 1}, {"step": 2.0}),
+        ({"objective": Objective.MAKESPAN}, {}),
+        ({"optimizer": Optimizer.NONE}, {}),
+        ({"training": False}, {}),
+        ({"stated_bytes": (1.0,) * 10}, {}),
+    ],
+)
+def test_gradients_of_what_several_operators_read_are_summed_apart(
+    options: dict[str, object], expected: dict[str, float]
+) -> None:
+    p = with_gradient_room(unrolled(**options))  # type: ignore[arg-type]
+    assert {o.name: o.gradient_sum_bytes for o in p.graph.operators if o.gradient_sum_bytes} == expected
+    assert with_gradient_room(p).graph.operators[0] == p.graph.operators[0]
+    assert graph_hash(p.graph) == graph_hash(UNROLLED)
+
+
+def test_no_more_is_summed_apart_than_is_trained() -> None:
+    """Three steps that read all of the weight make three gradients of it: the sum is one."""
+    tensors = tuple(replace(t, nbytes=Amount(WEIGHT)) if t.consumers == (9,) else t for t in UNROLLED.tensors)
+    all_read = OpGraph((replace(UNROLLED.operators[0], param_bytes=WEIGHT), *UNROLLED.operators[1:]), tensors)
+    p = with_gradient_room(problem(all_read, [1.0] * len(all_read), 1, mini_batch=4, micro_batches=2))
+    assert p.graph.operators[0].gradient_sum_bytes == WEIGHT
+
+
+@pytest.mark.parametrize(("zero", "gradients"), [(0, 30.0), (1, 30.0), (2, 15.0)])
+def test_a_peak_with_a_sum_apart_counted_by_hand(zero: int, gradients: float) -> None:
+    """30 bytes of parameters, with SGD twice, on 2 replicas that take a sample each of micro-batches of 2: 14 saved,
+    20 while the head's gradient is added, and 2 of the sum, which both hold whole whatever they share."""
+    p = replace(unrolled(optimizer=Optimizer.SGD, zero=zero), cluster=problem(UNROLLED, [1.0] * 10, 2).cluster)
+    p = with_gradient_room(replace(p, max_replicas=2))
+    plan = assemble(p, [(0, 1)] * len(UNROLLED), 2)
+    schedule = simulate(p, plan)
+    assert schedule.peak_bytes() == (30 + gradients + 2 + 14 + 20,) * 2
+    assert verify(p, plan, schedule) == ()
+    assert memory_parts(p, plan, schedule.peak_bytes())[0]["gradients"] == gradients + 2
+
+
+def test_a_plan_told_without_the_sum_is_refused() -> None:
+    p = with_gradient_room(unrolled(optimizer=Optimizer.SGD))
+    spoiled = replace(p, graph=OpGraph(
+        tuple(replace(o, gradient_sum_bytes=0.0) for o in p.graph.operators), p.graph.tensors
+    ))  # fmt: skip
+    plan = assemble(p, [(0,)] * len(UNROLLED), 2)
+    assert verify(p, plan, simulate(p, plan)) == ()
+    assert verify(p, plan, simulate(spoiled, plan)) == ("device 0: 60.0 bytes are held throughout, expected 62.0",)
 
 
 def test_what_is_not_room_stays_and_the_graph_is_the_same_by_name() -> None:

@@ -160,6 +160,9 @@ of_problem("another stage of ZeRO", lambda p, rng: replace(p, zero=rng.choice([z
 FAULTS["no micro-batch waits for parameters"] = lambda case, true, rng: without_gathers(case)
 of_problem("nothing is factored", lambda p, rng: with_operators(p, lambda i, o: replace(o, factorable_bytes=0.0)))
 of_problem("buffers gone", lambda p, rng: with_operators(p, lambda i, o: replace(o, buffer_bytes=0.0)))
+of_problem("gradients of several uses gone", lambda p, rng: with_operators(
+    p, lambda i, o: replace(o, gradient_sum_bytes=0.0)
+))  # fmt: skip
 of_problem("no training", lambda p, rng: replace(p, training=not p.training))
 of_problem("unsplit pass run otherwise", lambda p, rng: replace(
     p, execution=Execution.CALL if p.execution is Execution.OPERATOR else Execution.OPERATOR
