@@ -50,7 +50,7 @@ setup(
             "help/*",
             "lessons/*",
         ],
-        "explorer.jobs": ["graphs/*.json.gz"],
+        "explorer.question.graphs": ["traced/*"],
         "explorer.view.lessons": ["shipped/*.toml"],
     },
     cmdclass={"build_py": BuildWithWidget},

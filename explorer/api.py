@@ -66,17 +66,12 @@ def trace(
     Raises TraceError or InvalidProblem.
     """
     if isinstance(model, str):
-        from explorer.jobs.demo_graphs import traced_before
         from explorer.question.loading import load
         from explorer.question.models.example import join_example
 
         name = join_example(
             model, batch=batch, sequence=sequence, image=image, batch_dim=batch_dim, expert_rows=expert_rows
         )
-        if dtype is None or isinstance(dtype, str):
-            shipped = traced_before(name, training is not False, dtype)
-            if shipped is not None:
-                return shipped
         return load(name, training=training, dtype=dtype)
     if batch is not None or sequence is not None or image is not None:
         raise InvalidProblem("batch, sequence and image are for models by name; a module is given example inputs")

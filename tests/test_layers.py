@@ -72,6 +72,7 @@ LADDER = (
     "explorer.question.written",
     "explorer.question.models",
     "explorer.question.nodes",
+    "explorer.question.graphs",
     "explorer.question",
     # what was found before
     "explorer.library",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from explorer.cli.flags import add_expert, add_limits, add_model, add_phase, add_problem, settings_of, wants_training
 from explorer.cli.terminal.command import Commands, add_command, add_json, print_json
-from explorer.cli.terminal.keeping import add_library, asking
+from explorer.cli.terminal.keeping import add_library, asking, graphs_of
 from solvers.errors import InvalidProblem, UnsupportedProblem
 from solvers.plan.result import Status
 from solvers.problem.problem import Contiguity
@@ -87,7 +87,9 @@ def run(args: argparse.Namespace) -> int:
     args.contiguity = args.contiguities[0].value if args.contiguities else None
     settings = settings_of(args)
     with working(f"tracing {args.model}") as count:
-        workload = load(args.model, training=wants_training(args), dtype=args.dtype, on_call=count)
+        workload = load(
+            args.model, training=wants_training(args), dtype=args.dtype, on_call=count, graphs=graphs_of(args)
+        )
     problem = make_problem(workload, settings)
     given = {"expert": load_expert(args.expert, workload, problem.cluster)} if args.expert else {}
     family = entries(problem, planners, args.contiguities, given)

@@ -19,7 +19,7 @@ from explorer.cli.flags import (
     wants_training,
 )
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
-from explorer.cli.terminal.keeping import add_library, asking
+from explorer.cli.terminal.keeping import add_library, asking, graphs_of
 from explorer.files import write_file
 from explorer.words import text
 from solvers.errors import InvalidPlan, InvalidProblem
@@ -94,7 +94,9 @@ def run(args: argparse.Namespace) -> int:
     planner = choose_planner(args.planner)  # before the model: a typo should not cost a trace
     settings = settings_of(args)
     with working(f"tracing {args.model}") as count:
-        workload = load(args.model, training=wants_training(args), dtype=args.dtype, on_call=count)
+        workload = load(
+            args.model, training=wants_training(args), dtype=args.dtype, on_call=count, graphs=graphs_of(args)
+        )
     problem = make_problem(workload, settings)
     start = None if args.start is None else _start(args.start, problem)
     if args.expert:

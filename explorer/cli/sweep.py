@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from explorer.cli.flags import add_limits, add_models, add_phase, add_problem, settings_of, wants_training
 from explorer.cli.launching import add_targets
 from explorer.cli.terminal.command import Commands, add_command, print_json
-from explorer.cli.terminal.keeping import add_library, asking, library_of
+from explorer.cli.terminal.keeping import add_library, asking, graphs_of, library_of
 from explorer.files import write_file
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes
 from solvers.errors import InvalidProblem, printable
@@ -126,7 +126,9 @@ def run(args: argparse.Namespace) -> int:
     workloads = []
     for model in models:
         with working(f"tracing {model}") as count:
-            workloads.append(load(model, training=wants_training(args), dtype=args.dtype, on_call=count))
+            workloads.append(
+                load(model, training=wants_training(args), dtype=args.dtype, on_call=count, graphs=graphs_of(args))
+            )
     if len({workload.reference for workload in workloads}) < len(models):  # files that say the same of themselves
         workloads = [replace(one, reference=model) for one, model in zip(workloads, models, strict=True)]
     found = _sweep(cells(workloads, planners, asked), base, target, args)

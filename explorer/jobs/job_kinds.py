@@ -15,7 +15,6 @@ from explorer.costs.profile_json import load_profile
 from explorer.costs.times.library_json import load_library
 from explorer.jobs.carried_picture import carried_picture, told_beside
 from explorer.jobs.comparison import Entry, compare, entries
-from explorer.jobs.demo_graphs import traced_before
 from explorer.jobs.held_plans import file_from, hold
 from explorer.jobs.plan_kinds import differ_job, export_job, hash_job, lean_job, review_job, why_here_job
 from explorer.jobs.read_kind import load_opened, plainly
@@ -34,11 +33,11 @@ from explorer.jobs.requests import (
 from explorer.jobs.run_kinds import prepare_job, run_job, show_run_job
 from explorer.jobs.telling import REDRAW_S, Telling
 from explorer.library.asking import noting
-from explorer.library.place import library_path
+from explorer.library.place import graphs_beside, library_path
 from explorer.question.cluster_file import load_cluster
-from explorer.question.derived import in_dtype
 from explorer.question.expert import load_expert
-from explorer.question.loading import is_traced, load
+from explorer.question.graphs.derived import in_dtype
+from explorer.question.loading import is_traced, load, traced_already
 from explorer.question.packing import packed_result, unpacked_problem
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
@@ -79,8 +78,9 @@ def workload_of(model: str, training: bool, dtype: str | None, emit: Emit, shoul
     if key in _workloads:
         _workloads.move_to_end(key)
         return _workloads[key]
-    if (before := traced_before(model, training, dtype)) is not None:
-        return _keep(key, before)
+    graphs = graphs_beside(library_path())
+    if (already := traced_already(model, training, dtype, graphs)) is not None:
+        return _keep(key, already)
     opened = os.path.isabs(model) and os.path.isfile(model)
     if dtype is not None and not opened and (derived := _derived(model, training, dtype)) is not None:
         return _keep(key, derived)
@@ -96,12 +96,12 @@ def workload_of(model: str, training: bool, dtype: str | None, emit: Emit, shoul
             told_s = seconds
             emit(events.loading(f"tracing {name}: {text.plural(calls, 'call')} so far, {seconds:.0f} s"))
 
-    return _keep(key, _tracer.trace(model, training, dtype, tell, should_stop))
+    return _keep(key, _tracer.trace(model, training, dtype, tell, should_stop, graphs))
 
 
 def _derived(model: str, training: bool, dtype: str) -> Workload | None:
     """The model in this dtype, from what was traced of it in its own."""
-    own = _workloads.get((model, training, None)) or traced_before(model, training, None)
+    own = _workloads.get((model, training, None))
     return None if own is None else in_dtype(own, dtype)
 
 

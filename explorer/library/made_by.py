@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Mapping
 from functools import cache
@@ -11,12 +10,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 import solvers
+from explorer.question.graphs.sources import sources_hash
 
 PROJECT = "placement-explorer"
 PACKAGES = ("numpy", "numba", "networkx", "pulp", "highspy", "ortools", "pymetis")
 """Whose numbers go into a search: those that are not installed are said to be absent, as `auto` does without them."""
-DIGITS = 16
-"""Of the hash of the sources."""
 
 
 @cache
@@ -27,16 +25,6 @@ def versions() -> Mapping[str, str]:
     told = {PROJECT: _version(PROJECT), "solvers": sources_hash(Path(solvers.__file__).parent)}
     told["python"] = ".".join(platform.python_version_tuple()[:2])
     return MappingProxyType(told | {name: _version(name) for name in PACKAGES})
-
-
-def sources_hash(package: Path) -> str:
-    """The first DIGITS of a sha256 of all Python files in a folder, by their names."""
-    found = hashlib.sha256()
-    for path in sorted(package.rglob("*.py"), key=lambda path: path.relative_to(package).as_posix()):
-        content = path.read_bytes()
-        found.update(f"{path.relative_to(package).as_posix()}\n{len(content)}\n".encode())
-        found.update(content)
-    return found.hexdigest()[:DIGITS]
 
 
 def _version(name: str) -> str:

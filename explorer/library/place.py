@@ -27,3 +27,9 @@ def library_path(environ: Mapping[str, str] = os.environ) -> Path | None:
 def path_of(given: str) -> Path:
     """As a person writes it."""
     return Path(os.path.expanduser(given)).absolute()
+
+
+def graphs_beside(library: Path | None) -> Path | None:
+    """The folder of graphs that were traced for whoever asks through a library: "plans.graphs" beside "plans.sqlite";
+    None without a library. It may not exist."""
+    return None if library is None else library.with_suffix(".graphs")

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demo_models import MODELS
+from explorer.question.graphs import kept
+from explorer.question.graphs.demos import traced_before
 from explorer.question.models.code import is_callable, make_of_code
 from explorer.question.models.example import Example, split_example
 from explorer.question.models.libraries import graph_name, library_of, make_of_library
@@ -27,7 +29,8 @@ from solvers.formats.pipedream import looks_like_pipedream, read_pipedream
 from solvers.formats.piper import looks_like_piper, read_piper
 from solvers.formats.workload import Workload
 
-__all__ = ["check_name", "is_callable", "is_traced", "load", "load_callable", "load_file", "read_file", "read_workload"]
+__all__ = ["check_name", "is_callable", "is_traced", "load", "load_callable", "load_file", "read_file", "read_workload",
+           "traced_already"]  # fmt: skip
 
 if TYPE_CHECKING:
     import torch
@@ -48,6 +51,7 @@ def load(
     training: bool | None = None,
     dtype: torch.dtype | str | None = None,
     on_call: Callable[[int], None] = ignore,
+    graphs: Path | None = None,
 ) -> Workload:
     """The workload of ``model``, which may say of its example what `Example` knows ("gpt,batch=8").
 
@@ -56,18 +60,14 @@ def load(
     training and dtype ("bf16", "fp16", "fp32", or torch's) are for models that are traced here, and
     training for .pt2 files: other files say themselves what they hold, and another dtype is refused. Without
     training everything is for training but a .pt2 that was exported in eval mode. on_call: given, while a forward is
-    traced, the number of calls that it has made so far.
+    traced, the number of calls that it has made so far. graphs: a folder in which graphs of demos are found, and kept,
+    that do not ship; None for none.
     Raises InvalidProblem or TraceError in one line.
     """
     check_name(model)
     name, example = split_example(model)
     if name in MODELS:
-        _need_torch(model)
-        from explorer.tracing import trace_demo
-
-        _knows(model, example, "batch")
-        traced = trace_demo(name, training is not False, dtype, example.batch, on_call)
-        return replace(traced, reference=model)
+        return _load_demo(model, training is not False, dtype, on_call, graphs)
     if library_of(name) is not None:
         return load_of_library(model, training=training is not False, dtype=dtype, on_call=on_call)
     if is_callable(name):
@@ -77,6 +77,37 @@ def load(
     if isinstance(dtype, str):
         _check_dtype(workload, model, dtype)
     return workload
+
+
+def traced_already(model: str, training: bool, dtype: str | None, graphs: Path | None) -> Workload | None:
+    """The graph of a demo that needs no trace, as it ships or as it was kept in a folder; None for all else. Raises
+    InvalidProblem for what is no example of a demo."""
+    name, example = split_example(model)
+    if name not in MODELS:
+        return None
+    _knows(model, example, "batch")
+    shipped = traced_before(model, training, dtype)
+    if shipped is not None or graphs is None:
+        return shipped
+    return kept.find(graphs, model, training, dtype)
+
+
+def _load_demo(
+    model: str, training: bool, dtype: torch.dtype | str | None, on_call: Callable[[int], None], graphs: Path | None
+) -> Workload:
+    if dtype is not None and not isinstance(dtype, str):
+        graphs = None
+    elif (known := traced_already(model, training, dtype, graphs)) is not None:
+        return known
+    _need_torch(model)
+    from explorer.tracing import trace_demo
+
+    name, example = split_example(model)
+    _knows(model, example, "batch")
+    traced = replace(trace_demo(name, training, dtype, example.batch, on_call), reference=model)
+    if graphs is not None and (dtype is None or isinstance(dtype, str)):
+        kept.keep(graphs, traced, dtype)
+    return traced
 
 
 def is_traced(model: str) -> bool:

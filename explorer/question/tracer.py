@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from solvers.errors import InvalidProblem, PlacementError, TraceError
@@ -49,13 +50,16 @@ class Tracer:
         dtype: str | None,
         on_progress: Progress,
         should_stop: Callable[[], bool],
+        graphs: Path | None = None,
     ) -> Workload:
-        """`loading.load` of ``model`` there. Raises Stopped soon after ``should_stop``, and what `load` raises."""
+        """`loading.load` of ``model`` there, graphs of demos in the folder ``graphs``. Raises Stopped soon after
+        ``should_stop``, and what `load` raises."""
         child, said = self._started(), self._said
         began = time.perf_counter()
         assert child.stdin is not None
         with suppress(OSError):  # its end is told by its reader
-            child.stdin.write(json.dumps({"model": model, "training": training, "dtype": dtype}) + "\n")
+            asked = {"model": model, "training": training, "dtype": dtype}
+            child.stdin.write(json.dumps(asked | {"graphs": None if graphs is None else str(graphs)}) + "\n")
             child.stdin.flush()
         calls = 0
         while True:
@@ -151,7 +155,10 @@ def _answer(request: dict[str, Any], tell: Callable[..., None]) -> dict[str, obj
             tell(calls=calls)
 
     try:
-        workload = load(request["model"], training=request["training"], dtype=request["dtype"], on_call=on_call)
+        graphs = None if request["graphs"] is None else Path(request["graphs"])
+        workload = load(
+            request["model"], training=request["training"], dtype=request["dtype"], on_call=on_call, graphs=graphs
+        )
         return {"graph": write_graph(workload)}
     except PlacementError as error:
         return {"failed": str(error), "invalid": isinstance(error, InvalidProblem)}

@@ -133,6 +133,6 @@ def test_options_that_make_no_sense(text: str, message: str) -> None:
 
 @pytest.mark.parametrize(("asked", "training"), [({}, True), ({"training": True}, True), ({"training": False}, False)])
 def test_demos_need_no_tracing(monkeypatch: pytest.MonkeyPatch, asked: dict[str, bool], training: bool) -> None:
-    monkeypatch.setattr("explorer.question.loading.load", None)
+    monkeypatch.setattr("explorer.tracing.trace.trace_demo", None)
     assert explorer.trace("gpt-small", **asked).training is training
     assert explorer.trace("gpt-small", dtype="bf16", **asked).training is training

@@ -9,9 +9,9 @@ import time
 import pytest
 
 import explorer
-from explorer.jobs.demo_graphs import traced_before
 from explorer.notebook import workshop
 from explorer.notebook.refusals import NoPlan
+from explorer.question.graphs.demos import traced_before
 
 pytestmark = pytest.mark.timeout(600)
 WAIT_S = 280.0

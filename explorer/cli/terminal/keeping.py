@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.library.place import OFF, VARIABLE, library_path, path_of
+from explorer.library.place import OFF, VARIABLE, graphs_beside, library_path, path_of
 
 if TYPE_CHECKING:
     from explorer.library.asking import Asking
@@ -42,6 +42,11 @@ def library_of(args: argparse.Namespace) -> Path | None:
     if getattr(args, "no_library", False):  # `plans` is about nothing else
         return None
     return library_path() if args.library is None else path_of(args.library)
+
+
+def graphs_of(args: argparse.Namespace) -> Path | None:
+    """Where graphs of demos are kept beside that library; None without one."""
+    return graphs_beside(library_of(args))
 
 
 def declare_library(args: argparse.Namespace) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import explorer.question
 import explorer.sweeps.asking
 import solvers
-from explorer.library.made_by import sources_hash, versions
+from explorer.library.made_by import versions
+from explorer.question.graphs.sources import sources_hash
 from explorer.sweeps.asking.questions import GraphText, Question, graph_text, question_text
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, parse_json

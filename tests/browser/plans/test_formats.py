@@ -7,7 +7,7 @@ import json
 import pytest
 
 from explorer.costs.profile_json import write_profile
-from explorer.jobs.demo_graphs import traced_before
+from explorer.question.graphs.demos import traced_before
 from tests.browser.test_open import START
 from tests.explorer.costs.profiles import profile_of
 from tests.solvers.formats import test_pipedream, test_piper

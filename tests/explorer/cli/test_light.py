@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,21 @@ def test_planning_a_file_does_not_import_torch(tmp_path_factory: pytest.TempPath
     path = write(tmp_path_factory.mktemp("light"), workload())
     code = f"from explorer.cli import main; main(['plan', {str(path)!r}]); import sys; print('torch' in sys.modules)"
     assert run(code).splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize("how", ["['gpt-small']", "['gpt-small', '--inference', '--dtype', 'bf16']"])
+def test_planning_a_demo_that_ships_does_not_import_torch(how: str) -> None:
+    code = f"from explorer.cli import main; main(['plan', '--planner', 'equal', *{how}]); import sys"
+    assert run(f"{code}; print('torch' in sys.modules)").splitlines()[-1] == "False"
+
+
+def test_nor_does_one_that_was_traced_before(tmp_path: Path) -> None:
+    asked = ["plan", "candle_uno-small,batch=6", "--planner", "equal", "--library", str(tmp_path / "answers.sqlite")]
+    code = f"from explorer.cli import main; main({asked!r}); import sys; print('torch' in sys.modules)"
+    assert [run(code).splitlines()[-1] for _ in range(2)] == ["True", "False"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.graphs", "answers.sqlite"]
+    without = code.replace("'--library', " + repr(asked[-1]), "'--no-library'")
+    assert run(without).splitlines()[-1] == "True"
 
 
 def test_python_m_explorer_is_the_command() -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from explorer.library import asked as asking
 from explorer.library.asked import Asked
-from explorer.library.made_by import sources_hash, versions
+from explorer.library.made_by import versions
+from explorer.question.graphs.sources import sources_hash
 from solvers.contiguous.planners.downset_dp import DownsetDP
 from solvers.evaluation.evaluate import judge
 from solvers.formats.problem_json import problem_json

@@ -58,7 +58,7 @@ def small() -> object:
     return nn.Linear(4, 2), (torch.zeros(3, 4),)
 
 
-@pytest.mark.parametrize("model", ["gpt-small", "demo_models:MODELS"])
+@pytest.mark.parametrize("model", ["gpt-small,batch=6", "demo_models:MODELS"])
 def test_without_torch_a_module_is_refused_with_what_to_install(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "torch" else found(name, *a))

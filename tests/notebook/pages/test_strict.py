@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from explorer.jobs.demo_graphs import traced_before
 from explorer.notebook.built import built
+from explorer.question.graphs.demos import traced_before
 from tests.notebook.pages.jupyter import PAINTED
 from tests.notebook.standins.strict_page import strict_page
 from tests.notebook.standins.worker import ListedWidget, drawn, say

@@ -11,7 +11,7 @@ from explorer.exports.layers.cuts import split_points
 from explorer.exports.layers.nearest import laid_out, whole_modules
 from explorer.exports.layers.units import layout_of, units_of
 from explorer.exports.layers.written import comments, path_of
-from explorer.jobs.demo_graphs import traced_before
+from explorer.question.graphs.demos import traced_before
 from solvers.errors import UnsupportedProblem
 from solvers.evaluation.evaluate import evaluate
 from solvers.planners.check import check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from explorer.jobs.demo_graphs import traced_before
+from explorer.question.graphs.demos import traced_before
 from explorer.view.graph.elements import graph_view
 from explorer.view.graph.layered_layout import label_px
 from explorer.view.graph.opening import FEW, LEGIBLE_PX, READABLE, first_view

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from demo_models import MODELS
 from explorer.jobs import job_kinds
-from explorer.jobs.demo_graphs import FOLDER, SHIPPED, name_of, packed_graph, traced_before
-from explorer.question.derived import in_dtype
-from explorer.question.loading import load
+from explorer.question.graphs.demos import FOLDER, SHIPPED, name_of, packed_graph, traced_before
+from explorer.question.graphs.derived import in_dtype
+from explorer.question.graphs.traced_by import STATED, of_today
+from explorer.tracing import trace_demo
 from explorer.view.graph.skeleton import skeleton
 from solvers.formats.graph_json import write_graph
 
-HINT = "trace them anew: python -m explorer.jobs.demo_graphs"
+HINT = "trace them anew: python -m explorer.question.graphs.demos"
 SMALL = [name for name in MODELS if name.endswith("-small")]
 
 
@@ -25,20 +28,20 @@ def check(shipped, traced):
 @pytest.mark.first(2)
 @pytest.mark.parametrize("model", SMALL)
 def test_a_graph_that_ships_is_that_of_its_model(model):
-    check(traced_before(model, True, None), load(model))
+    check(traced_before(model, True, None), trace_demo(model))
 
 
 @pytest.mark.first(2)
 @pytest.mark.parametrize(("training", "dtype"), [way for way in SHIPPED if way != (True, None)])
 @pytest.mark.parametrize("model", ["gpt-small", "transformer-small", "moe-small"])
 def test_so_is_one_for_inference_and_in_bf16(model, training, dtype):
-    check(traced_before(model, training, dtype), load(model, training=training, dtype=dtype))
+    check(traced_before(model, training, dtype), trace_demo(model, training, dtype))
 
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("model", ["gpt-small", "rnnlm-small", "dlrm-small"])
 def test_in_fp32_a_demo_is_what_it_is_as_built(model, training):
-    check(in_dtype(traced_before(model, training, None), "fp32"), load(model, training=training, dtype="fp32"))
+    check(in_dtype(traced_before(model, training, None), "fp32"), trace_demo(model, training, "fp32"))
 
 
 def test_only_a_trace_tells_another_precision():
@@ -58,8 +61,14 @@ def test_the_page_traces_no_demo(monkeypatch, training, dtype):
     assert job_kinds.workload_of("gpt-small", training, dtype, lambda event: None, lambda: False).training is training
 
 
+def test_they_were_traced_by_the_code_of_today():
+    then = json.loads((FOLDER / STATED).read_text())
+    today = of_today()
+    assert (then["torch"], then["code"]) == (today.torch, today.code), HINT
+
+
 def test_every_demo_ships_its_graphs_and_all_of_them_are_small():
-    places = list(FOLDER.glob("*.json.gz"))
+    places = list(FOLDER.glob("*.gz"))
     assert {place.name for place in places} == {name_of(model, *way) for model in MODELS for way in SHIPPED}
     assert sum(place.stat().st_size for place in places) < 2 * 2**20
 

@@ -1,0 +1,74 @@
+"""Graphs of the demo models that ship, traced before: they are planned at once, without PyTorch.
+
+``python -m explorer.question.graphs.demos`` traces them anew; a test says when that is due.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+
+from explorer.files import write_file
+from explorer.question.graphs.derived import in_dtype
+from explorer.question.graphs.traced_by import STATED, holds_still, of_today, stated_text
+from solvers.formats.graph_json import read_graph, write_graph
+from solvers.formats.workload import Workload
+
+FOLDER = Path(__file__).parent / "traced"
+MAX_BYTES = 64 * 2**20
+
+
+SHIPPED = tuple((training, dtype) for training in (True, False) for dtype in (None, "bf16"))
+"""Traced of every demo: for training and for inference, in its own dtype and in bf16."""
+
+
+def traced_before(model: str, training: bool, dtype: str | None, folder: Path = FOLDER) -> Workload | None:
+    """The demo as it was traced, also where its own dtype is the one that is asked for; None for what was not, for
+    anything else, and for all where the code of a demo, of the tracer or of PyTorch is another one now."""
+    shipped = _shipped(model, training, dtype, folder)
+    if shipped is None and dtype is not None and (own := _shipped(model, training, None, folder)) is not None:
+        return in_dtype(own, dtype)
+    return shipped
+
+
+def _shipped(model: str, training: bool, dtype: str | None, folder: Path) -> Workload | None:
+    place = folder / name_of(model, training, dtype)
+    if (training, dtype) not in SHIPPED or not model.replace("-", "_").isidentifier() or not place.is_file():
+        return None
+    if not holds_still(folder / STATED):
+        return None
+    with gzip.open(place, "rb") as file:
+        return read_graph(file.read(MAX_BYTES), place.name)
+
+
+def name_of(model: str, training: bool, dtype: str | None) -> str:
+    """ "gpt.bf16.inference.json.gz"."""
+    return f"{model}{f'.{dtype}' if dtype else ''}{'' if training else '.inference'}.json.gz"
+
+
+def packed_graph(workload: Workload) -> bytes:
+    """The same bytes for the same workload, whenever they are made."""
+    made = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=made, compresslevel=9, mtime=0) as file:
+        file.write(write_graph(workload).encode())
+    return made.getvalue()
+
+
+def main() -> None:
+    """Write the graphs of every demo, and in the end by what they were traced."""
+    from demo_models import MODELS
+    from explorer.tracing import trace_demo
+
+    FOLDER.mkdir(exist_ok=True)
+    by = of_today()
+    for model in MODELS:
+        for training, dtype in SHIPPED:
+            data, name = packed_graph(trace_demo(model, training, dtype)), name_of(model, training, dtype)
+            write_file(FOLDER / name, data, "packing a demo's graph")
+            print(f"{name:40} {len(data):>9,} bytes", flush=True)
+    write_file(FOLDER / STATED, stated_text(by), "saying what traced them")
+
+
+if __name__ == "__main__":
+    main()
