@@ -50,6 +50,7 @@ def _plain(theme: Theme) -> list[dict[str, Any]]:
                 "line-opacity": 0.55,
                 "target-arrow-shape": "none",
                 "overlay-opacity": 0,
+                "events": "no",
                 "font-size": 11.5,
                 "text-margin-x": LABEL_ASIDE,
                 "color": surface.quiet,
