@@ -105,6 +105,7 @@
     inFlight = performance.now();
     awaited = null;
     markStale();
+    ex.setProps({ banner: { children: [], hidden: true } }); /* it was about the question before */
     ex.status("waiting", "waiting", "");
     ex.send({ type: "solve", session: session, canvas: canvas(), fresh: fresh === true });
   }

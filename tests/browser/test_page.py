@@ -176,6 +176,20 @@ def test_a_cap_that_nothing_fits_tells_whom_to_blame_and_offers_one_that_fits(fa
     assert fake.js("return document.getElementById('memory-field').value").endswith("GiB")
 
 
+def test_another_question_takes_away_what_was_said_of_the_one_before(fake):
+    fake.open("memory=536870912&devices=2")
+    assert "No plan fits" in fake.text("banner")
+    fake.js("""
+      const send = explorer.send;
+      explorer.send = function (message) {
+        if (message.type === 'solve') window.said = document.getElementById('banner').innerText;
+        send(message);
+      }""")
+    fake.change(lambda: fake.slide("devices", 1))
+    assert fake.js("return window.said") == ""
+    fake.open("devices=8")
+
+
 def test_a_search_shows_incumbents_gives_way_to_a_newer_question_and_stops_when_cancelled_or_late(fake):
     fake.browser.get(fake.address + "?planner=slow&time_limit=60")
     fake.until(lambda: fake.state == "solving" and "gap 20 %" in fake.text("status"))
@@ -231,11 +245,16 @@ def test_nothing_sticks_out_of_the_window(fake):
       const right = (e) => e.getBoundingClientRect().right;
       return [...document.querySelectorAll('.card-head > *')]
         .filter((e) => right(e) > right(e.closest('.card'))).map((e) => e.outerHTML)"""
-    for width, height in ((1440, 900), (1024, 700), (1920, 1080)):
+    wider = "const e = document.getElementById('device-table'); return e.scrollWidth - e.clientWidth"
+    fake.click("#tab-devices")
+    for width, height in ((1440, 900), (1280, 720), (1024, 700), (1920, 1080)):
         with fake.sized(width, height):
             assert fake.js("return document.documentElement.scrollWidth") <= width
             assert fake.js(clipped) == [], width
             assert fake.js(cut) == [], width
+            if width > 1024:
+                assert fake.js(wider) <= 0, width
+    fake.click("#tab-memory")
 
 
 def test_the_header_has_room_for_a_large_model_and_an_answer_from_before(fake):
