@@ -523,6 +523,7 @@
     const rail = document.querySelector(".rail-scroll"); /* the thumb is made anew whenever the slider's range changes */
     new MutationObserver(() => nameThumb("")).observe(rail, { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-valuenow"] });
     nameThumb("");
+    ex.chooser.listen();
     ex.files.listen();
     ex.take.listen();
     ex.steps.listen();

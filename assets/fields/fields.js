@@ -7,7 +7,7 @@
 
   function Select(props) {
     const value = props.value === null || props.value === undefined ? "" : props.value;
-    const option = (one) => h("option", { key: one.value, value: one.value }, one.label);
+    const option = (one) => h("option", { key: one.value, value: one.value, title: one.note }, one.label);
     const parts = props.data.map((one) => (one.items ? h("optgroup", { key: one.group, label: one.group }, one.items.map(option)) : option(one)));
     if (!props.data.flatMap((one) => one.items || one).some((one) => one.value === value)) parts.unshift(option({ value: value, label: value }));
     return h("select", {

@@ -157,3 +157,47 @@ def test_an_operator_is_found_by_name_from_the_keyboard(fake):
     fake.until(lambda: "No operator" in fake.find(".find p").text)
     fake.find(".find input").send_keys(Keys.ESCAPE)
     fake.until(lambda: not fake.find(".find").is_displayed())
+
+
+LISTED = "return [...document.querySelectorAll('#chooser-list [role=option] b')].map((e) => e.textContent)"
+
+
+def test_a_long_list_is_searched_by_every_word_of_name_promise_and_paper(real):
+    page = real.at("devices=2")
+    page.find("#planner").send_keys("e")
+    field = page.browser.switch_to.active_element
+    assert field.get_attribute("role") == "combobox"
+    field.send_keys("xact tarnawski")
+    listed = page.js(LISTED)
+    assert "downset-dp" in listed
+    assert "pipedream" not in listed
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys("pipe")
+    listed = page.js(LISTED)
+    assert listed[0].startswith("pipe")
+    assert "graph-pipeline" in listed
+    field.send_keys(Keys.ARROW_DOWN)
+    chosen = page.js("return document.querySelector('#chooser-list [aria-selected=true]').textContent")
+    assert chosen.startswith(listed[1])
+    field.send_keys(Keys.ARROW_UP)
+    page.change(lambda: field.send_keys(Keys.ENTER))
+    assert f"planner={listed[0]}" in page.query
+    assert page.js("return document.activeElement.id") == "planner"
+    page.change(lambda: page.put("planner", "auto"))
+
+
+def test_a_long_list_is_unfolded_by_pressing_it_and_left_without_a_choice(real):
+    page = real.at("devices=2")
+    before = page.query
+    panel = "return document.querySelector('.chooser') !== null && !document.querySelector('.chooser').hidden"
+    page.click("#model")
+    assert page.js(panel)
+    page.browser.switch_to.active_element.send_keys("nothing of that name")
+    assert page.js(LISTED) == []
+    page.browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert not page.js(panel)
+    assert page.js("return document.activeElement.id") == "model"
+    assert page.query == before
+    page.change(lambda: page.find("#pipeline").send_keys("g"))  # a short one is the browser's own
+    assert not page.js(panel)
+    assert "pipeline=gpipe" in page.query

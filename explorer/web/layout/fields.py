@@ -17,7 +17,8 @@ class _Field(Own):
 
 
 class Select(_Field):
-    """One of a list. data: [{value, label}] or [{group, items}]; value: text; width: pixels."""
+    """One of a list, searched where it is long. data: [{value, label}] or [{group, items}], with a ``note`` of what is
+    searched and told besides; value: text; width: pixels."""
 
     _type = "Select"
     _prop_names: ClassVar[list[str]] = ["id", "data", "value", "disabled", "width"]

@@ -116,7 +116,8 @@ def _planners(catalogue: Catalogue) -> list[dict[str, object]]:
     """Grouped by what they are for."""
     groups: dict[str, list[dict[str, str]]] = {}
     for planner in catalogue.planners:
-        groups.setdefault(planner.purpose, []).append({"value": planner.name, "label": planner.name})
+        note = " · ".join(filter(None, (planner.guarantee, planner.source)))
+        groups.setdefault(planner.purpose, []).append({"value": planner.name, "label": planner.name, "note": note})
     return [{"group": purpose, "items": items} for purpose, items in groups.items()]
 
 
