@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -13,36 +13,29 @@ import numpy as np
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
 from solvers.contiguous.planners.chain_dp import LinearDP, micro_batch_choices
-from solvers.contiguous.planners.downset_dp import DownsetDP
 from solvers.contiguous.variants import variant_of
 from solvers.errors import InvalidPlan
 from solvers.noncontiguous.covering import beside, covering
 from solvers.noncontiguous.max_load_model import MaxLoadModel
 from solvers.noncontiguous.planners.annealing import Annealing
+from solvers.noncontiguous.planners.host_starts import START_ROUNDS, start_on_hosts
 from solvers.noncontiguous.slots import Order, orders_of, slots_of, speeds
 from solvers.plan.plan import Plan
 from solvers.plan.segments import Place
-from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
 from solvers.programs.mip_search import SOLVERS, TOLERANCE, Solver, solve_model
 from solvers.programs.optional import lacking
 from solvers.schedules.assemble import assemble
-from solvers.search.monitor import Monitor, Stop
+from solvers.search.monitor import Monitor
 from solvers.search.planner import Planner
 
 MOST_SLOTS = 100
 """Places that a super-operator may have, where there are more than devices: each takes rows for every message."""
-START_DOWNSETS, START_WORK = 200_000, 300
-"""Of the dynamic programme that a search begins with where links between hosts are slower: downsets, and pieces of work
-of a few hundredths of a second."""
 MOST_ORDERS = 10
 """Orders of hosts in a chain that are searched one by one: a program that knows the order needs no choice of hosts,
 and HiGHS proves it in seconds where the choice among three orders takes it minutes."""
 COVER_AFTER_S = 1.0
 """Seconds of the program after which the covering bound joins it: many a program has ended by then."""
-START_ROUNDS = 3
-"""Rounds without gain after which the annealing for a start ends."""
-
 Case = tuple[int, Order | None]
 """A number of micro-batches, and the order in which chains go through hosts, or None for any."""
 
@@ -53,9 +46,9 @@ class MaxLoadIP:
 
     Tarnawski et al.'s program on co-location groups and merged messages, warm-started from the best
     plan known, or else (``start``) from a short annealing, for ACYCLIC from the linearised programme; where links
-    between hosts are slower, from the dynamic programme as if they were not, which also gives a bound, and from chains
-    within each host; there every order in which a chain may go through the hosts, if they are few, has a program of its
-    own. "Optimal" is up to 1e-6, what a solver's tolerances leave. Where memory is counted from the
+    between hosts are slower, from what is best as if they were not (`start_on_hosts`), which also gives a bound, and
+    from chains within each host; there every order in which a chain may go through the hosts, if they are few, has a
+    program of its own. "Optimal" is up to 1e-6, what a solver's tolerances leave. Where memory is counted from the
     schedule, the program knows only the static bytes; its answer is optimal if it fits. Accelerators may be of
     several kinds, with memories of their own, and in hosts with slower links between them; a set of operators has
     one device or, in one host and with equal memories, up to ``max_replicas`` accelerators of one kind. Replicas of a
@@ -110,9 +103,7 @@ class MaxLoadIP:
             if quick.unsupported(problem) is None:
                 quick(problem, monitor)
             if not problem.transfers_alike and not problem.pins:
-                _ask_without_hosts(problem, monitor)
-                for host in sorted({device.node for device in problem.cluster.devices}):
-                    _offer_within(problem, monitor, host)
+                start_on_hosts(problem, monitor)
         search = _Search(problem, monitor, self.solver, self.nodes or None)
         covers = self.cover and not self.nodes and search.own and problem.contiguity is not Contiguity.ACYCLIC
         bound = covering(problem, search.condensed, monitor, COVER_AFTER_S) if covers else None
@@ -210,48 +201,6 @@ class _Search:
         roomy = min(d.memory_bytes for d in self.problem.cluster.devices) >= self.problem.static_bytes().sum()
         # Between hosts it matters from which a message comes, and so where an operator without work is.
         return self.condensed.at(samples, merge_trivial=roomy and self.problem.transfers_alike)
-
-
-def _ask_without_hosts(problem: Problem, monitor: Monitor) -> None:
-    """Offer the best chain if all links were as fast as those inside hosts, whose load no chain is below."""
-    near = speeds(problem)
-    if near is None:
-        return
-    latency_s, bandwidth = near[0]
-    links = tuple(replace(link, latency_s=latency_s, bandwidth_bytes_per_s=bandwidth) for link in problem.cluster.links)
-    alike = replace(problem, cluster=Cluster(problem.cluster.devices, links), contiguity=Contiguity.ACYCLIC)
-    exact = DownsetDP(downset_budget=START_DOWNSETS, work=monitor.effort.of(START_WORK))
-    if exact.unsupported(alike) is not None:
-        return
-    inner = monitor.asking(alike)
-    with suppress(Stop):
-        exact(alike, inner)
-    monitor.check()
-    if inner.best is not None:
-        monitor.offer(inner.best)
-    if problem.contiguity is Contiguity.ACYCLIC and problem.objective is Objective.MAX_LOAD:
-        monitor.raise_bound(inner.bound_s)
-
-
-def _offer_within(problem: Problem, monitor: Monitor, host: int) -> None:
-    """Offer the linearised programme's plan for the devices of one host, whose links are all equally fast."""
-    cluster, quick = problem.cluster, LinearDP()
-    devices = [number for number, device in enumerate(cluster.devices) if device.node == host]
-    links = tuple(
-        replace(link, src=devices.index(link.src), dst=devices.index(link.dst))
-        for link in cluster.links
-        if link.src in devices and link.dst in devices
-    )
-    inside = replace(problem, cluster=Cluster(tuple(cluster.devices[d] for d in devices), links))
-    if quick.unsupported(inside) is not None:
-        return
-    inner = monitor.asking(inside)
-    quick(inside, inner)
-    if inner.best is not None:
-        found = inner.best.placement()
-        placement = [tuple(devices[d] for d in found[operator]) for operator in range(len(problem.graph))]
-        with suppress(InvalidPlan):
-            monitor.offer(assemble(problem, placement, problem.mini_batch // inner.best.stages[0].micro_batch_size))
 
 
 def _places_of(problem: Problem, contracted: Contracted, plan: Plan) -> list[Place]:

@@ -11,10 +11,12 @@ from solvers.coarsening.coarsen import Condensed
 from solvers.noncontiguous.covering import beside, covering
 from solvers.noncontiguous.planners import max_load_ip
 from solvers.noncontiguous.planners.max_load_ip import MaxLoadIP
+from solvers.noncontiguous.planners.non_contiguous import NonContiguous
 from solvers.planners.brute_force import BruteForce
 from solvers.planners.solve import solve
 from solvers.problem.cluster import two_level_cluster
 from solvers.problem.problem import Contiguity, Objective, Transfers
+from solvers.search.effort import Effort
 from solvers.search.monitor import Monitor
 from tests.instances import forward_graph, problem
 from tests.random_problems import random_problem
@@ -68,6 +70,14 @@ def test_the_bound_counts_messages_inside_hosts():
     expected = solve(p, BruteForce())
     assert expected.objective_s == pytest.approx(5.0)
     assert proved_s(p, expected.plan) == pytest.approx(5.0, rel=1e-3)
+
+
+def test_the_portfolio_proves_it_between_hosts_too():
+    p = problem(forward_graph([(0, 1), (2, 3)], 4, nbytes=2.0), [3] * 4, 4, objective=Objective.MAX_LOAD,
+                transfers=Transfers.BLOCKING, training=False, contiguity=Contiguity.NONE)  # fmt: skip
+    result = solve(on_two_hosts(p), NonContiguous(enumerated=0, patience=1), effort=Effort.QUICK)
+    assert result.bound_s == pytest.approx(5.0, rel=1e-3)
+    assert result.objective_s >= 5.0 * (1 - 1e-9)
 
 
 def test_where_the_bound_does_not_hold_there_is_none():

@@ -1,0 +1,106 @@
+"""Starts for a search of max-load where links between hosts are slower than those inside."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from solvers.contiguous.planners.chain_dp import LinearDP
+from solvers.contiguous.planners.downset_dp import DownsetDP
+from solvers.errors import InvalidPlan
+from solvers.noncontiguous.planners.annealing import Annealing
+from solvers.noncontiguous.slots import orders_of, speeds
+from solvers.plan.plan import Plan
+from solvers.plan.segments import Place
+from solvers.problem.cluster import Cluster
+from solvers.problem.problem import Contiguity, Objective, Problem
+from solvers.schedules.assemble import assemble
+from solvers.search.monitor import Monitor, Stop
+from solvers.search.planner import Planner
+
+START_DOWNSETS, START_WORK = 200_000, 300
+"""Of the dynamic programme: downsets, and pieces of work of a few hundredths of a second."""
+START_ROUNDS = 3
+"""Rounds without gain after which the annealing for a start ends."""
+MOST_DEALS = 100
+"""Orders in which the parts of one plan are dealt out to hosts; each is judged, in 1 to 50 ms."""
+
+
+def start_on_hosts(problem: Problem, monitor: Monitor) -> None:
+    """Offer what is best if all links are as fast as those inside hosts, its parts dealt out to the hosts in every
+    order, and chains within each host. No chain is below the least load of those all of whose links are fast, which
+    is told as a bound where chains are asked for. Raises Stop, through ``monitor.check``."""
+    alike = _with_near_links(problem)
+    if alike is not None:
+        exact = DownsetDP(downset_budget=START_DOWNSETS, work=monitor.effort.of(START_WORK))
+        bound_s = _ask(exact, replace(alike, contiguity=Contiguity.ACYCLIC), problem, monitor)
+        if problem.contiguity is not Contiguity.ACYCLIC:
+            _ask(Annealing(patience=START_ROUNDS), alike, problem, monitor)
+        elif problem.objective is Objective.MAX_LOAD:
+            monitor.raise_bound(bound_s)
+    for host in sorted({device.node for device in problem.cluster.devices}):
+        if not monitor.is_proved():
+            _offer_within(problem, monitor, host)
+
+
+def deal(problem: Problem, monitor: Monitor, plan: Plan) -> None:
+    """Offer a plan that has sets of operators on one device each, and what it is with its accelerators exchanged for
+    others: devices of one class in every order, if there are at most `MOST_DEALS`. Raises Stop."""
+    monitor.offer(plan)
+    used = dict.fromkeys(stage.devices[0] for stage in plan.stages)
+    parts = [device for device in used if not problem.cluster.devices[device].is_cpu]
+    placement = plan.placement()
+    for order in {order[: len(parts)]: None for order in orders_of(problem, MOST_DEALS)}:
+        monitor.check()
+        free = {devices: list(devices) for devices in order}
+        place = {part: (free[devices].pop(0),) for part, devices in zip(parts, order, strict=True)}
+        _offer(problem, monitor, plan, [place.get(placement[o][0], placement[o]) for o in range(len(problem.graph))])
+
+
+def _with_near_links(problem: Problem) -> Problem | None:
+    """The problem with all links as fast as those inside hosts, where these are of one speed."""
+    near = speeds(problem)
+    if near is None:
+        return None
+    latency_s, bandwidth = near[0]
+    links = tuple(replace(link, latency_s=latency_s, bandwidth_bytes_per_s=bandwidth) for link in problem.cluster.links)
+    return replace(problem, cluster=Cluster(problem.cluster.devices, links))
+
+
+def _ask(planner: Planner, alike: Problem, problem: Problem, monitor: Monitor) -> float:
+    """Deal out what a planner finds for another question; the bound that it proves there, in seconds."""
+    if planner.unsupported(alike) is not None:
+        return 0.0
+    inner = monitor.asking(alike)
+    with suppress(Stop):
+        planner(alike, inner)
+    monitor.check()
+    if inner.best is not None:
+        deal(problem, monitor, inner.best)
+    return inner.bound_s
+
+
+def _offer_within(problem: Problem, monitor: Monitor, host: int) -> None:
+    """Offer the linearised programme's plan for the devices of one host, whose links are all equally fast."""
+    cluster, quick = problem.cluster, LinearDP()
+    devices = [number for number, device in enumerate(cluster.devices) if device.node == host]
+    links = tuple(
+        replace(link, src=devices.index(link.src), dst=devices.index(link.dst))
+        for link in cluster.links
+        if link.src in devices and link.dst in devices
+    )
+    inside = replace(problem, cluster=Cluster(tuple(cluster.devices[d] for d in devices), links))
+    if quick.unsupported(inside) is not None:
+        return
+    inner = monitor.asking(inside)
+    quick(inside, inner)
+    if inner.best is not None:
+        found = inner.best.placement()
+        places = [tuple(devices[d] for d in found[operator]) for operator in range(len(problem.graph))]
+        _offer(problem, monitor, inner.best, places)
+
+
+def _offer(problem: Problem, monitor: Monitor, like: Plan, places: list[Place]) -> None:
+    """Offer a placement, with the micro-batches of a plan."""
+    with suppress(InvalidPlan):
+        monitor.offer(assemble(problem, places, problem.mini_batch // like.stages[0].micro_batch_size))
