@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solvers.bounds.chain import chain_bound_s
 from solvers.bounds.iteration import iteration_bound_s
 from solvers.bounds.makespan.improve import improved_s
 from solvers.bounds.makespan.quick import quick_bound_s
@@ -34,8 +35,12 @@ def lower_bound_s(problem: Problem) -> float:
     choices = (1,) if problem.objective is Objective.MAKESPAN else problem.micro_batch_choices()
     if problem.mixed_micro_batches and problem.objective is not Objective.MAKESPAN:
         mixed = problem.stage_choices()
-        return iteration_bound_s(problem, mixed, _bound_s(problem, mixed))
-    return min(iteration_bound_s(problem, (count,), bound_with_s(problem, count)) for count in choices)
+        return chain_bound_s(problem, mixed, iteration_bound_s(problem, mixed, _bound_s(problem, mixed)))
+    bounds = [(iteration_bound_s(problem, (count,), bound_with_s(problem, count)), count) for count in choices]
+    least_s = np.inf
+    for bound_s, count in sorted(bounds):
+        least_s = chain_bound_s(problem, (count,), bound_s, least_s)
+    return least_s
 
 
 def improved_bound_s(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.bounds.paths import heads_and_tails_s
+from solvers.bounds.paths import heads_and_tails_s, whole_backwards
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.problem.cluster import Cluster, Ring
 from solvers.problem.graph import Phase
@@ -123,7 +123,7 @@ def _groups(problem: Problem, choices: Sequence[int]) -> _Groups:
         took = np.where(may, problem.compute.at_each(kind, size / replicas), np.inf)
         each_s, all_s = np.minimum(each_s, took), np.minimum(all_s, count * took)
     shortest = np.where(update, once_s.min(axis=1), each_s.min(axis=1))
-    head, tail = heads_and_tails_s(graph, shortest)
+    head, tail = heads_and_tails_s(graph, shortest, whole=whole_backwards(problem))
     number, count = group_of(graph), len(together(graph))
 
     def summed(values: Floats, chosen: Bools) -> Floats:

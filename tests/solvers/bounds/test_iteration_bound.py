@@ -76,7 +76,9 @@ def test_a_tensor_too_large_to_send_keeps_its_ends_on_one_device():
 def test_sending_it_bounds_the_time_where_what_it_would_keep_together_takes_longer():
     graph = forward_graph([(0, 1)], 2, nbytes=1.5)
     p = asked(graph, [1, 1], training=False)
-    assert lower_bound_s(p) == pytest.approx(8 * 1.5)
+    assert iteration_bound_s(p, (8,)) == pytest.approx(8 * 1.5)
+    assert lower_bound_s(p) == pytest.approx(1 + 8 * 1.5 + 1, rel=1e-3)  # before the first and after the last
+    assert solve(p, "brute-force").objective_s == pytest.approx(14)
 
 
 def test_copies_of_what_may_be_repeated_send_nothing():
