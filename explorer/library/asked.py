@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from explorer.library.made_by import versions
 from solvers.formats.json_text import dump_json
@@ -14,6 +15,7 @@ from solvers.formats.op_graph_json import graph_json
 from solvers.formats.plan_json import plan_part
 from solvers.formats.problem_json import problem_json
 from solvers.plan.plan import Plan
+from solvers.plan.result import Result
 from solvers.planners.registry import PLANNERS
 from solvers.planners.solve import planner_options
 from solvers.problem.graph import OpGraph, per_graph
@@ -26,7 +28,8 @@ PLAIN = (str, int, float, bool, type(None))
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What `solve` is asked, but for how it is watched."""
+    """What `solve` is asked, but for how it is watched. second: as there; what it says can be known where it has a
+    ``name``, a text that changes with whatever it depends on beside problem and plan."""
 
     problem: Problem
     planner: Planner
@@ -35,19 +38,35 @@ class Asked:
     time_limit_s: float = 60.0
     gap: float = 0.0
     seed: int = 0
+    second: Callable[[Problem, Plan], float | None] | None = None
 
     @property
     def nameable(self) -> bool:
         """Whether the hash says all of it: the planner is one of the project's own, whose code the versions cover, with
-        options that have a text. What is not is neither found nor kept."""
+        options that have a text, and so is what tells plans a second time. What is not is neither found nor kept."""
         options = planner_options(self.planner).values()
-        return type(self.planner) is PLANNERS.get(self.planner.name) and all(map(_is_plain, options))
+        own = type(self.planner) is PLANNERS.get(self.planner.name) and all(map(_is_plain, options))
+        return own and (self.second is None or isinstance(self._teller, str))
+
+    @property
+    def _teller(self) -> object:
+        return getattr(self.second, "name", None)
+
+    def words(self) -> dict[str, Any]:
+        """What `solve` takes by name."""
+        told = ("start", "effort", "time_limit_s", "gap", "seed", "second")
+        return {name: getattr(self, name) for name in told}
+
+    def takes_s(self, result: Result) -> float:
+        """The seconds that tell which of two answers is better: those of a run, where a second telling chooses."""
+        told = None if self.second is None or result.plan is None else self.second(self.problem, result.plan)
+        return result.objective_s if told is None else told
 
     @cached_property
     def hash(self) -> str:
         """sha256, in hex: of graph, costs, cluster and settings, planner and its options, starting plan, effort, limits
-        and seed, and of the versions of what searches."""
-        told = {
+        and seed, what tells plans a second time, and of the versions of what searches."""
+        told: dict[str, object] = {
             "graph": graph_sha256(self.problem.as_traced.graph),
             "problem": hashlib.sha256(dump_json(problem_json(self.problem)).encode()).hexdigest(),
             "planner": [self.planner.name, _options(planner_options(self.planner))],
@@ -58,6 +77,8 @@ class Asked:
             "seed": self.seed,
             "versions": dict(versions()),
         }
+        if self.second is not None:
+            told["second"] = self._teller
         return hashlib.sha256(dump_json(told).encode()).hexdigest()
 
 

@@ -91,21 +91,12 @@ class Asking:
         on_progress: Callable[[Progress, Plan | None], None] = ignore,
         second: Callable[[Problem, Plan], float | None] | None = None,
     ) -> Result:
-        """Raises what `solve` does. With a ``second`` telling the library is left alone: it cannot know what that
-        says."""
+        """Raises what `solve` does."""
         chosen = named(planner) if isinstance(planner, str) else planner
-        if second is not None:
-            return self.solve(
-                problem, chosen, start=start, time_limit_s=time_limit_s, gap=gap, seed=seed, effort=effort,
-                should_stop=should_stop, on_progress=on_progress, second=second,
-            )  # fmt: skip
-        asked = Asked(problem, chosen, start, effort, time_limit_s, gap, seed)
+        asked = Asked(problem, chosen, start, effort, time_limit_s, gap, seed, second)
         if not self.fresh and (known := self.known(asked)) is not None:
             return known
-        result = self.solve(
-            problem, chosen, start=start, time_limit_s=time_limit_s, gap=gap, seed=seed, effort=effort,
-            should_stop=should_stop, on_progress=on_progress,
-        )  # fmt: skip
+        result = self.solve(problem, chosen, should_stop=should_stop, on_progress=on_progress, **asked.words())
         return self.found(asked, result)
 
     def known(self, asked: Asked) -> Result | None:
@@ -132,9 +123,9 @@ class Asking:
         except LibraryTrouble as error:
             self._say(f"{error}; the answer is not kept")
             return result
-        if before is None or not before.result.objective_s < result.objective_s * (1 - ALIKE):
+        if before is None or not (best_s := asked.takes_s(before.result)) < asked.takes_s(result) * (1 - ALIKE):
             return result
-        note = f"the library keeps a better answer, of {text.seconds(before.result.objective_s)}, {before.told.since}"
+        note = f"the library keeps a better answer, of {text.seconds(best_s)}, {before.told.since}"
         return replace(result, notes=(*result.notes, note))
 
     def _say(self, line: str) -> None:

@@ -106,7 +106,7 @@ class Library:
             raise LibraryTrouble(f"the library of plans {self.path} cannot hold this answer: {error}") from None
         with self.writing() as connection:
             before = connection.execute(f"SELECT {_ALL} FROM answers WHERE question = ?", (asked.hash,)).fetchone()
-            if before is not None and not _replaces(result, before):
+            if before is not None and not _replaces(asked, result, before):
                 return False
             if connection.execute(_HAS_GRAPH, (key,)).fetchone() is None:  # now, too
                 connection.execute("INSERT INTO graphs VALUES (?, ?)", (key, content or packed(graph_text(graph))))
@@ -180,13 +180,17 @@ class Library:
             raise trouble(self.path, error) from None
 
 
-def _replaces(result: Result, before: Sequence[object]) -> bool:
-    """Whether it is better than the answer of a row; one that is damaged is worse than any."""
+def _replaces(asked: Asked, result: Result, before: Sequence[object]) -> bool:
+    """Whether it is better than the answer of a row; one that is damaged, or breaks a rule, is worse than any."""
+    from explorer.library.answer import read_answer
+
     try:
-        told, _ = read_row(before)
-    except LibraryTrouble:
+        told, text = read_row(before)
+        if asked.second is None:
+            return is_better(result, told)
+        return is_better(result, told, (asked.takes_s(result), asked.takes_s(read_answer(text, asked))))
+    except PlacementError:
         return True
-    return is_better(result, told)
 
 
 def _used_bytes(connection: sqlite3.Connection) -> int:

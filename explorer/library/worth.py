@@ -19,10 +19,12 @@ def worth_keeping(result: Result) -> bool:
     return result.status is not Status.NO_PLAN or result.stop_reason is not StopReason.TIME_LIMIT
 
 
-def is_better(result: Result, told: Listed) -> bool:
-    """Than the answer that is kept: a better plan, or the same with more proved, or with the search at its end."""
-    if not math.isclose(result.objective_s, told.objective_s, rel_tol=ALIKE):
-        return result.objective_s < told.objective_s
+def is_better(result: Result, told: Listed, seconds: tuple[float, float] | None = None) -> bool:
+    """Than the answer that is kept: a better plan, or the same with more proved, or with the search at its end.
+    seconds: of both, where something else than the objective tells the better plan."""
+    takes_s, took_s = (result.objective_s, told.objective_s) if seconds is None else seconds
+    if not math.isclose(takes_s, took_s, rel_tol=ALIKE):
+        return takes_s < took_s
     if not math.isclose(result.bound_s, told.bound_s, rel_tol=ALIKE):
         return result.bound_s > told.bound_s
     return told.stop_reason == StopReason.TIME_LIMIT and result.stop_reason is not StopReason.TIME_LIMIT

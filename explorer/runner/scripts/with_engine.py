@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from math import isfinite
+from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 
+from explorer.question.graphs.sources import sources_hash
 from explorer.runner.scripts.duties import duties
 from explorer.runner.scripts.lowering import make_script
 from explorer.runner.scripts.script import Script
@@ -69,11 +71,30 @@ def run_seconds(problem: Problem, plan: Plan) -> float | None:
     return seconds if isfinite(seconds) else None
 
 
-def second_telling(problem: Problem) -> Callable[[Problem, Plan], float | None] | None:
+@dataclass(frozen=True)
+class RunSeconds:
+    """`run_seconds`, and the name of the code that tells it."""
+
+    def __call__(self, problem: Problem, plan: Plan) -> float | None:
+        return run_seconds(problem, plan)
+
+    @property
+    def name(self) -> str:
+        """Another one with every change of how runs are made: what an answer from a library depends on, beside the
+        engine's costs, which are the problem's, and `solvers`."""
+        return f"seconds of a run, scripts {_scripts_hash()}"
+
+
+@cache
+def _scripts_hash() -> str:
+    return sources_hash(Path(__file__).parent)
+
+
+def second_telling(problem: Problem) -> RunSeconds | None:
     """`run_seconds` where it tells the objective of the problem with the engine's time added, for
     `solvers.planners.solve.solve`; None for max-load, whose objective is another, and where the engine was not
     measured."""
-    return None if problem.engine is None or problem.objective is Objective.MAX_LOAD else run_seconds
+    return None if problem.engine is None or problem.objective is Objective.MAX_LOAD else RunSeconds()
 
 
 def _extra_seconds(problem: Problem, script: Script, engine: EngineCosts) -> dict[tuple[int, int], float]:

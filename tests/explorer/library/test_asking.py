@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from explorer.library.asking import Asking
 from explorer.library.library import Library
+from explorer.library.notes import is_known
 from explorer.library.place import library_path
+from solvers.evaluation.evaluate import evaluate
+from solvers.plan.plan import Plan
 from solvers.plan.result import Result, StopReason
 from solvers.planners.solve import solve
+from solvers.problem.problem import Problem
 from tests.explorer.library.questions import asked, chain
 
 
@@ -72,7 +76,31 @@ def test_without_a_library_every_question_is_searched() -> None:
     assert counted.times == 2
 
 
-def test_what_a_second_telling_chooses_is_neither_looked_up_nor_kept(tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Told:
+    """Seconds of a run, told by code of some name: those of the objective, or, turned round, least for the most."""
+
+    name: str = "a run of 2026"
+    turned: bool = False
+
+    def __call__(self, problem: Problem, plan: Plan) -> float:
+        seconds = evaluate(problem, plan).objective_s(problem.objective)
+        return 1 / seconds if self.turned else seconds
+
+
+def test_what_a_second_telling_chooses_is_known_by_its_name(tmp_path: Path) -> None:
+    counted = Counted()
+    with Asking(tmp_path / "plans.sqlite", solve=counted) as ask:
+        first, again = ask(chain(), "equal", second=Told()), ask(chain(), "equal", second=Told())
+        assert counted.times == 1
+        assert again.plan == first.plan
+        assert is_known(again.notes)
+        for second in (None, Told("a run of 2027")):
+            assert not is_known(ask(chain(), "equal", second=second).notes)
+    assert counted.times == 3
+
+
+def test_what_nobody_names_is_neither_looked_up_nor_kept(tmp_path: Path) -> None:
     counted = Counted()
     with Asking(tmp_path / "plans.sqlite", solve=counted) as ask:
         ask(chain(), "equal", second=lambda problem, plan: 1.0)
@@ -80,6 +108,22 @@ def test_what_a_second_telling_chooses_is_neither_looked_up_nor_kept(tmp_path: P
         assert counted.times == 2
         assert ask(chain(), "equal").notes == ()
     assert counted.times == 3
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_answers_the_one_whose_run_takes_less_stays(tmp_path: Path, turned: bool) -> None:
+    """Whatever their objectives are."""
+    fast, slow = (replace(solve(chain(), name), planner="equal") for name in ("equal", "single"))
+    best = slow if turned else fast
+    for order in ((fast, slow), (slow, fast)):
+        path = tmp_path / f"{order[0].objective_s}.sqlite"
+        for one in order:
+            with Asking(path, fresh=True, solve=lambda *_, one=one, **__: one) as ask:
+                found = ask(chain(), "equal", second=Told(turned=turned))
+        assert (len(found.notes) == 1) is (order[0] is best)
+        assert all(note.startswith("the library keeps a better answer, ") for note in found.notes)
+        with Asking(path) as ask:
+            assert ask(chain(), "equal", second=Told(turned=turned)).plan == best.plan
 
 
 def test_a_cancelled_search_is_given_and_asked_again(tmp_path: Path) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import astuple, replace
+from pathlib import Path
 
 import pytest
 
+import explorer.runner.scripts.with_engine as with_engine_file
+from explorer.library.asking import Asking
+from explorer.library.notes import is_known
 from explorer.runner.scripts.duties import duties, packed
 from explorer.runner.scripts.lowering import make_script
 from explorer.runner.scripts.with_engine import run_seconds, second_telling, with_engine
@@ -121,3 +125,21 @@ def test_of_the_plans_found_the_one_that_takes_least_in_a_run_is_the_answer() ->
     assert after.objective_s >= before.objective_s
     assert second_telling(replace(chain, engine=None)) is None
     assert second_telling(replace(chain, objective=Objective.MAX_LOAD)) is None
+
+
+def test_a_known_plan_of_least_run_time_is_given_at_once(tmp_path: Path) -> None:
+    chain, _ = two_ranks()
+    other = replace(chain, engine=replace(COSTS, sent_s=2 * COSTS.sent_s + 1.0))
+    known = []
+    for one in (chain, chain, other):
+        with Asking(tmp_path / "plans.sqlite") as ask:
+            found = ask(one, "equal", second=second_telling(one))
+        known.append(is_known(found.notes))
+    assert known == [False, True, False]
+
+
+def test_other_scripts_tell_another_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain, _ = two_ranks()
+    before = second_telling(chain).name
+    monkeypatch.setattr(with_engine_file, "_scripts_hash", lambda: "0" * 16)
+    assert second_telling(chain).name not in (before, None)
