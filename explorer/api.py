@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from explorer.costs.profile import Profile
@@ -171,10 +172,7 @@ def plan(
 
     workload = workload_of(model)
     problem = make_problem(workload, question.settings())
-    if not isinstance(library, bool | str | os.PathLike):
-        raise InvalidProblem(f"library must be True, False or the path of a file, found {type(library).__name__}")
-    path = (library_path() if library else None) if isinstance(library, bool) else path_of(os.fspath(library))
-    with noting(path, workload.reference, fresh) as (ask, noted):
+    with noting(_library(library), workload.reference, fresh) as (ask, noted):
         return noted(
             ask(
                 problem,
@@ -272,11 +270,13 @@ def sweep(
     seed: int = 0,
     should_stop: Callable[[], bool] = never,
     on_row: Callable[[Row], None] = lambda _: None,
+    library: bool | str | os.PathLike[str] = False,
+    search_again: bool = False,
 ) -> Sweep:
     """A plan at every combination of devices, memory caps, micro-batches and bandwidths (or one of them varied at a
     time): rows with `point`, `status`, `result` and `metrics`; that nothing fits is a row, too. settings: all that is
-    not swept. fresh: begin every search anew (see `explorer.sweeps.sweep`). on_row gets each row as it is found. A
-    notebook shows the rows with their curve.
+    not swept. fresh: begin every search anew (see `explorer.sweeps.sweep`). on_row gets each row as it is found.
+    library: as in `plan`, for every row; search_again: even what is known. A notebook shows the rows with their curve.
 
     Raises InvalidProblem if there is nothing to sweep, or too much.
     """
@@ -292,19 +292,21 @@ def sweep(
         tuple(parse_bytes(size) if isinstance(size, str) else size for size in memory),
     )
     rows: list[Row] = []
-    for row in sweep_rows(
-        workload,
-        settings or Settings(),
-        points(axes, one_at_a_time=one_at_a_time),
-        choose_planner(planner) if isinstance(planner, str) else planner,
-        effort=choice(Effort, effort),
-        time_limit_s=time_limit_s,
-        seed=seed,
-        fresh=fresh,
-        should_stop=should_stop,
-    ):
-        rows.append(row)
-        on_row(row)
+    with noting(_library(library), workload.reference, search_again) as (ask, noted):
+        for row in sweep_rows(
+            workload,
+            settings or Settings(),
+            points(axes, one_at_a_time=one_at_a_time),
+            choose_planner(planner) if isinstance(planner, str) else planner,
+            effort=choice(Effort, effort),
+            time_limit_s=time_limit_s,
+            seed=seed,
+            fresh=fresh,
+            should_stop=should_stop,
+            ask=lambda *args, **options: noted(ask(*args, **options)),
+        ):
+            rows.append(row)
+            on_row(row)
     return Sweep(rows)
 
 
@@ -354,6 +356,15 @@ def launch(
         resume=resume,
         backend=backend,
     )
+
+
+def _library(given: bool | str | os.PathLike[str]) -> Path | None:
+    """The path of the library that is meant, None for none. Raises InvalidProblem."""
+    if isinstance(given, bool):
+        return library_path() if given else None
+    if not isinstance(given, str | os.PathLike):
+        raise InvalidProblem(f"library must be True, False or the path of a file, found {type(given).__name__}")
+    return path_of(os.fspath(given))
 
 
 def _plan_file(plan: Result | PlanFile | str) -> PlanFile:

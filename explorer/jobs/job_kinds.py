@@ -281,18 +281,20 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
     before_s = evaluate(problem, plan).objective_s(problem.objective)
     asked = changes(problem, settings, _own_memory(problem), request.most_devices)
     emit(events.part({"of": len(asked)}))
-    for one in helped(
-        workload,
-        asked,
-        choose_planner(ask.planner),
-        (problem, before_s),
-        plan,
-        seed=ask.seed,
-        time_limit_s=ask.time_limit_s,
-        should_stop=should_stop,
-    ):
-        told = {"words": one.change.words, "controls": dict(one.change.controls), "reason": one.reason}
-        emit(events.part(told | {"gain": one.gain, "objective_s": one.objective_s}))
+    with noting(library_path(), workload.reference) as (asks, _):
+        for one in helped(
+            workload,
+            asked,
+            choose_planner(ask.planner),
+            (problem, before_s),
+            plan,
+            seed=ask.seed,
+            time_limit_s=ask.time_limit_s,
+            should_stop=should_stop,
+            ask=asks,
+        ):
+            told = {"words": one.change.words, "controls": dict(one.change.controls), "reason": one.reason}
+            emit(events.part(told | {"gain": one.gain, "objective_s": one.objective_s}))
     emit(events.told({"stopped": should_stop()}))
 
 
@@ -305,17 +307,19 @@ def sweep_job(request: SweepRequest, emit: Emit, should_stop: Callable[[], bool]
     asked = points(worth_asking(request.axis, problem, settings, _own_memory(problem)))
     shown = [point.cell(request.axis) for point in asked]
     emit(events.part({"values": [getattr(point, request.axis) for point in asked], "words": shown}))
-    for row in sweep_rows(
-        workload,
-        settings,
-        asked,
-        choose_planner(ask.planner),
-        effort=ask.effort,
-        seed=ask.seed,
-        time_limit_s=ask.time_limit_s,
-        should_stop=should_stop,
-    ):
-        emit(events.part({"row": row_object(row)}))
+    with noting(library_path(), workload.reference) as (asks, _):
+        for row in sweep_rows(
+            workload,
+            settings,
+            asked,
+            choose_planner(ask.planner),
+            effort=ask.effort,
+            seed=ask.seed,
+            time_limit_s=ask.time_limit_s,
+            should_stop=should_stop,
+            ask=asks,
+        ):
+            emit(events.part({"row": row_object(row)}))
     emit(events.told({"stopped": should_stop()}))
 
 

@@ -13,6 +13,7 @@ from explorer.words import text
 from solvers.errors import InvalidProblem, UnsupportedProblem
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
+from solvers.plan.result import Result
 from solvers.planners.solve import solve
 from solvers.problem.problem import Objective, Problem
 from solvers.search.effort import Effort
@@ -89,9 +90,10 @@ def helped(
     time_limit_s: float = 15.0,
     seed: int = 0,
     should_stop: Callable[[], bool] = never,
+    ask: Callable[..., Result] = solve,
 ) -> Iterator[Helped]:
     """An answer for every change, as it is found. before: the question as it was, and its objective in seconds. start:
-    its plan, which a planner that improves what it is given begins with."""
+    its plan, which a planner that improves what it is given begins with. ask: what solves a problem."""
     problem, objective_s = before
     was = problem.per_sample_s(objective_s)
     for change in asked:
@@ -99,7 +101,7 @@ def helped(
             return
         try:
             changed = make_problem(workload, change.settings)
-            result = solve(
+            result = ask(
                 changed, planner, start=start if planner.name in STARTS else None, effort=effort,
                 time_limit_s=time_limit_s, seed=seed, should_stop=should_stop,
             )  # fmt: skip

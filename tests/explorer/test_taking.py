@@ -10,6 +10,7 @@ import pytest
 
 import explorer
 from explorer.exports.formats import FORMATS
+from explorer.library.notes import is_known
 from explorer.question.settings import Settings
 from explorer.reviews.lines import Verdict
 from solvers.errors import InvalidProblem
@@ -43,6 +44,27 @@ def test_a_sweep_gives_rows_as_they_are_found() -> None:
         (1, "INFEASIBLE"), (1, "OPTIMAL"), (2, "INFEASIBLE"), (2, "FEASIBLE"),
     ]  # fmt: skip
     assert explorer.review(rows[3].result).verdict is Verdict.WARN  # type: ignore[arg-type]
+
+
+def test_a_sweep_gives_what_is_known_and_keeps_what_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "plans.sqlite"
+    asked = (chain_workload(), [1, 2], ["1MiB", 80e9], "equal")
+    plain, first, again, anew = (
+        explorer.sweep(*asked, settings=Settings(mini_batch=8), **more)
+        for more in ({}, {"library": path}, {"library": str(path)}, {"library": path, "search_again": True})
+    )
+    assert [[row.status for row in rows] for rows in (first, again, anew)] == [[row.status for row in plain]] * 3
+    assert [[row.plan for row in rows] for rows in (first, again, anew)] == [[row.plan for row in plain]] * 3
+    known = [[is_known(row.result.notes) for row in rows] for rows in (plain, first, again, anew)]
+    assert known == [[False] * 4, [False] * 4, [True] * 4, [False] * 4]
+    with pytest.raises(InvalidProblem, match="library must be True, False or the path of a file, found int"):
+        explorer.sweep(*asked, library=7)  # type: ignore[arg-type]
+
+
+def test_what_is_wrong_with_the_library_is_a_note_of_a_row(tmp_path: Path) -> None:
+    (tmp_path / "plans.sqlite").write_text("no library")
+    rows = explorer.sweep(chain_workload(), [1, 2], planner="equal", library=tmp_path / "plans.sqlite")
+    assert ["no library of plans" in " ".join(row.result.notes) for row in rows] == [True, False]
 
 
 def test_what_is_no_plan_is_refused_in_one_line() -> None:

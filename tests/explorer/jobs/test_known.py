@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from explorer.jobs.job_kinds import ask_job, compare_job, solve_job
-from explorer.jobs.requests import AskRequest, CompareRequest, SolveRequest
+from explorer.cli import main
+from explorer.jobs.job_kinds import ask_job, compare_job, help_job, solve_job, sweep_job
+from explorer.jobs.requests import AskRequest, CompareRequest, HelpRequest, PlanSource, SolveRequest, SweepRequest
+from explorer.library.asking import Asking
 from explorer.library.notes import is_known
 from explorer.question.loading import load
 from explorer.question.packing import packed_graph, packed_problem, unpacked_result
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
+from solvers.search.effort import Effort
 from solvers.search.monitor import never
 from tests.explorer.cli.command import workload, write
 
@@ -69,6 +73,30 @@ def test_a_comparison_asks_only_what_is_not_known(library: Path, model: str) -> 
     assert len(rows) == 2
     again = told(compare_job, CompareRequest(model, Settings(), ("equal", "single")), "row")
     assert [row["row"] for row in again] == [row["row"] for row in rows]  # the seconds of then, too
+
+
+def test_the_page_asks_a_sweep_and_what_would_help_once(
+    library: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = SolveRequest(model, Settings(), effort=Effort.QUICK)
+    (answered,) = told(solve_job, ask)
+    plan = PlanSource(held=answered["plan"]["held"])
+    asked = ((sweep_job, SweepRequest(ask, "devices")), (help_job, HelpRequest(ask, plan, 4)))
+    before = [told(job, request, "part") for job, request in asked]
+    assert all(len(parts) > 2 for parts in before)
+    monkeypatch.setattr(Asking, "found", None)  # whoever searched would come by
+    assert [told(job, request, "part") for job, request in asked] == before  # the seconds of then, too
+
+
+def test_a_sweep_of_the_page_is_known_to_one_of_the_command(
+    library: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = SolveRequest("gpt-small", Settings(), effort=Effort.QUICK, planner="equal")
+    told(sweep_job, SweepRequest(ask, "devices"))
+    monkeypatch.setattr(Asking, "found", None)
+    asked = ["sweep", "gpt-small", "--planner", "equal", "--devices", "1,2,4", "--effort", "quick", "--workers", "1"]
+    assert main([*asked, "--time-limit", str(ask.time_limit_s), "--json"]) == 0
+    assert [row["status"] for row in json.loads(capsys.readouterr().out)] == ["OPTIMAL", "FEASIBLE", "FEASIBLE"]
 
 
 def test_without_a_library_all_is_searched(model: str) -> None:
