@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -35,6 +37,18 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         option.numprocesses = count
         option.dist = "loadfile"
         option.loadscopereorder = False  # which would begin with the most tests; the first files are the longest
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage: twelve thousand tests and what they import stay, and every look would go
+    through all of it, later ones too."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
