@@ -18,6 +18,7 @@ from solvers.problem.cluster import Cluster
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem.problem import Contiguity, Objective, Transfers
 from solvers.schedules.assemble import assemble
+from solvers.search.effort import Effort
 from tests.instances import forward_graph, problem, training_graph
 
 MANY = 1010
@@ -119,6 +120,6 @@ def test_one_device_takes_any_number_of_operators(name, gpus, cpus):
     graph = OpGraph(tuple(Operator(f"o{i}") for i in range(MANY)), ())
     p = problem(graph, [1.0] * MANY, gpus, cpus=cpus, training=False, objective=Objective.MAX_LOAD)
     if PLANNERS[name]().unsupported(p) is None:
-        result = solve(p, name)
+        result = solve(p, name, effort=Effort.QUICK)
         if not any("gives up" in note for note in result.notes):  # a limit that it is published with
             assert result.objective_s == MANY
