@@ -238,17 +238,19 @@ def test_a_lost_connection_is_said(chromium):
 def test_nothing_sticks_out_of_the_window(fake):
     fake.at("devices=8")
     clipped = """
-      const told = '.kpi b, .card-head h2:not(.sr), .choice button, .run button, .status b';
+      const told = '.kpi b, .kpi .value, .card-head h2:not(.sr), .choice button, .run button, .status b';
       return [...document.querySelectorAll(told)]
         .filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => e.innerText)"""
     cut = """
       const right = (e) => e.getBoundingClientRect().right;
       return [...document.querySelectorAll('.card-head > *')]
         .filter((e) => right(e) > right(e.closest('.card'))).map((e) => e.outerHTML)"""
+    changed = """document.querySelector('.kpi .value').innerHTML = '<b>55,778 /s</b><i class="change">+19.3 %</i>'"""
     wider = "const e = document.getElementById('device-table'); return e.scrollWidth - e.clientWidth"
     fake.click("#tab-devices")
     for width, height in ((1440, 900), (1280, 720), (1024, 700), (1920, 1080)):
         with fake.sized(width, height):
+            fake.js(changed)
             assert fake.js("return document.documentElement.scrollWidth") <= width
             assert fake.js(clipped) == [], width
             assert fake.js(cut) == [], width
