@@ -27,9 +27,11 @@ MOST_DEALS = 100
 
 
 def start_on_hosts(problem: Problem, monitor: Monitor) -> None:
-    """Offer what is best if all links are as fast as those inside hosts, its parts dealt out to the hosts in every
-    order, and chains within each host. No chain is below the least load of those all of whose links are fast, which
-    is told as a bound where chains are asked for. Raises Stop, through ``monitor.check``."""
+    """Offer the best plan so far, and what is best if all links are as fast as those inside hosts, its parts dealt out
+    to the hosts in every order, and chains within each host. No chain is below the least load of those all of whose
+    links are fast, which is told as a bound where chains are asked for. Raises Stop, through ``monitor.check``."""
+    if monitor.best is not None:
+        deal(problem, monitor, monitor.best)
     alike = _with_near_links(problem)
     if alike is not None:
         exact = DownsetDP(downset_budget=START_DOWNSETS, work=monitor.effort.of(START_WORK))
