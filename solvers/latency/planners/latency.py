@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from solvers.latency.model import unsupported
-from solvers.latency.planners.latency_common import models, piece_limit, raise_path_bounds
+from solvers.latency.planners.latency_common import models, piece_limit, raise_path_bounds, raise_series_bound
 from solvers.latency.planners.latency_cp import LatencyCP
 from solvers.latency.planners.latency_search import Annealing, quick_starts
 from solvers.problem.problem import Problem
@@ -16,9 +16,9 @@ from solvers.search.monitor import Monitor
 
 @dataclass(frozen=True)
 class Latency:
-    """Greedy and minimum-sum plans, bounds from paths, then annealing with one piece per accelerator (quick,
-    and often as good) and with as many as allowed, in turn, until that brings nothing for long or the
-    plan is proved optimal.
+    """Greedy and minimum-sum plans, bounds from a series of operators and from paths, then annealing with one piece
+    per accelerator (quick, and often as good) and with as many as allowed, in turn, until that brings nothing for
+    long or the plan is proved optimal.
 
     Where one piece per accelerator is all that is allowed, CP-SAT goes on from there, for better plans and bounds, for
     ``work`` of its deterministic time (about seconds) at normal effort.
@@ -36,6 +36,8 @@ class Latency:
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
         quick_starts(problem, monitor)
+        monitor.begin("bounding the latency between operators that all others come before or after")
+        raise_series_bound(problem, monitor)
         monitor.begin("bounding the latency by paths through the graph")
         raise_path_bounds(problem, monitor, self.paths)
         monitor.begin("annealing")

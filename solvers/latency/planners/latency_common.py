@@ -14,6 +14,7 @@ from solvers.kernels.arrays import Ints
 from solvers.latency.bounds import MOST_OPERATORS, network_of, order_of, path_bound_s, paths
 from solvers.latency.model import LatencyModel
 from solvers.latency.plans import latency_s, pieces_of, plan_of_calls
+from solvers.latency.series_bound import series_bound
 from solvers.plan.plan import Plan
 from solvers.problem.problem import Problem
 from solvers.search.monitor import Monitor
@@ -55,6 +56,60 @@ def raise_path_bounds(problem: Problem, monitor: Monitor, count: int = 4) -> Non
             monitor.raise_bound(bound_s)
         if monitor.is_proved():
             return
+
+
+def raise_series_bound(problem: Problem, monitor: Monitor) -> None:
+    """Raise the bound by what operators prove that all others come before or after, and offer the plan it is of."""
+    if len(problem.graph) > MOST_OPERATORS or monitor.is_proved():
+        return
+    model = LatencyModel.of(problem)
+    found = series_bound(model, order_of(model), monitor.check)
+    if found is None:
+        return
+    place = _in_turn(model, _fewer(model, found.call, piece_limit(problem), monitor), piece_limit(problem))
+    if place is not None:
+        offer_places(model, monitor, place)
+    if proves_for(problem):
+        monitor.raise_bound(min(found.seconds, monitor.objective_s))
+
+
+def _fewer(model: LatencyModel, call: Ints, pieces: int, monitor: Monitor) -> Ints:
+    """As many calls as there is room for: one after the other goes to CPUs, always that which is missed least."""
+    call = call.copy()
+    numbers = [number for number in range(int(call.max(initial=-1)) + 1) if (call == number).any()]
+    while len(numbers) > model.accelerators * pieces:
+        depth = -(-len(numbers) // model.accelerators)
+        least, dropped = math.inf, numbers[-1]
+        for number in numbers:
+            monitor.check()
+            place = _in_turn(model, np.where(call == number, -1, call), depth)
+            cut = None if place is None else pieces_of(model, place, depth)
+            seconds = math.inf if cut is None else latency_s(model, cut, depth)
+            if seconds < least:
+                least, dropped = seconds, number
+        call[call == dropped] = -1
+        numbers.remove(dropped)
+    return call
+
+
+def _in_turn(model: LatencyModel, call: Ints, pieces: int) -> Ints | None:
+    """Places for calls: each on the accelerator with the fewest that has room and may have it, what finds none on
+    CPUs; None if that takes a group apart, or CPUs may not have it."""
+    place = on_cpus(model)
+    held, taken = np.zeros(model.accelerators), np.zeros(model.accelerators)
+    for number in range(int(call.max(initial=-1)) + 1):
+        groups = np.unique(model.group_of[call == number])
+        nbytes = float(model.group_bytes[groups].sum())
+        fits = model.allowed[groups, :-1].all(axis=0) & (held + nbytes <= model.caps[:-1]) & (taken < pieces)
+        if fits.any():
+            target = int(np.where(fits, taken, np.inf).argmin())
+            place[call == number] = target
+            held[target] += nbytes
+            taken[target] += 1
+    least, most = np.full(model.groups, model.accelerators), np.zeros(model.groups, np.int64)
+    np.minimum.at(least, model.group_of, place)
+    np.maximum.at(most, model.group_of, place)
+    return place if (least == most).all() and model.allowed[model.group_of, place].all() else None
 
 
 def offer_places(model: LatencyModel, monitor: Monitor, place: Ints) -> float:

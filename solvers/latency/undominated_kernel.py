@@ -1,0 +1,37 @@
+"""Which of many ways are as good as any in some respect, on plain arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from solvers.kernels.arrays import Floats, Ints
+
+
+@njit(cache=True)
+def first_undominated(rows: Floats) -> Ints:
+    """Positions of the rows than which no earlier one is as low in all columns.
+
+    Of rows in lexicographic order these are the undominated ones: whatever is as low in all columns comes before.
+    What turned a row down is asked first about the next, which is like it.
+    """
+    count, columns = rows.shape
+    kept = np.empty(count, np.int64)
+    size = 0
+    for i in range(count):
+        by = -1
+        for k in range(size):
+            lower = True
+            for c in range(columns):
+                if rows[kept[k], c] > rows[i, c]:
+                    lower = False
+                    break
+            if lower:
+                by = k
+                break
+        if by < 0:
+            kept[size] = i
+            size += 1
+        elif by > 0:
+            kept[by // 2], kept[by] = kept[by], kept[by // 2]
+    return np.sort(kept[:size])
