@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -25,10 +25,18 @@ if TYPE_CHECKING:
     from solvers.formats.plan_json import PlanFile
     from solvers.plan.result import Result
 
-Ran = tuple["PlanFile", "list[Bundle]", "Outcome", "list[Outcome]"]
-"""A plan, the folders of its runs, all of them as one, and each."""
 ROUNDS = 2
 """Times that each of two plans is run: they take turns, so that a machine that slows down slows both."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of a plan. outcome: of all its rounds as one. Bundle and round i are of one run."""
+
+    file: PlanFile
+    bundles: list[Bundle]
+    outcome: Outcome
+    rounds: list[Outcome]
 
 
 def run_both(
@@ -67,7 +75,7 @@ def run_both(
         kept = written and kept
         if written and not args.json:
             print(f"written    {args.output}")
-    ends = [outcome.status for _, _, outcome, _ in ran]
+    ends = [each.outcome.status for each in ran]
     status = next((end for end in ends if end is not RunStatus.DONE), RunStatus.DONE)
     if not kept:
         return FAILED
@@ -120,7 +128,7 @@ def _in_turns(
         well = outcome.status is RunStatus.DONE
         kept = saved(partial(finish_bundle, bundle, outcome)) and kept
     ran = [
-        (file, folders, _as_one(found), found)
+        Ran(file, folders, _as_one(found), found)
         for file, folders, found in zip(plans, bundles, outcomes, strict=True)
         if found
     ]
@@ -153,9 +161,9 @@ def _object(file: PlanFile, profile: Profile, ran: list[Ran], target: str, reque
     from explorer.cli.reports.run_report import run_object
     from explorer.costs.profile_json import profile_object
 
-    told = [run_object(each, bundles[0], target, request, found[0]) for each, bundles, _, found in ran]
-    for one, (_, _, _, found) in zip(told, ran, strict=True):
-        one["rounds_s"] = [list(outcome.iterations_s) for outcome in found]
+    told = [run_object(each.file, each.bundles[0], target, request, each.rounds[0]) for each in ran]
+    for one, each in zip(told, ran, strict=True):
+        one["rounds_s"] = [list(outcome.iterations_s) for outcome in each.rounds]
     gained = _gain(profile, ran)
     return {
         "model": file.reference,
@@ -179,17 +187,17 @@ def _print(file: PlanFile, profile: Profile, result: Result, ran: list[Ran]) -> 
     print(f"estimated  {text.seconds(first_s)} by the first plan's own costs ({printable(file.problem.costs_from)})")
     print()
     rows = [["plan", "predicted", "measured (median)", "best", "error", "devices"]]
-    for name, (each, _, outcome, _) in zip(("before", "after"), ran, strict=False):
-        expected, times = predicted_s(each), outcome.iterations_s
+    for name, each in zip(("before", "after"), ran, strict=False):
+        expected, times = predicted_s(each.file), each.outcome.iterations_s
         middle = median(times) if times else None
         rows.append(
             [
                 name,
                 text.seconds(expected),
-                text.seconds(middle) if middle is not None else outcome.status.value,
+                text.seconds(middle) if middle is not None else each.outcome.status.value,
                 text.seconds(min(times)) if times else text.NOTHING,
                 f"{expected / middle - 1:+.1%}" if middle else text.NOTHING,
-                text.count(len(each.plan.devices_used())),
+                text.count(len(each.file.plan.devices_used())),
             ]
         )
     print_table(rows, right=frozenset(range(1, 6)))
@@ -198,29 +206,29 @@ def _print(file: PlanFile, profile: Profile, result: Result, ran: list[Ran]) -> 
     if gained is not None:
         more = "less" if gained > 0 else "more"
         print(f"gain       the new plan takes {text.percent(abs(gained))} {more} time than the first")
-    elif len(ran) == 2 and all(len(found) == ROUNDS for _, _, _, found in ran):
+    elif len(ran) == 2 and all(len(each.rounds) == ROUNDS for each in ran):
         print(f"gain       not distinguishable: in {ROUNDS} rounds by turns they differ by less than runs of one plan")
-    elif len(ran) == 1 and ran[0][2].status is RunStatus.DONE:
+    elif len(ran) == 1 and ran[0].outcome.status is RunStatus.DONE:
         print("gain       none: with measured costs no better plan than the first was found")
-    for _, _, outcome, _ in ran:
-        if outcome.reason:
-            print(f"reason     {outcome.reason}")
+    for each in ran:
+        if each.outcome.reason:
+            print(f"reason     {each.outcome.reason}")
     print(f"noise      {text.percent(max(_noise(ran), profile.noise))}")
-    for _, bundles, _, _ in ran:
-        for bundle in bundles:
+    for each in ran:
+        for bundle in each.bundles:
             print(f"bundle     {Path(bundle.folder).absolute()}")
 
 
 def _noise(ran: Sequence[Ran]) -> float:
     """While the plans ran."""
-    return max((outcome.noise or 0.0 for _, _, outcome, _ in ran), default=0.0)
+    return max((each.outcome.noise or 0.0 for each in ran), default=0.0)
 
 
 def _gain(profile: Profile, ran: Sequence[Ran]) -> float | None:
     """See `gain`; None too where only one plan ran."""
     from explorer.measured.distinguishing import gain
 
-    if len(ran) < 2 or len({len(found) for _, _, _, found in ran}) > 1:
+    if len(ran) < 2 or len({len(each.rounds) for each in ran}) > 1:
         return None
-    old, new = ([outcome.iterations_s for outcome in found] for _, _, _, found in ran)
+    old, new = ([outcome.iterations_s for outcome in each.rounds] for each in ran)
     return gain(old, new, max(_noise(ran), profile.noise))

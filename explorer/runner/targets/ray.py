@@ -23,7 +23,7 @@ from explorer.runner.bundles.words import one_line
 from explorer.runner.targets.failures import explain, read_failures
 from explorer.runner.targets.log import RunLog
 from explorer.runner.targets.predicted import predicted_peak_bytes
-from explorer.runner.targets.ray_http import Refused, Server, Stopped, Unreachable, server_at
+from explorer.runner.targets.ray_http import Refused, Stopped, Unreachable, server_of
 from explorer.runner.targets.ray_jobs import JobStatus, RayJobs
 from explorer.runner.targets.ray_log import JobLog
 from explorer.runner.targets.ray_package import make_package
@@ -77,7 +77,7 @@ class RayTarget:
         must not be used (`server_at`)."""
         if ranks > self.max_ranks:
             raise InvalidProblem(f"the plan needs {ranks} ranks; target {self.name} takes at most {self.max_ranks}")
-        server = self.server()
+        server = server_of(self, self.token)
         package = make_package(plan_text, dump_json(request_json(request)), with_code=not self.installed)
         jobs = RayJobs(server, should_stop)
         bundle = Bundle(folder)
@@ -93,17 +93,6 @@ class RayTarget:
             run = _Run(self, jobs, request, bundle, log)
             outcome = run.follow(self._entrypoint(ranks), package.name, plan_text)
             return replace(outcome, notes=(*outcome.notes, *log.notes))
-
-    def server(self) -> Server:
-        """Raises RunError, see `server_at`."""
-        return server_at(
-            f"target {self.name}",
-            self.address,
-            self.token,
-            ca_file=self.ca_file,
-            verify_tls=self.verify_tls,
-            allow_plain_http=self.allow_plain_http,
-        )
 
     def _entrypoint(self, ranks: int) -> str:
         options = {"--ranks": ranks, "--hosts": self.hosts, "--module": self.module, "--wait": self.wait_s}

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from explorer.runner.bundles.words import one_line
@@ -144,6 +145,33 @@ def server_at(
             raise RunError(f"{where}: the token would go to {parts.hostname} unencrypted; use https://")
     context = _tls(where, ca_file, verify_tls) if parts.scheme == "https" else None
     return Server(address.rstrip("/"), token, context)
+
+
+class Reached(Protocol):
+    """A cluster as its owner describes it: what `server_at` wants to know beside the token."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def ca_file(self) -> str: ...
+    @property
+    def verify_tls(self) -> bool: ...
+    @property
+    def allow_plain_http(self) -> bool: ...
+
+
+def server_of(cluster: Reached, token: str) -> Server:
+    """`server_at` its address. Raises RunError."""
+    return server_at(
+        f"target {cluster.name}",
+        cluster.address,
+        token,
+        ca_file=cluster.ca_file,
+        verify_tls=cluster.verify_tls,
+        allow_plain_http=cluster.allow_plain_http,
+    )
 
 
 def _split(where: str, address: str) -> SplitResult:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from explorer.runner.bundles.words import one_line
 from explorer.runner.targets.ray import END_S, ENVIRONMENT
-from explorer.runner.targets.ray_http import Refused, Server, Stopped, Unreachable, server_at
+from explorer.runner.targets.ray_http import Refused, Stopped, Unreachable, server_of
 from explorer.runner.targets.ray_jobs import JobStatus, RayJobs
 from explorer.runner.targets.ray_package import code, package_of
 from explorer.runner.targets.target_file import RaySetup
@@ -54,18 +54,6 @@ class Cluster:
     patience_s: float = 30.0
     poll_s: float = 0.3
 
-    def server(self) -> Server:
-        """Raises RunError where it must not be used."""
-        setup = self.setup
-        return server_at(
-            f"target {setup.name}",
-            setup.address,
-            self.token,
-            ca_file=setup.ca_file,
-            verify_tls=setup.verify_tls,
-            allow_plain_http=setup.allow_plain_http,
-        )
-
 
 def ask_cluster(
     cluster: Cluster,
@@ -83,7 +71,7 @@ def ask_cluster(
     Raises RunError where the cluster cannot be asked at all, and Interrupted where it was lost in the middle.
     """
     asking = _Asking(Order(count, before), library)
-    jobs = RayJobs(cluster.server(), never)
+    jobs = RayJobs(server_of(cluster.setup, cluster.token), never)
     yield from asking.known(question, should_stop)
     if not len(asking.order) or should_stop():
         return
