@@ -14,11 +14,13 @@ import torch
 import torch.distributed as dist
 
 from explorer.question.loading import load
+from explorer.runner import block_times
 from explorer.runner import calibrate as calibrating
 from explorer.runner.bundles.request import RunRequest
-from explorer.runner.calibrate import Place, calibrate
+from explorer.runner.calibrate import calibrate
 from explorer.runner.measuring.blocks import AT_ONCE, PER_PARAMETER, blocks_of, bytes_of, room_for
 from explorer.runner.measuring.calibration import calibration_plan
+from explorer.runner.measuring.place import Place
 from explorer.runner.model.weights import Held, hold
 from solvers.errors import InvalidProblem, RunError
 from solvers.formats.plan_json import read_plan
@@ -112,7 +114,7 @@ def test_only_one_block_has_its_parameters_there(alone: None, monkeypatch: pytes
         last[:] = [weakref.ref(parameter) for parameter in found.parameters.values()]
         return found
 
-    monkeypatch.setattr(calibrating, "hold", watched)
+    monkeypatch.setattr(block_times, "hold", watched)
     monkeypatch.setattr(calibrating, "engine_times", lambda *_, **__: None)
     request = RunRequest(samples=(1, 2), budget_s=0.1, blocks=3)
     outcome = calibrate(file, request, Place(0, 1, CPU, False))

@@ -1,0 +1,42 @@
+"""A rank among the others that measure at the same time."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from explorer.runner.measuring.free_memory import free_bytes
+
+
+@dataclass(frozen=True)
+class Place:
+    """This rank among the others."""
+
+    rank: int
+    ranks: int
+    device: torch.device
+    pinned: bool
+
+    def mean(self, values: list[float]) -> list[float]:
+        """Of every number, the mean over ranks."""
+        return [total / self.ranks for total in self._reduced(values, dist.ReduceOp.SUM)]
+
+    def largest(self, value: float) -> float:
+        return self._reduced([value], dist.ReduceOp.MAX)[0]
+
+    def least(self, value: float) -> float:
+        return self._reduced([value], dist.ReduceOp.MIN)[0]
+
+    def _reduced(self, values: list[float], how: Any) -> list[float]:
+        tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(tensor, how)
+        return [float(value) for value in tensor.tolist()]
+
+    def memory_bytes(self) -> float:
+        """What this rank could use now: what is free on its GPU, or its share of what is on the host."""
+        shared_by = 1 if self.device.type == "cuda" else int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        return free_bytes(self.device) / shared_by
