@@ -8,7 +8,7 @@ import pytest
 from explorer.costs import DEVICES, dtype_of, estimate, label
 from solvers.errors import InvalidProblem
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
-from tests.explorer.tracing.models import demo
+from tests.explorer.tracing.models import shipped
 
 MODELS = ["gpt", "resnet50", "inception", "gnmt", "multimodal", "dlrm", "candle_uno", "rnnlm", "transformer", "nasnet"]
 KINDS = list(DEVICES)
@@ -17,7 +17,7 @@ KINDS = list(DEVICES)
 @pytest.mark.first(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_more_samples_take_no_less_time_and_no_more_time_each(name: str) -> None:
-    table = estimate(demo(name).graph, KINDS, "bf16")
+    table = estimate(shipped(name).graph, KINDS, "bf16")
     for seconds in table.seconds.values():
         assert (np.diff(seconds, axis=1) >= -1e-12 * seconds[:, 1:]).all()
         each = seconds / np.array(table.samples)
@@ -27,7 +27,7 @@ def test_more_samples_take_no_less_time_and_no_more_time_each(name: str) -> None
 @pytest.mark.first(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_no_operator_is_faster_than_the_datasheet_or_a_launch(name: str) -> None:
-    graph = demo(name).graph
+    graph = shipped(name).graph
     table = estimate(graph, KINDS, "bf16")
     for kind, seconds in table.seconds.items():
         device = DEVICES[kind]
@@ -41,7 +41,7 @@ def test_no_operator_is_faster_than_the_datasheet_or_a_launch(name: str) -> None
 
 def test_a_training_step_reaches_a_share_of_the_peak_that_machines_reach() -> None:
     """Large transformers reach 30 to 75 % of an A100 (Megatron-LM: 44 to 52 % of 312 TFLOP/s), small batches less."""
-    graph = demo("gpt").graph
+    graph = shipped("gpt").graph
     table = estimate(graph, ["A100-80GB"], "bf16")
     flops = np.array([sum(o.flops.at(s) for o in graph.operators) for s in table.samples])
     share = flops / table.seconds["A100-80GB"].sum(axis=0) / 312e12
@@ -110,27 +110,27 @@ def test_an_operator_without_work_costs_a_launch() -> None:
 
 
 def test_an_update_takes_the_same_time_at_any_batch() -> None:
-    graph = demo("gpt").graph
+    graph = shipped("gpt").graph
     seconds = estimate(graph, ["H100-80GB"], "bf16").seconds["H100-80GB"]
     updates = [i for i, o in enumerate(graph.operators) if o.phase is Phase.UPDATE]
     assert (seconds[updates] == seconds[updates][:, :1]).all()
 
 
 def test_a_newer_device_is_no_slower() -> None:
-    table = estimate(demo("gpt").graph, ["A100-80GB", "H100-80GB", "H200-141GB"], "bf16").seconds
+    table = estimate(shipped("gpt").graph, ["A100-80GB", "H100-80GB", "H200-141GB"], "bf16").seconds
     assert table["A100-80GB"].sum() > table["H100-80GB"].sum() > table["H200-141GB"].sum()
 
 
 def test_the_dtype_is_that_of_the_graph_unless_given() -> None:
-    graph = demo("gpt-small").graph
+    graph = shipped("gpt-small").graph
     assert dtype_of(graph) == "fp32"
     assert dtype_of(product(1, 1, 1)) == "bf16"
-    slow, fast = (estimate(demo("gpt").graph, ["A100-80GB"], dtype) for dtype in (None, "bf16"))
+    slow, fast = (estimate(shipped("gpt").graph, ["A100-80GB"], dtype) for dtype in (None, "bf16"))
     assert slow.seconds["A100-80GB"].sum() > 4 * fast.seconds["A100-80GB"].sum()
 
 
 def test_an_unknown_kind_or_dtype_is_answered_with_those_there_are() -> None:
-    graph = demo("gpt-small").graph
+    graph = shipped("gpt-small").graph
     with pytest.raises(InvalidProblem, match="V100-16GB"):
         estimate(graph, ["A100"])
     with pytest.raises(InvalidProblem, match="bf16, fp16 or fp32"):

@@ -13,13 +13,13 @@ from tests.explorer.tracing.models import WIDTH, Diamond, Function, demo, names,
 SMALL = [
     "gpt-small",
     "resnet50-small",
-    "inception-small",
     "gnmt-small",
-    "multimodal-small",
     "dlrm-small",
     "rnnlm-small",
     "transformer-small",
-    "nasnet-small",
+    pytest.param("inception-small", marks=pytest.mark.slow),
+    pytest.param("multimodal-small", marks=pytest.mark.slow),
+    pytest.param("nasnet-small", marks=pytest.mark.slow),
 ]
 
 

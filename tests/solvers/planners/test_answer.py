@@ -8,9 +8,9 @@ from itertools import count
 
 import pytest
 
+from explorer.jobs.demo_graphs import traced_before
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
-from explorer.tracing import trace_demo
 from solvers.plan.result import Status, StopReason
 from solvers.planners.registry import PLANNERS
 from solvers.planners.solve import solve
@@ -107,7 +107,8 @@ def test_auto_is_never_behind_a_member_of_its_family(seed: int) -> None:
 @pytest.mark.parametrize(("name", "most"), [("gpt-small", 4), ("resnet50-small", 3)])
 def test_another_device_or_replicas_never_make_the_answer_worse(name: str, most: int) -> None:
     """Each question asked by itself, at quick effort; replicas allowed or not."""
-    workload = trace_demo(name)
+    workload = traced_before(name, True, None)
+    assert workload is not None
 
     def answer_s(devices: int, replicas: int) -> float:
         settings = Settings(devices=devices, objective=Objective.ITERATION, max_replicas=replicas)
