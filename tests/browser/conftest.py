@@ -67,7 +67,7 @@ def serve(module: str, *arguments: str) -> Iterator[str]:
         listener = threading.Thread(target=listen, daemon=True)
         listener.start()
         try:
-            assert up.wait(90), "the server did not answer in 90 s"
+            assert up.wait(180), "the server did not answer in 180 s"
             assert server.poll() is None, "".join(lines)
             yield f"http://127.0.0.1:{port}/"
         finally:

@@ -9,7 +9,7 @@ import time
 from tests.benchmarks.serving.crowd import Client, flood, questions
 
 CLIENTS = 6
-SECONDS = 5.0
+SECONDS = 3.0
 MODELS, PLANNERS = ("chain",), ("auto", "single")
 
 
@@ -26,7 +26,7 @@ async def crowd(address: str) -> tuple[list[Client], int]:
 
 def test_everybody_is_answered_with_what_was_asked_for(fake_server):
     clients, sent = asyncio.run(crowd(fake_server))
-    assert sent > 100
+    assert sent > 30
     for client in clients:
         assert client.asked
         for asked in client.asked:

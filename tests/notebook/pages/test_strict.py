@@ -18,7 +18,7 @@ from tests.notebook.standins.worker import ListedWidget, drawn, say
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("bundle", "watched")]
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
