@@ -155,23 +155,19 @@ def test_a_job_cancelled_before_it_begins_never_runs(jobs, workload):
     assert "cancelled" in waiting.until("result", "failed")["message"]
 
 
-def test_a_dead_worker_fails_its_job_and_is_replaced(workload):
-    jobs = Jobs()
-    try:
-        events = Events()
-        slow = SolveRequest(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=100)
-        jobs.start("solve", slow, events)
-        events.until("progress")
-        worker_of(jobs).kill()
-        cut = events.until("result", "failed")
-        assert "ended unexpectedly" in cut["cut_off"]
-        assert len(cut["plan"]["placement"]) == 11
-        assert (cut["plan"]["held"], cut["stop_reason"]) == ("", "CANCELLED")
-        again = Events()
-        jobs.start("solve", SolveRequest(workload, Settings()), again)
-        assert again.until("result", "failed")["kind"] == "result"
-    finally:
-        jobs.close()
+def test_a_dead_worker_fails_its_job_and_is_replaced(jobs, workload):
+    events = Events()
+    slow = SolveRequest(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=100)
+    jobs.start("solve", slow, events)
+    events.until("progress")
+    worker_of(jobs).kill()
+    cut = events.until("result", "failed")
+    assert "ended unexpectedly" in cut["cut_off"]
+    assert len(cut["plan"]["placement"]) == 11
+    assert (cut["plan"]["held"], cut["stop_reason"]) == ("", "CANCELLED")
+    again = Events()
+    jobs.start("solve", SolveRequest(workload, Settings()), again)
+    assert again.until("result", "failed")["kind"] == "result"
 
 
 def test_a_cancel_of_a_waiting_job_leaves_the_running_one_alone(jobs, workload):
@@ -184,19 +180,15 @@ def test_a_cancel_of_a_waiting_job_leaves_the_running_one_alone(jobs, workload):
     assert "cancelled" in waiting.until("result", "failed")["message"]
 
 
-def test_a_job_that_waits_behind_one_whose_worker_dies_is_done_by_the_next_worker(workload):
-    jobs = Jobs()
-    try:
-        first, second = Events(), Events()
-        slow = SolveRequest(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=100)
-        jobs.start("solve", slow, first)
-        first.until("progress")
-        jobs.start("solve", SolveRequest(workload, Settings()), second)
-        worker_of(jobs).kill()
-        assert "ended unexpectedly" in first.until("result", "failed")["cut_off"]
-        assert second.until("result", "failed")["kind"] == "result"
-    finally:
-        jobs.close()
+def test_a_job_that_waits_behind_one_whose_worker_dies_is_done_by_the_next_worker(jobs, workload):
+    first, second = Events(), Events()
+    slow = SolveRequest(workload, Settings(contiguity=Contiguity.NONE), planner="brute-force", time_limit_s=100)
+    jobs.start("solve", slow, first)
+    first.until("progress")
+    jobs.start("solve", SolveRequest(workload, Settings()), second)
+    worker_of(jobs).kill()
+    assert "ended unexpectedly" in first.until("result", "failed")["cut_off"]
+    assert second.until("result", "failed")["kind"] == "result"
 
 
 def test_the_process_that_starts_jobs_never_imports_torch():

@@ -114,6 +114,7 @@ def test_a_cancelled_run_ends_with_all_its_processes(head: Head, tmp_path: Path)
     wait_until_gone(head)
 
 
+@pytest.mark.slow
 def test_a_time_limit_ends_a_run_that_hangs(head: Head, tmp_path: Path) -> None:
     outcome = push(target(head), tmp_path, "hang", RunRequest(time_limit_s=4.0))
     assert outcome.status is RunStatus.TIME_LIMIT
