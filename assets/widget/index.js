@@ -277,10 +277,12 @@ function render({ model, el }) {
   const frameWatch = new ResizeObserver(function () { clearTimeout(framing); framing = setTimeout(frameTold, FRAME_MS); });
   frameWatch.observe(canvas);
 
+  let toldTheme = model.get("_theme"); // or sent, and not answered yet
   function useTheme() {
     const theme = themeOf(el);
     if (root.dataset.theme !== theme) root.dataset.theme = theme;
-    if (model.get("_theme") !== theme) send({ type: "theme", theme });
+    if (toldTheme !== theme) send({ type: "theme", theme });
+    toldTheme = theme;
   }
 
   const heard = Object.entries(drawers).map(([name, draw]) => [`change:${name}`, draw]);

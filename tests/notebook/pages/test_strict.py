@@ -147,6 +147,15 @@ def test_a_dark_notebook_is_told_and_painted_dark(page, answered):
     assert page.execute_script("return document.querySelector('.placement-explorer').dataset.theme") == "dark"
 
 
+def test_a_theme_that_comes_back_before_the_kernel_answered_is_told(page, answered):
+    before = page.execute_script("return document.querySelector('.placement-explorer').dataset.theme")
+    for light in ("false", "true"):
+        page.execute_script("document.body.dataset.jpThemeLight = arguments[0]", light)
+        name = "light" if light == "true" else "dark"
+        until(lambda name=name: sent(page, "theme")[-1:] == [{"type": "theme", "theme": name}])
+    assert before == "light"
+
+
 def test_names_of_operators_are_text(page, answered):
     graph = drawn(answered)["_plan"]
     evil = '<img src=x onerror="window.hacked = 1">'
