@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from explorer.costs.times.calls import Class, Size, classes, sizes
-from explorer.tracing import trace_demo
 from solvers.problem.graph import Phase
 from tests.explorer.costs.times.libraries import LINEAR, linear_graph, linear_size
+from tests.explorer.tracing.models import demo
 
 
 def test_the_size_of_a_product_is_told_at_every_number_of_samples() -> None:
@@ -16,7 +16,7 @@ def test_the_size_of_a_product_is_told_at_every_number_of_samples() -> None:
 
 
 def test_the_gradients_of_a_product_have_its_numbers_in_other_roles() -> None:
-    graph = trace_demo("gpt-small").graph
+    graph = demo("gpt-small").graph
     size, of = sizes(graph, (1, 2)), classes(graph, "sgd")
     up = graph.index_of()["blocks.0.mlp.up/linear"]
     to_input = graph.index_of()["blocks.0.mlp.up/linear/grad_input"]
@@ -29,7 +29,7 @@ def test_the_gradients_of_a_product_have_its_numbers_in_other_roles() -> None:
 
 
 def test_layers_that_are_alike_are_one_call() -> None:
-    graph = trace_demo("gpt-small").graph
+    graph = demo("gpt-small").graph
     size, of, index = sizes(graph, (4,)), classes(graph, "adam"), graph.index_of()
     first, second = (index[f"blocks.{k}.attn.qkv/linear"] for k in (0, 1))
     assert (of[first], size[first]) == (of[second], size[second])

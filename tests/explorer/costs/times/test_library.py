@@ -13,11 +13,11 @@ from explorer.costs.times.calls import Call, classes, sizes
 from explorer.costs.times.from_profile import library_of
 from explorer.costs.times.library import Library, merged
 from explorer.costs.times.library_json import load_library, read_library, write_library
-from explorer.tracing import trace_demo
 from solvers.errors import InvalidProblem
 from solvers.problem.graph import Phase
 from tests.explorer.costs.profiles import profile_of
 from tests.explorer.costs.times.libraries import MS, library_of_linear, linear_time
+from tests.explorer.tracing.models import demo
 
 
 def test_a_library_is_read_back_as_it_was_written(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_times_of_other_hardware_or_versions_are_not_put_together(change: dict[s
 
 def test_a_profile_says_what_calls_took() -> None:
     """Alike operators count once, by their medians; updates once for each optimizer."""
-    graph = trace_demo("gpt-small").graph
+    graph = demo("gpt-small").graph
     library = library_of(graph, profile_of(graph, ranks=1))
     assert (library.hardware, library.threads, library.torch) == ("Slide Rule (R) 3000", 1, "2.13.0")
     times = {time.call: time for time in library.times}
@@ -120,7 +120,7 @@ def test_a_profile_says_what_calls_took() -> None:
 
 
 def test_a_profile_of_two_kinds_of_hardware_is_of_neither() -> None:
-    graph = trace_demo("gpt-small").graph
+    graph = demo("gpt-small").graph
     with pytest.raises(InvalidProblem, match="one at a time"):
         library_of(graph, profile_of(graph, hardware=("Abacus", "Slide Rule")))
 
