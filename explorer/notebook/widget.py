@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
-import anywidget
 import traitlets
 
 from explorer.jobs.requests import AskRequest
 from explorer.jobs.workers.jobs import Jobs
 from explorer.notebook import workshop
-from explorer.notebook.built import built
 from explorer.notebook.controls import controls
+from explorer.notebook.drawn import DrawnWidget
 from explorer.notebook.hearing import heard, value_of
 from explorer.notebook.refusals import InvalidTrait, NoPlan
-from explorer.notebook.selection import Selection, pointed_at, selected
 from explorer.notebook.showing import Showing
 from explorer.notebook.solving import Event, Solving
 from explorer.notebook.status import WAITING, Status, of_event, reason
@@ -47,7 +44,7 @@ class Asked(traitlets.Any):
     allow_none = False
 
 
-class PlacementWidget(anywidget.AnyWidget):
+class PlacementWidget(DrawnWidget):
     """A model's plan in a notebook: ``PlacementWidget(graph, devices=4, memory="16GiB")`` shows it and asks for a plan.
 
     graph: what `explorer.trace` returns. The other arguments are traits of the same names; they are those of
@@ -63,15 +60,8 @@ class PlacementWidget(anywidget.AnyWidget):
     Raises InvalidProblem for arguments that make no sense.
     """
 
-    _esm = traitlets.Unicode().tag(sync=True)
-    _css = traitlets.Unicode().tag(sync=True)
-    _graph = traitlets.Dict().tag(sync=True)
-    _overlay = traitlets.Dict().tag(sync=True)
-    _plan = traitlets.Dict().tag(sync=True)
-    _selected = traitlets.Dict().tag(sync=True)
     _told = traitlets.Dict().tag(sync=True)
     _controls = traitlets.Dict().tag(sync=True)
-    _theme = traitlets.Unicode("light").tag(sync=True)
 
     devices = Asked()
     memory = Asked()
@@ -111,10 +101,7 @@ class PlacementWidget(anywidget.AnyWidget):
 
     problem = traitlets.Instance(Problem)
     result = traitlets.Instance(Result, allow_none=True)
-    selection = traitlets.Any(None, allow_none=True)
     status = traitlets.Unicode("waiting", read_only=True)
-
-    _opened = False  # until its arguments are checked, a widget has nothing to close
 
     def __init__(self, graph: Workload | OpGraph, **question: Any) -> None:
         self._begin(workload_of(graph), _question(question))
@@ -135,7 +122,7 @@ class PlacementWidget(anywidget.AnyWidget):
 
     def _begin(self, workload: Workload, question: Question, problem: Problem | None = None) -> None:
         """All that is no trait, before there are traits."""
-        self._quiet = threading.local()
+        self._begin_drawing(Showing(workload))
         self._lock = threading.RLock()
         self._workload = workload
         self._question = question
@@ -143,12 +130,7 @@ class PlacementWidget(anywidget.AnyWidget):
         question.chosen_planner(), question.chosen_effort()
         self._given = problem is not None
         self._packed: PackedGraph | None = None
-        self._showing = Showing(workload)
         self._solving = Solving(self._jobs, self._hear_worker, self._post)
-        self._turn = 0
-        self._drawn = -1
-        self._before: Figures | None = None
-        """Figures of the plan that the cards tell the changes from."""
         self._latest: Figures | None = None
         self._held = ""
         self._stands: Status = WAITING
@@ -174,14 +156,6 @@ class PlacementWidget(anywidget.AnyWidget):
         self.on_msg(self._hear_browser)
         self._draw_graph()
         self._tell()
-
-    @traitlets.default("_esm")
-    def _module(self) -> str:
-        return built("widget.js")
-
-    @traitlets.default("_css")
-    def _looks(self) -> str:
-        return built("widget.css")
 
     # -- what is asked -------------------------------------------------------------------------------
 
@@ -344,31 +318,6 @@ class PlacementWidget(anywidget.AnyWidget):
 
     # -- what is drawn -------------------------------------------------------------------------------
 
-    def _draw_graph(self) -> None:
-        with self.hold_sync():
-            self._graph = self._showing.graph()
-            self._overlay = self._showing.overlay()
-            self._draw_selected()
-
-    def _draw_plan(self, view: Mapping[str, Any] | None) -> None:
-        self._showing.plan = view
-        self._drawn = self._turn if view is not None else -1
-        with self.hold_sync():
-            self._plan = self._showing.picture(self._before, self._turn)
-            self._overlay = self._showing.overlay()
-            self._draw_selected()
-
-    def _draw_selected(self) -> None:
-        found = self.selection
-        if found is not None:
-            try:
-                found = selected(found, self._showing.view, self._showing.skeleton, self._showing.plan)
-            except InvalidProblem:  # a stage or device that the new plan does not have
-                found = None
-            with self._quietly():
-                self.selection = found
-        self._selected = self._showing.selected(found, self._question.pins)
-
     def _tell(self, over: bool = False) -> None:
         """How things stand. over: whether the search that was going on just ended."""
         busy = self._solving.busy and not over
@@ -383,19 +332,8 @@ class PlacementWidget(anywidget.AnyWidget):
             self._controls = controls(self._question, self._asking, self._given)
             self.set_trait("status", self._stands["state"])
 
-    # -- what is selected ----------------------------------------------------------------------------
-
-    @traitlets.validate("selection")
-    def _check_selection(self, proposal: Mapping[str, Any]) -> Selection | None:
-        showing = self._showing
-        try:
-            return selected(proposal["value"], showing.view, showing.skeleton, showing.plan)
-        except PlacementError as error:
-            raise InvalidTrait(str(error)) from None
-
-    @traitlets.observe("selection")
-    def _selection_changed(self, change: Mapping[str, Any]) -> None:
-        self._selected = self._showing.selected(self.selection, self._question.pins)
+    def _pins(self) -> Mapping[str, int]:
+        return self._question.pins
 
     # -- what a browser says -------------------------------------------------------------------------
 
@@ -420,45 +358,6 @@ class PlacementWidget(anywidget.AnyWidget):
         else:
             setattr(self, name, value)
 
-    def _on_select(self, message: Event) -> None:
-        showing = self._showing
-        self.selection = pointed_at(message["kind"], message["id"], showing.view, showing.skeleton, showing.plan)
-
-    def _on_expand(self, message: Event) -> None:
-        self._showing.expand(message["element"])
-        self._draw_graph()
-
-    def _on_collapse(self, message: Event) -> None:
-        self._showing.collapse(message["element"])
-        self._draw_graph()
-
-    def _on_depth(self, message: Event) -> None:
-        self._showing.deepen(message["step"])
-        self._draw_graph()
-
-    def _on_canvas(self, message: Event) -> None:
-        self._showing.fit(message["width"], message["height"])
-        self._draw_graph()
-
-    def _on_find(self, message: Event) -> None:
-        self.send({"type": "found", "text": message["text"], **self._showing.found(message["text"])})
-
-    def _on_window(self, message: Event) -> None:
-        found = self._showing.window(message["from"], message["to"])
-        if found:
-            self.send({"type": "bars", **found})
-
-    def _on_view(self, message: Event) -> None:
-        change = {key: message[key] for key in ("rows", "path") if key in message}
-        self._showing.look = replace(self._showing.look, **change)
-        self._plan = self._showing.picture(self._before, self._turn)
-
-    def _on_theme(self, message: Event) -> None:
-        self._theme = self._showing.theme = message["theme"]
-        with self.hold_sync():
-            self._draw_graph()
-            self._plan = self._showing.picture(self._before, self._turn)
-
     def _on_pin(self, message: Event) -> None:
         if self.selection is None:
             return
@@ -475,25 +374,6 @@ class PlacementWidget(anywidget.AnyWidget):
         self.cancel()
 
     # -- elsewhere -----------------------------------------------------------------------------------
-
-    @contextmanager
-    def _quietly(self) -> Iterator[None]:
-        """Traits follow what is known; nobody is asked for it. Observers of other people hear it."""
-        before = getattr(self._quiet, "on", False)
-        self._quiet.on = True
-        try:
-            yield
-        finally:
-            self._quiet.on = before
-
-    @property
-    def _settled(self) -> bool:
-        """Whether what is assigned in this thread is somebody's wish."""
-        return self._opened and not getattr(self._quiet, "on", False)
-
-    def picture(self) -> str:
-        """Graph and schedule as the text of an SVG, as they are now, in the widget's theme."""
-        return still_picture(self._showing.skeleton, self._showing.plan).svg(self._showing.theme)
 
     def __repr__(self) -> str:
         told = self._stands

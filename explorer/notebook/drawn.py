@@ -1,0 +1,160 @@
+"""What a widget draws, of whatever plan it is shown, and what a browser says about looking at it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import anywidget
+import traitlets
+
+from explorer.notebook.built import built
+from explorer.notebook.refusals import InvalidTrait
+from explorer.notebook.selection import Selection, pointed_at, selected
+from explorer.notebook.showing import Showing
+from explorer.notebook.solving import Event
+from explorer.notebook.still import still_picture
+from explorer.view.cards import Figures
+from solvers.errors import InvalidProblem, PlacementError
+
+
+class DrawnWidget(anywidget.AnyWidget):
+    """Graph, schedule and what is selected. What is asked, and who answers, is its heirs' business: they call
+    `_begin_drawing` before there are traits, and set ``_opened`` when these are as they begin."""
+
+    _esm = traitlets.Unicode().tag(sync=True)
+    _css = traitlets.Unicode().tag(sync=True)
+    _graph = traitlets.Dict().tag(sync=True)
+    _overlay = traitlets.Dict().tag(sync=True)
+    _plan = traitlets.Dict().tag(sync=True)
+    _selected = traitlets.Dict().tag(sync=True)
+    _theme = traitlets.Unicode("light").tag(sync=True)
+
+    selection = traitlets.Any(None, allow_none=True)
+
+    _opened = False  # until its arguments are checked, a widget has nothing to close
+
+    def _begin_drawing(self, showing: Showing) -> None:
+        self._quiet = threading.local()
+        self._showing = showing
+        self._turn = 0
+        self._drawn = -1
+        """The turn in which the plan was asked for that is drawn; -1 for none."""
+        self._before: Figures | None = None
+        """Figures of the plan that the cards tell the changes from."""
+
+    def _pins(self) -> Mapping[str, int]:
+        """What is pinned: operators or modules to devices."""
+        raise NotImplementedError
+
+    @traitlets.default("_esm")
+    def _module(self) -> str:
+        return built("widget.js")
+
+    @traitlets.default("_css")
+    def _looks(self) -> str:
+        return built("widget.css")
+
+    @contextmanager
+    def _quietly(self) -> Iterator[None]:
+        """Traits follow what is known; nobody is asked for it. Observers of other people hear it."""
+        before = getattr(self._quiet, "on", False)
+        self._quiet.on = True
+        try:
+            yield
+        finally:
+            self._quiet.on = before
+
+    @property
+    def _settled(self) -> bool:
+        """Whether what is assigned in this thread is somebody's wish."""
+        return self._opened and not getattr(self._quiet, "on", False)
+
+    def picture(self) -> str:
+        """Graph and schedule as the text of an SVG, as they are now, in the widget's theme."""
+        return still_picture(self._showing.skeleton, self._showing.plan).svg(self._showing.theme)
+
+    # -- what is drawn -------------------------------------------------------------------------------
+
+    def _draw_graph(self) -> None:
+        with self.hold_sync():
+            self._graph = self._showing.graph()
+            self._overlay = self._showing.overlay()
+            self._draw_selected()
+
+    def _draw_plan(self, view: Mapping[str, Any] | None) -> None:
+        self._showing.plan = view
+        self._drawn = self._turn if view is not None else -1
+        with self.hold_sync():
+            self._plan = self._showing.picture(self._before, self._turn)
+            self._overlay = self._showing.overlay()
+            self._draw_selected()
+
+    def _draw_selected(self) -> None:
+        found = self.selection
+        if found is not None:
+            try:
+                found = selected(found, self._showing.view, self._showing.skeleton, self._showing.plan)
+            except InvalidProblem:  # a stage or device that the new plan does not have
+                found = None
+            with self._quietly():
+                self.selection = found
+        self._selected = self._showing.selected(found, self._pins())
+
+    # -- what is selected ----------------------------------------------------------------------------
+
+    @traitlets.validate("selection")
+    def _check_selection(self, proposal: Mapping[str, Any]) -> Selection | None:
+        showing = self._showing
+        try:
+            return selected(proposal["value"], showing.view, showing.skeleton, showing.plan)
+        except PlacementError as error:
+            raise InvalidTrait(str(error)) from None
+
+    @traitlets.observe("selection")
+    def _selection_changed(self, change: Mapping[str, Any]) -> None:
+        self._selected = self._showing.selected(self.selection, self._pins())
+
+    # -- what a browser says -------------------------------------------------------------------------
+
+    def _on_select(self, message: Event) -> None:
+        showing = self._showing
+        self.selection = pointed_at(message["kind"], message["id"], showing.view, showing.skeleton, showing.plan)
+
+    def _on_expand(self, message: Event) -> None:
+        self._showing.expand(message["element"])
+        self._draw_graph()
+
+    def _on_collapse(self, message: Event) -> None:
+        self._showing.collapse(message["element"])
+        self._draw_graph()
+
+    def _on_depth(self, message: Event) -> None:
+        self._showing.deepen(message["step"])
+        self._draw_graph()
+
+    def _on_canvas(self, message: Event) -> None:
+        self._showing.fit(message["width"], message["height"])
+        self._draw_graph()
+
+    def _on_find(self, message: Event) -> None:
+        self.send({"type": "found", "text": message["text"], **self._showing.found(message["text"])})
+
+    def _on_window(self, message: Event) -> None:
+        found = self._showing.window(message["from"], message["to"])
+        if found:
+            self.send({"type": "bars", **found})
+
+    def _on_view(self, message: Event) -> None:
+        change = {key: message[key] for key in ("rows", "path") if key in message}
+        self._showing.look = replace(self._showing.look, **change)
+        self._plan = self._showing.picture(self._before, self._turn)
+
+    def _on_theme(self, message: Event) -> None:
+        self._theme = self._showing.theme = message["theme"]
+        with self.hold_sync():
+            self._draw_graph()
+            self._plan = self._showing.picture(self._before, self._turn)
