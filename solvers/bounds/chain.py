@@ -15,6 +15,7 @@ import networkx as nx
 import numpy as np
 
 from solvers.bounds.paths import heads_and_tails_s, whole_backwards
+from solvers.bounds.reach import downstream_s, upstream_s
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.contiguity import forward_edges
 from solvers.problem.graph import Phase
@@ -25,7 +26,7 @@ PRECISION = 1e-3
 """How closely the least time is found that is not ruled out; what is told is ruled out."""
 MOST_GROUPS = 2000
 """Of more groups of operators nothing is told: it would take seconds."""
-MOST_CUTS = 400
+MOST_CUTS = 250
 """Stretches of positions that are told apart."""
 SLIGHT = 1e-3
 """Part of all work that an operator without predecessors may be to be left out."""
@@ -80,6 +81,9 @@ class _Cuts:
     leave_s: Floats
     ways_s: Floats
     """Of whoever works beyond it: the way in and the way out at least."""
+    more_s: Floats
+    """[stretches + 1, stretches] by how much these are longer than those of the cut before. The last row is of no cut
+    before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,13 @@ class _Chain:
     """[pairs] no plan is shorter that has the ends of a tensor on two devices, descending"""
     ends: Ints
     """[pairs, 2]"""
+    run_s: Floats
+    """[groups, 2] one micro-batch's forward, and backward"""
+    first_run_s: Floats
+    """[groups, 2] what of these runs, on devices before its own, before the first of it begins and after the last of it
+    ends; 0 where that is not known"""
+    hop_s: Floats
+    """[groups, 2] the shortest transfer in, and out"""
     devices: int
     _cuts: dict[int, _Cuts] = field(default_factory=dict)
 
@@ -109,13 +120,19 @@ class _Chain:
         cuts = self._cuts[kept]
         whole = float(self.work_s.sum())
         spare = whole * ROUNDING
-        furthest = -float(cuts.ways_s[0])  # of all cuts that few enough devices reach: its position, less its ways
-        for _ in range(self.devices - 1):
-            reach = time_s + furthest + spare
-            met = cuts.enter_s <= reach
-            values = np.minimum(cuts.leave_s[met], reach) - cuts.ways_s[met]
-            furthest = max(furthest, float(values.max(initial=-np.inf)))
-        return whole > time_s + furthest + spare
+        furthest = time_s  # how far as many devices get
+        reach = np.full(len(cuts.ways_s), time_s + spare)  # how far every cut may be at most
+        ways = np.maximum(cuts.ways_s, cuts.more_s[-1])
+        values = np.where(cuts.enter_s <= reach, np.minimum(cuts.leave_s, reach) - ways, -np.inf)
+        for left in range(self.devices - 1, 0, -1):
+            furthest = max(furthest, time_s + float(values.max(initial=-np.inf)))
+            if left == 1 or whole <= furthest + spare:
+                break
+            met = cuts.enter_s[None, :] <= time_s + values[:, None] + spare
+            reach = time_s + spare + np.where(met, values[:, None], -np.inf).max(axis=0)
+            ways = np.maximum(cuts.ways_s, np.where(met, ways[:, None] + cuts.more_s[:-1], np.inf).min(axis=0))
+            values = np.where(met.any(axis=0), np.minimum(cuts.leave_s, reach) - ways, -np.inf)
+        return whole > furthest + spare
 
     def _between(self, kept: int) -> _Cuts:
         """Where cuts may be when the ends of the first ``kept`` pairs are on one device each."""
@@ -136,41 +153,57 @@ class _Chain:
             before[node, node] = True
         earliest_end = before @ work
         latest_start = work.sum() - before.T @ work
-        ways_in, ways_out = np.full(count, np.inf), np.full(count, np.inf)
-        np.minimum.at(ways_in, number, self.in_s)
-        np.minimum.at(ways_out, number, self.out_s)
-        return _stretches(earliest_end, latest_start, ways_in, ways_out, float(work.sum()))
+        return self._stretches(earliest_end[number], latest_start[number])
+
+    def _stretches(self, earliest_end: Floats, latest_start: Floats) -> _Cuts:
+        """Positions that are inside of no operator, where those that may be beyond are the same. Both: [groups]"""
+        whole = float(self.work_s.sum())
+        spare = whole * ROUNDING
+        by_start = np.argsort(latest_start, kind="stable")
+        starts = latest_start[by_start]
+        by_end = np.argsort(earliest_end, kind="stable")
+
+        def beyond(values: Floats) -> Floats:
+            """The least of whoever may be beyond, [groups + 1, ...]; inf where nobody is: that is no cut."""
+            least = np.minimum.accumulate(values[by_start][::-1], axis=0)[::-1]
+            return np.concatenate([least, np.full((1, *least.shape[1:]), np.inf)])
+
+        found: list[tuple[float, float, int]] = []
+        for begin, end in _outside(earliest_end, latest_start, whole):
+            first, last = np.searchsorted(starts, [begin, end], side="left").tolist()
+            marks = [begin, *starts[first:last].tolist(), end]
+            for i in range(len(marks) - 1):
+                if i == 0 or marks[i + 1] - marks[i] > 2 * spare:
+                    found.append((marks[i], marks[i + 1], first + i))
+                else:
+                    found[-1] = (found[-1][0], marks[i + 1], found[-1][2])
+        firsts = np.unique(np.linspace(0, len(found), MOST_CUTS, endpoint=False).astype(np.int64))
+        lasts = np.append(firsts[1:], len(found)) - 1
+        enter = np.array([row[0] for row in found])[firsts]
+        leave = np.array([row[1] for row in found])[lasts]
+        at = np.array([row[2] for row in found])[firsts]
+        ran = np.concatenate([np.zeros((1, 2)), np.cumsum(self.run_s[by_end], axis=0)])
+        most_run = ran[np.searchsorted(earliest_end[by_end], leave + 2 * spare, side="right")]
+        before = np.concatenate([most_run, np.zeros((1, 2))])[:, None, :]
+        least, with_hop = beyond(self.first_run_s)[at], beyond(self.first_run_s + self.hop_s)[at]
+        surely = least[None, :, :] > before * (1 + ROUNDING)
+        more = np.where(surely, with_hop[None, :, :] - before, 0.0).sum(axis=2)
+        return _Cuts(enter, leave, (beyond(self.in_s) + beyond(self.out_s))[at], more)
 
 
-def _stretches(earliest_end: Floats, latest_start: Floats, ways_in: Floats, ways_out: Floats, whole: float) -> _Cuts:
-    """Positions that are inside of no operator, where those beyond are the same."""
+def _outside(earliest_end: Floats, latest_start: Floats, whole: float) -> list[tuple[float, float]]:
+    """Positions that are inside of no operator, ascending."""
     spare = whole * ROUNDING
-    order = np.argsort(latest_start, kind="stable")
-    starts = latest_start[order]
-    shortest_in = np.minimum.accumulate(ways_in[order][::-1])[::-1]
-    shortest_out = np.minimum.accumulate(ways_out[order][::-1])[::-1]
-    ways = np.append(shortest_in + shortest_out, np.inf)  # with nothing beyond it is no cut
     inside = np.flatnonzero(latest_start + 2 * spare < earliest_end)
     inside = inside[np.argsort(latest_start[inside], kind="stable")]
-    enter, leave, at = [], [], -spare
+    found, at = [], -spare
     for begin, end in zip(
         (latest_start[inside] + spare).tolist(), (earliest_end[inside] - spare).tolist(), strict=True
     ):
         if begin >= at:
-            enter.append(at)
-            leave.append(begin)
+            found.append((at, begin))
         at = max(at, end)
-    enter.append(at)
-    leave.append(max(at, whole + spare))
-    found: list[tuple[float, float, float]] = []
-    for begin, end in zip(enter, leave, strict=True):
-        first, last = np.searchsorted(starts, [begin, end], side="left").tolist()
-        marks = [begin, *starts[first:last].tolist(), end]
-        found += [(marks[i], marks[i + 1], float(ways[first + i])) for i in range(len(marks) - 1)]
-    rows = np.array(found)
-    firsts = np.unique(np.linspace(0, len(rows), MOST_CUTS, endpoint=False).astype(np.int64))
-    lasts = np.append(firsts[1:], len(rows)) - 1
-    return _Cuts(rows[firsts, 0], rows[lasts, 1], np.minimum.reduceat(rows[:, 2], firsts))
+    return [*found, (at, max(at, whole + spare))]
 
 
 def _modelled(problem: Problem, choices: Sequence[int]) -> _Chain | None:
@@ -195,6 +228,7 @@ def _modelled(problem: Problem, choices: Sequence[int]) -> _Chain | None:
         return None
     first_s, last_s, sent = head.copy(), tail.copy(), []
     hop_s, all_s = _hops_s(problem, sizes)
+    shortest = np.full((count, 2), np.inf)
     for position, tensor in enumerate(graph.tensors):
         u = tensor.producer
         if copied[u] or update[u] or left[number[u]]:
@@ -204,11 +238,25 @@ def _modelled(problem: Problem, choices: Sequence[int]) -> _Chain | None:
                 continue
             first_s[v] = max(first_s[v], head[u] + seconds[u] + hop_s[position])
             last_s[u] = max(last_s[u], hop_s[position] + seconds[v] + tail[v])
+            shortest[number[v], 0] = min(shortest[number[v], 0], hop_s[position])
+            shortest[number[u], 1] = min(shortest[number[u], 1], hop_s[position])
             apart_s = head[u] + seconds[u] + all_s[position] + seconds[v] + tail[v]
             sent.append((apart_s, number[u], number[v]))
     ways_in, ways_out = np.full(count, np.inf), np.full(count, np.inf)
     np.minimum.at(ways_in, number[~update], first_s[~update])
     np.minimum.at(ways_out, number[~update], last_s[~update])
+    forward = np.array([operator.phase is Phase.FORWARD for operator in operators])
+    runs = np.stack([forward, ~forward & ~update], axis=1) & ~copied[:, None] & ~left[number][:, None]
+    run_s = np.stack([np.bincount(number, np.where(runs[:, i], each, 0.0), count) for i in range(2)], axis=1)
+    first_run = np.full((count, 2), np.inf)
+    before_s = upstream_s(graph, np.where(runs[:, 0], each, 0.0))
+    behind_s = downstream_s(graph, np.where(runs[:, 1], each, 0.0), whole=whole_backwards(problem))
+    mirrored = np.zeros(len(graph), np.bool_)
+    mirrored[[o.forward_of for o in operators if o.forward_of is not None and o.phase is not Phase.UPDATE]] = True
+    mirrors = np.array([operator.forward_of is not None for operator in operators])
+    may_begin, may_end = ~update & ~mirrors, ~update & ~(forward & mirrored)
+    np.minimum.at(first_run[:, 0], number[may_begin], before_s[may_begin])
+    np.minimum.at(first_run[:, 1], number[may_end], behind_s[may_end])
     kept = ~left & np.isfinite(ways_in)
     place = np.cumsum(kept) - 1
     edges = edges[kept[edges].all(axis=1)]
@@ -221,6 +269,9 @@ def _modelled(problem: Problem, choices: Sequence[int]) -> _Chain | None:
         place[edges],
         np.array([row[0] for row in tensors]),
         place[np.array([row[1:] for row in tensors], np.int64).reshape(-1, 2)],
+        run_s[kept],
+        first_run[kept],
+        np.where(np.isfinite(shortest), shortest, 0.0)[kept],
         len(problem.cluster),
     )
 

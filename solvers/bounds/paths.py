@@ -22,7 +22,7 @@ def heads_and_tails_s(graph: OpGraph, seconds: Floats, *, whole: bool = False) -
     A mirror comes after its forward operator. whole: the gradients of an operator's inputs and of its parameters are
     one action of its stage, so who reads the former waits for the latter too.
     """
-    after, order = _with_whole_backwards(graph) if whole else _with_mirrors(graph)
+    after, order = with_whole_backwards(graph) if whole else with_mirrors(graph)
     took = seconds.tolist()
     head, tail = [0.0] * len(graph), [0.0] * len(graph)
     for operator in order:
@@ -36,7 +36,7 @@ def heads_and_tails_s(graph: OpGraph, seconds: Floats, *, whole: bool = False) -
 
 
 @per_graph
-def _with_mirrors(graph: OpGraph) -> tuple[list[list[int]], tuple[int, ...]]:
+def with_mirrors(graph: OpGraph) -> tuple[list[list[int]], tuple[int, ...]]:
     """Successors, mirrors after their forward operator among them, and a topological order of that."""
     after = [list(targets) for targets in graph.successors]
     for operator, spec in enumerate(graph.operators):
@@ -46,13 +46,13 @@ def _with_mirrors(graph: OpGraph) -> tuple[list[list[int]], tuple[int, ...]]:
 
 
 @per_graph
-def _with_whole_backwards(graph: OpGraph) -> tuple[list[list[int]], tuple[int, ...]]:
-    """`_with_mirrors`, with the gradients of parameters between those of inputs and whoever reads these.
+def with_whole_backwards(graph: OpGraph) -> tuple[list[list[int]], tuple[int, ...]]:
+    """`with_mirrors`, with the gradients of parameters between those of inputs and whoever reads these.
 
     A path through both stays below the time of a plan: what is of one action on it is part of that action's time, and
     what is not comes after. Where the graph has it the other way round it is left as it is.
     """
-    plain, order = _with_mirrors(graph)
+    plain, order = with_mirrors(graph)
     of_parameters: dict[int, list[int]] = defaultdict(list)
     for operator, spec in enumerate(graph.operators):
         if spec.phase is Phase.BACKWARD_WEIGHT and spec.forward_of is not None:
