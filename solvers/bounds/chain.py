@@ -260,15 +260,19 @@ def _modelled(problem: Problem, choices: Sequence[int]) -> _Chain | None:
     kept = ~left & np.isfinite(ways_in)
     place = np.cumsum(kept) - 1
     edges = edges[kept[edges].all(axis=1)]
-    sent.sort(key=lambda row: -row[0])
-    tensors = [row for row in sent if kept[row[1]] and kept[row[2]]]
+    apart: dict[tuple[int, int], float] = {}
+    for seconds_apart, u, v in sent:
+        if kept[u] and kept[v]:
+            pair = (min(u, v), max(u, v))
+            apart[pair] = max(apart.get(pair, 0.0), seconds_apart)
+    tensors = sorted(apart, key=lambda pair: -apart[pair])
     return _Chain(
         work[kept],
         ways_in[kept],
         ways_out[kept],
         place[edges],
-        np.array([row[0] for row in tensors]),
-        place[np.array([row[1:] for row in tensors], np.int64).reshape(-1, 2)],
+        np.array([apart[pair] for pair in tensors]),
+        place[np.array(tensors, np.int64).reshape(-1, 2)],
         run_s[kept],
         first_run[kept],
         np.where(np.isfinite(shortest), shortest, 0.0)[kept],

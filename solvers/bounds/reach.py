@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,8 @@ from solvers.problem.groups import group_of, together
 
 ROWS_AT_ONCE = 512
 
-Bits = NDArray[np.uint8]
+Ahead = tuple[NDArray[np.int64], NDArray[np.uint8]]
+"""Operators, ascending, and for each as bits which of these very operators are meant."""
 
 
 def upstream_s(graph: OpGraph, seconds: Floats) -> Floats:
@@ -29,51 +30,61 @@ def downstream_s(graph: OpGraph, seconds: Floats, *, whole: bool) -> Floats:
     return _summed(_behind_whole(graph) if whole else _behind(graph), seconds)
 
 
-def _summed(rows: Bits, seconds: Floats) -> Floats:
-    found = np.zeros(len(rows))
-    for begin in range(0, len(rows), ROWS_AT_ONCE):
-        part = np.unpackbits(rows[begin : begin + ROWS_AT_ONCE], axis=1, count=len(seconds), bitorder="little")
-        found[begin : begin + ROWS_AT_ONCE] = part @ seconds
+def _summed(ahead: Ahead, seconds: Floats) -> Floats:
+    operators, rows = ahead
+    found, chosen = np.zeros(len(seconds)), seconds[operators].astype(np.float64)
+    for begin in range(0, len(operators), ROWS_AT_ONCE):
+        part = np.unpackbits(rows[begin : begin + ROWS_AT_ONCE], axis=1, count=len(operators), bitorder="little")
+        found[operators[begin : begin + ROWS_AT_ONCE]] = part @ chosen
     return found
 
 
 @per_graph
-def _before(graph: OpGraph) -> Bits:
-    """[operators, operators] as bits."""
+def _before(graph: OpGraph) -> Ahead:
     forward = [o.phase is Phase.FORWARD and not o.replicable for o in graph.operators]
+    operators, rank = _ranked(forward)
     masks = [0] * len(graph)
     for operator in graph.topological_order:
         if forward[operator]:
             for source in graph.predecessors[operator]:
                 if forward[source]:
-                    masks[operator] |= masks[source] | 1 << source
-    return _packed(masks)
+                    masks[operator] |= masks[source] | 1 << rank[source]
+    return np.array(operators, np.int64), _packed([masks[operator] for operator in operators])
 
 
 @per_graph
-def _behind(graph: OpGraph) -> Bits:
+def _behind(graph: OpGraph) -> Ahead:
     return _reached(graph, *with_mirrors(graph))
 
 
 @per_graph
-def _behind_whole(graph: OpGraph) -> Bits:
+def _behind_whole(graph: OpGraph) -> Ahead:
     return _reached(graph, *with_whole_backwards(graph))
 
 
-def _reached(graph: OpGraph, after: Sequence[Sequence[int]], order: Sequence[int]) -> Bits:
+def _reached(graph: OpGraph, after: Sequence[Sequence[int]], order: Sequence[int]) -> Ahead:
     backward = [o.phase not in (Phase.FORWARD, Phase.UPDATE) and not o.replicable for o in graph.operators]
+    operators, rank = _ranked(backward)
     masks = [0] * len(graph)
     for operator in reversed(order):
         if backward[operator]:
             for target in after[operator]:
                 if backward[target]:
-                    masks[operator] |= masks[target] | 1 << target
-    number, earlier = group_of(graph).tolist(), _earlier(graph)
-    return _packed([mask & earlier[group] for mask, group in zip(masks, number, strict=True)])
+                    masks[operator] |= masks[target] | 1 << rank[target]
+    number, earlier = group_of(graph).tolist(), _earlier(graph, rank)
+    kept = [masks[operator] & earlier[number[operator]] for operator in operators]
+    return np.array(operators, np.int64), _packed(kept)
 
 
-def _earlier(graph: OpGraph) -> list[int]:
-    """Operators of all groups before each in the forward graph, [groups] as bits; none where these form a cycle."""
+def _ranked(meant: Sequence[bool]) -> tuple[list[int], dict[int, int]]:
+    """The operators that are meant, and which of them each is."""
+    operators = [operator for operator, is_meant in enumerate(meant) if is_meant]
+    return operators, {operator: rank for rank, operator in enumerate(operators)}
+
+
+def _earlier(graph: OpGraph, rank: Mapping[int, int]) -> list[int]:
+    """Ranked operators of all groups before each in the forward graph, [groups] as bits; none where these form a
+    cycle."""
     number, groups = group_of(graph).tolist(), together(graph)
     after: list[set[int]] = [set() for _ in groups]
     for u, v in forward_edges(graph):
@@ -84,13 +95,15 @@ def _earlier(graph: OpGraph) -> list[int]:
     earlier = [0] * len(groups)
     if len(order) < len(groups):
         return earlier
-    members = [sum(1 << operator for operator in group) for group in groups]
+    members = [sum(1 << rank[operator] for operator in group if operator in rank) for group in groups]
     for group in order:
         for target in after[group]:
             earlier[target] |= earlier[group] | members[group]
     return earlier
 
 
-def _packed(masks: Sequence[int]) -> Bits:
+def _packed(masks: Sequence[int]) -> NDArray[np.uint8]:
     width = (len(masks) + 7) // 8
-    return np.frombuffer(b"".join(mask.to_bytes(width, "little") for mask in masks), np.uint8).reshape(-1, width)
+    return np.frombuffer(b"".join(mask.to_bytes(width, "little") for mask in masks), np.uint8).reshape(
+        len(masks), width
+    )
