@@ -26,8 +26,8 @@ def lower_bound_s(problem: Problem) -> float:
     The least over the numbers of micro-batches allowed of the largest of: average work per device,
     the largest indivisible group of operators, and the critical path (without transfers). Up to
     ``max_replicas`` devices may share every micro-batch of an operator equally. For an iteration also
-    `solvers.bounds.iteration`; for one pass of single operators on one device each `solvers.bounds.makespan.quick`,
-    which knows of transfers.
+    `solvers.bounds.iteration` and `solvers.bounds.chain`; for one pass of single operators on one device each
+    `solvers.bounds.makespan.quick`, which knows of transfers.
     """
     if problem.objective is Objective.MAKESPAN and problem.execution is Execution.OPERATOR:
         shape = pass_shape(problem)
