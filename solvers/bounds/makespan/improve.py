@@ -16,7 +16,14 @@ ROOT_SHARE, TRY_SHARE = 0.2, 0.3
 """Of the effort left, what one try may take: without cases, and with them."""
 
 
-def improved_s(shape: PassShape, low_s: float, upper_s: float, check: Callable[[], None], effort: float) -> float:
+def improved_s(
+    shape: PassShape,
+    low_s: float,
+    upper_s: float,
+    check: Callable[[], None],
+    effort: float,
+    tell: Callable[[float], None] = lambda _: None,
+) -> float:
     """A bound between ``low_s``, proved already, and ``upper_s``, the makespan of a plan.
 
     "Destructive improvement" (Klein and Scholl, EJOR 1999): a makespan T is assumed, and conclusions are drawn
@@ -24,11 +31,11 @@ def improved_s(shape: PassShape, low_s: float, upper_s: float, check: Callable[[
     with a search over what shares a device (`Refuter`), each time for a T halfway to the least that could not
     be ruled out, and at last for one just below ``upper_s``. What holds of all plans up to one T holds of those
     up to any lesser one, so conclusions are kept. Deterministic in ``effort``, the arcs looked at; check may
-    raise to stop.
+    raise to stop. tell: called with every bound when it is proved, so that a stop loses none.
     """
     if not math.isfinite(upper_s) or low_s >= upper_s:
         return min(low_s, upper_s)
-    search = _Search(shape, low_s, upper_s, check, effort)
+    search = _Search(shape, low_s, upper_s, check, effort, tell)
     search.without_cases()
     search.with_cases()
     return min(search.low_s, upper_s)
@@ -38,9 +45,15 @@ class _Search:
     """Makespans tried; ``known``: what holds up to each of some makespans, the least last."""
 
     def __init__(
-        self, shape: PassShape, low_s: float, upper_s: float, check: Callable[[], None], effort: float
+        self,
+        shape: PassShape,
+        low_s: float,
+        upper_s: float,
+        check: Callable[[], None],
+        effort: float,
+        tell: Callable[[float], None],
     ) -> None:
-        self.shape, self.low_s, self.upper_s, self.check = shape, low_s, upper_s, check
+        self.shape, self.low_s, self.upper_s, self.check, self.tell = shape, low_s, upper_s, check, tell
         self.effort = self.left = effort
         self.known: list[tuple[float, Beliefs]] = [(math.inf, beliefs(shape))]
 
@@ -51,7 +64,7 @@ class _Search:
         while self._goes_on(high):
             middle = (self.low_s + high) / 2
             if self._conclude(middle):
-                self.low_s = middle
+                self._raise(middle)
             else:
                 high = middle
 
@@ -61,12 +74,16 @@ class _Search:
         while self._goes_on(high):
             middle = (self.low_s + high) / 2
             if self._refutes(middle, TRY_SHARE):
-                self.low_s = middle
+                self._raise(middle)
             else:
                 high = middle
         last = self.upper_s * (1 - JUST_BELOW)
         if high == self.upper_s and self.low_s < last and self.left > 0 and self._refutes(last, 1.0):
-            self.low_s = last
+            self._raise(last)
+
+    def _raise(self, proved_s: float) -> None:
+        self.low_s = proved_s
+        self.tell(proved_s)
 
     def _goes_on(self, high: float) -> bool:
         return high - self.low_s > NEAR * self.upper_s and self.left > self.effort / 50

@@ -66,7 +66,9 @@ class Joint:
         if monitor.best is not None:
             monitor.begin("ruling out shorter passes")
             effort = min(BOUND_EFFORT, EFFORT_PER_EVALUATION * evaluations)
-            monitor.raise_bound(improved_bound_s(problem, monitor.objective_s, monitor.check, effort))
+            monitor.raise_bound(
+                improved_bound_s(problem, monitor.objective_s, monitor.check, effort, monitor.raise_bound)
+            )
         return False
 
 
