@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from explorer.jobs.demo_graphs import FOLDER
 
 HEAVY = ("torch", "dash", "plotly", "numba", "networkx", "fastapi")

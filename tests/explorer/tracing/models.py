@@ -6,9 +6,9 @@ from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
+from explorer.jobs.demo_graphs import traced_before
 from torch import Tensor, nn
 
-from explorer.jobs.demo_graphs import traced_before
 from explorer.tracing import trace_demo, trace_module
 from solvers.formats.workload import Workload
 from solvers.problem.graph import Operator, Phase
