@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from explorer.jobs.demo_graphs import FOLDER
+
+from explorer.question.graphs.demos import FOLDER
 
 HEAVY = ("torch", "dash", "plotly", "numba", "networkx", "fastapi")
 

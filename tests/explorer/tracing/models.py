@@ -6,9 +6,9 @@ from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
-from explorer.jobs.demo_graphs import traced_before
 from torch import Tensor, nn
 
+from explorer.question.graphs.demos import traced_before
 from explorer.tracing import trace_demo, trace_module
 from solvers.formats.workload import Workload
 from solvers.problem.graph import Operator, Phase
@@ -24,7 +24,7 @@ def demo(name: str, training: bool = True, batch: int | None = None) -> Workload
 
 @lru_cache(maxsize=64)
 def shipped(name: str) -> Workload:
-    """A demo for training as it was traced before, which takes seconds for a large one: `test_demo_graphs` says
+    """A demo for training as it was traced before, which takes seconds for a large one: `test_demos` says
     whether tracing still gives the same."""
     found = traced_before(name, True, None)
     assert found is not None

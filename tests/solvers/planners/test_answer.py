@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
-from explorer.jobs.demo_graphs import traced_before
 
+from explorer.question.graphs.demos import traced_before
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from solvers.plan.result import Status, StopReason
