@@ -32,6 +32,11 @@ def graph_hash(graph: OpGraph) -> str:
     return hashlib.sha256(dump_json(graph_json(graph, whole=False)).encode()).hexdigest()
 
 
+def same_by_name(one: Operator, other: Operator) -> bool:
+    """Whether two operators are the same in all that `graph_hash` knows of them."""
+    return _operator_json(one, whole=False) == _operator_json(other, whole=False)
+
+
 def graph_json(graph: OpGraph, *, whole: bool = True) -> dict[str, object]:
     """The graph as a JSON value; fields at their default are left out, and where not the whole is asked for, what
     does not name it (`graph_hash`)."""
