@@ -26,6 +26,9 @@ from solvers.joint.annealing.anneal import Search
 from solvers.joint.passes.model import pass_model
 from solvers.joint.passes.simulator import Simulator
 from solvers.kernels.interpreted import compile_at_once
+from solvers.latency.bounds import order_of
+from solvers.latency.model import LatencyModel
+from solvers.latency.series_bound import series_bound
 from solvers.noncontiguous.planners.annealing import Annealing
 from solvers.noncontiguous.planners.local_search import LocalSearch
 from solvers.noncontiguous.planners.non_contiguous import NonContiguous
@@ -127,6 +130,8 @@ def latencies() -> None:
     for planner in ("latency-dp", "latency-search"):
         solve(latency, planner)
     solve(replace(latency, subgraphs_per_device=1), "latency-search")
+    model = LatencyModel.of(latency)
+    series_bound(model, order_of(model), lambda: None)
     optimise(profile_of(_tiny(Objective.MAX_LOAD), 1), 2, 1e9)
 
 
