@@ -75,10 +75,11 @@ def main(file: Path) -> None:
                     stack.enter_context(context())
                 for name, one in runtimes.items():
                     dist.barrier()
-                    one.recorder.clear()
+                    one.recorder.start()
                     before = time.process_time()
                     one.iterate()
                     taken[way][name].append(time.process_time() - before)
+                    one.recorder.finish()
     actions = {name: sum(step.do.value in "FB" for step in one.script.steps[rank]) for name, one in runtimes.items()}
     mine = {way: {name: (calm(times), actions[name]) for name, times in of.items()} for way, of in taken.items()}
     every: list[Any] = [None] * dist.get_world_size()

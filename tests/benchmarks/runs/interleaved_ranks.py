@@ -67,12 +67,13 @@ def _run(machine: Machine, steps: int) -> dict[str, Any]:
             dist.barrier()
             machine.iterate()
         for _ in range(steps):
-            machine.recorder.clear()
             start = start_together(machine.rank, 0.0, CPU)
+            machine.recorder.start()
             before = time.process_time()
             machine.iterate()
             lengths.append(time.perf_counter() - start)
             cpu.append(time.process_time() - before)
+            machine.recorder.finish()
     noise.append(_noise())
     every: list[Any] = [None] * machine.ranks
     dist.all_gather_object(every, (lengths, cpu))
