@@ -10,18 +10,14 @@ import pytest
 
 from solvers.bounds.combinatorial import bound_with_s, lower_bound_s
 from solvers.bounds.iteration import iteration_bound_s
-from solvers.errors import InvalidPlan
-from solvers.evaluation.evaluate import judge
 from solvers.planners.solve import solve
 from solvers.problem.cluster import Device, two_level_cluster
 from solvers.problem.graph import Operator, OpGraph, Phase, Tensor
 from solvers.problem.problem import ComputeTable, Contiguity, Objective, Pipeline, Transfers
-from solvers.schedules.realise import realise
 from tests.instances import GPU, forward_graph, problem, training_graph
 from tests.oracle.stage_oracle import best_by_force, random_pipeline_problem
-from tests.random_problems import random_draft, random_problem, trained_somehow, with_random_regions
-
-ROUNDING = 1 + 1e-9
+from tests.random_problems import random_problem, trained_somehow, with_random_regions
+from tests.solvers.bounds.drafted import ROUNDING, assert_no_draft_beats
 
 
 def asked(graph, seconds, gpus=2, **options):
@@ -113,13 +109,7 @@ def test_no_plan_beats_it_whatever_the_pipeline_and_the_links(seed):
         gpus = tuple(replace(device, node=i // 2) for i, device in enumerate(p.cluster.devices))
         p = replace(p, cluster=two_level_cluster(gpus, 10.0, 0.0, 1.0, 0.1))
     bound_s = lower_bound_s(replace(p, micro_batches=None))
-    for _ in range(6):
-        try:
-            judged = judge(p, realise(p, random_draft(rng, p)))
-        except InvalidPlan:
-            continue
-        if judged.feasible:
-            assert bound_s <= judged.objective_s * ROUNDING
+    assert_no_draft_beats(bound_s, p, rng)
 
 
 @pytest.mark.parametrize("seed", range(60))
