@@ -6,11 +6,12 @@ LAUNCHERS ?= .venv-launchers
 MODEL  ?= gpt
 BIN    := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-WARM    = @echo "Compiling kernels, once ..."; $(BIN)/python -m solvers.planners.warm
+# Nothing here is silent for ten seconds: `ticking` says what goes on, and for how long.
+TICKING = @.ci/ticking
 
 .PHONY: app test test-slow widget check-exports lint format benchmark clean
 
-app: $(VENV)/.app ## the page, with the demo model solved
+app: $(VENV)/.app ## the page, with a plan of the demo model that comes with it
 	$(BIN)/placement-explorer app $(MODEL)
 
 test: $(VENV)/.test ## everything the tests need, a browser included, then the tests
@@ -31,7 +32,7 @@ explorer/notebook/built/widget.js: node_modules/.package-lock.json $(WIDGET_SOUR
 
 node_modules/.package-lock.json: package.json package-lock.json
 	@command -v npm >/dev/null || { echo "This is built with Node and npm (20 or newer); \`make app\` needs neither"; exit 1; }
-	npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	$(TICKING) "Installing what builds the widget" npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 lint: $(VENV)/.test
@@ -67,21 +68,22 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.app: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing (a few minutes the first time; PyTorch is large) ..."
-	$(INSTALL) --editable '.[app,torch,planners]'
-	$(WARM) page # others when a planner first needs them
+	@echo "Installing PyTorch and some 60 packages: 1.6 GB, one to two minutes where pip does not have them yet."
+	$(TICKING) "pip is downloading and unpacking" $(INSTALL) --editable '.[app,torch,planners]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing (a few minutes the first time; PyTorch is large) ..."
-	$(INSTALL) --editable '.[all]'
-	$(WARM)
+	@echo "Installing PyTorch and some 170 packages: 2.2 GB, two to three minutes where pip does not have them yet."
+	$(TICKING) "pip is downloading and unpacking" $(INSTALL) --editable '.[all]'
+	@echo "Compiling kernels, once: some minutes."
+	@$(BIN)/python -m solvers.planners.warm
 	@touch $@ $(VENV)/.app
 
 # JupyterLab and marimo for the browser tests of the widget: an environment of their own, without Dash.
 $(VENV)/.notebook: tests/notebook/requirements.txt pyproject.toml | $(BIN)/python
 	$(PYTHON) -m venv $(NOTEBOOK)
-	$(NOTEBOOK)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement tests/notebook/requirements.txt --editable '.[widget]'
+	@echo "Installing JupyterLab and marimo beside them, for the tests of the widget: about a minute."
+	$(TICKING) "pip is downloading and unpacking" $(NOTEBOOK)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement tests/notebook/requirements.txt --editable '.[widget]'
 	@touch $@
 
 clean:

@@ -26,7 +26,29 @@
   ex.model = function (message) {
     usual = message.objective;
     onePass(session ? session.objective : "auto");
+    stated = message.memory_bytes;
+    range();
   };
+
+  /* Bytes of a device where no cap is set: of the cluster that was chosen, of the file's own, else of its kind. A file
+     without caps has 0. */
+  let stated = null;
+
+  function ownBytes(kind) {
+    const given = files.cluster ? ex.files.memory(files.cluster) : stated;
+    return given === 0 ? Infinity : given || ex.ownMemory[kind] || 16 * GIB;
+  }
+
+  const topOf = (kind) => Math.log2((ownBytes(kind) < Infinity ? ownBytes(kind) : ex.ownMemory[kind]) / GIB);
+
+  /* The slider of the cap goes up to what devices have, and a cap that was all of it stays all of it. */
+  function range() {
+    if (!values) return;
+    const { kind, memory } = values.controls;
+    const top = topOf(kind);
+    if (top !== values.top) window.dash_clientside.set_props("memory", { max: top, value: memory >= values.top - 0.031 ? top : Math.min(memory, top) });
+    else if (memory >= top - 0.031) window.dash_clientside.set_props("memory-field", { value: (shownCap = shownBytes(ownBytes(kind))) });
+  }
 
   /* Without micro-batches the controls of pipelines mean nothing. */
   function onePass(objective) {
@@ -48,6 +70,7 @@
   }
 
   function shownBytes(bytes) {
+    if (bytes === Infinity) return "no cap";
     const unit = bytes >= GIB ? GIB : GIB / 1024;
     return +(bytes / unit).toPrecision(3) + (unit === GIB ? " GiB" : " MiB");
   }
@@ -61,7 +84,7 @@
     return unit && found[1] * unit >= 2 ** 20 && found[1] * unit <= 2 ** 50 ? found[1] * unit : null;
   }
 
-  ex.sizes = { parsed: parsedBytes, shown: shownBytes };
+  ex.sizes = { parsed: parsedBytes, shown: shownBytes, own: ownBytes };
 
   /* What is heard of the slider's thumb: a size, not the logarithm that it stands at. */
   let heard = "";
@@ -126,7 +149,6 @@
   /* All that the controls say, to be said again. */
   let values = null;
   let shownCap = ""; /* what the controls say in the field of the cap; it comes back as if it had been typed */
-  let ownBytes = 0;
   let alike = {}; /* kind and cap of the controls for all devices */
   ex.snapshot = () => values && { ...values, files: { ...files }, pins: ex.pins.all(), fleet: ex.fleet.all(), cap: ex.exactCap || null };
   ex.askOnce = function () { settling = true; changed(); };
@@ -153,10 +175,7 @@
   };
 
   /* A row's plan is on the page: the controls say what would have led to it, and nothing is asked. */
-  ex.choose = function (message) {
-    window.dash_clientside.set_props("in-sequence", { checked: message.in_sequence });
-    window.dash_clientside.set_props("planner", { value: message.planner });
-  };
+  ex.choose = function (message) { ex.go({ planner: message.planner, in_sequence: message.in_sequence }); };
 
   /* Files that take the place of settings, by the names that the server gave them; and what they are called. */
   let files = { profile: null, times_file: null, cluster: null };
@@ -167,13 +186,14 @@
     Object.assign(called, names);
     ex.files.chips(files, called);
     if (session) session = { ...session, ...files };
+    range();
     ex.touched();
   };
 
   /* What would have been set by hand: controls by the names that a link gives them. */
   ex.go = function (wanted) {
     const put = (id, value) => window.dash_clientside.set_props(id, { value: value });
-    if ("devices" in wanted) put("devices", wanted.devices);
+    if ("devices" in wanted) ex.setDevices(wanted.devices);
     if ("micro_batches" in wanted) {
       const box = document.getElementById("micro-batches");
       const shown = [...box.querySelectorAll("input")].map((each) => each.value);
@@ -186,7 +206,9 @@
       document.querySelector("details.more.rare").open = true;
     }
     if ("max_replicas" in wanted) put("replicas", String(wanted.max_replicas));
+    for (const id of ["planner", "contiguity"]) if (id in wanted) put(id, wanted[id]);
     if ("recompute" in wanted) window.dash_clientside.set_props("recompute", { checked: wanted.recompute });
+    if ("in_sequence" in wanted) window.dash_clientside.set_props("in-sequence", { checked: wanted.in_sequence });
     if ("memory" in wanted) ex.setCap(wanted.memory);
   };
 
@@ -216,11 +238,14 @@
   ex.loudly = function () { quiet = 0; };
 
   ex.adopt = function (message) {
-    const found = { planner: message.planner, contiguity: message.contiguity };
-    solved = told = JSON.stringify({ ...JSON.parse(told), ...found, in_sequence: message.in_sequence });
+    const found = { ...message.controls };
+    ex.go(found);
+    if ("memory" in found) found.memory = ex.exactCap.bytes < ownBytes(values.controls.kind) ? ex.exactCap.bytes : null; /* as the slider says it */
+    if ("bandwidth" in found) found.bandwidth = (found.bandwidth / 1e9) * 1e9;
+    const before = JSON.parse(told);
+    for (const key of Object.keys(found)) if (key in before) before[key] = found[key]; /* of one pass, fewer are asked */
+    solved = told = JSON.stringify(before);
     awaited = message.turn;
-    window.dash_clientside.set_props("in-sequence", { checked: message.in_sequence });
-    for (const id of Object.keys(found)) window.dash_clientside.set_props(id, { value: found[id] });
   };
 
   ex.opened = function () {
@@ -258,7 +283,8 @@
       ["optimizer", "optimizer"], ["precision", "precision"], ["zero", "zero"]]) {
       if (given.get(key)) put(id, given.get(key));
     }
-    for (const [id, key] of [["devices", "devices"], ["mini-batch", "mini_batch"], ["time-limit", "time_limit"], ["cpus", "cpus"], ["seed", "seed"]]) {
+    if (+given.get("devices") > 0) ex.setDevices(+given.get("devices"));
+    for (const [id, key] of [["mini-batch", "mini_batch"], ["time-limit", "time_limit"], ["cpus", "cpus"], ["seed", "seed"]]) {
       if (given.get(key) && isFinite(+given.get(key))) put(id, +given.get(key));
     }
     if (given.get("bandwidth") && isFinite(+given.get("bandwidth"))) put("bandwidth", +given.get("bandwidth") / 1e9);
@@ -298,7 +324,7 @@
   /* "2xA,2xB": two kinds have controls of their own; more have the table of each GPU. */
   function mix(text, put, apart) {
     const parts = parted(text);
-    put("devices", counted(text));
+    ex.setDevices(counted(text));
     if (apart || parts.length > 2) return parts[0][2];
     document.querySelector("details.more.rare").open = parts.length === 2;
     if (parts.length === 2) { put("kind-two", parts[1][2]); put("kind-two-count", count(parts[1])); }
@@ -310,6 +336,9 @@
     query = "?" + text;
     ex.steps.replace(query);
   };
+
+  /* The slider goes up to 16, or to as many as are set. */
+  ex.setDevices = (count) => window.dash_clientside.set_props("devices", { value: count, max: Math.max(16, count) });
 
   ex.setCap = function (exact) {
     const bytes = Math.ceil(exact / 2 ** 20) * 2 ** 20;
@@ -368,7 +397,7 @@
       }
       live = onChange;
       if (session && session.model !== model && !ex.stepping()) ex.pins.take(ex.pins.NOTHING); /* they name nothing of another model */
-      const own = catalogue.kinds[kind] || 16 * GIB;
+      const own = ownBytes(kind);
       let cap = bytesOf(memory, Math.min(top, Math.log2(own / GIB)));
       if (ex.exactCap && Math.abs(ex.exactCap.position - memory) < 1e-6) cap = ex.exactCap.bytes;
       if (cap !== null && cap >= own) cap = null;
@@ -426,7 +455,6 @@
       const words = source ? [promise, " " + source] : [promise];
       const shown = shownBytes(cap === null ? own : cap);
       shownCap = shown;
-      ownBytes = own;
       nameThumb(shown);
       return [next, String(devices), shown, guarantee ? words : []];
     },
@@ -434,13 +462,14 @@
     /* A size typed into the field moves the slider; what is no size is said there. */
     memoryField: function (text) {
       const bytes = parsedBytes(text || "");
+      if (text === shownCap) return "";
       if (bytes === null) return text ? "a size: 16 GiB" : "";
-      if (text !== shownCap) ex.setCap(Math.min(bytes, ownBytes || bytes));
+      ex.setCap(values ? Math.min(bytes, ownBytes(values.controls.kind)) : bytes);
       return "";
     },
 
-    kind: function (kind, value, top, catalogue) {
-      const own = Math.log2(catalogue.kinds[kind] / GIB);
+    kind: function (kind, value, top) {
+      const own = topOf(kind);
       return [own, value >= top - 0.031 ? own : Math.min(value, own)];
     },
 

@@ -15,7 +15,7 @@
   }));
 
   ex.graph = {};
-  for (const act of ["draw", "overlay", "colourBy", "fit", "highlight", "byDevice", "showStage", "showKey", "select", "centre",
+  for (const act of ["draw", "overlay", "colourBy", "fit", "highlight", "byDevice", "showStage", "showKey", "select", "reveal", "centre",
     "clear", "selection", "bright", "repaint"]) {
     ex.graph[act] = (...given) => graph()[act](...given);
   }
@@ -29,7 +29,7 @@
       const operators = document.querySelector('#graph-kind [data-value="operators"]');
       if (operators.getAttribute("aria-pressed") !== "true") operators.click();
     },
-    pick: (box) => { ex.graph.select(box); ex.graph.centre(box); },
+    pick: (box) => ex.graph.reveal(box),
   }));
 
   ex.find = {

@@ -58,7 +58,14 @@
 
   function remember(message) {
     const others = recent().filter((each) => each.file !== message.file);
-    localStorage.setItem(RECENT, JSON.stringify([{ file: message.file, name: message.name, what: message.what }, ...others].slice(0, KEPT)));
+    localStorage.setItem(RECENT, JSON.stringify([{ file: message.file, name: message.name, what: message.what, memory: message.memory_bytes }, ...others].slice(0, KEPT)));
+  }
+
+  /* Bytes of each device of a cluster that was chosen, 0 without a cap; undefined where that is not known. */
+  function memory(cluster) {
+    const named = [...document.querySelectorAll("#named-cluster option")].find((each) => each.value === cluster);
+    const found = recent().find((each) => each.file === cluster);
+    return named ? Number(named.dataset.memory) : found ? found.memory : undefined;
   }
 
   function make(name, className, text, parent) {
@@ -92,16 +99,16 @@
     if (message.what === "model" || message.what === "plan") {
       if (message.what === "plan") ex.quietly();
       else ex.loudly(); /* right after a plan, too */
-      if (message.what === "model" && message.controls.devices) window.dash_clientside.set_props("devices", { value: message.controls.devices, max: Math.max(16, message.controls.devices) });
+      if (message.controls.devices) ex.setDevices(message.controls.devices);
       window.dash_clientside.set_props("micro-batches", { value: "auto" });
       ex.addModel(message.file, message.name);
-      if (message.what === "plan") for (const id of Object.keys(message.controls)) window.dash_clientside.set_props(id, { value: message.controls[id] });
+      if (message.what === "plan") for (const id of Object.keys(message.controls)) if (id !== "devices") window.dash_clientside.set_props(id, { value: message.controls[id] });
     } else if (message.what === "profile" || message.what === "times") {
       const measured = { profile: null, times_file: null }; /* one of them: a profile has all times of its model */
       measured[message.what === "times" ? "times_file" : "profile"] = message.file;
       ex.putFiles(measured, { [message.file]: message.name });
     } else if (message.what === "cluster") {
-      if (message.controls.devices) window.dash_clientside.set_props("devices", { value: message.controls.devices });
+      if (message.controls.devices) ex.setDevices(message.controls.devices);
       ex.putFiles({ cluster: message.file }, { [message.file]: message.name });
     }
   }
@@ -134,7 +141,7 @@
   /* A cluster by name takes the place of the settings for devices, as one from a file does. */
   function nameCluster(named) {
     const chosen = named.selectedOptions[0];
-    if (chosen.value) window.dash_clientside.set_props("devices", { value: Number(chosen.dataset.devices), max: Math.max(16, Number(chosen.dataset.devices)) });
+    if (chosen.value) ex.setDevices(Number(chosen.dataset.devices));
     ex.putFiles({ cluster: chosen.value || null }, chosen.value ? { [chosen.value]: chosen.title } : {});
   }
 
@@ -179,5 +186,5 @@
     });
   }
 
-  ex.files = { hello, send, opened, chips, listen };
+  ex.files = { hello, send, opened, chips, listen, memory };
 })();

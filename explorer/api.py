@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,14 +19,17 @@ from explorer.library.place import library_path, path_of
 from explorer.question.asking import Question, choice, workload_of
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
-from explorer.question.settings import Settings
+from explorer.question.settings import RECOMPUTE, MemoryModel, Settings
+from explorer.question.written.dtypes import NAMES, parse_dtype
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes
-from solvers.errors import InvalidProblem, TraceError
+from explorer.words.arguments import in_python
+from solvers.errors import InvalidPlan, InvalidProblem, PlacementError, TraceError
 from solvers.formats.workload import Workload
 from solvers.plan.plan import Plan
 from solvers.plan.result import Result
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph
+from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Transfers
 from solvers.search.effort import Effort
 from solvers.search.monitor import never
 
@@ -43,6 +51,24 @@ if TYPE_CHECKING:
     from solvers.search.planner import Planner
 
 
+CHOICES: tuple[type[Enum], ...] = (
+    Contiguity, Execution, MemoryModel, Objective, Optimizer, Pipeline, Precision, Transfers,
+)  # fmt: skip
+
+
+@contextmanager
+def _naming_arguments() -> Iterator[None]:
+    """What is raised within it names the arguments of `trace` and `plan` in place of flags."""
+    try:
+        yield
+    except PlacementError as error:
+        arguments = {name for function in (trace, plan) for name in inspect.signature(function).parameters}
+        values = {*RECOMPUTE, *NAMES, *(str(member.value) for kind in CHOICES for member in kind)}
+        error.args = tuple(in_python(one, arguments, values) if isinstance(one, str) else one for one in error.args)
+        raise
+
+
+@_naming_arguments()
 def trace(
     model: torch.nn.Module | str,
     example_inputs: object = None,
@@ -59,13 +85,15 @@ def trace(
 ) -> Workload:
     """The operator graph of a module, given example inputs (a tensor, a tuple of arguments or a dict by
     name, and example_kwargs more by name; only shapes and dtypes matter, and dimension ``batch_dim`` is the
-    batch, by default the first), in the module's own dtype unless ``dtype`` says another; or of whatever the command
-    line takes for a MODEL. training: whether with backward and update; by default yes, but for a .pt2 that was exported
-    in eval mode. batch, sequence and image: of the example of a model that is named. expert_rows: how many
-    rows a selection by value takes, such as the tokens of an expert.
+    batch, by default the first), in the module's own dtype unless ``dtype`` says another ("bf16", "bfloat16",
+    torch.bfloat16, ...); or of whatever the command line takes for a MODEL. training: whether with backward and update;
+    by default yes, but for a .pt2 that was exported in eval mode. batch, sequence and image: of the example of a model
+    that is named. expert_rows: how many rows a selection by value takes, such as the tokens of an expert.
 
     Raises TraceError or InvalidProblem.
     """
+    if _is_named_dtype(dtype):
+        dtype = parse_dtype(str(dtype))
     if isinstance(model, str):
         from explorer.question.loading import load
         from explorer.question.models.example import join_example
@@ -95,8 +123,9 @@ def trace(
     )
 
 
+@_naming_arguments()
 def plan(
-    model: Workload | OpGraph,
+    model: Workload | OpGraph | str,
     devices: int | None = None,
     memory: str | float | Sequence[str | float] | None = None,
     planner: str | Planner = "auto",
@@ -127,9 +156,10 @@ def plan(
     recompute: bool | str = False,
     mixed_micro_batches: bool = False,
     in_sequence: bool = False,
+    copy_tied: bool = False,
     subgraphs_per_device: int | None = None,
     pins: Mapping[str, int] | None = None,
-    together: Sequence[Sequence[str]] = (),
+    together: Sequence[Sequence[str]] | Sequence[str] = (),
     start: Plan | Result | None = None,
     effort: str = "normal",
     time_limit_s: float = 60.0,
@@ -139,22 +169,26 @@ def plan(
     library: bool | str | os.PathLike[str] = False,
     fresh: bool = False,
 ) -> Result:
-    """The best plan found for ``model``, with a proved bound. What is None takes the model's word,
-    then the command line's defaults; sizes may be numbers (bytes, bytes/s, seconds) or text ("16GiB").
-    device_kind and memory may be one for each accelerator; keep_free of each memory is left for what no plan counts
-    (the driver's context, buffers of communication, fragmentation); cluster is a whole one, or the path of its file;
+    """The best plan found for ``model`` (what `trace` returned, or a name that it takes), with a proved bound. What is
+    None takes the model's word, then the command line's defaults; sizes may be numbers (bytes, bytes/s, seconds) or
+    text ("16GiB"). device_kind and memory may be one for each accelerator; keep_free of each memory is left for what no
+    plan counts (the driver's context, buffers of communication, fragmentation); cluster is a whole one, or the path of
+    its file;
     profile, measured costs, or the path of their file or the name under which they are saved, takes the place of
     estimates; so do times, libraries of operator times, their paths or names, wherever they say something.
     optimizer: "none", "sgd", "momentum", "adam", "adamw" or "adafactor"; precision: "pure", "mixed" or
     "mixed-fp32-gradients"; zero: 1, 2
     or 3, a stage of ZeRO, for stages with replicas. recompute: True or "stage" (stages may run their forward
-    again), "layers", "operators" or "none" (not even what the model itself checkpoints). together: groups of
-    operators or modules, each group to be on one device. start: a plan of the same model to start from, made for
-    other devices, caps or batches maybe. effort: "quick", "normal" or "thorough", counted work; time_limit_s ends
-    a search early. library: True for that of the user, or the path of one, to be given what is known at once (a note
-    says since when) and to keep what is found; a function whose answer depends on nothing but what it is given, and on
-    its code, without. fresh: search even what is known.
+    again), "layers", "operators" or "none" (not even what the model itself checkpoints). copy_tied: whether each
+    reader of a tied parameter holds a copy, in place of sharing a device with the others (inference). together: groups
+    of operators or modules, each group to be on one device (one list of names is one group). start: a plan of the same
+    model to start from, made for other devices, caps or batches maybe. effort: "quick", "normal" or "thorough", counted
+    work; time_limit_s ends a search early. library: True for that of the user, or the path of one, to be given what is
+    known at once (a note says since when) and to keep what is found; a function whose answer depends on nothing but
+    what it is given, and on its code, without. fresh: search even what is known.
 
+    Ctrl-C ends the search: the result is the best plan so far, with stop_reason CANCELLED; without a plan yet, and the
+    second time, it is a KeyboardInterrupt.
     Raises InvalidProblem or UnsupportedProblem. That nothing fits is a status of the result.
     """
     question = Question(
@@ -165,15 +199,16 @@ def plan(
         memory_model=memory_model, contiguity=contiguity, transfers=transfers, execution=execution, pipeline=pipeline,
         optimizer=optimizer, precision=precision,
         zero=zero, mini_batch=mini_batch, micro_batches=micro_batches, max_replicas=max_replicas, recompute=recompute,
-        mixed_micro_batches=mixed_micro_batches, in_sequence=in_sequence, subgraphs_per_device=subgraphs_per_device,
-        pins=pins or {}, together=tuple(map(tuple, together)), effort=effort, time_limit_s=time_limit_s, seed=seed,
+        mixed_micro_batches=mixed_micro_batches, in_sequence=in_sequence, copy_tied=copy_tied,
+        subgraphs_per_device=subgraphs_per_device, pins=pins or {}, together=together,
+        effort=effort, time_limit_s=time_limit_s, gap=gap, seed=seed,
     )  # fmt: skip
     from explorer.runner.scripts.with_engine import second_telling
 
     workload = workload_of(model)
     problem = make_problem(workload, question.settings())
-    with noting(_library(library), workload.reference, fresh) as (ask, noted):
-        return noted(
+    with noting(_library(library), workload.reference, fresh) as (ask, noted), _until_interrupted() as interrupted:
+        result = noted(
             ask(
                 problem,
                 question.chosen_planner(),
@@ -182,10 +217,29 @@ def plan(
                 time_limit_s=time_limit_s,
                 gap=gap,
                 seed=seed,
-                should_stop=should_stop,
+                should_stop=lambda: interrupted.is_set() or should_stop(),
                 second=second_telling(problem),
             )
         )
+    if interrupted.is_set() and result.plan is None:
+        raise KeyboardInterrupt
+    return result
+
+
+def load(path: str) -> Result:
+    """The result in a plan.json, as `export` to "plan" wrote it, without its trace and front.
+
+    Raises InvalidProblem for a file that is none, or holds a plan without a result; InvalidPlan if the plan breaks a
+    rule, or has another objective than the file says.
+    """
+    from explorer.reviews.review import rules_broken
+
+    file = _plan_file(path)
+    if file.result is None:
+        raise InvalidProblem(f"{path}: holds a plan and no result; `explorer.review` looks it over")
+    if broken := rules_broken(file.problem, file.plan, file.result):
+        raise InvalidPlan(f"{path}: the plan breaks a rule: {broken[0]}")
+    return file.result
 
 
 def review(plan: Result | PlanFile | str) -> Review:
@@ -254,8 +308,9 @@ def show(result: Result) -> PlacementWidget:
     return widget_class().of(result)
 
 
+@_naming_arguments()
 def sweep(
-    model: Workload | OpGraph,
+    model: Workload | OpGraph | str,
     devices: Sequence[int] = (),
     memory: Sequence[str | float] = (),
     planner: str | Planner = "auto",
@@ -356,6 +411,24 @@ def launch(
         resume=resume,
         backend=backend,
     )
+
+
+@contextmanager
+def _until_interrupted() -> Iterator[threading.Event]:
+    """Set by the first Ctrl-C, where that would be a KeyboardInterrupt: in the main thread, of a program that has not
+    said otherwise."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield threading.Event()
+        return
+    from explorer.cli.terminal.progress import stop_on_interrupt
+
+    with stop_on_interrupt((signal.SIGINT,)) as stop:
+        yield stop
+
+
+def _is_named_dtype(dtype: object) -> bool:
+    """Whether a dtype is one that models by name are traced in, or a text; another of torch is as it is."""
+    return isinstance(dtype, str) or str(dtype).removeprefix("torch.") in NAMES
 
 
 def _library(given: bool | str | os.PathLike[str]) -> Path | None:

@@ -64,6 +64,19 @@ def write_file(path: Path, content: str | bytes, doing: str, *, mode: int | None
         ) from None
 
 
+def part_beside(path: Path) -> str:
+    """A new name for what is to be ``path`` when it is whole."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return os.path.join(folder, f"{name[:_NAME]}.{secrets.token_hex(4)}.part")
+
+
+def put_in_place(part: Path, path: Path) -> None:
+    """Make the file or folder ``part`` what is at ``path``, where a file or an empty folder may be. Raises OSError."""
+    os.replace(part, path)
+    with contextlib.suppress(OSError):  # it is whole; only a loss of power now could bring the old one back
+        _sync_folder(os.path.dirname(os.path.abspath(path)))
+
+
 def why_not_writable(path: Path) -> str:
     """Why `write_file` would not write there as things are, in words; "" if nothing is known against it."""
     if not os.fspath(path):
@@ -122,10 +135,9 @@ def _write_into(place: str, data: bytes) -> None:
 
 
 def _replace(place: str, found: os.stat_result | None, data: bytes, mode: int | None) -> None:
-    folder, name = os.path.split(place)
     if found is not None and not os.access(place, os.W_OK):  # a rename would not ask
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    part = os.path.join(folder, f"{name[:_NAME]}.{secrets.token_hex(4)}.part")
+    part = part_beside(place)
     into = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if mode is None else mode)
     try:
         with os.fdopen(into, "wb") as file:
@@ -136,13 +148,11 @@ def _replace(place: str, found: os.stat_result | None, data: bytes, mode: int | 
             file.write(data)
             file.flush()
             _sync(into)
-        os.replace(part, place)
+        put_in_place(part, place)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(part)
         raise
-    with contextlib.suppress(OSError):  # the file is whole; only a loss of power now could bring the old one back
-        _sync_folder(folder)
 
 
 def _sync(into: int) -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 MAX_WORD = 80
 """Characters that a word keeps in a message that is too long: a number of thousands of digits, a name without end."""
-_CONTROLS = dict.fromkeys((*range(32), *range(127, 160)), " ")
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufdd0-\ufdef\ufeff\ufff0-\ufffb"
+    "\ufffe\uffff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff"
+    + "".join(f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(1, 17))
+    + "]"
+)
+"""Controls, line ends, surrogates, non-characters, and formats that are not seen or that turn what is read around. The
+joiners U+200C and U+200D stay: they are letters' and emoji's."""
 
 
 class PlacementError(Exception):
@@ -46,8 +54,16 @@ class RunError(PlacementError):
 
 
 def printable(words: str) -> str:
-    """The same without anything that a terminal would obey (escape codes, line breaks): blanks instead."""
-    return words.translate(_CONTROLS)
+    """The same without anything that a terminal, a page or a file of text would obey instead of showing it (escape
+    codes, line breaks, marks that turn the direction around), nor what no UTF-8 holds: blanks instead."""
+    return words if words.isprintable() else _UNPRINTABLE.sub(" ", words)
+
+
+def printable_lines(words: str, ends: tuple[str, ...] = ("\n",)) -> str:
+    """The same of a text of several lines; what is in ``ends`` stays where it is."""
+    if not ends:
+        return printable(words)
+    return ends[0].join(printable_lines(part, ends[1:]) for part in words.split(ends[0]))
 
 
 def one_line(words: str, most: int = PlacementError.longest) -> str:

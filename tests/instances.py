@@ -19,9 +19,14 @@ def devices(count: int, memory: float = float("inf"), cpus: int = 0) -> tuple[De
     )
 
 
+def _letter(number: int) -> str:
+    """ "a" to "z", then "a1" and so on."""
+    return chr(ord("a") + number % 26) + (str(number // 26) if number >= 26 else "")
+
+
 def forward_graph(edges: Sequence[tuple[int, int]], count: int, nbytes: float = 0.0, **sizes: float) -> OpGraph:
     """``count`` forward operators "a", "b", ...; one tensor per operator that has successors."""
-    names = [chr(ord("a") + i) for i in range(count)]
+    names = [_letter(i) for i in range(count)]
     operators = tuple(
         Operator(name, param_bytes=sizes.get("param_bytes", 0.0), saved_bytes=Amount(0, sizes.get("saved", 0.0)))
         for name in names
@@ -40,7 +45,7 @@ def training_graph(
     edges: Sequence[tuple[int, int]], count: int, nbytes: float = 0.0, param_bytes: float = 0.0, saved: float = 0.0
 ) -> OpGraph:
     """Forward operators a, b, ... and one backward operator a', b', ... each, mirrored edges."""
-    forward = [Operator(chr(ord("a") + i), param_bytes=param_bytes, saved_bytes=Amount(0, saved)) for i in range(count)]
+    forward = [Operator(_letter(i), param_bytes=param_bytes, saved_bytes=Amount(0, saved)) for i in range(count)]
     backward = [Operator(f"{o.name}'", phase=Phase.BACKWARD_INPUT, forward_of=i) for i, o in enumerate(forward)]
     tensors = _tensors(edges, nbytes)
     outdegree = {u: sum(1 for a, _ in edges if a == u) for u, _ in edges}

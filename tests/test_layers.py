@@ -147,7 +147,7 @@ OUTSIDE: dict[str, frozenset[str]] = {
     "explorer.view": frozenset({"numpy", "networkx"}),
     "explorer.view.pictures": frozenset({"PIL"}),
     "explorer.reviews": frozenset({"numpy", "networkx"}),
-    "explorer.notebook": frozenset({"networkx", "anywidget", "traitlets", "plotly", "pandas"}),
+    "explorer.notebook": frozenset({"networkx", "IPython", "anywidget", "traitlets", "plotly", "pandas"}),
     "explorer.web": frozenset({"dash", "dash_cytoscape", "dash_ag_grid",
                                "fastapi", "starlette", "uvicorn", "websockets", "pydantic"}),
 }  # fmt: skip

@@ -122,7 +122,7 @@
     const within = (rest) => lit.map((spot) => spot + rest).join(", ");
     sheet.replaceSync(
       lit.length
-        ? within("") + " { opacity: 1; --lit: 1; }" + within(":not(.card, .label, .hint)") + " { box-shadow: 0 0 0 2px var(--accent-soft), 0 0 0 3.5px var(--accent); border-radius: 3px; }" + within(".label") + " { color: var(--accent); font-weight: 600; }" +
+        ? within("") + " { filter: none; --lit: 1; }" + within(":not(.card, .label, .hint)") + " { box-shadow: 0 0 0 2px var(--accent-soft), 0 0 0 3.5px var(--accent); border-radius: 3px; }" + within(".label") + " { color: var(--accent); font-weight: 600; }" +
             within(".kpi") + ", " + within(".card") + " { box-shadow: none; border-color: var(--accent); outline: 1.5px solid var(--accent); border-radius: 8px; }"
         : ""
     );
@@ -148,6 +148,7 @@
     told = message;
     shown = { lesson: message.lesson, step: message.step };
     document.body.classList.add("in-lesson");
+    document.body.dataset.moves = (message.move || []).join(" ");
     light(message.light || []);
     if (message.lesson && !message.keep) put(message.controls);
     if (message.keep) ex.steps.replace(location.search);

@@ -45,7 +45,7 @@
   function set(place, change) {
     const next = rows().map((gpu) => ({ ...gpu }));
     Object.assign(next[place], change);
-    const own = ex.ownMemory[next[place].kind];
+    const own = ex.sizes.own(next[place].kind);
     if (next[place].cap !== null && next[place].cap >= own) next[place].cap = null;
     take(next);
     ex.touched();
@@ -69,7 +69,7 @@
     kind.addEventListener("change", () => set(place, { kind: kind.value }));
     cell(row, kind);
     const cap = document.createElement("input");
-    cap.value = ex.sizes.shown(gpu.cap === null ? ex.ownMemory[gpu.kind] : gpu.cap);
+    cap.value = ex.sizes.shown(gpu.cap === null ? ex.sizes.own(gpu.kind) : gpu.cap);
     cap.setAttribute("aria-label", "Memory cap of GPU " + place + ", with its unit: 16 GiB, 512 MiB or 80 GB");
     cap.spellcheck = false;
     cap.addEventListener("change", function () {

@@ -96,6 +96,7 @@
     if (!armed) {
       if (event.key === "t") ex.send({ type: "together" });
       else if (event.key === "p") arm(true);
+      else if (event.key === "x") pin(null);
       else return;
     } else if (/^[0-9]$/.test(event.key)) {
       digits += event.key;

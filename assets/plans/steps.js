@@ -4,6 +4,7 @@
   const ex = (window.explorer = window.explorer || {});
   const MERGE_MS = 1200; /* after a gesture, what still comes of it */
   const TOP = "explorer-steps";
+  const TYPED = "input:not([type=range], [type=radio], [type=checkbox]), textarea, [contenteditable]"; /* these undo what is typed */
   const CHECKED = ["recompute", "in-sequence"];
   let gesture = 0;
   let pushed = -1;
@@ -49,7 +50,7 @@
     if (!now || !was || !was.controls) return;
     restoring = performance.now() + 700;
     ex.askOnce();
-    const put = (id, value) => window.dash_clientside.set_props(id, { [CHECKED.includes(id) ? "checked" : "value"]: value });
+    const put = (id, value) => id === "devices" ? ex.setDevices(value) : window.dash_clientside.set_props(id, { [CHECKED.includes(id) ? "checked" : "value"]: value });
     const memory = function () {
       ex.exactCap = was.cap || null;
       window.dash_clientside.set_props("memory", { max: was.top, value: was.controls.memory });
@@ -70,7 +71,7 @@
     document.addEventListener("keydown", function (event) {
       const now = performance.now();
       const undo = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z";
-      const typing = event.target.closest && event.target.closest("input, textarea, [contenteditable]");
+      const typing = event.target.closest && event.target.closest(TYPED);
       if (undo && !typing) {
         event.preventDefault();
         if (event.shiftKey ? at() < top() : at() > 0) history.go(event.shiftKey ? 1 : -1);

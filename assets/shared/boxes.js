@@ -39,6 +39,7 @@
   ex.boxes = function (host) {
     const view = { nodes: {}, stages: {}, keys: {}, expandable: new Set(), overlay: null, unwritten: false };
     let selected = null;
+    let sought = null; /* a box that is selected once it is drawn */
     let byErrors = false; /* boxes are coloured by how far their prediction was off, not by device */
     const ready = (then) => ex.whenReady(host.instance, then);
 
@@ -61,6 +62,7 @@
     function draw(message) {
       ready(function (cy) {
         view.expandable = new Set(message.expandable);
+        const bare = view.overlay === null; /* no plan follows */
         view.overlay = null;
         lit.show(null);
         cy.maxZoom(message.max_zoom);
@@ -69,6 +71,7 @@
           cy.add(message.elements.map((e) => ({ ...e, group: e.data.source ? "edges" : "nodes" })));
         });
         fit();
+        if (bare) revealSought(cy);
       });
     }
 
@@ -110,13 +113,23 @@
           cy.edges().forEach(function (edge) {
             const cut = message.cuts[edge.id()];
             edge.toggleClass("cut", !!cut);
-            if (cut) edge.data({ label: cut[0], width: cut[1] });
+            if (cut) edge.data({ label: edge.hasClass("wrapped") ? cut[0] : pointing(edge, cut[0]), width: cut[1] });
+            edge.removeClass("inner");
           });
+          for (const [box, bytes] of Object.entries(message.inside || {})) {
+            const into = cy.getElementById(box).incomers("edge");
+            const by = [".short", ".wrapped", ""].map((kind) => into.filter("edge" + kind)[0]).find((edge) => edge);
+            if (by) by.addClass("inner").data("inside", pointing(by, bytes));
+          }
           view.unwritten = true;
           write(cy);
         });
+        revealSought(cy);
       });
     }
+
+    /* Bytes beside a column of boxes point at theirs, for there are lines on the other side. */
+    const pointing = (edge, bytes) => (!bytes ? "" : edge.hasClass("before") || edge.hasClass("wrapped") ? bytes + " ▸" : "◂ " + bytes);
 
     /* By how far the prediction was off, or by device. */
     function colourBy(errors) {
@@ -164,6 +177,18 @@
       host.selected(id);
       if (id) hover(id); else clear();
     }
+
+    /* Select a box and bring it into sight; where modules hide it, once these are open. */
+    function reveal(id) {
+      ready(function (cy) {
+        sought = cy.getElementById(id).length ? null : id;
+        if (sought) { host.expanded(id); return; }
+        select(id);
+        centre(id);
+      });
+    }
+
+    const revealSought = (cy) => { if (sought && cy.getElementById(sought).length) reveal(sought); };
 
     function centre(id) {
       ready(function (cy) {
@@ -216,6 +241,7 @@
           const id = event.target.id();
           if (view.expandable.has(id)) { selected = null; host.expanded(id); }
         });
+        cy.on("tap", () => canvas.focus({ preventScroll: true })); /* keys go on from what was clicked */
         cy.on("tap", (event) => { if (event.target === cy) { host.released(); select(null); } });
       });
       const watching = new ResizeObserver(() => { const cy = host.instance(); if (cy && cy.nodes().length) fit(); });
@@ -232,7 +258,7 @@
       return () => watching.disconnect();
     }
 
-    return { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, mark, centre, clear, step, listen,
+    return { draw, overlay, colourBy, fit, highlight, byDevice, showStage, showKey, select, mark, centre, clear, step, listen, reveal,
       selection: () => selected, bright: () => lit.bright(), repaint: () => { if (view.overlay) overlay(view.overlay); } };
   };
 })();

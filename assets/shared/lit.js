@@ -81,7 +81,7 @@
       const lines = edges(cy, nodes);
       lines.forEach((edge) => line(pen, edge, near ? style.getPropertyValue("--accent").trim() : ""));
       lines.forEach((edge) => {
-        if (edge.data("label")) copy(pen, below, ratio, edge.renderedBoundingBox({ includeNodes: false, includeEdges: false, includeOverlays: false }));
+        if (edge.data("label") || edge.hasClass("inner")) copy(pen, below, ratio, edge.renderedBoundingBox({ includeNodes: false, includeEdges: false, includeOverlays: false }));
       });
       nodes.forEach((node) => copy(pen, below, ratio, around(node)));
       if (!near) return;

@@ -4,6 +4,7 @@
   "use strict";
   const ex = window.explorer;
   const MANY_RUNS = 120; /* of a critical path, beyond which its edges step back */
+  const EDGE = 0.3; /* half of a bar: its upper edge, where no number stands: BAR of explorer/view/timeline/gantt_paint.py */
   const BESIDE = 0.4; /* where a device's row has its transfers, if links have no rows: explorer/view/timeline/gantt_paint.py */
 
   /* A light veil over everything that is not kept: the complement of the kept bars. */
@@ -31,14 +32,14 @@
     return parts;
   }
 
-  /* The critical path, as lines [from, to, row, row]: through its bars, and from row to row where one waits for another. */
+  /* The critical path, as lines [from, to, row, row]: along its bars, and from row to row where one waits for another. */
   function lines(path, rows) {
     const found = { through: [], between: [] };
     let before = null;
     for (let i = 0; i < path.row.length; i++) {
       const row = path.row[i];
       if (row < 0) continue;
-      const y = rows.middle[row] + (path.link[i] && !rows.link[row] ? BESIDE : 0);
+      const y = rows.middle[row] + (path.link[i] && !rows.link[row] ? BESIDE : -EDGE * rows.height[row]);
       found.through.push([path.start[i], path.end[i], y, y]);
       if (before) found.between.push([before[0], path.start[i], before[1], y]);
       before = [path.end[i], y];

@@ -4,6 +4,8 @@
   "use strict";
   const ex = window.explorer;
   const LEAST_ROW = 15; /* pixels: lower rows have no readings */
+  const CLEAR_ROW = 34; /* in higher ones, readings stand below the bars */
+  const HALF_PX = 8; /* of a reading's height */
   const ROOMY = 760; /* pixels of a schedule in which readings say what is held, too */
   const FLIP = 150; /* pixels from the left edge up to which readings stand right of the line, over what comes */
 
@@ -53,7 +55,8 @@
     roomy = sight.width > ROOMY;
     for (const reading of readings) {
       reading.element.hidden = sight.tall(reading.row) < LEAST_ROW;
-      reading.element.style.top = sight.top(reading.row) + "px";
+      const below = sight.tall(reading.row) < CLEAR_ROW ? 0 : sight.tall(reading.row) / 2 - HALF_PX;
+      reading.element.style.top = sight.top(reading.row) + below + "px";
     }
   }
 

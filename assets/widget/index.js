@@ -34,7 +34,10 @@ const CHART_LABEL = "Schedule: a row a device, a stage or a link, a bar a stage 
   + "and minus zoom, arrow keys move, 0 shows all, Escape clears.";
 
 function render({ model, el }) {
+  el.classList.add("placement-explorer-cell");
   const root = made("div", "placement-explorer", null, el, { "data-lm-suppress-shortcuts": "true" });
+  const mark = `[data-placement-explorer="${model.get("_mark")}"]`; /* of the picture that stands here without a kernel */
+  made("style", "", `${mark}, .jp-OutputArea-child:has(> ${mark}, > * > ${mark}) { display: none; }`, root);
   const shell = made("section", "shell", null, root, { "aria-label": "Placement Explorer" });
   const send = (message) => model.send(message);
 
@@ -46,6 +49,9 @@ function render({ model, el }) {
   const words = made("b", "", "", status);
   const moreWords = made("span", "more", "", status);
   const drawControls = controls(shell, send);
+  const ended = made("div", "banner ended", null, shell, { role: "alert", hidden: "" });
+  made("b", "", "The kernel of this widget has ended", ended);
+  made("span", "", "What it drew stays to be read. Run its cell again to go on.", ended);
   const alarm = made("div", "banner", null, shell, { role: "alert" });
   const kpis = made("div", "kpis", null, shell);
   const story = made("p", "story small quiet", "", shell);
@@ -158,7 +164,7 @@ function render({ model, el }) {
   });
   const finder = ex.finder({
     frame: () => canvases, focused: () => canvas, send, before: () => {},
-    pick: (box) => { boxes.select(box); boxes.centre(box); },
+    pick: (box) => boxes.reveal(box),
   });
   root.addEventListener("keydown", function (event) {
     const within = event.target.closest("input, textarea, select");
@@ -290,7 +296,14 @@ function render({ model, el }) {
     if (message.type === "found") finder.draw(message);
     else if (message.type === "bars") gantt.refine(message);
   };
+  /* The kernel was restarted: no message reaches it any more, and none of its answers comes. */
+  function disconnected() {
+    ended.hidden = false;
+    shell.classList.add("ended");
+    for (const part of shell.querySelectorAll(".controls, .views, .below")) part.inert = true;
+  }
   for (const [name, draw] of heard) model.on(name, draw);
+  model.on("comm_live_update", disconnected);
   model.on("msg:custom", found);
   const unfollow = watchTheme(useTheme);
   useTheme();
@@ -299,6 +312,7 @@ function render({ model, el }) {
 
   return function () {
     for (const [name, draw] of heard) model.off(name, draw);
+    model.off("comm_live_update", disconnected);
     model.off("msg:custom", found);
     unfollow();
     unwatch();

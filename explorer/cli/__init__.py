@@ -1,7 +1,8 @@
 """The command ``placement-explorer``: parse, run one command, and end with a status and one line.
 
 Exit status: 0 done; 2 bad input, or a file that could not be written; 3 proved infeasible; 4 no plan in the time
-given; 5 a run failed, or its result could not be saved; 6 a run was cancelled or reached its time limit.
+given; 5 a run failed, or its result could not be saved; 6 it was ended before it had a plan or was done, or a run
+reached its time limit.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from explorer.cli import (
     trace,
 )
 from explorer.cli.listings import choices, plans
+from explorer.cli.terminal.command import output_apart
+from explorer.cli.terminal.printing import printable_streams
+from explorer.library.made_by import PROJECT, version_of
 from solvers.errors import PlacementError, one_line
 
 BAD_INPUT = 2
@@ -62,6 +66,7 @@ def make_parser() -> Parser:
         description="Place the operators of a PyTorch model on devices, see the schedule, and prove how good it is.",
         epilog="example: placement-explorer plan gpt --devices 4 --memory 24GiB",
     )
+    parser.add_argument("--version", action="version", version=f"{PROJECT} {version_of(PROJECT)}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=Parser)
     for add in COMMANDS:
         add(commands)
@@ -69,11 +74,17 @@ def make_parser() -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; returns the exit status. Bad input is one line on stderr. Ctrl-C, where no command takes it
-    to be the end of a search, is left to `explorer.__main__`."""
+    """Run a command line; returns the exit status. Bad input is one line on stderr. Ctrl-C and SIGTERM, where no
+    command takes them to be the end of a search, are left to `explorer.__main__`."""
+    with printable_streams():
+        return _run(argv)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     args = make_parser().parse_args(argv)
     try:
-        status: int = args.run(args)
+        with output_apart(args):
+            status: int = args.run(args)
         sys.stdout.flush()
         return status
     except PlacementError as error:

@@ -79,18 +79,21 @@ def run(args: argparse.Namespace) -> int:
         from explorer.web import serve
     except ImportError as error:
         raise InvalidProblem(f"the page needs {error.name}: pip install 'placement-explorer[app]'") from None
-    serve(
-        args.model or None,
-        host=args.host,
-        port=args.port,
-        open_browser=not args.no_browser and not args.allow_remote,
-        query=query,
-        lessons=args.lessons,
-        workers=args.workers,
-        secret=secret,
-        origins=origins,
-        quotas=quotas,
-    )
+    try:
+        serve(
+            args.model or None,
+            host=args.host,
+            port=args.port,
+            open_browser=not args.no_browser and not args.allow_remote,
+            query=query,
+            lessons=args.lessons,
+            workers=args.workers,
+            secret=secret,
+            origins=origins,
+            quotas=quotas,
+        )
+    except KeyboardInterrupt:  # as a server does, when it has closed what it had open
+        print("placement-explorer: stopped", file=sys.stderr)
     return 0
 
 

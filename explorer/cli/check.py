@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.files import write_file
-from solvers.errors import InvalidPlan, printable
+from solvers.errors import InvalidPlan
 
 if TYPE_CHECKING:
     from explorer.reviews.review import Review
@@ -48,9 +48,9 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(args.plan, file, told)
         if moves is not None:
-            print(f"\nwhy here: {printable(args.why_here)}")
+            print(f"\nwhy here: {args.why_here}")
             for line in str(moves).splitlines():
-                print(printable(line))
+                print(line)
         if args.report:
             print(f"written to {args.report}")
     refuse_invalid(args.plan, told.broken)
@@ -127,7 +127,7 @@ def _print(path: str, file: PlanFile, told: Review) -> None:
     from explorer.words import text
 
     for sentence in told.broken:
-        print(printable(sentence))
+        print(sentence)
     if told.metrics is not None and not told.broken:
         objective = file.problem.objective
         print(
@@ -139,7 +139,7 @@ def _print(path: str, file: PlanFile, told: Review) -> None:
     print()
     wide = max(len(line.what) for line in told.lines)
     for line in told.lines:
-        print(f"{line.verdict.value}  {line.what.ljust(wide)}  {printable(line.reason)}")
+        print(f"{line.verdict.value}  {line.what.ljust(wide)}  {line.reason}")
 
 
 def print_messages(file: PlanFile) -> None:

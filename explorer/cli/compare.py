@@ -7,10 +7,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from explorer.cli.flags import add_expert, add_limits, add_model, add_phase, add_problem, settings_of, wants_training
+from explorer.cli.launching import ENDED
 from explorer.cli.terminal.command import Commands, add_command, add_json, print_json
 from explorer.cli.terminal.keeping import add_library, asking, graphs_of
 from solvers.errors import InvalidProblem, UnsupportedProblem
-from solvers.plan.result import Status
+from solvers.plan.result import Status, StopReason
 from solvers.problem.problem import Contiguity
 from solvers.search.effort import Effort
 
@@ -172,4 +173,6 @@ def _tell_defects(family: Sequence[Entry], done: Sequence[Compared]) -> int:
         return 0
     if broken:
         return DEFECT
+    if missing or any(one.result is not None and one.result.stop_reason is StopReason.CANCELLED for one in done):
+        return ENDED
     return INFEASIBLE if any(row.status == Status.INFEASIBLE for row in rows) else NO_PLAN

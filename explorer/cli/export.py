@@ -7,7 +7,6 @@ import argparse
 from explorer.cli.terminal.command import Commands, add_command, add_output
 from explorer.exports.formats import FORMATS
 from explorer.files import write_file
-from solvers.errors import printable
 
 
 def add(commands: Commands) -> None:
@@ -50,6 +49,6 @@ def run(args: argparse.Namespace) -> int:
     write_file(args.output, made.data, f"saving the plan as {args.to}")
     for what, lines in (("changed", made.changed), ("not said", made.lost)):
         for line in lines:
-            print(f"{what:10} {printable(line)}")
+            print(f"{what:10} {line}")
     print(f"written    {args.output}")
     return 0

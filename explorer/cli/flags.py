@@ -14,6 +14,7 @@ from explorer.question.pins import parse_pin
 from explorer.question.settings import RECOMPUTE, STAGE, MemoryModel, Settings, recompute_of
 from explorer.question.together import parse_together
 from explorer.question.written.device_lists import parse_caps, parse_kinds
+from explorer.question.written.dtypes import parse_dtype
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes, parse_seconds
 from solvers.errors import InvalidProblem
 from solvers.problem.cluster import Cluster, Wires
@@ -24,7 +25,7 @@ from solvers.search.effort import Effort
 T = TypeVar("T")
 
 MODEL_HELP = (
-    "a demo name, a file (.pt2, graph.json, MSR 2020 or Piper .json, PipeDream .txt), package.module:callable or"
+    "a demo name, a file (.pt2, .onnx, graph.json, MSR 2020 or Piper .json, PipeDream .txt), package.module:callable or"
     " file.py:callable, or a model of an installed library, on meta and with its loss: hf:FOLDER, hf:config.json or"
     " hf:TYPE (transformers), timm:NAME, torchvision:NAME"
 )
@@ -98,7 +99,8 @@ def add_phase(parser: argparse.ArgumentParser) -> None:
     phase.add_argument("--inference", action="store_true", help="plan for inference")
     parser.add_argument(
         "--dtype",
-        choices=("bf16", "fp16", "fp32"),
+        type=_with(parse_dtype),
+        metavar="{bf16,fp16,fp32}",
         help="trace in this dtype instead of the model's own, which is fp32 for the demos and for most modules as"
         " they are built; training on A100 or newer is usually bf16",
     )
@@ -286,6 +288,12 @@ def _add_batches(problem: argparse._ArgumentGroup) -> None:
         help="let operators wait for one another in one linear order, branch after branch: pipelines are sequential",
     )
     problem.add_argument(
+        "--copy-tied",
+        action="store_true",
+        help="let every operator that reads a tied parameter (an embedding that is the head, too) hold a copy of it, in"
+        " place of sharing a device; in inference",
+    )
+    problem.add_argument(
         "--subgraphs",
         type=int,
         metavar="Q",
@@ -364,6 +372,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         regions=regions,
         mixed_micro_batches=args.mixed_micro_batches,
         in_sequence=args.in_sequence,
+        copy_tied=args.copy_tied,
         subgraphs_per_device=args.subgraphs,
         pins=_pins(args.pin),
         together=tuple(args.together),

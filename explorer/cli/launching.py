@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from explorer.files import NotWritten
-from solvers.errors import RunError, printable
+from solvers.errors import RunError
 
 if TYPE_CHECKING:
     from explorer.costs.profile import Profile
@@ -83,7 +83,7 @@ def saved(write: Callable[[], None]) -> bool:
     try:
         write()
     except (RunError, NotWritten) as error:
-        print(f"placement-explorer: error: {printable(str(error))}", file=sys.stderr)
+        print(f"placement-explorer: error: {error}", file=sys.stderr)
         return False
     return True
 
@@ -96,9 +96,9 @@ def measured(graph: OpGraph, reference: str, targets: Targets, name: str, device
     from explorer.runner.bundles.bundle import new_folder
     from explorer.runner.measuring.calibration import MODULE, calibrate_on
 
+    target = targets.get(name, MODULE)
     folder = new_folder(f"calibrate-{reference}")
     line = RunLine(sys.stderr, name)
-    target = targets.get(name, MODULE)
     with stop_on_interrupt() as stop:
         try:
             profile = calibrate_on(target, graph, reference, devices, request, folder, line, stop.is_set)

@@ -18,13 +18,14 @@ from explorer.cli.flags import (
     settings_of,
     wants_training,
 )
+from explorer.cli.launching import ENDED
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.cli.terminal.keeping import add_library, asking, graphs_of
 from explorer.files import write_file
 from explorer.words import text
 from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.formats.plan_json import write_plan
-from solvers.plan.result import Status
+from solvers.plan.result import Status, StopReason
 from solvers.search.effort import Effort
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ def run(args: argparse.Namespace) -> int:
             write_file(args.output, written, "saving the plan")
     if args.output and result.plan is not None and not args.json:
         print(f"written    {args.output}")
+    if result.plan is None and result.stop_reason is StopReason.CANCELLED:
+        return ENDED
     return STATUS_OF[result.status]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from explorer.cli.launching import ENDED, FAILED, measured, run_plan, saved
 from explorer.cli.terminal.command import print_json, print_table
 from explorer.files import write_file
-from solvers.errors import RunError, printable
+from solvers.errors import RunError
 
 if TYPE_CHECKING:
     from explorer.costs.profile import Profile
@@ -56,7 +56,7 @@ def run_both(
         print(f"placement-explorer: error: {error}", file=sys.stderr)
         return ENDED if isinstance(error, Ended) else FAILED
     for warning in warnings:
-        print(f"placement-explorer: warning: {printable(warning)}", file=sys.stderr)
+        print(f"placement-explorer: warning: {warning}", file=sys.stderr)
     result = _search(file, profile)
     # The first plan is judged by the same costs as the new one.
     plan = carried_over(problem, file.plan)
@@ -184,7 +184,7 @@ def _print(file: PlanFile, profile: Profile, result: Result, ran: list[Ran]) -> 
     print(f"{file.reference}: planned again with costs {label(profile)}")
     print(f"planner    {result.planner}, {result.status.value}, {text.seconds(result.runtime_s)}")
     first_s = predicted_s(file)
-    print(f"estimated  {text.seconds(first_s)} by the first plan's own costs ({printable(file.problem.costs_from)})")
+    print(f"estimated  {text.seconds(first_s)} by the first plan's own costs ({file.problem.costs_from})")
     print()
     rows = [["plan", "predicted", "measured (median)", "best", "error", "devices"]]
     for name, each in zip(("before", "after"), ran, strict=False):

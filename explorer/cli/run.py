@@ -14,7 +14,7 @@ from explorer.cli.launching import ENDED, FAILED, add_target_flags, run_plan, sa
 from explorer.cli.terminal.command import Commands, add_command, add_json, add_output, print_json
 from explorer.runner.bundles.words import one_line
 from explorer.runner.scripts.executable import OPTIMIZERS
-from solvers.errors import InvalidPlan, InvalidProblem, printable
+from solvers.errors import InvalidPlan, InvalidProblem
 
 if TYPE_CHECKING:
     from explorer.runner.bundles.request import RunRequest
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(args.bundle) if args.bundle else new_folder(file.reference)
     bundle = write_bundle(folder, text, request, target.name, predicted_s=predicted_s(file))
     for warning in warnings:
-        print(f"placement-explorer: warning: {printable(warning)}", file=sys.stderr)
+        print(f"placement-explorer: warning: {warning}", file=sys.stderr)
     outcome = run_plan(target, text, file, request, bundle)
     kept = saved(lambda: finish_bundle(bundle, outcome))
     written = False

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from explorer.cli.flags import add_limits, add_models, add_phase, add_problem, settings_of, wants_training
-from explorer.cli.launching import add_targets
+from explorer.cli.launching import ENDED, add_targets
 from explorer.cli.terminal.command import Commands, add_command, print_json
 from explorer.cli.terminal.keeping import add_library, asking, graphs_of, library_of
 from explorer.files import write_file
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes
-from solvers.errors import InvalidProblem, printable
-from solvers.plan.result import Status
+from solvers.errors import InvalidProblem
+from solvers.plan.result import Status, StopReason
 from solvers.search.effort import Effort
 
 if TYPE_CHECKING:
@@ -147,9 +147,9 @@ def run(args: argparse.Namespace) -> int:
     if missing := len(found.asked) - len(rows):
         print(f"placement-explorer: stopped before {missing} of {len(found.asked)} points", file=sys.stderr)
     if found.trouble:
-        print(f"placement-explorer: error: {printable(found.trouble)}", file=sys.stderr)
+        print(f"placement-explorer: error: {found.trouble}", file=sys.stderr)
         return FAILED
-    return _status(rows)
+    return _status(rows, ended=bool(missing))
 
 
 def _planners(given: str) -> tuple[str, ...]:
@@ -290,13 +290,16 @@ def _refuse_all_invalid(rows: list[Row]) -> None:
         raise InvalidProblem(f"no point of the sweep can be asked: {row_name(rows[0], rows)}: {rows[0].reason}")
 
 
-def _status(rows: list[Row]) -> int:
+def _status(rows: list[Row], *, ended: bool) -> int:
+    """ended: whether points are missing."""
     from explorer.sweeps.sweep import FAILED as DEFECT_ROW
 
     if any(row.plan is not None for row in rows):
         return 0
     if any(row.status == DEFECT_ROW for row in rows):
         return DEFECT
+    if ended or any(row.result is not None and row.result.stop_reason is StopReason.CANCELLED for row in rows):
+        return ENDED
     return INFEASIBLE if any(row.status == Status.INFEASIBLE for row in rows) else NO_PLAN
 
 

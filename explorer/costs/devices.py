@@ -129,6 +129,12 @@ DEVICES: dict[str, DeviceKind] = {kind.name: kind for kind in _KINDS}
 """Every kind by name."""
 
 
+def device_name(kind: str, number: int) -> str:
+    """What people read: "GPU 3", "CPU 0", "CPU core 3"."""
+    stem = {CPU_KIND: "CPU", CPU_CORE: "CPU core"}.get(kind, "GPU")
+    return f"{stem} {number}"
+
+
 def device_of(kind: str, name: str, node: int = 0) -> Device:
     """A device of the catalogue, or of a kind that a workload states the times of and nothing else."""
     if kind not in DEVICES:

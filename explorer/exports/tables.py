@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 
 from explorer.costs.times.share import WORDS
+from solvers.errors import printable
 from solvers.evaluation.simulation import simulate
 from solvers.formats.plan_json import PlanFile
 from solvers.kernels.arrays import Floats
 from solvers.problem.problem import Origin, Origins
 
-FORMULA = tuple("=+-@\t\r")
-"""What a spreadsheet takes for the begin of a formula: a name that begins so gets an apostrophe before it."""
+FORMULA = re.compile(r"(^|;)(?=\s*[-=+@\uff0d\uff1d\uff0b\uff20])")
+"""Where a spreadsheet takes what follows for a formula, at the begin of a text or, where ";" separates cells, inside
+one: an apostrophe is put there."""
 PLACEMENT = ("operator", "op_type", "phase", "module", "stages", "devices", "device_names", "seconds", "param_bytes")
 SECONDS_ARE = "seconds_are"
 SCHEDULE = ("action", "resource", "device", "to_device", "operator", "start_s", "end_s", "bytes")
@@ -64,7 +67,7 @@ def schedule_csv(file: PlanFile) -> str:
 
 
 def table_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A CSV; None is empty, and text that a spreadsheet would take for a formula is made plain."""
+    """A CSV; None is empty, text is printable, and what a spreadsheet would take for a formula is made plain."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(head)
@@ -73,8 +76,8 @@ def table_text(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _cell(value: object) -> object:
-    if isinstance(value, str) and value.startswith(FORMULA):
-        return "'" + value
+    if isinstance(value, str):
+        return FORMULA.sub(r"\1'", printable(value))
     return "" if value is None else value
 
 

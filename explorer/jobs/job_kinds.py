@@ -42,13 +42,13 @@ from explorer.question.packing import packed_result, unpacked_problem
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
-from explorer.question.tracer import Tracer
+from explorer.question.tracer import Stopped, Tracer
 from explorer.runner.scripts.with_engine import second_telling
 from explorer.sweeps.helps import changes, helped
 from explorer.sweeps.points import points
 from explorer.sweeps.ranges import worth_asking
 from explorer.sweeps.sweep import row_object, sweep_rows
-from explorer.view import events, run_events
+from explorer.view import events
 from explorer.view.graph.skeleton import skeleton
 from explorer.words import text
 from solvers.errors import InvalidProblem, PlacementError
@@ -64,6 +64,9 @@ from solvers.search.planner import Planner
 NO_FILES = Files()
 KEPT = 8
 """Traced models a worker keeps."""
+
+MOMENT_S = 1.0
+"""A search whose first plan took longer is not made a second time."""
 
 TRACING_S = 0.5
 """How often a trace tells how far it is."""
@@ -87,7 +90,7 @@ def workload_of(model: str, training: bool, dtype: str | None, emit: Emit, shoul
     name = os.path.basename(model)
     emit(events.loading(f"{'reading' if opened else 'tracing'} {name}"))
     if opened or os.path.isfile(model) or not is_traced(model):
-        return _keep(key, load_opened(model, training) if opened else load(model, training=training, dtype=dtype))
+        return _keep(key, load_opened(model, name, training) if opened else load(model, training=training, dtype=dtype))
     told_s = 0.0
 
     def tell(calls: int, seconds: float) -> None:
@@ -138,7 +141,7 @@ def solve_job(request: SolveRequest, emit: Emit, should_stop: Callable[[], bool]
         request.model, request.settings.training is not False, request.settings.dtype, emit, should_stop
     )
     problem = make_problem(workload, applicable(request.settings, workload, request.files))
-    emit(events.model(workload, request.known))
+    emit(events.model(workload))
     outcome, held = _searched(problem, workload.reference, request, emit, should_stop)
     emit(_answered(outcome, held, request, emit, should_stop))
 
@@ -153,13 +156,15 @@ def ask_job(request: AskRequest, emit: Emit, should_stop: Callable[[], bool]) ->
 def _searched(
     problem: Problem, reference: str, request: SolveRequest | AskRequest, emit: Emit, should_stop: Callable[[], bool]
 ) -> tuple[Result, str]:
-    """The answer to a question, and the name under which its plan is held; emits progress events."""
+    """The answer to a question, and the name under which its plan is held; emits progress events. Raises Stopped with
+    the first plan if that is all that is asked for, and was found in a moment: the search is made again."""
+    began = time.perf_counter()
     name = request.planner if isinstance(request.planner, str) else request.planner.name
     carried_s = math.inf
     if request.before and (taken := carried_picture(problem, request.before)) is not None:
         carried_s = taken[1]
-        first = Progress(0.0, carried_s, 0.0, "the plan from before")
-        emit(events.progress(problem, name, first, taken[0]))
+        carried = Progress(0.0, carried_s, 0.0, "the plan from before")
+        emit(events.progress(problem, name, carried, taken[0]))
 
     def tell(step: Progress, plan: Plan | None, since: Sequence[Progress]) -> None:
         shown = plan if step.objective_s <= carried_s else None  # what is drawn gets better only
@@ -171,6 +176,14 @@ def _searched(
         telling.beat()
         return should_stop()
 
+    def end_with_first(step: Progress, plan: Plan | None) -> None:
+        if plan is None or time.perf_counter() - began > MOMENT_S:
+            telling.step(step, plan)
+            return
+        tell(step, plan, ())
+        raise Stopped
+
+    first_only = isinstance(request, SolveRequest) and request.first_only
     with noting(library_path(), reference, request.fresh) as (ask, noted):
         outcome = ask(
             problem,
@@ -179,7 +192,7 @@ def _searched(
             seed=request.seed,
             effort=request.effort,
             should_stop=stops,
-            on_progress=telling.step,
+            on_progress=end_with_first if first_only else telling.step,
             second=second_telling(problem),
         )
     outcome = told_beside(noted(outcome), carried_s)
@@ -209,7 +222,7 @@ def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], b
         request.model, request.settings.training is not False, request.settings.dtype, emit, should_stop
     )
     problem = make_problem(workload, applicable(request.settings, workload, request.files))
-    emit(events.model(workload, request.known))
+    emit(events.model(workload))
     family = entries(problem, request.planners, request.contiguities)
     position, planner, told = 0, "", 0.0
 
@@ -258,21 +271,13 @@ def place_job(request: PlaceRequest, emit: Emit, should_stop: Callable[[], bool]
     held = hold(outcome, workload.reference)
     view = events.held_view(outcome, held)
     assert view is not None
-    told = skeleton(workload)
-    emit(
-        events.placed(
-            {
-                "plan": events.packed(view),
-                "skeleton": told,
-                "fingerprint": run_events.fingerprint(told["names"]),
-                "words": f"placement of {request.name}",
-            }
-        )
-    )
+    drawn, words = skeleton(workload), f"placement of {request.name}"
+    emit(events.placed({"plan": events.packed(view), "skeleton": drawn, "words": words}))
 
 
 def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
-    """Tell first how many changes are tried, then the answer to each: words, controls, gain, objective_s, reason."""
+    """Tell first how many changes are tried, then the answer to each: words, controls, gain, reason, and the ``result``
+    event of its plan as `events.packed_plan` leaves it, None without a plan."""
     ask = request.ask
     workload = workload_of(ask.model, ask.settings.training is not False, ask.settings.dtype, emit, should_stop)
     settings = applicable(ask.settings, workload, ask.files)
@@ -294,7 +299,10 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
             ask=asks,
         ):
             told = {"words": one.change.words, "controls": dict(one.change.controls), "reason": one.reason}
-            emit(events.part(told | {"gain": one.gain, "objective_s": one.objective_s}))
+            answer = None if one.result is None else events.packed_plan(
+                events.result(one.result, held=hold(one.result, workload.reference))
+            )  # fmt: skip
+            emit(events.part(told | {"gain": one.gain, "answer": answer}))
     emit(events.told({"stopped": should_stop()}))
 
 

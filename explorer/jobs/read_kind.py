@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from explorer.costs import profile_json
 from explorer.costs.times import library_json
 from explorer.jobs.limits import MAX_OPERATORS
 from explorer.jobs.requests import Emit, ReadRequest
+from explorer.question.accelerators import make_accelerators
 from explorer.question.cluster_file import parse_cluster
 from explorer.question.expert import MAX_NAMES
 from explorer.question.loading import load_file, read_file, read_workload
 from explorer.question.nodes.described import is_described
-from explorer.view import events, run_events
+from explorer.question.settings import Settings
+from explorer.view import events
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_view import plan_view
 from explorer.words import text
@@ -45,6 +48,8 @@ def read_job(request: ReadRequest, emit: Emit, should_stop: Callable[[], bool]) 
         emit(opened(request.path, request.name))
     except InvalidProblem as error:
         raise InvalidProblem(plainly(str(error), request.path, request.name)) from None
+    except OSError as error:  # it had to make room for others
+        raise InvalidProblem(f"{request.name}: cannot be read: {(error.strerror or str(error)).lower()}") from None
 
 
 def plainly(message: str, path: str, name: str) -> str:
@@ -62,6 +67,7 @@ def opened(path: str, name: str) -> dict[str, Any]:
         return _model(load_file(path), name)
     data = read_file(path)
     value = parse_json(data, path)
+    _check_count(_stated(value), name)
     kind = value.get("format") if isinstance(value, dict) else None
     if kind == plan_json.FORMAT:
         return _plan(read_plan(value, path), name)
@@ -84,7 +90,9 @@ def opened(path: str, name: str) -> dict[str, Any]:
 
 def _cluster(data: bytes, path: str, name: str) -> dict[str, Any]:
     cluster = parse_cluster(data, path)
-    return events.opened("cluster", name, text.plural(len(cluster), "device"), devices=len(cluster.accelerators))
+    memory = [cluster.devices[i].memory_bytes for i in cluster.accelerators]
+    words = text.plural(len(cluster), "device")
+    return events.opened("cluster", name, words, len(memory), max(memory, default=0.0))
 
 
 def is_placement(value: object) -> bool:
@@ -96,8 +104,16 @@ def is_placement(value: object) -> bool:
     return all(isinstance(device, int) and not isinstance(device, bool) for device in value.values())
 
 
-def load_opened(path: str, training: bool) -> Workload:
-    """The workload of a file that was looked at; that of a plan is what it was made for. Raises InvalidProblem."""
+def load_opened(path: str, name: str, training: bool) -> Workload:
+    """The workload of a file that pages know as ``name``, and of which they are not told where it is; that of a plan is
+    what it was made for. Raises InvalidProblem."""
+    try:
+        return replace(_load(path, training), reference=name)
+    except InvalidProblem as error:
+        raise InvalidProblem(plainly(str(error), path, name)) from None
+
+
+def _load(path: str, training: bool) -> Workload:
     with open(path, "rb") as file:
         head = file.read(HEAD_BYTES)
     if not re.match(rb"\s*\{", head.removeprefix(b"\xef\xbb\xbf")):
@@ -126,19 +142,31 @@ def workload_of_plan(file: PlanFile, path: str) -> Workload:
     )
 
 
+def _stated(value: object) -> int:
+    """How many operators a parsed graph or plan has, counted before one is made; 0 for what is neither."""
+    if not isinstance(value, dict):
+        return 0
+    graph = value.get("graph")
+    listed = graph.get("operators") if isinstance(graph, dict) else value.get("nodes")
+    return len(listed) if isinstance(listed, list) else 0
+
+
+def _check_count(operators: int, name: str) -> None:
+    if operators > MAX_OPERATORS:
+        raise InvalidProblem(f"{name}: {operators:,} operators, the page takes at most {MAX_OPERATORS:,}")
+
+
 def _model(workload: Workload, name: str) -> dict[str, Any]:
     count = len(workload.graph)
-    if count > MAX_OPERATORS:
-        raise InvalidProblem(f"{name}: {count:,} operators, the page takes at most {MAX_OPERATORS:,}")
-    devices = len(workload.cluster.accelerators) if workload.cluster else 0
+    _check_count(count, name)
+    stated = workload.cluster is not None or workload.compute is not None
+    devices = len(make_accelerators(workload, Settings())) if stated else 0
     return events.opened("model", name, text.plural(count, "operator"), devices, drawn=skeleton(workload))
 
 
 def _plan(file: PlanFile, name: str) -> dict[str, Any]:
     """A plan is checked by what checks our own before it is shown."""
     problem, plan = file.problem, file.plan
-    if len(problem.graph) > MAX_OPERATORS:
-        raise InvalidProblem(f"{name}: {len(problem.graph):,} operators, the page takes at most {MAX_OPERATORS:,}")
     broken = check(problem, plan)
     if broken:
         raise InvalidProblem(f"{name}: no valid plan: {broken[0]}")
@@ -157,15 +185,15 @@ def _plan(file: PlanFile, name: str) -> dict[str, Any]:
         status=Status.FEASIBLE,
         notes=("it comes from a file: its bound is the file's word",) if result is not None else (),
     )
-    names = [operator.name for operator in problem.graph.operators]
     told = {
         "plan": events.packed({**view, "held": ""}),
         "skeleton": skeleton(workload_of_plan(file, name)),
-        "fingerprint": run_events.fingerprint(names),
         "words": f"plan of {text.short(name, 40)}",
         "controls": _controls(file),
     }
-    return events.opened("plan", name, text.plural(len(plan.stages), "stage"), len(problem.cluster.accelerators), told)
+    return events.opened(
+        "plan", name, text.plural(len(plan.stages), "stage"), len(problem.cluster.accelerators), told=told
+    )
 
 
 def _controls(file: PlanFile) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from solvers.plan.result import Progress, Result
 from solvers.planners.solve import solve
 from solvers.problem.problem import Problem
 from solvers.problem.regions import recomputing
+from solvers.problem.tied import copying
 from solvers.search.monitor import never
 from solvers.search.planner import Planner
 
@@ -46,6 +47,8 @@ def replanned(problem: Problem, profile: Profile) -> Problem:
         plain=None,
         engine=None if profile.engine is None else profile.engine.costs,
     )
+    if problem.copy_tied:
+        return copying(anew)
     return anew if problem.plain is None else recomputing(anew)
 
 

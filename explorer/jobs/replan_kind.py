@@ -84,7 +84,6 @@ def replan_job(
                 "text": packed_text(write_plan(measured, outcome.plan, outcome, file.reference)),
                 "plan": events.packed(view),
                 "skeleton": skeleton(workload),
-                "fingerprint": run_events.fingerprint([o.name for o in measured.graph.operators]),
                 "words": "planned with measured costs",
             }
         )

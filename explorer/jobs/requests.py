@@ -30,20 +30,20 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class SolveRequest:
-    """Plan ``model`` under ``settings``. known: hashes of skeletons that need not be sent again. seed and
-    effort: as for `solvers.planners.solve.solve`. before: the name of the plan on the page, which is shown first.
-    fresh: search, even where the library knows the answer."""
+    """Plan ``model`` under ``settings``. seed and effort: as for `solvers.planners.solve.solve`. before: the name of
+    the plan on the page, which is shown first. fresh: search, even where the library knows the answer. first_only: end
+    with the first plan, without an answer, if that takes a moment."""
 
     model: str
     settings: Settings
     planner: str = "auto"
     time_limit_s: float = 10.0
-    known: frozenset[str] = frozenset()
     seed: int = 0
     effort: Effort = Effort.NORMAL
     files: Files = Files()
     before: str = ""
     fresh: bool = False
+    first_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class PlaceRequest:
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
     """Run ``planners`` (none: every one that makes sense) on ``model`` under ``settings``, each for at
-    most time_limit_s and for each of ``contiguities`` (none: that of the settings). known, seed and effort: as in
+    most time_limit_s and for each of ``contiguities`` (none: that of the settings). seed and effort: as in
     SolveRequest."""
 
     model: str
@@ -91,7 +91,6 @@ class CompareRequest:
     planners: tuple[str, ...] = ()
     contiguities: tuple[Contiguity, ...] = ()
     time_limit_s: float = 10.0
-    known: frozenset[str] = frozenset()
     seed: int = 0
     effort: Effort = Effort.NORMAL
     files: Files = Files()

@@ -143,7 +143,7 @@ def run_view(
     """A run as plain data for a page: bundle, its name; held, of its plan; target, planner, model (its
     reference), when, status, reason, notes, log; folder and command, to do it again; devices, their names;
     report: of `explorer.measured.comparison_object`, None where nothing was measured; plan: the packed view of
-    the plan; skeleton and fingerprint: of its graph; words: a short line on what this is."""
+    the plan; skeleton: of its graph; words: a short line on what this is."""
     about = read_about(bundle.folder)
     report = None
     notes = list(outcome.notes)
@@ -163,7 +163,6 @@ def run_view(
     )
     problem = file.problem
     workload = Workload(problem.graph, file.reference, training=problem.training, costs_from=problem.costs_from)
-    names = [operator.name for operator in problem.graph.operators]
     return {
         "bundle": bundle.folder.name,
         "held": held,
@@ -182,7 +181,6 @@ def run_view(
         "report": report,
         "plan": events.packed({**view, "held": held}),
         "skeleton": skeleton(workload),
-        "fingerprint": run_events.fingerprint(names),
         "words": f"plan of the run of {when(about)}",
     }
 

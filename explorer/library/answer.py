@@ -9,7 +9,6 @@ from typing import NamedTuple
 from explorer.library.asked import Asked
 from explorer.library.notes import KNOWN
 from explorer.library.trouble import LibraryTrouble
-from solvers.errors import printable
 from solvers.evaluation.evaluate import judge
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, finite_or_none, parse_json
@@ -77,7 +76,7 @@ def read_apart(text: bytes, graph_text: bytes) -> Kept:
     """The same with the problem as it was recorded, for whoever has not asked. Raises PlacementError."""
     parts = Field(parse_json(text, "the answer"), "the answer:").fields(_PARTS)
     graph = read_op_graph(Field(parse_json(graph_text, "its graph"), "its graph:"))
-    return Kept(_result(read_problem(parts["problem"], graph), parts), printable(parts["reference"].text()))
+    return Kept(_result(read_problem(parts["problem"], graph), parts), parts["reference"].text())
 
 
 def _result(problem: Problem, parts: dict[str, Field]) -> Result:
@@ -106,7 +105,7 @@ def _result(problem: Problem, parts: dict[str, Field]) -> Result:
         planner_options={key: item.value for key, item in told["planner_options"].mapping(MAX_OPTIONS).items()},
         seed=told["seed"].integer(-(2**53)),
         trace=tuple(_step(item) for item in parts["trace"].items(MAX_STEPS)),
-        notes=tuple(printable(item.text()) for item in told["notes"].items(MAX_NOTES)),
+        notes=tuple(item.text() for item in told["notes"].items(MAX_NOTES)),
         front=tuple(front),
     )
 
@@ -135,6 +134,6 @@ def _step(field: Field) -> Progress:
         elapsed.number(),
         objective.number_or_infinity(),
         bound.number_or_infinity(),
-        printable(note.text()),
-        printable(member.text()),
+        note.text(),
+        member.text(),
     )

@@ -63,9 +63,17 @@ class Asked:
         return result.objective_s if told is None else told
 
     @cached_property
-    def hash(self) -> str:
+    def question(self) -> str:
         """sha256, in hex: of graph, costs, cluster and settings, planner and its options, starting plan, effort, limits
-        and seed, what tells plans a second time, and of the versions of what searches."""
+        and seed, and what tells plans a second time."""
+        return hashlib.sha256(dump_json(self._told()).encode()).hexdigest()
+
+    @cached_property
+    def hash(self) -> str:
+        """The same, and of the versions of what searches."""
+        return hashlib.sha256(dump_json(self._told() | {"versions": dict(versions())}).encode()).hexdigest()
+
+    def _told(self) -> dict[str, object]:
         told: dict[str, object] = {
             "graph": graph_sha256(self.problem.as_traced.graph),
             "problem": hashlib.sha256(dump_json(problem_json(self.problem)).encode()).hexdigest(),
@@ -75,11 +83,10 @@ class Asked:
             "time_limit_s": repr(float(self.time_limit_s)),
             "gap": repr(float(self.gap)),
             "seed": self.seed,
-            "versions": dict(versions()),
         }
         if self.second is not None:
             told["second"] = self._teller
-        return hashlib.sha256(dump_json(told).encode()).hexdigest()
+        return told
 
 
 def graph_text(graph: OpGraph) -> str:

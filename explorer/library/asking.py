@@ -13,6 +13,7 @@ from explorer.library.asked import Asked
 from explorer.library.trouble import LibraryTrouble
 from explorer.library.worth import ALIKE, worth_keeping
 from explorer.words import text
+from solvers.errors import PlacementError
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, Result
 from solvers.planners.solve import named, solve
@@ -100,16 +101,22 @@ class Asking:
         return self.found(asked, result)
 
     def known(self, asked: Asked) -> Result | None:
-        """The answer that is there."""
-        library = self._opened()
-        if library is None:
+        """The answer that is there, in the library or, for whoever has one, among those that ship."""
+        if self.path is None:
             return None
+        library = self._opened()
         try:
-            found = library.find(asked)
+            if library is not None and (found := library.find(asked)) is not None:
+                return found.result
         except LibraryTrouble as error:
             self._say(str(error))
+        from explorer.library import shipped
+
+        try:
+            return shipped.find(asked)
+        except PlacementError as error:
+            self._say(f"{error}; it is searched for")
             return None
-        return None if found is None else found.result
 
     def found(self, asked: Asked, result: Result) -> Result:
         """Keep an answer, and give it; where the one that is there is better, with a note that says so."""

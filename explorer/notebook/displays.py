@@ -104,5 +104,6 @@ DISPLAYS: dict[str, Callable[[Any], Any]] = {
     "figure": values.figure,
     "graph": values.graph,
     "frame": values.frame,
+    "metrics": values.metrics,
 }
 """What `explorer` hands to the values of `solvers`."""

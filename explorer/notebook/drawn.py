@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +17,7 @@ from explorer.notebook.refusals import InvalidTrait
 from explorer.notebook.selection import Selection, pointed_at, selected
 from explorer.notebook.showing import Showing
 from explorer.notebook.solving import Event
-from explorer.notebook.still import still_picture
+from explorer.notebook.still import still_html, still_picture
 from explorer.view.cards import Figures
 from solvers.errors import InvalidProblem, PlacementError
 
@@ -32,6 +33,8 @@ class DrawnWidget(anywidget.AnyWidget):
     _plan = traitlets.Dict().tag(sync=True)
     _selected = traitlets.Dict().tag(sync=True)
     _theme = traitlets.Unicode("light").tag(sync=True)
+    _mark = traitlets.Unicode().tag(sync=True)
+    """Of the picture that is shown wherever the widget is not."""
 
     selection = traitlets.Any(None, allow_none=True)
 
@@ -39,6 +42,7 @@ class DrawnWidget(anywidget.AnyWidget):
 
     def _begin_drawing(self, showing: Showing) -> None:
         self._quiet = threading.local()
+        self._displayed = False
         self._showing = showing
         self._turn = 0
         self._drawn = -1
@@ -53,6 +57,10 @@ class DrawnWidget(anywidget.AnyWidget):
     @traitlets.default("_esm")
     def _module(self) -> str:
         return built("widget.js")
+
+    @traitlets.default("_mark")
+    def _new_mark(self) -> str:
+        return uuid.uuid4().hex
 
     @traitlets.default("_css")
     def _looks(self) -> str:
@@ -76,6 +84,31 @@ class DrawnWidget(anywidget.AnyWidget):
     def picture(self) -> str:
         """Graph and schedule as the text of an SVG, as they are now, in the widget's theme."""
         return still_picture(self._showing.skeleton, self._showing.plan).svg(self._showing.theme)
+
+    # -- in the output of a cell ---------------------------------------------------------------------
+
+    def _ipython_display_(self, **kwargs: Any) -> None:
+        """Two outputs: a picture for where no kernel knows the widget (a saved notebook, a web page), and the widget,
+        which hides that picture while it is there."""
+        from IPython.display import display
+
+        display(self._still(), raw=True, display_id=self._mark)
+        self._displayed = True
+        view = None if self.comm is None else self._repr_mimebundle_(**kwargs)
+        if view is not None:  # not closed
+            display(view[0], raw=True, metadata=view[1])
+
+    def _still(self) -> dict[str, str]:
+        showing = self._showing
+        picture = still_html(showing.skeleton, showing.plan, self._mark, showing.theme)
+        return {"text/html": picture, "text/plain": repr(self)}
+
+    def _update_still(self) -> None:
+        """The picture shows what the widget does, so that a notebook is saved with the plan."""
+        if self._displayed:
+            from IPython.display import update_display
+
+            update_display(self._still(), raw=True, display_id=self._mark)
 
     # -- what is drawn -------------------------------------------------------------------------------
 

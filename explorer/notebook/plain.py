@@ -30,7 +30,7 @@ def result_line(result: Result) -> str:
     if result.status is Status.OPTIMAL:
         proof = "proved optimal"
     else:
-        proof = f"at most {text.percent(result.gap)} from the best" if result.bound_s else "no bound proved"
+        proof = text.from_best(result.objective_s, result.bound_s) if result.bound_s else "no bound proved"
     return f"{where}: {text.seconds(result.objective_s)} {result.problem.objective.value}, {proof} ({how})"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from explorer.notebook.selection import Selection
 from explorer.view import scene
 from explorer.view.cards import Figures, cards
-from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view
+from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view, opened_for
 from explorer.view.graph.find import find
 from explorer.view.graph.inspect import Facts, box_facts, device_facts
 from explorer.view.graph.opening import first_view
@@ -62,9 +62,10 @@ class Showing:
             self.view = self._arranged(self.view.expanded)
 
     def expand(self, element: str) -> None:
-        """A box comes apart; one that cannot is left as it is."""
-        if element in self.view.expandable:
-            self.view = self._arranged(self.view.expanded | {element[2:]})
+        """A box comes apart, or those around a hidden operator do; one that cannot is left as it is."""
+        expanded = opened_for(self.view, self.skeleton, element)
+        if expanded is not None:
+            self.view = self._arranged(expanded)
 
     def collapse(self, element: str) -> None:
         """A module is one box again."""
@@ -121,7 +122,7 @@ class Showing:
         return scene.window_scene(self.skeleton, self.plan, self.theme, self.look, (start, end), span_s)
 
     def found(self, wanted: str) -> dict[str, Any]:
-        return find(self.view, self.skeleton, self.plan, wanted)
+        return find(self.skeleton, self.plan, wanted)
 
     def selected(self, selection: Selection | None, pins: Mapping[str, int]) -> dict[str, Any]:
         """kind and id as the browser tells them; boxes and spans (a column and its values) that are bright; facts."""

@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from explorer.view.graph.opening import first_view
+from explorer.view.graph.palette import Theme
 from explorer.view.graph.skeleton import Skeleton
+from explorer.view.pictures.card import image
 from explorer.view.pictures.gantt import gantt_picture
 from explorer.view.pictures.graph import graph_picture
 from explorer.view.pictures.picture import Picture
@@ -18,6 +20,14 @@ WIDE, SMALL = 900.0, 620.0
 """Pixels of a schedule, alone below a graph and on a card."""
 MOST_BOXES = 40
 """A graph on a card has at most this many."""
+MARK = "data-placement-explorer"
+"""The attribute of a picture that stands in for the widget of that number: `assets/widget/index.js` hides it while the
+widget is in the page."""
+UNLOADED = (
+    f"<style>.jp-OutputArea-child:has([{MARK}]) + .jp-OutputArea-child:not(:has(.placement-explorer))"
+    "{display:none}</style>"
+)
+"""Hides what JupyterLab says below the picture where no kernel knows the widget."""
 
 
 def still_picture(skeleton: Skeleton, plan: Mapping[str, Any] | None) -> Picture:
@@ -32,6 +42,12 @@ def still_picture(skeleton: Skeleton, plan: Mapping[str, Any] | None) -> Picture
     return Picture(
         tuple(shapes), below.width, above.height + GAP + below.height, f"{above.title}. {below.title}", below.devices
     )
+
+
+def still_html(skeleton: Skeleton, plan: Mapping[str, Any] | None, number: str, theme: Theme) -> str:
+    """The same as HTML, in place of the widget of this number wherever that is not."""
+    picture = image(still_picture(skeleton, plan), theme)
+    return f'{UNLOADED}<div {MARK}="{number}" style="max-width:{WIDE:g}px">{picture}</div>'
 
 
 def card_picture(skeleton: Skeleton, plan: Mapping[str, Any] | None) -> Picture:

@@ -11,6 +11,7 @@ from explorer.view.plan_view import devices, result_view
 from explorer.view.scene import schedule_scene
 from explorer.view.session import Look
 from solvers.errors import InvalidProblem
+from solvers.evaluation.evaluate import Metrics, evaluate
 from solvers.plan.result import Result
 
 if TYPE_CHECKING:
@@ -35,6 +36,13 @@ def figure(result: Result) -> go.Figure:
     rows = sum(found["rows"]["height"])
     made.update_layout(height=round(ROW_PX * rows + AROUND_PX), paper_bgcolor="#ffffff")
     return made
+
+
+def metrics(result: Result) -> Metrics:
+    """Raises InvalidProblem for a result without a plan."""
+    if result.plan is None:
+        raise InvalidProblem(f"the result has no plan to measure: its status is {result.status.value}")
+    return evaluate(result.problem, result.plan)
 
 
 def graph(result: Result) -> nx.DiGraph[str]:

@@ -19,7 +19,6 @@ from explorer.notebook.refusals import InvalidTrait, NoPlan
 from explorer.notebook.showing import Showing
 from explorer.notebook.solving import Event, Solving
 from explorer.notebook.status import WAITING, Status, of_event, reason
-from explorer.notebook.still import still_picture
 from explorer.question.asking import Question, workload_of
 from explorer.question.packing import PackedGraph, packed_graph, packed_problem, unpacked_result
 from explorer.question.problems import make_problem
@@ -44,6 +43,18 @@ class Asked(traitlets.Any):
     allow_none = False
 
 
+def plain_value(value: object, widget: object) -> object:
+    """A setting as a browser is sent it: text, a number, a list of these or None; anything else by its name."""
+    if isinstance(value, list | tuple):
+        return [plain_value(one, widget) for one in value]
+    return value if value is None or isinstance(value, str | int | float) else getattr(value, "name", str(value))
+
+
+def linked() -> Asked:
+    """A part of the question that a browser may set, by a control or by a link (`jslink`) to another widget."""
+    return Asked().tag(sync=True, to_json=plain_value)
+
+
 class PlacementWidget(DrawnWidget):
     """A model's plan in a notebook: ``PlacementWidget(graph, devices=4, memory="16GiB")`` shows it and asks for a plan.
 
@@ -63,14 +74,14 @@ class PlacementWidget(DrawnWidget):
     _told = traitlets.Dict().tag(sync=True)
     _controls = traitlets.Dict().tag(sync=True)
 
-    devices = Asked()
-    memory = Asked()
-    planner = Asked()
-    objective = Asked()
-    device_kind = Asked()
+    devices = linked()
+    memory = linked()
+    planner = linked()
+    objective = linked()
+    device_kind = linked()
     keep_free = Asked()
     cpus = Asked()
-    bandwidth = Asked()
+    bandwidth = linked()
     latency = Asked()
     devices_per_node = Asked()
     node_bandwidth = Asked()
@@ -82,26 +93,28 @@ class PlacementWidget(DrawnWidget):
     contiguity = Asked()
     transfers = Asked()
     execution = Asked()
-    pipeline = Asked()
+    pipeline = linked()
     optimizer = Asked()
     precision = Asked()
     zero = Asked()
-    mini_batch = Asked()
-    micro_batches = Asked()
-    max_replicas = Asked()
-    recompute = Asked()
+    mini_batch = linked()
+    micro_batches = linked()
+    max_replicas = linked()
+    recompute = linked()
     mixed_micro_batches = Asked()
     in_sequence = Asked()
+    copy_tied = Asked()
     subgraphs_per_device = Asked()
     pins = Asked()
     together = Asked()
-    effort = Asked()
-    time_limit_s = Asked()
+    effort = linked()
+    time_limit_s = linked()
+    gap = Asked()
     seed = Asked()
 
     problem = traitlets.Instance(Problem)
     result = traitlets.Instance(Result, allow_none=True)
-    status = traitlets.Unicode("waiting", read_only=True)
+    status = traitlets.Unicode("waiting", read_only=True).tag(sync=True)
 
     def __init__(self, graph: Workload | OpGraph, **question: Any) -> None:
         self._begin(workload_of(graph), _question(question))
@@ -315,6 +328,7 @@ class PlacementWidget(DrawnWidget):
         if view is not None:
             self._latest = figures(view)
         self._tell(over=True)
+        self._update_still()
 
     # -- what is drawn -------------------------------------------------------------------------------
 
@@ -349,6 +363,17 @@ class PlacementWidget(DrawnWidget):
                 self._refused = {"name": message.get("name", ""), "message": str(error)}
                 self._tell()
 
+    def set_state(self, sync_data: Mapping[str, Any]) -> None:
+        """What a browser sets by a link: settings go the way of their controls, other traits of ours are not taken from
+        it. What does not hold is sent back as it stands."""
+        names = {name for kind in (PlacementWidget, DrawnWidget) for name in kind.class_own_traits()}
+        super().set_state({name: value for name, value in sync_data.items() if name not in names})
+        ours = sorted(names & sync_data.keys() & set(self.keys))
+        for name in ours:
+            self._hear_browser(self, {"type": "set", "name": name, "value": sync_data[name]}, None)
+        stands = self.get_state(ours)
+        self.send_state([name for name in stands if stands[name] != sync_data[name]])
+
     def _on_set(self, message: Event) -> None:
         name = message["name"]
         value = value_of(name, message["value"])
@@ -380,15 +405,6 @@ class PlacementWidget(DrawnWidget):
         words = ", ".join(filter(None, (told["words"], told["more"])))
         name = self._showing.model()["name"]
         return f"PlacementWidget({name} on {text.plural(len(self._asking.cluster), 'device')}: {words})"
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The widget, and a picture of it for where no widget can be shown: a saved notebook, a web page."""
-        found = super()._repr_mimebundle_(**kwargs)
-        bundle, metadata = found if isinstance(found, tuple) else (found, {})
-        if bundle is None:
-            return found
-        picture = still_picture(self._showing.skeleton, self._showing.plan).svg("light")
-        return {**bundle, "image/svg+xml": picture, "text/plain": repr(self)}, metadata
 
 
 def _question(values: Mapping[str, Any]) -> Question:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.costs.devices import DEVICES, device_of
+from explorer.costs.devices import DEVICES, device_name, device_of
 from explorer.question.settings import Settings
 from explorer.question.written.closest import closest
 from explorer.question.written.device_lists import kinds_text
@@ -23,7 +23,10 @@ def make_accelerators(workload: Workload, settings: Settings) -> tuple[Device, .
     """
     own = () if workload.cluster is None else tuple(d for d in workload.cluster.devices if not d.is_cpu)
     kinds = settings.device_kind
+    if isinstance(kinds, str):
+        kinds = _known_kind(kinds, workload)
     if isinstance(kinds, tuple):
+        kinds = tuple(_known_kind(kind, workload) for kind in kinds)
         if settings.devices not in (None, len(kinds)):
             raise InvalidProblem(
                 f"--device-kind {kinds_text(kinds)[:80]} is {len(kinds)} accelerators, and --devices is"
@@ -67,7 +70,7 @@ def _made(own: tuple[Device, ...], workload: Workload, kind: str, position: int)
     like = next((device for device in own if device.kind == kind), None)
     if like is not None:
         return replace(like, name=next_name(like, position))
-    return device_of(_known_kind(kind, workload), f"GPU {position}")
+    return device_of(kind, device_name(kind, position))
 
 
 def _stated_kind(workload: Workload) -> str:
@@ -76,10 +79,14 @@ def _stated_kind(workload: Workload) -> str:
 
 
 def _known_kind(kind: str, workload: Workload) -> str:
+    """The kind as it is called, of a name in any case. Raises InvalidProblem."""
     if kind == CPU_KIND:
         raise InvalidProblem("device kind 'cpu' is not an accelerator; ask for CPUs with --devices 0 --cpus 1")
     known = list(DEVICES) if workload.compute is None else list(workload.compute.seconds)
     if kind not in known:
+        for name in known:
+            if name.lower() == kind.lower():
+                return name
         there = ", ".join(name for name in known if name != CPU_KIND)
         where = "" if workload.compute is None else " with compute times in this workload"
         raise InvalidProblem(f"no device kind {kind!r}{where}; there are: {there}{closest(kind, known)}")

@@ -73,31 +73,33 @@ class Question:
     recompute: bool | str = False
     mixed_micro_batches: bool = False
     in_sequence: bool = False
+    copy_tied: bool = False
     subgraphs_per_device: int | None = None
     pins: Mapping[str, int] = field(default_factory=dict)
-    together: Sequence[Sequence[str]] = ()
+    together: Sequence[Sequence[str]] | Sequence[str] = ()
     effort: str = "normal"
     time_limit_s: float = 60.0
+    gap: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
+        _groups(self.together)
         for what in WHOLE:
             count = getattr(self, what)
             if count is not None and (not isinstance(count, int) or isinstance(count, bool)):
                 raise InvalidProblem(f"{what} must be a whole number, found {count!r}")
-        if not _is_number(self.time_limit_s) or not self.time_limit_s > 0:
-            told = f"{self.time_limit_s:g}" if _is_number(self.time_limit_s) else repr(self.time_limit_s)
-            raise InvalidProblem(f"time_limit_s must be more than 0 seconds, found {told}")
+        for what, given in (("time_limit_s", self.time_limit_s), ("gap", self.gap)):
+            if not isinstance(given, int | float) or isinstance(given, bool):
+                raise InvalidProblem(f"{what} must be a number, found {given!r}")
+        if not self.time_limit_s > 0:
+            raise InvalidProblem(f"time_limit_s must be more than 0 seconds, found {self.time_limit_s:g}")
+        if not 0 <= self.gap < 1:
+            raise InvalidProblem(f"gap must be at least 0 and less than 1, found {self.gap:g}")
         if not isinstance(self.seed, int):
             raise InvalidProblem(f"seed must be a whole number, found {self.seed!r}")
         for name, device in _pairs(self.pins):
             if not isinstance(name, str) or not isinstance(device, int) or isinstance(device, bool):
                 raise InvalidProblem(f"a pin is an operator or module and a device index, found {name!r}: {device!r}")
-
-        if isinstance(self.together, str) or not all(
-            not isinstance(group, str) and all(isinstance(name, str) for name in group) for group in self.together
-        ):
-            raise InvalidProblem(f"together must be groups of operators or modules, found {self.together!r}")
 
     def settings(self) -> Settings:
         """What a problem is made of. Raises InvalidProblem."""
@@ -132,9 +134,10 @@ class Question:
             regions=regions,
             mixed_micro_batches=self.mixed_micro_batches,
             in_sequence=self.in_sequence,
+            copy_tied=self.copy_tied,
             subgraphs_per_device=self.subgraphs_per_device,
             pins=dict(self.pins),
-            together=tuple(tuple(group) for group in self.together),
+            together=_groups(self.together),
         )
 
     def chosen_planner(self) -> Planner:
@@ -152,10 +155,15 @@ def _libraries(times: Sequence[Library | str] | Library | str) -> tuple[Library,
     return tuple(load_library(found(one, TIMES)) if isinstance(one, str) else one for one in each)
 
 
-def workload_of(model: Workload | OpGraph) -> Workload:
-    """A graph as a workload that states nothing else. Raises InvalidProblem for anything that was not traced."""
+def workload_of(model: Workload | OpGraph | str) -> Workload:
+    """A graph as a workload that states nothing else; a model by its name, loaded. Raises InvalidProblem for anything
+    that was not traced."""
     if isinstance(model, Workload):
         return model
+    if isinstance(model, str):
+        from explorer.question.loading import load
+
+        return load(model)
     if not isinstance(model, OpGraph):
         raise InvalidProblem(
             f"expected what explorer.trace returns, found {type(model).__name__};"
@@ -178,6 +186,21 @@ def _pairs(pins: object) -> list[tuple[object, object]]:
     if not isinstance(pins, Mapping):
         raise InvalidProblem(f"pins must be a mapping of operators or modules to devices, found {type(pins).__name__}")
     return list(pins.items())
+
+
+def _groups(together: object) -> tuple[tuple[str, ...], ...]:
+    """Names in lists, a list a group, or in one list, which is the one group. Raises InvalidProblem."""
+    groups = (together,) if _are_names(together) and together else together
+    if not isinstance(groups, list | tuple) or not all(map(_are_names, groups)):
+        raise InvalidProblem(
+            "together must be a list of operators or modules, or several such lists, as in"
+            f" [['blocks.0', 'blocks.1']]; found {together!r}"
+        )
+    return tuple(tuple(group) for group in groups)
+
+
+def _are_names(group: object) -> bool:
+    return isinstance(group, list | tuple | set | frozenset) and all(isinstance(name, str) for name in group)
 
 
 def _is_number(value: object) -> bool:

@@ -20,6 +20,7 @@ from solvers.problem.graph import OpGraph
 from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Precision, Problem
 from solvers.problem.regions import recomputing
 from solvers.problem.static_sizes import static_sizes
+from solvers.problem.tied import copying, with_copies
 from solvers.problem.training import ZERO_STAGES
 
 MINI_BATCH = 64
@@ -52,7 +53,9 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         raise InvalidProblem(f"{workload.reference}: holds {found}, so it cannot be planned for {asked}; trace it anew")
     cluster = make_cluster(workload, settings)
     graph = kept_together(workload.graph, settings.together)
-    pins = resolve_pins(graph, settings.pins)
+    _check_copies(settings)
+    free = with_copies(graph) if settings.copy_tied else graph
+    pins = resolve_pins(free, settings.pins)
     precision = _precision(workload, settings)
     compute, costs_from = _compute(workload, cluster, dtype, settings, precision)
     objective = settings.objective or workload.objective
@@ -65,7 +68,7 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         cluster,
         compute,
         objective=objective,
-        contiguity=settings.contiguity or _contiguity(objective, execution, graph),
+        contiguity=settings.contiguity or _contiguity(objective, execution, free),
         transfers=settings.transfers or workload.transfers,
         execution=execution,
         pipeline=settings.pipeline,
@@ -104,8 +107,15 @@ def make_problem(workload: Workload, settings: Settings, *, dtype: str | None = 
         from solvers.contiguous.sequential import sequential_problems  # compiles kernels
 
         problem = sequential_problems(problem, orders=1)[0]
-    problem = recomputing(problem)
+    problem = copying(problem) if settings.copy_tied else recomputing(problem)
     return problem if settings.subgraphs_per_device is None else _limited(problem, settings.subgraphs_per_device)
+
+
+def _check_copies(settings: Settings) -> None:
+    if settings.copy_tied and settings.together:
+        raise InvalidProblem(
+            "--copy-tied takes operators apart that --together may keep together; leave one of them out"
+        )
 
 
 def _precision(workload: Workload, settings: Settings) -> Precision:

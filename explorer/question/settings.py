@@ -39,8 +39,9 @@ class Settings:
     what a model is traced in (None: its own). zero, max_replicas, recompute, mixed_micro_batches and
     subgraphs_per_device are as in `Problem`; a max_replicas of 0 allows all accelerators. regions: what runs again,
     whatever the stages are. in_sequence: whether operators wait for one another in one linear order, which makes every
-    pipeline a sequential one. pins: operator name (or a module path, for all of its operators) -> device index.
-    together: groups of such names, each group to be on one device.
+    pipeline a sequential one. copy_tied: whether every reader of a tied parameter holds a copy of it, in place of
+    sharing a device with the others (inference). pins: operator name (or a module path, for all of its operators) ->
+    device index. together: groups of such names, each group to be on one device.
     """
 
     devices: int | None = None
@@ -74,6 +75,7 @@ class Settings:
     regions: Regions = Regions.MODEL
     mixed_micro_batches: bool = False
     in_sequence: bool = False
+    copy_tied: bool = False
     subgraphs_per_device: int | None = None
     pins: Mapping[str, int] = field(default_factory=dict)
     together: tuple[tuple[str, ...], ...] = ()

@@ -33,7 +33,7 @@ Progress = Callable[[int, float], None]
 
 
 class Stopped(Exception):
-    """A trace that was no longer wanted."""
+    """Work that ends without an answer: nobody wants it any more, or it is done again later."""
 
 
 class Tracer:

@@ -199,6 +199,7 @@ def _questions(first: Problem, second: Problem) -> list[str]:
         ("memory caps", _caps(first.cluster), _caps(second.cluster)),
         ("links", _links(first.cluster), _links(second.cluster)),
         ("nodes", _nodes(first.cluster), _nodes(second.cluster)),
+        ("micro-batches", first.micro_batches or "any number", second.micro_batches or "any number"),
     ]
     for what, key in (
         ("objective", "objective"), ("pipeline", "pipeline"), ("mini-batch", "mini_batch"), ("transfers", "transfers"),

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from explorer.costs.times.share import share
+from explorer.costs.trained_in import tied_notes
 from explorer.reviews.lines import Line, Verdict
 from explorer.reviews.transfers import Transfer
 from explorer.view.graph.stage_boxes import device_words
@@ -214,12 +215,13 @@ def proved(result: Result | None) -> Line:
         return Line("distance to the best", Verdict.PASS, "proved optimal by the file's result (a claim of its own)")
     if not result.bound_s > 0:
         return Line("distance to the best", Verdict.WARN, "no lower bound was proved")
-    words = f"at most {text.percent(result.gap)}, by the bound in the file ({text.seconds(result.bound_s)})"
+    words = f"{text.from_best(result.objective_s, result.bound_s)}, by the bound in the file"
+    words += f" ({text.seconds(result.bound_s)})"
     return Line("distance to the best", Verdict.WARN if result.gap > GAP else Verdict.PASS, words)
 
 
 def known(problem: Problem, plan: Plan) -> list[Line]:
-    """What is estimated, what was measured, and what a file states."""
+    """What is estimated, what was measured, what a file states, and who holds what is tied."""
     source = problem.costs_from
     measured = source.startswith(MEASURED)
     told = share(problem, plan)
@@ -244,4 +246,5 @@ def known(problem: Problem, plan: Plan) -> list[Line]:
         held = Line("memory sizes", Verdict.PASS, "a sum of sizes stated for every operator; not measured here")
     else:
         held = Line("memory sizes", Verdict.WARN, "estimated: counted tensor by tensor; allocators need some more")
-    return [compute, links, held]
+    copies = tied_notes(problem, plan.placement())
+    return [compute, links, held, *(Line("tied parameters", Verdict.PASS, note) for note in copies)]

@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 
 from explorer.files import NotWritten, write_file
+from explorer.runner.bundles import beats
 from explorer.runner.bundles.by_hand import summary
 from explorer.runner.bundles.outcome import RunStatus, judged
 from explorer.runner.bundles.progress import by_hand, tell
@@ -54,6 +55,8 @@ def main(argv: list[str] | None = None, work: Callable[[Path, int], bool | None]
     die_with_parent(signal.SIGKILL)
     bundle = Path(arguments[0])
     rank = int(os.environ.get("RANK", "0"))
+    if not by_hand():
+        beats.begin(bundle, rank)
     try:
         well = (run if work is None else work)(bundle, rank)
     except BaseException as error:
@@ -76,7 +79,7 @@ def run(bundle: Path, rank: int) -> bool:
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     request = read_request(parse_json((bundle / "request.json").read_bytes(), "request.json"))
     file = read_plan((bundle / "plan.json").read_bytes(), "plan.json")
-    tell("connecting")
+    tell("connecting", waits=True)
     device = connect(request.backend, request.time_limit_s)
     pinned = False
     if device.type == "cpu":

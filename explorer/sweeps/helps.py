@@ -20,6 +20,7 @@ from solvers.search.effort import Effort
 from solvers.search.monitor import never
 from solvers.search.planner import Planner
 
+FOUND = "found as a single change of the question before, with {effort} effort: Solve searches with the page's own"
 MOST_MICRO_BATCHES = 64
 """More are not offered: each is an action of every stage."""
 
@@ -37,11 +38,11 @@ class Change:
 @dataclass(frozen=True)
 class Helped:
     """The answer to a changed question. gain: share by which more samples a second are done than before (negative:
-    fewer), None without a plan, for the ``reason``."""
+    fewer), None without a plan, for the ``reason``. result: whose plan that is, with a note on the search."""
 
     change: Change
     gain: float | None
-    objective_s: float | None = None
+    result: Result | None = None
     reason: str = ""
 
 
@@ -112,4 +113,5 @@ def helped(
             yield Helped(change, None, reason=result.notes[0] if result.notes else "no plan was found")
             continue
         takes = changed.per_sample_s(result.objective_s)
-        yield Helped(change, was / takes - 1 if takes > 0 else 0.0, result.objective_s)
+        noted = replace(result, notes=(*result.notes, FOUND.format(effort=effort.value)))
+        yield Helped(change, was / takes - 1 if takes > 0 else 0.0, noted)

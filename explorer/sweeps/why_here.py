@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from explorer.sweeps.moved import Place, company, moved_plans, places
+from explorer.view.plan_view import devices
 from explorer.words import text
 from solvers.errors import PlacementError
 from solvers.evaluation.evaluate import Metrics, evaluate, judge
@@ -71,7 +72,7 @@ def moves(
     where = plan.placement()
     before_s = judge(problem, plan).objective_s
     before = evaluate(problem, plan)
-    names = device_names(problem)
+    names = [device["name"] for device in devices(problem)]
     for place in places(problem, plan):
         if should_stop():
             return
@@ -96,12 +97,6 @@ def delta_words(move: Move) -> str:
     if move.delta_s == 0:
         return "±0"
     return ("+" if move.delta_s > 0 else "−") + text.seconds(abs(move.delta_s))
-
-
-def device_names(problem: Problem) -> list[str]:
-    """As the page has them: "GPU 3", "CPU 0"."""
-    gpus = len(problem.cluster.accelerators)
-    return [f"CPU {i - gpus}" if d.is_cpu else f"GPU {i}" for i, d in enumerate(problem.cluster.devices)]
 
 
 def place_name(place: Sequence[int], names: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from explorer.view.comparison import Row, contradictions
@@ -29,14 +29,15 @@ LAST = ("result", "compared", "prepared", "ran", "replanned", "opened", "placed"
 BLAMED = 5
 
 
-def waiting(before: int) -> Event:
-    """The job has not begun. before: how many have to end, or begin, before it does."""
-    return {"kind": "waiting", "before": before}
+def waiting(before: int, why: str = "") -> Event:
+    """The job does not begin yet, or not again. before: how many have to end, or begin, before it does. why: what else
+    keeps it waiting."""
+    return {"kind": "waiting", "before": before, "why": why}
 
 
 def before_you(event: Mapping[str, Any]) -> str:
     """What a ``waiting`` event says to whoever waits."""
-    return f"{event['before']} before you" if event["before"] else "for the solver"
+    return event["why"] or f"{event['before']} before you" if event["before"] else "for the solver"
 
 
 def loading(what: str) -> Event:
@@ -49,10 +50,11 @@ def compiling(kernel: str, seconds: float) -> Event:
     return {"kind": "compiling", "kernel": kernel, "seconds": seconds}
 
 
-def model(workload: Workload, known: Container[str]) -> Event:
-    """The graph to draw; only its hash if the page has it already (``known`` hashes)."""
+def model(workload: Workload) -> Event:
+    """The graph to draw: its skeleton as `packed` leaves it, and the hash of that, by which one that is at hand already
+    need not be unpacked."""
     found = skeleton(workload)
-    return {"kind": "model", "hash": found["hash"], "skeleton": None if found["hash"] in known else found}
+    return {"kind": "model", "hash": found["hash"], "skeleton": packed(found)}
 
 
 def progress(
@@ -176,15 +178,24 @@ def compared(rows: Sequence[Row], runs: int) -> Event:
     return {"kind": "compared", "finished": len(rows), "runs": runs, "contradictions": contradictions(rows)}
 
 
-def packed(view: PlanView) -> bytes:
-    """A plan's view in a tenth of the memory; `unpacked` gives it back."""
+def packed(view: PlanView | Skeleton) -> bytes:
+    """A plan's view, or a graph's skeleton, in a tenth of the memory; `unpacked` gives it back."""
     return zlib.compress(json.dumps(view, allow_nan=False).encode(), 1)
 
 
-def unpacked(view: bytes) -> PlanView:
+def unpacked(view: bytes) -> dict[str, Any]:
     """Only for what `packed` made in this program."""
-    found: PlanView = json.loads(zlib.decompress(view))
+    found: dict[str, Any] = json.loads(zlib.decompress(view))
     return found
+
+
+def packed_plan(event: Event) -> Event:
+    """A ``result`` event with its plan `packed`; `unpacked_plan` gives it back."""
+    return {**event, "plan": packed(event["plan"])}
+
+
+def unpacked_plan(event: Event) -> Event:
+    return {**event, "plan": unpacked(event["plan"])}
 
 
 def opened(
@@ -192,18 +203,21 @@ def opened(
     name: str,
     words: str,
     devices: int = 0,
+    memory_bytes: float | None = None,
     told: Mapping[str, Any] | None = None,
     drawn: Skeleton | None = None,
 ) -> Event:
     """A file was read. what: "model", "plan", "profile", "times", "cluster" or "placement"; words: a few on what
-    is in it; devices: accelerators that it states, 0 for none. told: of a plan, what `explorer.jobs.read_kind` says.
-    drawn: the skeleton of a model, so that it is drawn before anybody solves it."""
+    is in it; devices: accelerators that it states, 0 for none; memory_bytes: what the largest of a cluster has. told:
+    of a plan, what `explorer.jobs.read_kind` says. drawn: the skeleton of a model, so that it is drawn before anybody
+    solves it."""
     found = {"kind": "opened", "what": what, "name": name, "words": words, "devices": devices}
+    found["memory_bytes"] = finite(memory_bytes) if memory_bytes is not None else None
     return {**found, "told": told, "skeleton": drawn}
 
 
 def placed(told: Mapping[str, Any]) -> Event:
-    """A placement made by hand was judged. told: plan, the packed view; skeleton, fingerprint, words."""
+    """A placement made by hand was judged. told: plan, the packed view; skeleton, words."""
     return {"kind": "placed", "told": told}
 
 

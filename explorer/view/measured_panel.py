@@ -95,8 +95,9 @@ def agreement(found: Mapping[str, Any] | None) -> dict[str, str] | None:
     told = ", ".join(f"{name} {_power(value)}" for name, value in zip(("loss", "gradients", "parameters"), values,
                                                                    strict=True))  # fmt: skip
     true = "the whole model in one process" if found["way"] == Way.WHOLE else "the model computed stage after stage"
+    alike = f"; {found['undefined']} are no finite numbers, alike in both" if found["undefined"] else ""
     if good:
-        return {"text": f"Agrees with {true}: {told} ({found['dtype']})", "tone": "good"}
+        return {"text": f"Agrees with {true}: {told} ({found['dtype']}){alike}", "tone": "bad" if alike else "good"}
     worst = f", worst in {found['worst']}" if found["worst"] else ""
     return {"text": f"Differs from {true}: {told} ({found['dtype']}){worst}", "tone": "bad"}
 

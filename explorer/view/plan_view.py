@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from explorer.costs.devices import device_name
 from explorer.costs.times.share import costs_words
-from explorer.costs.trained_in import precision_note, regions_note
+from explorer.costs.trained_in import assumed_notes
 from explorer.view.graph.search import thinned
+from explorer.view.graph.skeleton import structure_hash
 from explorer.view.graph.stage_graph import again_s, stage_edges, stage_facts
 from explorer.view.instants.course import course
 from explorer.view.timeline.bars import bars
@@ -44,8 +46,8 @@ def plan_view(
 ) -> PlanView:
     """The view of a plan, final or incumbent, under the problem's objective.
 
-    placement: per operator the list of its devices; stage_of: per operator its stage; stages,
-    stage_edges: see `stage_facts` and `stage_edges`; phases: see `plan_phases`; bars: see `bars`; by_operator:
+    graph: see `structure_hash`; placement: per operator the list of its devices; stage_of: per operator its stage;
+    stages, stage_edges: see `stage_facts` and `stage_edges`; phases: see `plan_phases`; bars: see `bars`; by_operator:
     whether the schedule is one of single operators, with all_spans of it as bars (see `operator_bars`);
     links: see `link_uses`; path: see `path_view`; span_s: the end of the schedule drawn; seconds: per
     operator its compute time for one micro-batch; origins: where each of these is from (`Origin`), None where they do
@@ -81,6 +83,7 @@ def plan_view(
         "runtime_s": runtime_s,
         "notes": list(notes),
         "trace": thinned(trace),
+        "graph": structure_hash(problem.graph),
         "devices": told,
         "placement": placement,
         "stage_of": stage_of,
@@ -126,7 +129,6 @@ def result_view(result: Result) -> PlanView | None:
     """The view of a result's plan, or None if it has none."""
     if result.plan is None:
         return None
-    assumed = [note for note in (precision_note(result.problem), regions_note(result.problem)) if note is not None]
     return plan_view(
         result.problem,
         result.plan,
@@ -136,20 +138,21 @@ def result_view(result: Result) -> PlanView | None:
         status=result.status,
         stop_reason=str(result.stop_reason),
         runtime_s=result.runtime_s,
-        notes=(*result.notes, *assumed),
+        notes=(*result.notes, *assumed_notes(result.problem, result.plan)),
         trace=result.trace,
     )
 
 
 def devices(problem: Problem) -> list[dict[str, Any]]:
-    """Devices with the names people read: "GPU 3", "CPU 0"; memory_bytes is None without a cap. node: the host."""
+    """Devices with the names people read: "GPU 3", "CPU 0", "CPU core 3"; memory_bytes is None without a cap. node: the
+    host."""
     found = []
     for i, device in enumerate(problem.cluster.devices):
         number = i - len(problem.cluster.accelerators) if device.is_cpu else i
         found.append(
             {
                 "index": i,
-                "name": f"{'CPU' if device.is_cpu else 'GPU'} {number}",
+                "name": device_name(device.kind, number),
                 "kind": device.kind,
                 "memory_bytes": finite(device.memory_bytes),
                 "node": device.node,

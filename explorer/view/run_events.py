@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -75,8 +73,3 @@ def local_time(created: str) -> str:
     except ValueError:
         return ""
     return f"{moment.day} {moment:%b %H:%M}"
-
-
-def fingerprint(names: Sequence[str]) -> str:
-    """Equal for graphs with the same operators in the same order."""
-    return hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()[:16]

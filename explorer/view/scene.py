@@ -41,15 +41,24 @@ def graph_scene(view: GraphView, skeleton: Skeleton) -> Scene:
 def overlay_scene(
     view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any], errors: Mapping[str, Any] | None = None
 ) -> Scene:
-    """Devices, cut tensors and stages of the boxes: what a plan lays over a graph. errors: of its run, by box."""
+    """Devices, cut tensors and stages of the boxes: what a plan lays over a graph. inside: of the boxes that are cut
+    themselves, the bytes that cross devices in them or on the way into them. errors: of its run, by box."""
     found = elements.assignment(view, skeleton, plan["placement"], plan["samples"])
-    largest = max((cut[1] for cut in found["cuts"].values()), default=0.0)
+    cuts, into = found["cuts"], {}
+    largest = max((size for _, size in cuts.values()), default=0.0)
+    for number, (_, target) in enumerate(view.edges):
+        if target in found["inside"]:
+            into[f"e:{number}"] = target
+    bytes_at = {box: size for box, (_, size) in found["inside"].items()}
+    for edge in into.keys() & cuts.keys():
+        bytes_at[into[edge]] += cuts[edge][1]
     return {
         "nodes": found["nodes"],
         "cuts": {
-            edge: [label, round(2.0 + 3.0 * (size / largest if largest else 0.0), 2)]
-            for edge, (label, size) in found["cuts"].items()
+            edge: ["" if edge in into else label, round(2.0 + 3.0 * (size / largest if largest else 0.0), 2)]
+            for edge, (label, size) in cuts.items()
         },
+        "inside": {box: text.nbytes(size) for box, size in bytes_at.items()},
         "stages": {name: sorted({plan["stage_of"][i] for i in members}) for name, members in view.boxes.items()},
         "keys": {name: sorted({skeleton["anchors"][i] for i in members}) for name, members in view.boxes.items()}
         if plan["by_operator"]

@@ -226,6 +226,13 @@ def parse_query(query: str, choices: Choices) -> Session:
     return replace(session, settings=replace(settings, mini_batch=FIRST_SAMPLES_PER_DEVICE * devices))
 
 
+def unasked(session: Session) -> Session:
+    """What is asked where nobody asked anything: of a model that is traced, few enough micro-batches to be seen."""
+    if not is_traced(session.model):
+        return session
+    return replace(session, settings=replace(session.settings, micro_batches=FIRST_MICRO_BATCHES))
+
+
 def compare_limit_s(session: Session) -> float:
     """Seconds for each planner of a comparison: what was asked for, or a third of what one alone is given."""
     return TIME_LIMIT_S / 3 if session.time_limit_s == TIME_LIMIT_S else session.time_limit_s

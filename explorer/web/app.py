@@ -7,7 +7,7 @@ import logging
 import re
 import threading
 import webbrowser
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import dash
@@ -16,9 +16,8 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.protocols.websockets.auto import AutoWebSocketsProtocol
 
-from explorer.question.loading import is_traced
 from explorer.view.lessons.folder import all_lessons
-from explorer.view.session import FIRST_MICRO_BATCHES, Choices, Session, parse_query
+from explorer.view.session import Choices, Session, parse_query, unasked
 from explorer.web.contract.backend import Backend
 from explorer.web.layout import page
 from explorer.web.layout.plain import called_back, with_plain
@@ -31,6 +30,7 @@ from explorer.web.serving.public import LOOPBACK, names_of
 from explorer.web.serving.quotas import SHARED, UNLIMITED, Quotas
 from explorer.web.serving.secret import Secret
 from explorer.web.serving.security import LOCAL_HOSTS, Guard, Names, content_security_policy, hostname
+from explorer.web.serving.unknown import refuse_unknown
 from solvers.errors import InvalidProblem
 
 _UNUSED = re.compile(r'<script src="[^"]*/(?:polyfill@|dash_table/|dash/dcc/)[^"]*"></script>')
@@ -109,6 +109,7 @@ def create_app(config: Config) -> dash.Dash:
         dev_tools_props_check=False,
         dev_tools_disable_version_check=True,
     )
+    refuse_unknown(server)
     if config.secret is not None:
         https = names_of(origin for origin in config.origins if origin.startswith("https:"))
         server.add_middleware(Gate, secret=config.secret, https_hosts=https)
@@ -151,7 +152,7 @@ def serve(
     if backend is None:
         from explorer.web.serving.jobs_backend import JobsBackend
 
-        backend = JobsBackend(model, workers)
+        backend = JobsBackend(model, workers, all_idle=secret is not None)
     try:
         app = create_app(Config(backend, query, (host, *hosts), lessons, secret, origins, quotas, slow_s))
     except InvalidProblem:
@@ -170,7 +171,7 @@ def serve(
         ws_max_size=65_536,
         ws_per_message_deflate=False,
         server_header=False,
-        timeout_graceful_shutdown=2,
+        timeout_graceful_shutdown=1,
     )
     logging.getLogger("uvicorn.error").addFilter(StrangersWords())
     server = _Announcing(settings, f"http://{shown}:{port}/", open_browser, origins)
@@ -215,11 +216,8 @@ def assets_folder() -> Path:
 
 
 def _first(query: str, choices: Choices) -> Session:
-    """What is asked where nobody asked anything: of a model that is traced, few enough micro-batches to be seen."""
     session = _session(query, choices)
-    if query or not is_traced(session.model):
-        return session
-    return replace(session, settings=replace(session.settings, micro_batches=FIRST_MICRO_BATCHES))
+    return session if query else unasked(session)
 
 
 def _session(query: str, choices: Choices) -> Session:

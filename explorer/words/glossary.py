@@ -283,7 +283,8 @@ _TERMS = {
     "bound": (
         RESULT,
         "Lower bound",
-        "No plan can take less: proved. The gap is how far the plan shown is above it; a gap of 0 is an optimum.",
+        "No plan can take less: proved. The gap is the share of the shown plan's time by which that lies above it; a "
+        "gap of 0 is an optimum.",
     ),
     "in-flight": (
         RESULT,

@@ -81,6 +81,14 @@ def percent(share: float | None) -> str:
     return f"{value:.1f}".removesuffix(".0") + " %"
 
 
+def from_best(objective_s: float, bound_s: float) -> str:
+    """How much more than the best possible plan one may take, of which ``bound_s``, more than 0, is a lower bound."""
+    times = objective_s / bound_s
+    if times < 2:
+        return f"at most {percent(times - 1)} slower than the best possible"
+    return f"at most {times:,.1f} times the best possible"
+
+
 def percents(shares: Sequence[float]) -> list[str]:
     """Shares and their sum as whole percents, without the sign, such that the rounded ones add up to the
     rounded sum (by largest remainder): ``[0.114, 0.034, 0.093]`` -> "12", "3", "9", "24"."""

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 import networkx as nx
 import numpy as np
 
-from solvers.bounds.paths import heads_and_tails_s, whole_backwards
+from solvers.bounds.paths import heads_and_tails_s
 from solvers.bounds.reach import downstream_s, upstream_s
+from solvers.evaluation.columns import best_of_links
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.contiguity import forward_edges
 from solvers.problem.graph import Phase
@@ -218,7 +219,7 @@ def _modelled(problem: Problem, choices: Sequence[int]) -> _Chain | None:
     seconds = np.where(update, once, each)
     if not np.isfinite(seconds).all():
         return None
-    head, tail = heads_and_tails_s(graph, seconds, whole=whole_backwards(problem))
+    head, tail = heads_and_tails_s(graph, seconds, whole=problem.whole_backwards)
     work: Floats = np.bincount(number, np.where(update, 0.0, in_all), count).astype(np.float64)
     copied = np.array([operator.replicable for operator in operators])
     pairs = {(number[u], number[v]) for u, v in forward_edges(graph) if not copied[u] and not copied[v]}
@@ -250,7 +251,7 @@ def _modelled(problem: Problem, choices: Sequence[int]) -> _Chain | None:
     run_s = np.stack([np.bincount(number, np.where(runs[:, i], each, 0.0), count) for i in range(2)], axis=1)
     first_run = np.full((count, 2), np.inf)
     before_s = upstream_s(graph, np.where(runs[:, 0], each, 0.0))
-    behind_s = downstream_s(graph, np.where(runs[:, 1], each, 0.0), whole=whole_backwards(problem))
+    behind_s = downstream_s(graph, np.where(runs[:, 1], each, 0.0), whole=problem.whole_backwards)
     mirrored = np.zeros(len(graph), np.bool_)
     mirrored[[o.forward_of for o in operators if o.forward_of is not None and o.phase is not Phase.UPDATE]] = True
     mirrors = np.array([operator.forward_of is not None for operator in operators])
@@ -293,12 +294,11 @@ def _left_out(work: Floats, edges: Ints, copied: Ints) -> Bools:
 def _hops_s(problem: Problem, sizes: Sequence[tuple[int, int]]) -> tuple[Floats, Floats]:
     """Seconds for which every tensor is on its way from one device to another at best: of one micro-batch, and of all
     of them, [tensors] each. sizes: (micro-batches, samples of one)."""
-    tensors, links = problem.graph.tensors, problem.cluster.links
+    tensors = problem.graph.tensors
     if problem.transfer_s is not None:
         stated = np.array(problem.transfer_s, np.float64)
         return stated * min(size for _, size in sizes), stated * problem.mini_batch
-    bandwidth = max((link.bandwidth_bytes_per_s for link in links), default=np.inf)
-    latency = min((link.latency_s for link in links), default=0.0)
+    latency, bandwidth = best_of_links(problem.cluster)
     fixed = np.array([tensor.nbytes.fixed for tensor in tensors])
     per_sample = np.array([tensor.nbytes.per_sample for tensor in tensors])
     hops = []

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.bounds.paths import heads_and_tails_s, whole_backwards
+from solvers.bounds.paths import heads_and_tails_s
+from solvers.evaluation.columns import best_of_links
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.problem.cluster import Cluster, Ring
 from solvers.problem.graph import Phase
@@ -123,7 +124,7 @@ def _groups(problem: Problem, choices: Sequence[int]) -> _Groups:
         took = np.where(may, problem.compute.at_each(kind, size / replicas), np.inf)
         each_s, all_s = np.minimum(each_s, took), np.minimum(all_s, count * took)
     shortest = np.where(update, once_s.min(axis=1), each_s.min(axis=1))
-    head, tail = heads_and_tails_s(graph, shortest, whole=whole_backwards(problem))
+    head, tail = heads_and_tails_s(graph, shortest, whole=problem.whole_backwards)
     number, count = group_of(graph), len(together(graph))
 
     def summed(values: Floats, chosen: Bools) -> Floats:
@@ -155,17 +156,12 @@ def _groups(problem: Problem, choices: Sequence[int]) -> _Groups:
 def _rings(cluster: Cluster, replicas: Ints) -> tuple[Floats, Floats]:
     """Seconds, and seconds a byte, in which so many replicas add up gradients at best, [degrees] each: a ring of more
     devices than a node has goes over links between nodes too."""
-    node = [device.node for device in cluster.devices]
-    largest = max(node.count(one) for one in set(node))
-    fixed, per_byte = np.zeros(len(replicas)), np.zeros(len(replicas))
-    between = [link for link in cluster.links if node[link.src] != node[link.dst]]
-    for degree, r in enumerate(replicas.tolist()):
-        links = cluster.links if r <= largest else between
-        if r > 1 and links:
-            ring = Ring(r)
-            fixed[degree] = ring.steps * min(link.latency_s for link in links)
-            per_byte[degree] = ring.nbytes(1.0) / max(link.bandwidth_bytes_per_s for link in links)
-    return fixed, per_byte
+    node = np.array([device.node for device in cluster.devices])
+    largest = np.unique(node, return_counts=True)[1].max()
+    any_link, between = best_of_links(cluster), best_of_links(cluster, node[:, None] != node)
+    latency_s, bandwidth = np.where((replicas <= largest)[:, None], any_link, between).T
+    rings = [Ring(degree) for degree in replicas.tolist()]
+    return np.array([ring.steps for ring in rings]) * latency_s, np.array([r.nbytes(1.0) for r in rings]) / bandwidth
 
 
 def _kept_together_s(problem: Problem, choices: Sequence[int], groups: _Groups) -> float:
@@ -211,10 +207,9 @@ def _kept_together_s(problem: Problem, choices: Sequence[int], groups: _Groups) 
 
 def _sent_s(problem: Problem, choices: Sequence[int]) -> Floats:
     """Seconds for which a tensor of all micro-batches is on its way between two devices at best, [tensors]."""
-    links = problem.cluster.links
     if problem.transfer_s is not None:
         return np.array(problem.transfer_s, np.float64) * problem.mini_batch
-    bandwidth = max((link.bandwidth_bytes_per_s for link in links), default=np.inf)
+    _, bandwidth = best_of_links(problem.cluster)
     sizes = [(count, problem.mini_batch // count) for count in choices]
     tensors = problem.graph.tensors
     return np.array([min(count * t.nbytes.at(size) for count, size in sizes) / bandwidth for t in tensors])

@@ -8,12 +8,6 @@ import numpy as np
 
 from solvers.kernels.arrays import Floats
 from solvers.problem.graph import OpGraph, Phase, per_graph, topological_order
-from solvers.problem.problem import Pipeline, Problem
-
-
-def whole_backwards(problem: Problem) -> bool:
-    """Whether the pipeline asked for runs the whole backward of a stage as one action, as all but two do."""
-    return problem.pipeline not in (Pipeline.ZERO_BUBBLE, Pipeline.PLANNER)
 
 
 def heads_and_tails_s(graph: OpGraph, seconds: Floats, *, whole: bool = False) -> tuple[Floats, Floats]:

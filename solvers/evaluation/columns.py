@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.plan import ACTION_KINDS, Plan
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph, Phase, per_graph
@@ -145,6 +145,18 @@ def cluster_columns(cluster: Cluster) -> ClusterColumns:
         cluster._derived.append(ClusterColumns(wire, latency, bandwidth, cpu, tuple(names)))
     columns: ClusterColumns = cluster._derived[0]
     return columns
+
+
+def best_of_links(cluster: Cluster, pairs: Bools | None = None) -> tuple[float, float]:
+    """The shortest latency, s, and the largest bandwidth, B/s, of all links, or of those between ``pairs`` of devices,
+    [devices, devices]; 0 and inf where there is none."""
+    columns = cluster_columns(cluster)
+    linked = columns.bandwidth > 0
+    if pairs is not None:
+        linked &= pairs
+    if not linked.any():
+        return 0.0, np.inf
+    return float(columns.latency_s[linked].min()), float(columns.bandwidth[linked].max())
 
 
 class PlanColumns(NamedTuple):

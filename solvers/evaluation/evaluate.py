@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.errors import InvalidPlan, NoLink
+from solvers.evaluation.columns import plan_columns
 from solvers.evaluation.load import loads
 from solvers.evaluation.simulation import Simulation, run, static_bytes_per_device
 from solvers.plan.contiguity import broken_contiguity
 from solvers.plan.crossings import messages_between_stages
-from solvers.plan.plan import Plan
+from solvers.plan.plan import ACTION_KINDS, Plan
 from solvers.plan.schedule import Schedule
 from solvers.problem.cluster import around
 from solvers.problem.gathering import owned_bytes
@@ -21,6 +22,8 @@ from solvers.problem.groups import together
 from solvers.problem.problem import Objective, Problem
 from solvers.problem.training import ZERO_PARAMETERS
 
+IN_PARTS = (ACTION_KINDS.index("I"), ACTION_KINDS.index("W"))
+"""Actions of a backward that runs in two parts."""
 MEMORY_SLACK = 1e-9
 """Relative excess over a memory cap that is rounding, not a violation."""
 
@@ -72,9 +75,9 @@ class Metrics:
 
 
 def judge(problem: Problem, plan: Plan) -> Judged:
-    """The objective asked for, and the first rule the plan breaks: a pin, a co-location, a device that
-    cannot run an operator, more replicas or subgraphs than allowed, contiguity, a link that is not
-    there, the memory cap (on the peak of the simulated schedule)."""
+    """The objective asked for, and the first rule the plan breaks: a pin, a co-location, a device that cannot run an
+    operator, more replicas or subgraphs than allowed, numbers of micro-batches, backwards in two parts where the
+    pipeline has whole ones, contiguity, a link that is not there, the cap on the peak of the simulated schedule."""
     violation = _misplaced(problem, plan) or _too_many(problem, plan) or broken_contiguity(problem, plan)
     if violation:
         return Judged(math.inf, violation)
@@ -148,6 +151,13 @@ def _too_many(problem: Problem, plan: Plan) -> str:
             return f"stage {index}: {len(stage.devices)} devices cannot share {stage.micro_batch_size} samples equally"
         if len(stage.devices) > problem.max_replicas:
             return f"stage {index} is on {len(stage.devices)} devices, at most {problem.max_replicas} are allowed"
+    if problem.objective is not Objective.MAKESPAN:
+        wrong = next((size for size in sizes if not problem.allows_size(size)), None)
+        if wrong is not None:
+            allowed = ", ".join(map(str, problem.stage_choices()))
+            return f"micro-batches of {wrong} samples: the mini-batch may be split into {allowed} of them"
+        if problem.whole_backwards and np.isin(plan_columns(plan).action_kind, IN_PARTS).any():
+            return f"backwards run in two parts, which the pipeline {problem.pipeline.value} does not"
     if problem.is_latency and problem.subgraphs_per_device is not None:
         for device in problem.cluster.accelerators:
             stages = sum(device in stage.devices for stage in plan.stages)

@@ -23,11 +23,13 @@ HOLDS, SINCE, UNTIL = range(3)
 
 class UnitBytes(NamedTuple):
     """Bytes that a task of every unit holds, [units]. saved: activations for the backward; kept: what a stage that
-    recomputes reads of its own devices' stages; working: workspace."""
+    recomputes reads of its own devices' stages; working: workspace; until_next: what an F saves for the I that follows
+    alone, and what an I leaves for the W that follows (`parted_kernel`)."""
 
     saved: Floats
     kept: Floats
     working: Floats
+    until_next: Floats
 
 
 class HandedOn(NamedTuple):
@@ -103,9 +105,9 @@ def _most(
         longest = max(longest, 1 + release_start[u + 1] - release_start[u])
     transfers = len(sends.transfer)
     n = np.zeros(3, np.int64)
-    n[HOLDS] = 3 * compute + transfers + len(sends.device)
-    n[SINCE] = 3 * compute + transfers + len(sends.maker)
-    n[UNTIL] = (2 * longest + 1) * compute + longest * len(tasks.reader) + transfers
+    n[HOLDS] = 4 * compute + transfers + len(sends.device)
+    n[SINCE] = 4 * compute + transfers + len(sends.maker)
+    n[UNTIL] = (2 * longest + 2) * compute + longest * len(tasks.reader) + transfers
     if by_operator:
         for row in range(compute):
             o = units.operator[rows.unit[row]]
@@ -183,21 +185,26 @@ def _activations(
     counts, device_of, held, since_start, since, from_end, until_start, until = store
     unit, device, of_slot, slot, stage = rows.unit, rows.device, rows.of_slot, units.slot, units.stage
     n, n_since, n_until = counts
+    slot_of = np.empty(len(of_slot), np.int64)
+    for at in range(len(of_slot)):
+        slot_of[of_slot[at]] = at
     again_row = np.full(len(unit), -1, np.int64)
     for u in range(len(stage)):
         anew = again_of[stage[u]]
         for at in range(slot[u + 1] - slot[u] if anew >= 0 and nbytes.saved[u] > 0 else 0):
             again_row[of_slot[slot[u] + at]] = of_slot[slot[anew] + at]
-    for which in range(3):
+    for which in range(4):
         amounts = nbytes.saved if which == 0 else nbytes.kept if which == 1 else nbytes.working
+        amounts = nbytes.until_next if which == 3 else amounts
         for row in range(len(unit)):
             amount = amounts[unit[row]]
             if amount <= 0:
                 continue
             since[n_since] = again_row[row] if which == 0 and again_row[row] >= 0 else row
             n_since += 1
-            if which == 2:
-                until[n_until] = row
+            if which >= 2:
+                u = unit[row]
+                until[n_until] = row if which == 2 else of_slot[slot[u + 1] + slot_of[row] - slot[u]]
                 n_until += 1
             else:
                 for e in range(ends_start[row], ends_start[row + 1]):

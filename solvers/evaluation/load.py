@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from solvers.errors import InvalidPlan
 from solvers.kernels.arrays import Floats
 from solvers.plan.crossings import messages_between_stages
 from solvers.plan.plan import Plan, Stage
@@ -63,12 +64,16 @@ def loads(problem: Problem, plan: Plan) -> Loads:
 
     A tensor occupies its sender once, whatever the number of receivers, and each receiver once;
     CPUs pay nothing. Partial gradients of one tensor mirror that. Replicas share every micro-batch
-    equally and add 2(r-1)/r of their gradient bytes per mini-batch. Without a link a load is inf.
+    equally and add 2(r-1)/r of their gradient bytes per mini-batch. Without a link a load is inf. Raises InvalidPlan if
+    an operator is in no stage.
     """
     devices = len(problem.cluster)
     compute, sent, received = np.zeros((2, devices)), np.zeros((2, devices)), np.zeros((2, devices))
     _compute(problem, plan, compute)
     homes = _homes(plan)
+    if len(homes) < len(problem.graph):
+        missing = min(set(range(len(problem.graph))).difference(homes))
+        raise InvalidPlan(f"operator {problem.graph.operators[missing].name!r} is in no stage")
     cpu = [device.is_cpu for device in problem.cluster.devices]
     graph = problem.graph
     for group in messages_between_stages(graph, plan.stages):

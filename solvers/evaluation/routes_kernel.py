@@ -84,6 +84,8 @@ class Routing(NamedTuple):
     """[n] units that read it"""
     remote: Bools
     """[places, readers] whether it is sent from the one to the other"""
+    own: Bools
+    """[places, readers] whether a call that reads it makes a part of it itself, and fetches that of other calls"""
     source: Ints
     """[n] units of one place that send it"""
     target: Ints
@@ -119,18 +121,45 @@ def _sends(units: Units, makers: Ints, place: int, unit: int, everywhere: bool, 
 
 
 @njit(cache=True)
-def _ends_of(units: Units, makers: Ints, place: int, at: int, n_readers: int, route: Routing) -> tuple[int, int]:
-    """Fill in who sends a message from a place, the ``at``-th of its places, and to whom; how many of each."""
+def _ends_of(
+    units: Units, makers: Ints, place: int, at: int, n_readers: int, stage: int, route: Routing
+) -> tuple[int, int]:
+    """Fill in who sends a message from a place, the ``at``-th of its places, and to whom; how many of each. stage: of
+    calls there that make a part of it themselves, which are sent what the others make; -1: the readers but these."""
     n_source = n_target = 0
     for k in range(n_readers):
-        if route.remote[at, k]:
+        whose = units.stage[route.readers[k]] if route.own[at, k] else -1
+        if route.remote[at, k] and whose == stage:
             n_target = _insert(route.target, n_target, route.readers[k], units)
     if n_target:
         for maker in makers:
             home = units.home[units.home_start[maker]]
-            if units.place[home] == place:
+            if units.place[home] == place and units.stage[home] != stage:
                 n_source = _insert(route.source, n_source, home, units)
     return n_source, n_target
+
+
+@njit(cache=True)
+def _stage_apart(units: Units, route: Routing, at: int, k: int) -> int:
+    """The stage of the ``k``-th reader, if it makes a part of what it reads and is the first of its stage that does,
+    else -2, which is no stage; -1 for ``k`` of -1."""
+    first = k < 0 or route.own[at, k]
+    stage = -1 if k < 0 else units.stage[route.readers[k]]
+    for earlier in range(k):
+        first &= not (route.own[at, earlier] and units.stage[route.readers[earlier]] == stage)
+    return int(stage) if first else -2
+
+
+@njit(cache=True)
+def _makes_a_part(units: Units, makers: Ints, place: int, unit: int) -> bool:
+    """Whether the stage of a call at this place makes some of a message there, and another stage makes some too."""
+    own = other = False
+    for maker in makers:
+        home = units.home[units.home_start[maker]]
+        if units.place[home] == place:
+            other |= through_host(units, home, unit, True)
+            own |= units.stage[home] == units.stage[unit]
+    return bool(own and other)
 
 
 @njit(cache=True)
@@ -194,6 +223,7 @@ def routes_of(
         most = max(most, copies, maker_start[m + 1] - maker_start[m])
     route = Routing(
         np.empty(most, np.int64), np.empty(most, np.int64), np.zeros((most, most), np.bool_),
+        np.zeros((most, most), np.bool_),
         np.empty(most, np.int64), np.empty(most, np.int64),
     )  # fmt: skip
     places, readers, remote = route.places, route.readers, route.remote
@@ -220,6 +250,7 @@ def routes_of(
                     everywhere &= _copy_at(units, one, units.group[unit]) >= 0
                 for i in range(n_places):
                     remote[i, n_readers] = _sends(units, makers, places[i], unit, everywhere, blocking)
+                    route.own[i, n_readers] = blocking and _makes_a_part(units, makers, places[i], unit)
                     stays |= not remote[i, n_readers]
                 for one in makers:
                     near = _copy_at(units, one, units.group[unit])
@@ -231,42 +262,44 @@ def routes_of(
                 n_readers += 1
         end = ends[m] if by_operator else -1
         for at in np.argsort(places[:n_places]):
-            n_source, n_target = _ends_of(units, makers, places[at], at, n_readers, route)
-            if n_target == 0:
-                continue
-            source, target = route.source[:n_source], route.target[:n_target]
-            key = _hash(end, source, target, len(table))
-            b = table[key]
-            while b >= 0 and not (
-                end_of[b] == end
-                and _same(sources, source_start[b], source_start[b + 1], source)
-                and _same(targets, target_start[b], target_start[b + 1], target)
-            ):
-                b = following[b]
-            if b < 0:
-                b = count
-                count += 1
-                if count == len(tensors):
-                    tensors, end_of, following = longer(tensors), longer(end_of), longer(following)
-                while count > len(seconds):
-                    total, seconds = _more(total, seconds)
-                if count + 1 >= len(source_start):
-                    source_start, target_start = longer(source_start), longer(target_start)
-                while source_start[b] + n_source > len(sources):
-                    sources = longer(sources)
-                while target_start[b] + n_target > len(targets):
-                    targets = longer(targets)
-                sources[source_start[b] : source_start[b] + n_source] = source
-                targets[target_start[b] : target_start[b] + n_target] = target
-                source_start[b + 1] = source_start[b] + n_source
-                target_start[b + 1] = target_start[b] + n_target
-                tensors[b], end_of[b], following[b] = 0, end, table[key]
-                table[key] = b
-            total[b, 0] += nbytes[m, 0]
-            total[b, 1] += nbytes[m, 1]
-            tensors[b] += latencies[m]
-            if stated:
-                seconds[b] += stated_s[m]
+            for k in range(-1, n_readers if blocking else 0):
+                stage = _stage_apart(units, route, at, k)
+                n_source, n_target = _ends_of(units, makers, places[at], at, n_readers, stage, route)
+                if n_target == 0:
+                    continue
+                source, target = route.source[:n_source], route.target[:n_target]
+                key = _hash(end, source, target, len(table))
+                b = table[key]
+                while b >= 0 and not (
+                    end_of[b] == end
+                    and _same(sources, source_start[b], source_start[b + 1], source)
+                    and _same(targets, target_start[b], target_start[b + 1], target)
+                ):
+                    b = following[b]
+                if b < 0:
+                    b = count
+                    count += 1
+                    if count == len(tensors):
+                        tensors, end_of, following = longer(tensors), longer(end_of), longer(following)
+                    while count > len(seconds):
+                        total, seconds = _more(total, seconds)
+                    if count + 1 >= len(source_start):
+                        source_start, target_start = longer(source_start), longer(target_start)
+                    while source_start[b] + n_source > len(sources):
+                        sources = longer(sources)
+                    while target_start[b] + n_target > len(targets):
+                        targets = longer(targets)
+                    sources[source_start[b] : source_start[b] + n_source] = source
+                    targets[target_start[b] : target_start[b] + n_target] = target
+                    source_start[b + 1] = source_start[b] + n_source
+                    target_start[b + 1] = target_start[b] + n_target
+                    tensors[b], end_of[b], following[b] = 0, end, table[key]
+                    table[key] = b
+                total[b, 0] += nbytes[m, 0]
+                total[b, 1] += nbytes[m, 1]
+                tensors[b] += latencies[m]
+                if stated:
+                    seconds[b] += stated_s[m]
     bundles = Bundles(
         source_start[: count + 1],
         sources[: source_start[count]],

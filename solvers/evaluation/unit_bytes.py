@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numba import njit
 
-from solvers.evaluation.columns import GraphColumns, graph_columns
-from solvers.evaluation.cut_regions import parts_of_regions_keep
+from solvers.evaluation.columns import GraphColumns, graph_columns, plan_columns
 from solvers.evaluation.holds_kernel import UnitBytes
-from solvers.evaluation.tasks import F, Units
+from solvers.evaluation.parted_kernel import Flow, held_until_next
+from solvers.evaluation.tasks import F, I, Units
 from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.plan import Plan
+from solvers.problem.graph import OpGraph, per_graph
 from solvers.problem.problem import Problem
+from solvers.problem.regions import readings, regions_of
 
 
 def unit_bytes(problem: Problem, plan: Plan, units: Units) -> UnitBytes:
@@ -39,8 +41,52 @@ def unit_bytes(problem: Problem, plan: Plan, units: Units) -> UnitBytes:
             members = units.member[units.member_start[u] : units.member_start[u + 1]]
             kept[u] = _read_here(columns, plan, int(units.stage[u]), members, float(share[u]))
     if problem.plain is not None:
-        kept += parts_of_regions_keep(problem, plan, units, share)
-    return UnitBytes(saved, kept, working)
+        kept += _parts_of_regions_keep(problem, plan, units, share)
+    until_next = _held_until_next(problem, plan, columns, units, share) if (units.kind == I).any() else np.zeros(count)
+    return UnitBytes(np.where(units.kind == F, saved - until_next, saved), kept, working, until_next)
+
+
+def _held_until_next(problem: Problem, plan: Plan, columns: GraphColumns, units: Units, share: Floats) -> Floats:
+    """See `parted_kernel.held_until_next`: a backward that runs its forward again is done at once, in I."""
+    again = {} if problem.plain is None else regions_of(problem.plain.graph).of
+    parted = [not stage.recompute and again.keys().isdisjoint(stage.operators) for stage in plan.stages]
+    flow = Flow(*(getattr(columns, name) for name in Flow._fields))
+    return held_until_next(flow, units, share, np.array(parted, np.bool_))
+
+
+def _parts_of_regions_keep(problem: Problem, plan: Plan, units: Units, share: Floats) -> Floats:
+    """[units] B that a forward task keeps until the backward of the same micro-batch, as part of a region runs again
+    from it: what was made on its stage's devices, by no operator that runs again there, and is among what no operator
+    of the stage saves. What comes from other devices is there as it was received. share: samples of a task, [units].
+    """
+    kept = np.zeros(len(units.stage))
+    tensor, producer, reader, counted = _reading_columns(problem.as_traced.graph)
+    if not len(tensor):
+        return kept
+    columns = plan_columns(plan)
+    stage_of = np.full(len(problem.graph) + 1, -1, np.int64)  # the last is that of no operator
+    stage_of[columns.operator] = columns.stage
+    group_of_stage = np.zeros(len(plan.stages), np.int64)
+    group_of_stage[units.stage] = units.group
+    made_on = np.zeros((len(units.group_start) - 1, len(problem.graph)), np.bool_)
+    made_on[group_of_stage[columns.stage], columns.operator] = True
+    stage = stage_of[reader]
+    again = np.array([s.recompute for s in plan.stages], np.bool_)
+    wanted = made_on[group_of_stage[stage], producer] & ~again[stage] & (stage_of[counted] != stage)
+    wanted &= (counted >= 0) | (stage_of[producer] != stage)
+    unit = units.home[units.home_start[reader[wanted]]]
+    pairs = np.unique(np.stack([unit, tensor[wanted]]), axis=1)
+    amounts = graph_columns(problem.graph).tensor_bytes[pairs[1]]
+    np.add.at(kept, pairs[0], amounts[:, 0] + amounts[:, 1] * share[pairs[0]])
+    return kept
+
+
+@per_graph
+def _reading_columns(graph: OpGraph) -> tuple[Ints, Ints, Ints, Ints]:
+    """tensor, producer, reader and the operator whose saved bytes the tensor is among, [readings]."""
+    rows = [(r.tensor, r.producer, r.reader, r.counted) for r in readings(graph)]
+    tensor, producer, reader, counted = np.array(rows, np.int64).reshape(-1, 4).T
+    return tensor, producer, reader, counted
 
 
 def _tensors(columns: GraphColumns) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Floats, Floats]:

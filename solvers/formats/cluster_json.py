@@ -16,6 +16,8 @@ MAX_LINKS = 1_000_000
 MAX_OPERATORS = 1_000_000
 MAX_BATCH_SIZES = 64
 MAX_KINDS = 256
+MAX_SECONDS = 1e100
+"""Of a time: what sums and products of longer ones give may be no number."""
 ORIGINS = "mie"
 """Of the values of `Origin`: measured, interpolated, estimated."""
 
@@ -102,6 +104,8 @@ def read_compute(field: Field, operators: int) -> ComputeTable:
         for i, row in enumerate(rows.items(MAX_OPERATORS, exactly=operators)):
             for j, value in enumerate(row.items(MAX_BATCH_SIZES, exactly=len(samples))):
                 table[i, j] = value.number_or_infinity()
+                if MAX_SECONDS < table[i, j] < math.inf:
+                    value.refuse(f"at most {MAX_SECONDS:g} s, or null")
         seconds[kind] = table
     origins = {}
     for kind, rows in (parts["origins"].mapping(MAX_KINDS) if "origins" in parts else {}).items():

@@ -8,7 +8,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple, NoReturn, TypeVar
 
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidProblem, printable
 
 MAX_TEXT = 10_000
 """Longest name or note read, in characters."""
@@ -74,12 +74,15 @@ class Field(NamedTuple):
         return {key: Field(item, self, key) for key, item in self.value.items()}
 
     def mapping(self, most: int) -> dict[str, Field]:
-        """The entries of an object with free keys, at most ``most``."""
+        """The entries of an object with free keys, at most ``most``; the keys are printable."""
         if not isinstance(self.value, dict):
             self.refuse("an object")
         if len(self.value) > most:
             self.refuse(f"at most {most:,} entries")
-        return {str(key): Field(item, self, key, True) for key, item in self.value.items()}
+        found = {printable(str(key)): Field(item, self, key, True) for key, item in self.value.items()}
+        if len(found) < len(self.value):
+            self.refuse("keys that differ in what can be seen of them")
+        return found
 
     def items(self, most: int, *, exactly: int | None = None) -> Iterator[Field]:
         """The items of a list of at most ``most``, or of exactly ``exactly``."""
@@ -112,6 +115,11 @@ class Field(NamedTuple):
         return value
 
     def text(self, most: int = MAX_TEXT) -> str:
+        """A name or a sentence, made `solvers.errors.printable`."""
+        return printable(self.prose(most))
+
+    def prose(self, most: int) -> str:
+        """A text of many lines, as it is."""
         if not isinstance(self.value, str) or len(self.value) > most:
             self.refuse(f"a text of at most {most:,} characters")
         return self.value

@@ -11,6 +11,7 @@ from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Contiguity, Execution, Objective, Optimizer, Pipeline, Precision, Problem, Transfers
 from solvers.problem.regions import recomputing
+from solvers.problem.tied import copying
 from solvers.problem.training import ZERO_STAGES
 
 _REQUIRED = (
@@ -19,7 +20,7 @@ _REQUIRED = (
 )  # fmt: skip
 _OPTIONAL = (
     "transfer_s", "stated_bytes", "pins", "costs_from", "max_replicas", "recompute", "mixed_micro_batches",
-    "subgraphs_per_device", "precision", "zero", "regions", "engine",
+    "subgraphs_per_device", "precision", "zero", "regions", "engine", "copy_tied",
 )  # fmt: skip
 
 ENGINE_FIELDS = tuple(field.name for field in fields(EngineCosts))
@@ -27,7 +28,7 @@ ENGINE_FIELDS = tuple(field.name for field in fields(EngineCosts))
 
 def problem_json(problem: Problem) -> dict[str, object]:
     """Everything of the problem but its graph. Pins are written as [operator, device] pairs; times as they were traced,
-    and regions whether they run again."""
+    and whether regions run again or tied parameters are copied."""
     return {
         "objective": problem.objective.value,
         "contiguity": problem.contiguity.value,
@@ -42,7 +43,8 @@ def problem_json(problem: Problem) -> dict[str, object]:
         **({"zero": problem.zero} if problem.zero else {}),
         "max_replicas": problem.max_replicas,
         "recompute": problem.recompute,
-        **({} if problem.plain is None else {"regions": True}),
+        **({} if problem.plain is None or problem.copy_tied else {"regions": True}),
+        **({"copy_tied": True} if problem.copy_tied else {}),
         "mixed_micro_batches": problem.mixed_micro_batches,
         "subgraphs_per_device": problem.subgraphs_per_device,
         "pins": [[operator, device] for operator, device in sorted(problem.pins.items())],
@@ -84,6 +86,8 @@ def read_problem(field: Field, graph: OpGraph) -> Problem:
     }
     cluster, compute = read_cluster(parts["cluster"]), read_compute(parts["compute"], len(graph))
     problem = field.located(lambda: Problem(graph, cluster, compute, **given))  # type: ignore[arg-type]
+    if "copy_tied" in parts and parts["copy_tied"].flag():
+        return field.located(lambda: copying(problem))
     return recomputing(problem) if "regions" in parts and parts["regions"].flag() else problem
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from solvers.errors import printable
 from solvers.problem.cluster import Cluster
 from solvers.problem.displayed import Displayed
 from solvers.problem.graph import OpGraph
+from solvers.problem.names import clean_names
 from solvers.problem.problem import ComputeTable, Execution, Objective, Transfers
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Workload(Displayed):
     """A model to plan for. What the source does not state is None, and is then estimated or asked.
 
@@ -34,3 +36,11 @@ class Workload(Displayed):
     parameters: int | None = None
     notes: tuple[str, ...] = ()
     """Things a person should know of the trace: tied parameters, assumptions."""
+
+    def __post_init__(self) -> None:
+        clean_names(self, "reference", "costs_from")
+        object.__setattr__(self, "notes", tuple(map(printable, self.notes)))
+
+    def __repr__(self) -> str:
+        phase = "training" if self.training else "inference"
+        return f"Workload({self.reference!r}, {phase}, costs {self.costs_from}, {self.graph!r})"

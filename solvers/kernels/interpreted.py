@@ -3,6 +3,7 @@ by Python, and in half a minute by a compiler that has not met it yet."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from functools import update_wrapper
@@ -68,6 +69,11 @@ def until_worth_it(kernel: Function) -> Function:
     if not isinstance(kernel, Dispatcher):
         return kernel  # numba is switched off
     return cast(Function, Interpreted(kernel))
+
+
+def is_kept(kernel: Callable[..., Any]) -> bool:
+    """Whether an earlier process has left a kernel compiled, for whichever arguments."""
+    return not isinstance(kernel, Dispatcher) or os.path.exists(cast(Any, kernel)._cache._cache_file._index_path)
 
 
 def compile_at_once() -> None:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from solvers.kernels.stale import drop_stale
@@ -25,6 +26,9 @@ def settle(package: Path) -> None:
     asked = os.environ.get(VARIABLE)
     elsewhere = [_users(), *([Path(asked)] if asked else [])]
     if any(_writable(folder) for folder in (package / "__pycache__", *elsewhere)):
+        used = Path(asked) if asked else package / "__pycache__" if _writable(package / "__pycache__") else _users()
+        with suppress(OSError):  # made now, so that what is compiled today is known tomorrow
+            used.mkdir(parents=True, exist_ok=True)
         drop_stale(package, elsewhere)
         return
     folder = tempfile.mkdtemp(prefix="placement-explorer-kernels-")

@@ -9,6 +9,7 @@ import numpy as np
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.traffic import Traffic
 from solvers.kernels.arrays import Floats, Ints
+from solvers.pipelines.seating import kinds_by_speed
 from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Problem
 
@@ -48,11 +49,13 @@ def degrees_of(problem: Problem, samples: int) -> tuple[int, ...]:
 
 
 def size_costs(condensed: Condensed, samples: int) -> SizeCosts:
-    """The costs at a micro-batch size, with transfers over the fastest kind of link (they differ on clusters of
-    several nodes)."""
+    """The costs at a micro-batch size on the fastest kind of accelerator, with transfers over the fastest kind of link
+    (they differ on clusters of several nodes)."""
     problem = condensed.problem
     degrees = degrees_of(problem, samples)
-    copies = [condensed.at(samples, merge_trivial=False, replicas=r) for r in degrees]
+    kinds = kinds_by_speed(problem)
+    kind = kinds[0] if len(kinds) > 1 else ""
+    copies = [condensed.at(samples, merge_trivial=False, replicas=r, kind=kind) for r in degrees]
     latency, bandwidth = _fastest_link(problem.cluster)
     if problem.transfer_s is not None:
         message_s = np.array([copy.message_s * samples for copy in copies])

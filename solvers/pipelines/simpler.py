@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from solvers.plan.plan import Plan
+from solvers.pipelines.seating import kinds_by_speed
+from solvers.plan.plan import Action, Plan
 from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Problem
 
@@ -13,23 +14,61 @@ LEAST_DEVICES = 2
 """One device is a question of its own."""
 
 
-def simpler(problem: Problem) -> Iterator[Problem]:
-    """The same with no replicas, where some are allowed, and on the first devices, the largest power of two that is
-    less than all: so few steps lead from many devices to two, and no answer is behind that for half of them."""
+@dataclass(frozen=True, eq=False)
+class Simpler:
+    """question: the simpler one. devices: those of the question ``of`` that it leaves, by their numbers in it."""
+
+    of: Problem
+    question: Problem
+    devices: tuple[int, ...]
+
+    def answer(self, plan: Plan) -> Plan:
+        """The plan of the simpler question, where the devices that it leaves idle are there too."""
+        order: list[tuple[Action, ...]] = [()] * len(self.of.cluster)
+        for device, actions in zip(self.devices, plan.order, strict=True):
+            order[device] = actions
+        if self.devices == tuple(range(len(self.devices))):
+            return replace(plan, order=tuple(order))
+        stages = tuple(replace(s, devices=tuple(self.devices[d] for d in s.devices)) for s in plan.stages)
+        return replace(plan, stages=stages, order=tuple(order), messages=())
+
+
+def simpler(problem: Problem) -> Iterator[Simpler]:
+    """The same with no replicas, where some are allowed, and on fewer devices, the largest power of two that is
+    less than all: so few steps lead from many devices to two, and no answer is behind that for half of them. Those
+    with pinned operators stay, then the fastest, then those with most memory, then the first."""
     if problem.max_replicas > 1:
-        yield replace(problem, max_replicas=1)
-    devices = len(problem.cluster.accelerators)
-    fewer = 1 << max(devices - 1, 1).bit_length() - 1
-    if LEAST_DEVICES <= fewer < devices and not problem.cluster.cpus and not problem.pins:
-        yield replace(problem, cluster=on_first(problem.cluster, fewer), max_replicas=min(problem.max_replicas, fewer))
+        yield Simpler(problem, replace(problem, max_replicas=1), tuple(range(len(problem.cluster))))
+    count = len(problem.cluster.accelerators)
+    fewer = 1 << max(count - 1, 1).bit_length() - 1
+    pinned = set(problem.pins.values())
+    if LEAST_DEVICES <= fewer < count and not problem.cluster.cpus and len(pinned) <= fewer:
+        specs, speed = problem.cluster.devices, {kind: rank for rank, kind in enumerate(kinds_by_speed(problem))}
+
+        def rank(device: int) -> tuple[bool, int, float, int]:
+            return device not in pinned, speed[specs[device].kind], -specs[device].memory_bytes, device
+
+        yield on_devices(problem, sorted(sorted(problem.cluster.accelerators, key=rank)[:fewer]))
 
 
-def on_first(cluster: Cluster, devices: int) -> Cluster:
-    """The first so many devices, and the links between them."""
-    links = tuple(link for link in cluster.links if max(link.src, link.dst) < devices)
-    return Cluster(cluster.devices[:devices], links)
+def on_devices(problem: Problem, devices: Sequence[int]) -> Simpler:
+    """The question on some of the devices, among them all to which operators are pinned, ascending."""
+    number = {device: at for at, device in enumerate(devices)}
+    question = replace(
+        problem,
+        cluster=part_of(problem.cluster, devices),
+        max_replicas=min(problem.max_replicas, len(devices)),
+        pins={operator: number[device] for operator, device in problem.pins.items()},
+    )
+    return Simpler(problem, question, tuple(devices))
 
 
-def on_all(problem: Problem, plan: Plan) -> Plan:
-    """The plan of a simpler question, where the devices that it leaves idle are there too."""
-    return replace(plan, order=(*plan.order, *((),) * (len(problem.cluster) - len(plan.order))))
+def part_of(cluster: Cluster, devices: Sequence[int]) -> Cluster:
+    """Some of the devices, ascending, and the links between them."""
+    number = {device: at for at, device in enumerate(devices)}
+    links = tuple(
+        replace(link, src=number[link.src], dst=number[link.dst])
+        for link in cluster.links
+        if link.src in number and link.dst in number
+    )
+    return Cluster(tuple(cluster.devices[device] for device in devices), links)

@@ -9,6 +9,8 @@ from typing import Any
 from solvers.errors import InvalidPlan
 from solvers.problem.displayed import Displayed
 from solvers.problem.graph import Phase
+from solvers.problem.names import clean_names
+from solvers.problem.rebuilt import Rebuilt
 
 ACTION_KINDS = "FBIWU"
 PHASES_OF = {
@@ -110,8 +112,8 @@ class Stage:
             raise InvalidPlan("a stage's micro_batch_size and in_flight must be at least 1")
 
 
-@dataclass(frozen=True, slots=True)
-class Plan(Displayed):
+@dataclass(frozen=True, slots=True, repr=False)
+class Plan(Displayed, Rebuilt):
     """Stages and, per device, the order of their actions.
 
     Every operator is in exactly one stage (replicable ones may repeat); several stages may share a
@@ -127,6 +129,13 @@ class Plan(Displayed):
     messages: MessageOrder = ()
     _derived: list[Any] = field(init=False, repr=False, compare=False, default_factory=list)
     """What others derive from the plan once (`evaluation.columns`)."""
+
+    def __post_init__(self) -> None:
+        clean_names(self, "pipeline")
+
+    def __repr__(self) -> str:
+        actions = sum(map(len, self.order))
+        return f"Plan({self.pipeline}: {len(self.stages):,} stages on {len(self.order):,} devices, {actions:,} actions)"
 
     def placement(self) -> dict[int, tuple[int, ...]]:
         """Operator -> devices."""

@@ -53,7 +53,7 @@ class Alternative:
     peak_bytes: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result(Displayed):
     """objective_s is inf without a plan; bound_s is a proved lower bound, 0 at worst. front: plans that are at most
     0.5 % slower than the answer and need less memory than it, the fastest first.
@@ -79,6 +79,10 @@ class Result(Displayed):
         if self.plan is not None and self.bound_s > self.objective_s * (1 + 1e-6) + 1e-15:
             raise InvalidPlan(f"{self.planner}: bound {self.bound_s} s exceeds the objective {self.objective_s} s")
 
+    def __repr__(self) -> str:
+        numbers = f"objective_s={self.objective_s:.4g}, bound_s={self.bound_s:.4g}, runtime_s={self.runtime_s:.3g}"
+        return f"Result({self.status}, {self.stop_reason}, {numbers}, {self.planner!r},\n       {self.problem!r})"
+
     def figure(self) -> Any:
         """The schedule as a plotly figure. Raises ImportError without plotly, InvalidProblem without a plan."""
         return displayed("figure", self)
@@ -92,6 +96,12 @@ class Result(Displayed):
         """A row for every operator as a `pandas.DataFrame`: sizes in bytes, times in seconds, and where it runs. Raises
         ImportError without pandas."""
         return displayed("frame", self)
+
+    @property
+    def metrics(self) -> Any:
+        """The plan under all three objectives, its peak memory and more (`solvers.evaluation.evaluate.Metrics`). Raises
+        InvalidProblem without a plan."""
+        return displayed("metrics", self)
 
     @property
     def gap(self) -> float:

@@ -86,7 +86,7 @@ class MemoryCurve:
         return max(self.nbytes, default=self.static_bytes)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Schedule:
     """Spans ordered by start, no two overlapping on one resource of concurrency 1.
 
@@ -121,6 +121,9 @@ class Schedule:
                     f"{name}: {self.action(after)} starts at {columns.start_s[after]} s before {self.action(before)}"
                     f" ends at {columns.end_s[before]} s"
                 )
+
+    def __repr__(self) -> str:
+        return f"Schedule({len(self):,} spans on {len(self.resources):,} resources, makespan_s={self.makespan_s:.4g})"
 
     def __len__(self) -> int:
         return len(self.columns.start_s)

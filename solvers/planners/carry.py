@@ -1,22 +1,30 @@
-"""Take a plan over to another question about the same graph: other devices, caps, batches, features."""
+"""Take a plan over to another question about the same graph: other devices, caps, pins, batches, features."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
 from solvers.errors import InvalidPlan, InvalidProblem
+from solvers.evaluation.evaluate import judge
 from solvers.evaluation.lower import check_messages
+from solvers.evaluation.simulation import run
+from solvers.pipelines.seating import caps_differ
 from solvers.plan.order_check import check_order
-from solvers.plan.plan import Plan
+from solvers.plan.plan import Action, Plan
 from solvers.plan.segments import Place
-from solvers.problem.problem import Problem
+from solvers.problem.groups import together
+from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
+from solvers.schedules.nodes.mapping import exchanged
 
 
 def carried(problem: Problem, plan: Plan) -> Iterator[Plan]:
-    """Plans for ``problem`` to start from: the plan itself where it can run, and its placement, arranged anew.
+    """Plans for ``problem`` to start from: the plan itself where it is one of its answers, in micro-batches and
+    pipeline that it asks for, the same with equal devices exchanged (`relabelled`), and its placement, arranged anew
+    with what is pinned where it is to be.
 
     Fewer devices: those that the plan uses are folded in their order, so that neighbours in the pipeline share one.
     Replicas that are not allowed, or cannot share the samples, are left out. The micro-batches are those allowed whose
@@ -31,7 +39,14 @@ def carried(problem: Problem, plan: Plan) -> Iterator[Plan]:
         )
     if (same := _unchanged(problem, plan)) is not None:
         yield same
+        if (other := relabelled(problem, same)) is not same:
+            yield other
+            plan = other
     placement = _folded(problem, plan)
+    for group in together(problem.graph):
+        for device in {problem.pins[o] for o in group if o in problem.pins}:
+            for operator in group:
+                placement[operator] = (device,)
     for count in sorted(problem.micro_batch_choices(), key=lambda count: _apart(problem, plan, count))[:2]:
         samples = problem.mini_batch // count
         places = [place if problem.can_share(samples, len(place)) else place[:1] for place in placement]
@@ -42,19 +57,66 @@ def carried(problem: Problem, plan: Plan) -> Iterator[Plan]:
 
 
 def _unchanged(problem: Problem, plan: Plan) -> Plan | None:
-    """The plan, without an order of messages that no longer is one; None if it cannot run here."""
+    """The plan, without an order of messages that no longer is one; None if it cannot run here, or has micro-batches or
+    a pipeline that are not asked for."""
     if any(device >= len(problem.cluster) for stage in plan.stages for device in stage.devices):
         return None
     if len(plan.order) != len(problem.cluster):
         order = (*plan.order, *((),) * len(problem.cluster))[: len(problem.cluster)]
         plan = replace(plan, order=order, messages=())
-    if any(problem.mini_batch % stage.micro_batch_size for stage in plan.stages):
+    counts = {divmod(problem.mini_batch, stage.micro_batch_size) for stage in plan.stages}
+    if not counts <= {(count, 0) for count in problem.stage_choices()} or not _in_order(problem, plan):
         return None
     try:
         check_order(problem, plan)
     except (InvalidPlan, InvalidProblem):
         return None
     return carried_over(problem, plan)
+
+
+def _in_order(problem: Problem, plan: Plan) -> bool:
+    """Whether the plan's order is one of the problem's pipeline. "custom" is 1F1B with several micro-batches in a row,
+    unless gradients of parameters are put off; and interleaving is 1F1B where no device has several stages."""
+    pipeline = problem.pipeline
+    if problem.objective is not Objective.ITERATION or pipeline in (Pipeline.PLANNER, plan.pipeline):
+        return True
+    if pipeline not in (Pipeline.ONE_F_ONE_B, Pipeline.INTERLEAVED):
+        return False
+    whole = all(action.kind != "W" for row in plan.order for action in row)
+    return plan.pipeline == Pipeline.ONE_F_ONE_B or (plan.pipeline == "custom" and whole)
+
+
+def relabelled(problem: Problem, plan: Plan) -> Plan:
+    """The plan, which has a row for every device, with devices of one kind exchanged: so that as many operators as
+    possible are where they are pinned, and of the others those that hold most where there is most memory. The plan
+    itself if it fits as it is, and where nothing is to be exchanged."""
+    devices = problem.cluster.devices
+    if judge(problem, plan).feasible:
+        return plan
+    wishes: Counter[tuple[int, int]] = Counter()
+    for operator, places in plan.placement().items():
+        if operator in problem.pins:
+            wishes[places[0], problem.pins[operator]] += 1
+    wanted: dict[int, int] = {}
+    for (here, there), _ in wishes.most_common():
+        if here not in wanted and there not in wanted.values() and devices[here].kind == devices[there].kind:
+            wanted[here] = there
+    to = exchanged(problem.cluster, range(len(devices)), wanted)
+    if caps_differ(problem.cluster):
+        roomy = replace(problem.cluster, devices=tuple(replace(d, memory_bytes=math.inf) for d in devices))
+        peak = run(replace(problem, cluster=roomy), plan).peak_bytes()
+        for kind in dict.fromkeys(devices[d].kind for d in problem.cluster.accelerators):
+            free = [d for d in range(len(devices)) if devices[d].kind == kind and d not in wanted]
+            rooms = sorted((to[d] for d in free), key=lambda d: (-devices[d].memory_bytes, d))
+            for device, room in zip(sorted(free, key=lambda d: (-peak[d], d)), rooms, strict=True):
+                to[device] = room
+    if to == list(range(len(devices))):
+        return plan
+    order: list[tuple[Action, ...]] = [()] * len(devices)
+    for device, actions in enumerate(plan.order):
+        order[to[device]] = actions
+    stages = tuple(replace(stage, devices=tuple(to[d] for d in stage.devices)) for stage in plan.stages)
+    return replace(plan, stages=stages, order=tuple(order), messages=())
 
 
 def carried_over(problem: Problem, plan: Plan) -> Plan:

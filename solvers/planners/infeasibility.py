@@ -11,6 +11,7 @@ from functools import partial
 from solvers.bounds.combinatorial import memory_need
 from solvers.evaluation.simulation import run
 from solvers.kernels.compiling import Compiling
+from solvers.plan.result import StopReason
 from solvers.planners.portfolio import Auto
 from solvers.planners.solve import solve
 from solvers.problem.cluster import Cluster
@@ -20,6 +21,8 @@ from solvers.search.planner import Planner
 
 RESOLUTION = 0.005
 """The search for the smallest cap stops when it is known to half a per cent."""
+ANY_PLAN = 1.0
+"""A gap that every plan keeps: a search ends with the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +30,15 @@ class Infeasibility:
     """Why no plan fits the accelerators' memory.
 
     operators: names of those that force the most memory. cap_lower_bound_bytes: proved, no plan
-    exists below it. smallest_cap_bytes: the smallest cap at which a plan was found, or None.
+    exists below it. smallest_cap_bytes: the smallest cap at which a plan was found, or None. searched: whether time was
+    left to look for a smaller one.
     """
 
     operators: tuple[str, ...]
     because: str
     cap_lower_bound_bytes: float
     smallest_cap_bytes: float | None
+    searched: bool = True
 
 
 def explain_infeasible(
@@ -42,6 +47,7 @@ def explain_infeasible(
     *,
     time_limit_s: float = 5.0,
     should_stop: Callable[[], bool] = never,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Infeasibility:
     """Blame and the smallest cap, by bisection over solves of ``planner``, by default `auto`; of `auto` too where that
     one finds no plan under any cap.
@@ -51,15 +57,20 @@ def explain_infeasible(
     need = memory_need(problem)
     compiling = Compiling()  # is nobody's search time
     deadline = 0.0
+    searched = True
 
     def peak_under(cap: float, planner: Planner) -> float | None:
         """Peak bytes of a plan found under ``cap``, or None."""
-        left = deadline + compiling.seconds - time.perf_counter()
+        nonlocal searched
+        left = deadline + compiling.seconds - clock()
         if left <= 0 or should_stop():
+            searched = False
             return None
         capped = with_cap(problem, cap)
-        result = solve(capped, planner, time_limit_s=min(left, time_limit_s / 3), should_stop=should_stop)
+        limit_s = min(left, time_limit_s / 3)
+        result = solve(capped, planner, gap=ANY_PLAN, time_limit_s=limit_s, should_stop=should_stop, clock=clock)
         if result.plan is None:
+            searched &= result.stop_reason is StopReason.FINISHED
             return None
         peaks = run(capped, result.plan).peak_bytes()
         return float(max(peaks[d] for d in problem.cluster.accelerators))
@@ -68,12 +79,13 @@ def explain_infeasible(
     first = Auto(improve=False)
     with compiling:
         for tried in (first,) if planner is None or isinstance(planner, Auto) else (planner, first):
-            deadline = time.perf_counter() + time_limit_s - compiling.seconds
+            searched = True
+            deadline = clock() + time_limit_s - compiling.seconds
             smallest = _smallest(partial(peak_under, planner=tried), need.nbytes, _enough(problem))
             if smallest is not None:
                 break
     names = tuple(problem.graph.operators[o].name for o in need.operators)
-    return Infeasibility(names[:5], need.because, need.nbytes, smallest)
+    return Infeasibility(names[:5], need.because, need.nbytes, smallest, searched)
 
 
 def with_cap(problem: Problem, cap_bytes: float) -> Problem:

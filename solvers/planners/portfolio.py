@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from solvers.bounds.combinatorial import lower_bound_s
 from solvers.contiguous.planners.chain_dp import LinearDP
 from solvers.contiguous.planners.downset_dp import DownsetDP
 from solvers.joint.planners.joint import Joint
@@ -19,13 +22,18 @@ from solvers.pipelines.planners.graph_pipeline import GraphPipeline
 from solvers.pipelines.planners.interleaved import Interleaved
 from solvers.pipelines.planners.repeated_blocks import RepeatedBlocks, first_split
 from solvers.pipelines.planners.tied_ends import TiedEnds
+from solvers.pipelines.seating import caps_differ, kinds_by_speed
+from solvers.plan.plan import Plan
 from solvers.plan.result import StopReason
 from solvers.planners.baselines import EqualSplit, SingleDevice
+from solvers.planners.carry import carried, relabelled
+from solvers.planners.relaxed import on_some_kinds, relaxed
 from solvers.problem.groups import together
+from solvers.problem.pinned import with_pins_together
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
 from solvers.search.effort import Effort
-from solvers.search.monitor import Monitor, Stop
+from solvers.search.monitor import TIED, Monitor, Stop
 from solvers.search.planner import Planner
 
 EXACT_WORK = 300
@@ -49,9 +57,14 @@ class Auto:
     without contiguity the portfolio `NonContiguous`; for convex sets annealing and the integer program too. The
     latency of one sample (MAKESPAN with calls): the portfolio `Latency`. One pass of single operators placed anywhere
     (MAKESPAN): `Joint`, without improve only its seeds. ITERATION: the equal split, layer splits, one device,
-    for large graphs `RepeatedBlocks`, linearised DP if stages are not replicated, `GraphPipeline`, if it supports the
-    problem, and `TiedEnds`. Other objectives, and all if nothing was found: linearised DP, judged by the objective
-    asked for. Then moves of operators across stage boundaries until none helps.
+    for large graphs `RepeatedBlocks`, linearised DP if stages are not replicated, `Interleaved` if that is asked for,
+    `GraphPipeline`, if it supports the problem, and `TiedEnds`. Other objectives, and all if nothing was found:
+    linearised DP, judged by the objective asked for. Then moves of operators across stage boundaries until none helps.
+
+    Where devices are told apart, by pins, caps or kinds, the question without that (`relaxed`) and those on fewer kinds
+    (`on_some_kinds`) are answered first, and their plans taken over, equal devices exchanged. If the first keeps the
+    pins as it is, that is the answer. Otherwise the members that take the question as it is follow, annealing and local
+    search among them, and `GraphPipeline` goes on from what was taken over.
     """
 
     name: ClassVar[str] = "auto"
@@ -68,9 +81,11 @@ class Auto:
         """A first plan, within a tenth of a second: everything on one device, in the fewest or the most micro-batches,
         if that fits. Where it does not, layers split over pieces of what the model repeats."""
         monitor.member = SingleDevice.name
-        device = next(iter(problem.cluster.accelerators), 0)
+        pinned = set(problem.pins.values())
+        devices = sorted(problem.cluster.accelerators, key=lambda d: -problem.cluster.devices[d].memory_bytes) or [0]
+        device = min(pinned, default=devices[0])
         counts = problem.micro_batch_choices()
-        if problem.static_bytes().sum() <= problem.cluster.devices[device].memory_bytes:
+        if len(pinned) < 2 and problem.static_bytes().sum() <= problem.cluster.devices[device].memory_bytes:
             for count in dict.fromkeys((counts[0], counts[-1])):
                 if monitor.best is None:
                     monitor.offer(assemble(problem, [(device,)] * len(problem.graph), count))
@@ -85,6 +100,49 @@ class Auto:
             monitor.member = ""
 
     def _run(self, problem: Problem, monitor: Monitor) -> bool:
+        starts: list[Plan] = []
+        free = relaxed(problem)
+        if free is not None:
+            answer, covered = self._answer(free, monitor, lambda plan: relabelled(problem, plan))
+            monitor.raise_bound(answer.bound_s)
+            if answer.infeasible:
+                monitor.prove_infeasible(answer.infeasible)
+            met = monitor.objective_s <= answer.objective_s * (1 + TIED) < math.inf
+            holds = monitor.best is answer.best and not caps_differ(problem.cluster)
+            if monitor.infeasible or (met and (covered or holds)):
+                for text in answer.notes:
+                    monitor.note(text)
+                return covered
+            if answer.best is not None:
+                starts.append(relabelled(problem, answer.best))
+                for plan in carried(problem, answer.best):
+                    monitor.check()
+                    monitor.offer(plan)
+        several = False
+        for part in on_some_kinds(problem):
+            several = True
+            if lower_bound_s(part.question) < monitor.objective_s:
+                self._answer(part.question, monitor, part.answer)
+        return self._as_it_is(problem, monitor, starts, unequal=free is not None or several)
+
+    def _answer(self, question: Problem, monitor: Monitor, taken_over: Callable[[Plan], Plan]) -> tuple[Monitor, bool]:
+        """Answer another question, in half the time that is left; its plans are offered here as ``taken_over`` makes
+        them. What was found, and whether everything was covered."""
+        inner, covered = monitor.asking(question, taken_over), False
+        inner.time_limit_s /= 2
+        try:
+            self.begin(question, inner)
+            inner.raise_bound(lower_bound_s(question))
+            covered = self._run(question, inner)
+        except Stop as stop:
+            if stop.reason is StopReason.CANCELLED:
+                raise
+        monitor.check()
+        return inner, covered
+
+    def _as_it_is(self, problem: Problem, monitor: Monitor, starts: Sequence[Plan], *, unequal: bool) -> bool:
+        """Run the members on the question. starts: plans of other questions, to go on from. unequal: whether devices
+        are told apart."""
         covered = False
         if Latency().unsupported(problem) is None:
             covered, found = _ask(Latency(), problem, monitor)
@@ -95,28 +153,43 @@ class Auto:
             _, found = _ask(joint, problem, monitor)
             if found:
                 return False
-        members = self._members(problem, monitor.effort)
+        grouped = with_pins_together(problem) if problem.contiguity is not Contiguity.NONE else problem
+        members = self._members(grouped, monitor.effort, unequal)
         for planner in members:
-            if planner.unsupported(problem):
+            if planner.unsupported(grouped):
                 continue
             try:
-                covered = _ask(planner, problem, monitor)[0] or covered
+                covered = _ask(planner, grouped, monitor)[0] or covered
             except Stop as stop:
                 if stop.reason is not StopReason.STATE_LIMIT:
                     raise
             if covered or monitor.infeasible:
                 return covered
-        if monitor.best is None and LinearDP() not in members and LinearDP().unsupported(problem) is None:
-            _ask(LinearDP(), problem, monitor)
-        if monitor.best is None and _unequal_caps(problem) and LocalSearch().unsupported(problem) is None:
-            _ask(LocalSearch(), problem, monitor)  # chains are planned for the smallest device
+        if monitor.best is None and LinearDP() not in members and LinearDP().unsupported(grouped) is None:
+            _ask(LinearDP(), grouped, monitor)
+        graph = self._graph()
+        if unequal and self.improve and problem.objective is not Objective.MAKESPAN and not graph.unsupported(problem):
+            monitor.member = graph.name
+            monitor.begin("going on from the answers to simpler questions")
+            best = [] if monitor.best is None else [monitor.best]
+            graph.go_on(problem, monitor, [*starts, *best])
         if self.improve and monitor.best is not None:
             monitor.member = "boundary moves"
             monitor.begin("moving operators across stage boundaries")
             improve(problem, monitor)
         return False
 
-    def _members(self, problem: Problem, effort: Effort) -> list[Planner]:
+    def _graph(self) -> GraphPipeline:
+        return GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
+
+    def _members(self, problem: Problem, effort: Effort, unequal: bool) -> list[Planner]:
+        """unequal: whether devices are told apart, which searches over sets and single moves are the best at."""
+        members = self._equal_members(problem, effort)
+        if unequal and self.improve:
+            members += [one for one in (Annealing(), LocalSearch()) if one not in members]
+        return members
+
+    def _equal_members(self, problem: Problem, effort: Effort) -> list[Planner]:
         exact = DownsetDP(downset_budget=self.downset_budget, work=effort.of(EXACT_WORK))
         quick: list[Planner] = [LinearDP(), SingleDevice(), EqualSplit()]
         if problem.objective is Objective.MAX_LOAD:
@@ -124,16 +197,18 @@ class Auto:
                 return [NonContiguous(downset_budget=self.downset_budget, prove=self.improve), exact, *quick]
             if problem.contiguity is Contiguity.CONVEX and self.improve:
                 return [exact, *quick, Annealing(), MaxLoadIP(nodes=effort.of(CONVEX_NODES))]
-            lengthy = GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
-            return [exact, *quick, lengthy, LayerSplit(), Annealing()]
+            return [exact, *quick, self._graph(), LayerSplit(), Annealing()]
         if problem.objective is Objective.ITERATION:
-            graph = GraphPipeline() if self.improve else GraphPipeline(evaluations=0)
+            graph = self._graph()
             if graph.unsupported(problem) is None:
-                chain: list[Planner] = [LinearDP()] if problem.max_replicas == 1 or problem.cluster.cpus else []
+                kinds = len(kinds_by_speed(problem))
+                alone = problem.max_replicas == 1 or problem.cluster.cpus or kinds > 1
+                chain: list[Planner] = [LinearDP()] if alone else []
+                turns: list[Planner] = [Interleaved()] if problem.pipeline is Pipeline.INTERLEAVED else []
                 ends = TiedEnds() if self.improve else TiedEnds(evaluations=0)
                 large = len(together(problem.graph)) >= LARGE
                 blocks: list[Planner] = [RepeatedBlocks(evaluations=graph.evaluations)] if large else []
-                quick = [EqualSplit(), LayerSplit(), SingleDevice(), *blocks, *chain, graph, ends]
+                return [EqualSplit(), LayerSplit(), SingleDevice(), *blocks, *chain, *turns, graph, ends]
         if problem.pipeline is Pipeline.INTERLEAVED:
             return [*quick, Interleaved()]
         return quick
@@ -146,8 +221,3 @@ def _ask(planner: Planner, problem: Problem, monitor: Monitor) -> tuple[bool, bo
     inner = monitor.apart() if isinstance(planner, APART) else monitor
     covered = planner(problem, inner)
     return covered, inner.best is not None
-
-
-def _unequal_caps(problem: Problem) -> bool:
-    devices = problem.cluster.devices
-    return len({(d.is_cpu, d.memory_bytes) for d in devices}) > len({d.is_cpu for d in devices})

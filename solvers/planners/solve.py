@@ -92,24 +92,15 @@ def solve(
             monitor.finalists = Finalists()
         stop_reason = StopReason.FINISHED
         covered = False
-        if isinstance(chosen, Auto) and start is None:
-            with suppress(Stop):  # the search is told so again
-                chosen.begin(problem, monitor)  # people wait for a first plan, not for a first bound
-        impossible = proved_infeasible(problem) if monitor.best is None else None
-        if impossible:
-            monitor.prove_infeasible(impossible)
-        else:
-            for candidate in () if start is None else carried(problem, start):
-                if monitor.begin_with(candidate):
-                    break
-            if isinstance(chosen, Auto) and start is not None:
-                with suppress(Stop):
-                    chosen.begin(problem, monitor)
-            monitor.raise_bound(lower_bound_s(problem))
-            try:
-                covered = chosen(problem, monitor)
-            except Stop as stop:
-                stop_reason = stop.reason
+        try:
+            covered = _search(problem, monitor, chosen, start)
+        except Stop as stop:
+            stop_reason = stop.reason
+        except KeyboardInterrupt:  # where nobody asks whether to stop
+            if not should_stop():
+                raise
+            stop_reason = StopReason.CANCELLED
+        if monitor.infeasible is None:
             if monitor.best is None and stop_reason is StopReason.TIME_LIMIT:
                 _plain(problem, monitor, chosen)
             if reorders and stop_reason is not StopReason.CANCELLED:
@@ -118,6 +109,24 @@ def solve(
             monitor.notes.append(f"{COMPILING} {compiling.seconds:.0f} s more, this once")
         answer = None if second is None else _judged_again(problem, monitor, second)
         return _result(problem, chosen, monitor, stop_reason, covered, seed, answer)
+
+
+def _search(problem: Problem, monitor: Monitor, chosen: Planner, start: Plan | None) -> bool:
+    """Begin, bound and search; whether the planner covered the whole search space. Raises Stop."""
+    if isinstance(chosen, Auto) and start is None:
+        with suppress(Stop):  # the search is told so again
+            chosen.begin(problem, monitor)  # people wait for a first plan, not for a first bound
+    if monitor.best is None and (impossible := proved_infeasible(problem)):
+        monitor.prove_infeasible(impossible)
+        return False
+    for candidate in () if start is None else carried(problem, start):
+        if monitor.begin_with(candidate):
+            break
+    if isinstance(chosen, Auto) and start is not None:
+        with suppress(Stop):
+            chosen.begin(problem, monitor)
+    monitor.raise_bound(lower_bound_s(problem))
+    return chosen(problem, monitor)
 
 
 def _plain(problem: Problem, monitor: Monitor, planner: Planner) -> None:

@@ -9,7 +9,9 @@ import argparse
 import contextlib
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 
@@ -22,6 +24,7 @@ from solvers.bounds.cover.pricing import Pricing
 from solvers.coarsening.coarsen import Condensed, contract
 from solvers.contiguous.pipedream_optimizer import optimise, profile_of
 from solvers.contiguous.planners.downset_dp import DownsetDP
+from solvers.evaluation.evaluate import judge
 from solvers.joint.annealing.anneal import Search
 from solvers.joint.passes.model import pass_model
 from solvers.joint.passes.simulator import Simulator
@@ -37,8 +40,8 @@ from solvers.plan.drafts import Draft, DraftStage
 from solvers.plan.plan import Stage
 from solvers.planners.solve import solve
 from solvers.problem.cluster import Device, two_level_cluster, uniform_cluster
-from solvers.problem.graph import Operator, OpGraph, Tensor
-from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Problem, Transfers
+from solvers.problem.graph import Operator, OpGraph, Phase, Tensor
+from solvers.problem.problem import ComputeTable, Contiguity, Execution, Objective, Pipeline, Problem, Transfers
 from solvers.schedules.ordering.stage_actions import stage_actions
 from solvers.schedules.realise import realise
 
@@ -102,6 +105,7 @@ def pipelines() -> None:
         solve(_tiny(Objective.ITERATION), planner)
     _map()
     _order()
+    _parted()
 
 
 def passes() -> None:
@@ -135,8 +139,10 @@ def latencies() -> None:
     optimise(profile_of(_tiny(Objective.MAX_LOAD), 1), 2, 1e9)
 
 
+SAY_S = 5.0
+"""How often the command line says that it goes on."""
 PAGE = "page"
-"""The family that `make app` compiles, and a solving worker loads before its first job."""
+"""The family that a solving worker loads before its first job, or compiles when it is idle."""
 PLANS = "plans"
 """The family that nearly all others use."""
 FAMILIES: dict[str, Callable[[], None]] = {
@@ -189,6 +195,15 @@ def _order() -> None:
         actions.follow(actions.per_device(run))
 
 
+def _parted() -> None:
+    """What is held between the two parts of a backward."""
+    parts = (Phase.FORWARD, Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT)
+    operators = tuple(Operator(phase, phase=phase, forward_of=0 if i else None) for i, phase in enumerate(parts))
+    graph = OpGraph(operators, (Tensor(0, (1, 2)),))
+    problem = replace(_tiny(Objective.ITERATION), graph=graph, training=True, pipeline=Pipeline.ZERO_BUBBLE)
+    judge(problem, realise(problem, Draft((DraftStage((0, 1, 2), 1),))))
+
+
 def _estimate() -> None:
     """What searches over pipelines ask of drafts; two stages on one device take the order of what is ready."""
     problem = _tiny(Objective.ITERATION)
@@ -217,10 +232,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     unknown = [name for name in args.families if name not in FAMILIES]
     if unknown:
         parser.error(f"there is no family {unknown[0]!r}; there are: {', '.join(FAMILIES)}")
-    with contextlib.suppress(KeyboardInterrupt):
-        fill_cache(lambda family: print(f"  {family}", flush=True), args.families, args.processes)
+    left = list(args.families or FAMILIES)
+
+    def done(family: str) -> None:
+        left.remove(family)
+        print(f"  {family}: compiled", flush=True)
+
+    with contextlib.suppress(KeyboardInterrupt), _saying(lambda: f"  compiling {', '.join(left)}"):
+        fill_cache(done, args.families, args.processes)
         return 0
     return 130
+
+
+@contextlib.contextmanager
+def _saying(what: Callable[[], str]) -> Iterator[None]:
+    """Print every SAY_S what goes on, and for how many seconds."""
+    over, began = threading.Event(), time.monotonic()
+
+    def say() -> None:
+        while not over.wait(SAY_S):
+            print(f"{what()} ... {time.monotonic() - began:.0f} s", flush=True)
+
+    thread = threading.Thread(target=say, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 if __name__ == "__main__":

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from solvers.errors import InvalidProblem
+from solvers.problem.names import clean_names
+from solvers.problem.rebuilt import Rebuilt
 
 CPU_KIND = "cpu"
 _RESERVED = re.compile(r"(device|lane|in|out) [0-9]+")
@@ -44,6 +47,9 @@ class Device:
     concurrency: int | None = 1
     node: int = 0
 
+    def __post_init__(self) -> None:
+        clean_names(self, "name", "kind")
+
     @property
     def is_cpu(self) -> bool:
         return self.kind == CPU_KIND
@@ -58,6 +64,9 @@ class Link:
     bandwidth_bytes_per_s: float
     latency_s: float = 0.0
     resource: str = ""
+
+    def __post_init__(self) -> None:
+        clean_names(self, "resource")
 
     def transfer_s(self, nbytes: float) -> float:
         return self.latency_s + nbytes / self.bandwidth_bytes_per_s
@@ -97,8 +106,8 @@ def around(devices: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(devices, (*devices[1:], *devices[:1]), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+@dataclass(frozen=True, slots=True, repr=False)
+class Cluster(Rebuilt):
     """Devices (accelerators first, then CPUs; their index is their position) and directed links.
 
     Raises InvalidProblem if there is no device, an accelerator follows a CPU, a number is not
@@ -145,6 +154,10 @@ class Cluster:
                 raise InvalidProblem(f"link {link.src} -> {link.dst}: latency must be >= 0 s, found {link.latency_s}")
             pairs[link.src, link.dst] = link
         object.__setattr__(self, "_by_pair", pairs)
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(f"{count:,} x {kind!r}" for kind, count in Counter(d.kind for d in self.devices).items())
+        return f"Cluster({kinds}: {len(self.links):,} links)"
 
     def __len__(self) -> int:
         return len(self.devices)

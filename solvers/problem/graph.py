@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 from solvers.errors import InvalidProblem
 from solvers.problem.displayed import Displayed
+from solvers.problem.names import clean_names
+from solvers.problem.rebuilt import Rebuilt
 
 
 class Phase(StrEnum):
@@ -84,6 +86,9 @@ class Operator:
     buffer_bytes: float = 0.0
     gradient_sum_bytes: float = 0.0
 
+    def __post_init__(self) -> None:
+        clean_names(self, "name", "op_type", "module_path", "colocation", "checkpoint")
+
     @property
     def trained_bytes(self) -> float:
         """Bytes of parameters that have a gradient, and of that gradient."""
@@ -106,9 +111,12 @@ class Tensor:
     dtype: str = ""
     sum_group: int | None = None
 
+    def __post_init__(self) -> None:
+        clean_names(self, "dtype")
 
-@dataclass(frozen=True, slots=True)
-class OpGraph(Displayed):
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OpGraph(Displayed, Rebuilt):
     """A directed acyclic graph of operators, traced at a batch of ``samples``.
 
     Raises InvalidProblem if names repeat, a position is out of range, a size is negative or not
@@ -134,6 +142,7 @@ class OpGraph(Displayed):
     _derived: dict[object, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        clean_names(self, "name")
         count = len(self.operators)
         if count == 0:
             raise InvalidProblem("the graph has no operators")
@@ -159,6 +168,10 @@ class OpGraph(Displayed):
         set_field(self, "topological_order", self._sorted())
         set_field(self, "trains", any(o.phase is not Phase.FORWARD for o in self.operators))
         set_field(self, "messages", _messages(self.tensors))
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.operators):,} operators, {len(self.tensors):,} tensors"
+        return f"OpGraph({self.name!r}: {sizes}, {self.samples:,} samples)"
 
     def __len__(self) -> int:
         return len(self.operators)

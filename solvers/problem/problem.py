@@ -11,11 +11,12 @@ from enum import IntEnum, StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidProblem, printable
 from solvers.kernels.arrays import Floats
 from solvers.problem.cluster import Cluster
 from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import OpGraph
+from solvers.problem.names import clean_names
 from solvers.problem.training import ZERO_STAGES, ByKind, Copies, copies
 from solvers.problem.training import Optimizer as Optimizer
 from solvers.problem.training import Precision as Precision
@@ -120,6 +121,8 @@ class ComputeTable:
     origins: Mapping[str, Origins] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name in ("seconds", "origins"):
+            object.__setattr__(self, name, {printable(kind): table for kind, table in getattr(self, name).items()})
         if not self.samples or list(self.samples) != sorted(set(self.samples)) or self.samples[0] < 1:
             raise InvalidProblem(f"cost table: batch sizes must ascend from 1 up, found {self.samples}")
         for kind, table in self.seconds.items():
@@ -191,7 +194,7 @@ class Plain:
     compute: ComputeTable
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Problem:
     """Everything a plan is judged by. Raises InvalidProblem if the parts do not fit together.
 
@@ -210,7 +213,8 @@ class Problem:
     costs_from: a label for people: where the compute times come from. plain: where regions of the graph run again,
     the graph and the times without that, `graph` and `compute` being what they make of them
     (`solvers.problem.regions`); None where nothing does. engine: what running a plan takes beside that, where it was
-    measured; no objective counts it (see `EngineCosts`).
+    measured; no objective counts it (see `EngineCosts`). copy_tied: whether `graph` has a copy of each tied parameter
+    at every operator that reads it (`solvers.problem.tied`), which `plain` has not.
     """
 
     graph: OpGraph
@@ -237,8 +241,10 @@ class Problem:
     costs_from: str = "given"
     plain: Plain | None = None
     engine: EngineCosts | None = None
+    copy_tied: bool = False
 
     def __post_init__(self) -> None:
+        clean_names(self, "costs_from")
         operators, devices = len(self.graph), len(self.cluster)
         for kind in {device.kind for device in self.cluster.devices}:
             if kind not in self.compute.seconds:
@@ -274,6 +280,10 @@ class Problem:
             if not 0 <= device < devices:
                 name = self.graph.operators[operator].name
                 raise InvalidProblem(f"pin {name}={device}: there is no device {device} (there are {devices})")
+
+    def __repr__(self) -> str:
+        asked = ", ".join((self.objective, self.contiguity, self.pipeline))
+        return f"Problem({asked}, mini-batch {self.mini_batch:,}, {self.graph!r}, {self.cluster!r})"
 
     @staticmethod
     def _check_list(what: str, values: tuple[float, ...], expected: int) -> None:
@@ -380,6 +390,17 @@ class Problem:
             most = min(self.max_replicas, len(self.cluster))
             counts |= {count // r for count in counts for r in range(2, most + 1) if count % r == 0}
         return tuple(sorted(counts))
+
+    def allows_size(self, samples: int) -> bool:
+        """Whether a stage may have micro-batches of so many samples: whether their number is of `stage_choices`."""
+        most = min(self.max_replicas, len(self.cluster)) if self.mixed_micro_batches else 1
+        whole = [self.mini_batch // count for count in self.micro_batch_choices()]
+        return any(samples % each == 0 and samples // each <= most for each in whole) and self.mini_batch % samples == 0
+
+    @property
+    def whole_backwards(self) -> bool:
+        """Whether the pipeline asked for runs the whole backward of a stage as one action, as all but two do."""
+        return self.pipeline not in (Pipeline.ZERO_BUBBLE, Pipeline.PLANNER)
 
     def has_backward(self) -> bool:
         return self.graph.trains

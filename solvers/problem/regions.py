@@ -191,7 +191,7 @@ def _times(graph: OpGraph, compute: ComputeTable, found: Regions) -> ComputeTabl
 @per_graph
 def readings(graph: OpGraph) -> tuple[Reading, ...]:
     """Of all tensors that regions read those that are not among what their maker saves. A plan that cuts a region
-    keeps some of them where they are read: see `solvers.evaluation.cut_regions`."""
+    keeps some of them where they are read: see `solvers.evaluation.unit_bytes`."""
     found, kept = regions_of(graph), _kept(graph)
     told = []
     for t, tensor in enumerate(graph.tensors):

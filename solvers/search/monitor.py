@@ -99,12 +99,29 @@ class Monitor:
         inner._for = self
         return inner
 
-    def asking(self, question: Problem) -> Monitor:
-        """A monitor for another question that is asked on the way; nothing of it is told here."""
-        return Monitor(
+    def asking(self, question: Problem, taken_over: Callable[[Plan], Plan] | None = None) -> Monitor:
+        """A monitor for another question that is asked on the way. Nothing of it is told here but, with ``taken_over``,
+        who is at work and on what, and each plan that is its best so far, and better than that here, as ``taken_over``
+        makes it one of this question."""
+        inner = Monitor(
             question, self.remaining_s, 0.0, self.seed, self.should_stop, ignore, self.clock, self.uncounted_s,
             self.effort,
         )  # fmt: skip
+        least_s = math.inf
+
+        def tell(step: Progress, plan: Plan | None) -> None:
+            nonlocal least_s
+            self.member = step.member or self.member
+            if step.note:
+                self.begin(step.note)
+            if plan is not None and taken_over is not None and inner.objective_s < least_s:
+                least_s = inner.objective_s
+                if least_s < self.objective_s:
+                    self.offer(taken_over(plan))
+
+        if taken_over is not None:
+            inner.on_progress = tell
+        return inner
 
     def begin_with(self, plan: Plan) -> bool:
         """Offer a plan that was given to start from; whether it fits."""

@@ -19,6 +19,7 @@ from solvers.verify.amounts import (
 from solvers.verify.arrays.alike import SLACK
 from solvers.verify.arrays.ragged import starts
 from solvers.verify.curves import Holds, curve_findings
+from solvers.verify.parted import held_for_next_part
 from solvers.verify.spans import Spans
 from solvers.verify.travel.transfers import Moves
 from solvers.verify.work.jobs import BACKWARDS, FORWARD, Jobs
@@ -75,7 +76,8 @@ def _released(problem: Problem, jobs: Jobs, spans: Spans, schedule: Schedule) ->
 def _activations(
     problem: Problem, plan: Plan, jobs: Jobs, spans: Spans, schedule: Schedule, released: Floats
 ) -> list[Holds]:
-    """What forwards save, what those that run again keep of their inputs, and workspace."""
+    """What forwards save, what is there until the next part of a backward, what forwards that run again keep of their
+    inputs, and workspace."""
     c = schedule.columns
     start, end = c.start_s[spans.turns], c.end_s[spans.turns]
     since = start.copy()
@@ -83,8 +85,12 @@ def _activations(
         rows = np.flatnonzero((jobs.stage == jobs.stage[again]) & (jobs.kind == FORWARD))
         turns = jobs.first[rows][:, None] + np.arange(jobs.slices[again])
         since[turns] = start[jobs.first[again] : jobs.first[again + 1]]
+    held, following = held_for_next_part(problem, plan, jobs)
+    parted = np.flatnonzero(following >= 0)
+    saved = saved_bytes(problem, jobs) - np.where(jobs.kind == FORWARD, held, 0.0)
     return [
-        Holds(jobs.device, since, released, saved_bytes(problem, jobs)[jobs.job]),
+        Holds(jobs.device, since, released, saved[jobs.job]),
+        Holds(jobs.device[parted], start[parted], end[following[parted]], held[jobs.job[parted]]),
         Holds(jobs.device, start, released, received_here_bytes(problem, plan, jobs)[jobs.job]),
         Holds(jobs.device, start, end, workspace_bytes(problem, jobs)[jobs.job]),
     ]

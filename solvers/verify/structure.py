@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 import numpy as np
 
 from solvers.plan.plan import Plan
-from solvers.problem.problem import Problem
+from solvers.problem.problem import Objective, Pipeline, Problem
 
 
 def structure(problem: Problem, plan: Plan) -> list[str]:
@@ -19,7 +19,12 @@ def structure(problem: Problem, plan: Plan) -> list[str]:
     for stage in plan.stages:
         for operator in stage.operators:
             places[operator].append(stage.devices)
-    return _operators(problem, places) + _stages(problem, plan) + _subgraphs(problem, plan)
+    return [
+        *_operators(problem, places),
+        *_stages(problem, plan),
+        *_micro_batches(problem, plan),
+        *_subgraphs(problem, plan),
+    ]
 
 
 def _positions(problem: Problem, plan: Plan) -> list[str]:
@@ -75,11 +80,6 @@ def _stages(problem: Problem, plan: Plan) -> list[str]:
                 f"operator {problem.graph.operators[operator].name!r} cannot run on device {device} ({kinds[device]})"
                 for operator in sorted(blocked[kinds[device]].intersection(stage.operators))
             ]
-        if problem.mini_batch % stage.micro_batch_size:
-            found.append(
-                f"stage {index}: micro-batches of {stage.micro_batch_size} samples do not divide the mini-batch of"
-                f" {problem.mini_batch}"
-            )
         if stage.recompute and not problem.recompute:
             found.append(f"stage {index} recomputes its forward, which is not allowed")
         per_sample = len(problem.compute.samples) == 1
@@ -88,6 +88,35 @@ def _stages(problem: Problem, plan: Plan) -> list[str]:
         if len(stage.devices) > problem.max_replicas:
             found.append(f"stage {index} has {len(stage.devices)} replicas, {problem.max_replicas} are allowed")
     return found
+
+
+def _micro_batches(problem: Problem, plan: Plan) -> list[str]:
+    """Of a pass that is not split nothing but that they divide the mini-batch."""
+    found = []
+    for index, stage in enumerate(plan.stages):
+        count, rest = divmod(problem.mini_batch, stage.micro_batch_size)
+        if rest:
+            found.append(
+                f"stage {index}: micro-batches of {stage.micro_batch_size} samples do not divide the mini-batch of"
+                f" {problem.mini_batch}"
+            )
+        elif problem.objective is not Objective.MAKESPAN and not _may_have(problem, count):
+            asked = "a power of two" if problem.micro_batches is None else f"{problem.micro_batches}"
+            found.append(f"stage {index} has {count} micro-batches, and {asked} is asked for")
+    if problem.objective is not Objective.MAKESPAN and problem.pipeline not in (Pipeline.ZERO_BUBBLE, Pipeline.PLANNER):
+        parts = next((action for row in plan.order for action in row if action.kind in "IW"), None)
+        if parts is not None:
+            found.append(f"{parts} is a part of a backward, and the pipeline {problem.pipeline.value} has whole ones")
+    return found
+
+
+def _may_have(problem: Problem, count: int) -> bool:
+    """Whether a stage may have so many micro-batches; a replicated one a part of them where they may differ, so that
+    each replica takes whole ones."""
+    parts = range(1, 1 + (min(problem.max_replicas, len(problem.cluster)) if problem.mixed_micro_batches else 1))
+    if problem.micro_batches is not None:
+        return any(count * part == problem.micro_batches for part in parts)
+    return any((count * part).bit_count() == 1 and problem.mini_batch % (count * part) == 0 for part in parts)
 
 
 def _blocked(problem: Problem, kind: str) -> list[int]:

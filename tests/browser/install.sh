@@ -15,6 +15,7 @@ as_root=()
 if [ "$(id -u)" -ne 0 ]; then
     as_root=(sudo)
 fi
-echo "Installing ${packages[*]} from Debian's packages ..."
-"${as_root[@]}" apt-get update -qq
-DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq "${packages[@]}" >/dev/null
+echo "Installing ${packages[*]} from Debian's packages: one to two minutes ..."
+ticking="$(dirname "$0")/../../.ci/ticking"
+"$ticking" "apt-get update" "${as_root[@]}" apt-get update -qq
+DEBIAN_FRONTEND=noninteractive "$ticking" "apt-get install" "${as_root[@]}" apt-get install -y -qq "${packages[@]}" >/dev/null

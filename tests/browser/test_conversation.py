@@ -10,6 +10,7 @@ import pytest
 
 from explorer.view import events
 from explorer.view.session import Choices, Session
+from explorer.view.timeline.gantt_rows import usual_kind
 from explorer.web.contract import ids
 from explorer.web.redraw import picture
 from explorer.web.serving.live import encode
@@ -82,7 +83,7 @@ def status(talk):
 
 def test_a_question_is_answered_by_graph_and_plan(talk):
     tell = solve(talk, devices=4)
-    tell(events.model(chain_workload(), frozenset()))
+    tell(events.model(chain_workload()))
     tell(result())
     assert kinds(talk) == ["props", "props", "waiting", "graph", "props", "solving", "plan", "optimal", "props"]
     for message in talk.sent:
@@ -93,7 +94,7 @@ def test_a_question_is_answered_by_graph_and_plan(talk):
 def test_what_a_file_settles_cannot_be_set(talk, stated):
     tell = solve(talk, devices=4)
     given = chain_workload()
-    tell(events.model(replace(given, compute=chain_problem().compute if stated else None), frozenset()))
+    tell(events.model(replace(given, compute=chain_problem().compute if stated else None)))
     props = next(m["props"] for m in talk.sent if m["type"] == "props" and "phase" in m["props"])
     assert [props[i]["disabled"] for i in ("phase", "dtype", "kind")] == [stated] * 3
 
@@ -101,10 +102,9 @@ def test_what_a_file_settles_cannot_be_set(talk, stated):
 def test_the_graph_is_sent_once_per_model(talk):
     for _ in range(2):
         tell = solve(talk, devices=4, seed=len(talk.backend.asked))
-        tell(events.model(chain_workload(), talk.backend.asked[-1][0].known))
+        tell(events.model(chain_workload()))
         tell(result())
     assert kinds(talk).count("graph") == 1
-    assert len(talk.backend.asked[-1][0].known) == 1
 
 
 def test_a_newer_question_cancels_the_older_and_mutes_it(talk):
@@ -162,7 +162,7 @@ def test_what_reads_files_is_started_while_somebody_chooses_one(talk):
 )
 def test_odd_messages_do_no_harm(talk, message):
     tell = solve(talk)
-    tell(events.model(chain_workload(), frozenset()))
+    tell(events.model(chain_workload()))
     tell(result())
     talk.receive(message)
 
@@ -170,7 +170,7 @@ def test_odd_messages_do_no_harm(talk, message):
 @pytest.mark.parametrize("kind", ["nonsense", None, ["solve"], "x" * 9000, "__class__"])
 def test_an_unknown_message_is_answered_and_what_stands_stays(talk, kind):
     tell = solve(talk)
-    tell(events.model(chain_workload(), frozenset()))
+    tell(events.model(chain_workload()))
     tell(result())
     before = status(talk)
     talk.sent.clear()
@@ -185,7 +185,7 @@ def test_an_unknown_message_is_answered_and_what_stands_stays(talk, kind):
 
 def test_the_change_against_the_plan_before_is_told(talk):
     tell = solve(talk, devices=4)
-    tell(events.model(chain_workload(), frozenset()))
+    tell(events.model(chain_workload()))
     tell(result())
     talk.shown = replace(talk.shown, objective_s=talk.shown.objective_s * 2)
     tell = solve(talk, devices=5)
@@ -197,7 +197,7 @@ def test_only_so_many_models_are_remembered(talk):
     for i in range(REMEMBERED + 3):
         talk.skeletons[str(i)] = {}
     tell = solve(talk)
-    tell(events.model(chain_workload(), frozenset()))
+    tell(events.model(chain_workload()))
     assert len(talk.skeletons) == REMEMBERED
 
 
@@ -216,6 +216,28 @@ def test_compiling_is_told_in_the_header_and_its_end_is_what_was_told_before(tal
     ]
 
 
+def test_the_rows_of_the_schedule_stay_as_they_are_until_somebody_chooses_others(talk):
+    tell = solve(talk, devices=4)
+    tell(events.model(chain_workload()))
+    tell(result())
+    stages = [{**stage, "devices": [0]} for stage in result()["plan"]["stages"]]
+    other = {**result(), "plan": {**result()["plan"], "stages": stages}}
+    assert usual_kind(other["plan"]) != usual_kind(result()["plan"])
+    solve(talk, devices=5)(other)
+    shown = [m["rows"]["kind"] for m in talk.sent if m["type"] == "plan"]
+    assert shown == [usual_kind(result()["plan"])] * 2
+
+
+def test_compiling_hides_no_plan(talk):
+    tell, problem = solve(talk), chain_problem()
+    tell(events.model(chain_workload()))
+    tell(events.compiling("pipeline draft", 1.0))
+    tell(events.progress(problem, "auto", Progress(0.1, 1.0, 0.5), even_plan(problem)))
+    tell(events.compiling("pipeline draft", 12.0))
+    said = [m["state"] for m in talk.sent if m["type"] == "status" and m["what"] == "compiling, once"]
+    assert said == ["loading", "solving"]
+
+
 def runnable(talk):
     return not [m["props"]["run-open"]["disabled"] for m in talk.sent if "run-open" in m.get("props", {})][-1]
 
@@ -223,7 +245,7 @@ def runnable(talk):
 def test_the_header_waits_then_traces_then_solves(talk):
     tell = solve(talk, devices=4)
     tell(events.loading("tracing chain"))
-    tell(events.model(chain_workload(), frozenset()))
+    tell(events.model(chain_workload()))
     told = [(m["state"], m["what"]) for m in talk.sent if m["type"] == "status"]
     assert told == [("waiting", "waiting"), ("loading", "tracing chain"), ("solving", "auto")]
 
@@ -234,7 +256,7 @@ def test_only_a_plan_of_the_question_that_stands_can_be_run():
     talk = Conversation(Recorder(), choices, {}, sent.append, lambda turn, event: talk.on_event(turn, event))
     talk.sent = sent
     tell = solve(talk)
-    tell(events.model(chain_workload(), frozenset()))
+    tell(events.model(chain_workload()))
     tell({**result(), "plan": {**result()["plan"], "held": "plan-1"}})
     assert runnable(talk)
     tell = solve(talk, memory=2**30)
@@ -259,7 +281,7 @@ def test_the_effort_of_the_page_is_that_of_the_search(talk):
 
 def test_a_question_that_was_answered_before_asks_nobody(talk):
     tell = solve(talk, devices=4)
-    tell(events.model(chain_workload(), frozenset()))
+    tell(events.model(chain_workload()))
     tell(result())
     solve(talk, devices=5)(result())
     assert len(talk.backend.asked) == 2
@@ -275,7 +297,7 @@ def test_a_question_that_was_answered_before_asks_nobody(talk):
 def test_an_answer_from_the_library_says_so_and_solve_searches(talk):
     tell = solve(talk, devices=4)
     assert not talk.backend.asked[-1][0].fresh
-    tell(events.model(chain_workload(), frozenset()))
+    tell(events.model(chain_workload()))
     tell({**result(), "notes": ["known since 2026-11-23, 4.2 s then"]})
     assert "from before" in status(talk)["more"]
     talk.receive({"type": "solve", "session": {"devices": 4}, "fresh": True})
@@ -286,23 +308,26 @@ def test_an_answer_from_the_library_says_so_and_solve_searches(talk):
 
 def test_what_was_cut_short_is_asked_again(talk):
     tell = solve(talk, devices=4)
-    tell(events.model(chain_workload(), frozenset()))
+    tell(events.model(chain_workload()))
     tell({**result(), "stop_reason": "CANCELLED"})
     solve(talk, devices=4)
     assert len(talk.backend.asked) == 2
 
 
+MODEL = events.model(chain_workload())
+
+
 def test_only_so_many_answers_are_kept():
     answers = Answers()
     for seed in range(MAX_ANSWERS + 2):
-        answers.keep(Session("chain", seed=seed), {**result(), "plan": None}, "hash")
+        answers.keep(Session("chain", seed=seed), {**result(), "plan": None}, MODEL)
     assert answers.get(Session("chain", seed=1)) is None
     assert answers.get(Session("chain", seed=MAX_ANSWERS)) is not None
 
 
 def test_the_plan_on_the_page_is_handed_on_to_be_shown_first(talk):
     tell = solve(talk, devices=4)
-    tell(events.model(chain_workload(), frozenset()))
+    tell(events.model(chain_workload()))
     tell({**result(), "plan": {**result()["plan"], "held": "plan-7"}})
     solve(talk, devices=5)
     assert talk.backend.asked[-1][0].before == "plan-7"
@@ -314,7 +339,7 @@ def test_a_search_that_tells_the_same_again_draws_its_cards_once(talk, monkeypat
     monkeypatch.setattr(picture, "REBOUND_EVERY_S", every_s)
     problem = chain_problem()
     plan, tell = even_plan(problem), solve(talk, devices=4)
-    tell(events.model(chain_workload(), frozenset()))
+    tell(events.model(chain_workload()))
     for step in range(20):
         tell(events.progress(problem, "auto", Progress(step / 10, 1.0, 0.5), plan))
     drawn = [m for m in talk.sent if m["type"] == "plan"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,10 +17,11 @@ from explorer.jobs.limits import UPLOAD_BYTES
 from explorer.web.talk.shelf import MAX_FILES, PREFIX, Shelf, safe_name
 from solvers.formats.graph_json import write_graph
 from solvers.formats.plan_json import write_plan
+from solvers.problem.problem import ComputeTable
 from tests.browser.conftest import serve, watched
 from tests.browser.test_safety import connect
 from tests.explorer.costs.times.libraries import library_of_linear
-from tests.explorer.view.small import chain_problem, chain_workload, even_plan
+from tests.explorer.view.small import GIB, chain_problem, chain_workload, even_plan
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -79,6 +81,35 @@ def test_a_plan_a_model_a_placement_and_a_cluster_are_opened(real, tmp_path):
     page.click("#open-file")
     page.until(lambda: "chain.json" in page.text("open-recent"))
     page.click("[data-close=open]")
+    page.js("localStorage.clear()")
+
+
+def test_the_rail_says_what_the_devices_of_a_file_and_of_a_machine_have(real, tmp_path):
+    page = real.at(START)
+    problem = chain_problem(3, memory_bytes=8 * GIB)
+    stated = replace(chain_workload(), compute=problem.compute)
+    (tmp_path / "capped.json").write_text(write_graph(replace(stated, cluster=problem.cluster)))
+    samples, seconds = stated.compute.samples, stated.compute.seconds["toy"]
+    free = replace(stated, compute=ComputeTable(samples, {"gpu": seconds}))
+    (tmp_path / "free.json").write_text(write_graph(free))
+    chosen = page.find("#open-input")
+
+    def rail():
+        return page.text("devices-value"), page.find("#memory-field").get_attribute("value")
+
+    page.change(lambda: chosen.send_keys(str(tmp_path / "capped.json")))
+    assert rail() == ("3", "8 GiB")
+    page.change(lambda: chosen.send_keys(str(tmp_path / "free.json")))
+    assert rail() == ("4", "no cap")
+    page.change(lambda: page.put("model", "gpt-small"))
+    assert rail() == ("4", "74.5 GiB")
+    page.change(lambda: Select(page.find("#named-cluster")).select_by_value("2xv100-node"))
+    assert rail() == ("8", "14.9 GiB")
+    page.change(lambda: Select(page.find("#named-cluster")).select_by_value("8xdgx-h100"))
+    page.js("document.getElementById('cancel').click()")
+    assert rail() == ("64", "74.5 GiB")
+    assert page.find("#devices input").get_attribute("max") == "64"
+    assert page.find("#devices-value").is_displayed()
     page.js("localStorage.clear()")
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import pytest
+import torch
 
 import explorer
 from explorer.question.cluster_file import load_cluster
 from explorer.question.planner_choice import choose_planner
-from solvers.errors import InvalidProblem
+from explorer.words.arguments import in_python
+from solvers.errors import InvalidPlan, InvalidProblem, PlacementError
+from solvers.planners.baselines import SingleDevice
 from solvers.planners.registry import PLANNERS
 from solvers.problem.problem import Contiguity, Problem
 from solvers.search.monitor import Monitor
@@ -72,6 +77,135 @@ def test_plan_takes_devices_that_differ(tmp_path) -> None:
     path.write_text('{"devices": [{"name": "a", "kind": "L4-24GB"}]}')
     for cluster in (str(path), load_cluster(str(path))):
         assert explorer.plan(graph, cluster=cluster, planner="single").problem.cluster == load_cluster(str(path))
+
+
+def test_a_model_is_planned_by_its_name() -> None:
+    named, traced = (
+        explorer.plan(model, devices=2, planner="equal") for model in ("gpt-small", explorer.trace("gpt-small"))
+    )
+    assert (named.plan, named.problem.graph) == (traced.plan, traced.problem.graph)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["bfloat16", "torch.bfloat16", "BF16", torch.bfloat16],
+    ids=["long", "torch", "upper", "value"],
+)
+def test_a_dtype_is_called_as_people_call_it(dtype: object) -> None:
+    assert explorer.trace("gpt-small", dtype=dtype).graph == explorer.trace("gpt-small", dtype="bf16").graph
+
+
+def test_no_dtype_of_that_name() -> None:
+    with pytest.raises(InvalidProblem, match=r"no dtype 'int7' to trace in; there are: bf16, fp16, fp32"):
+        explorer.trace("gpt-small", dtype="int7")
+
+
+def test_one_list_of_names_is_one_group_that_stays_together() -> None:
+    graph = explorer.trace("gpt-small")
+    flat, nested = (
+        explorer.plan(graph, devices=2, planner="equal", together=together).problem.graph
+        for together in (["blocks.0", "blocks.1"], [["blocks.0", "blocks.1"]])
+    )
+    assert flat == nested != graph.graph
+
+
+@pytest.mark.parametrize("together", ["blocks.0", ["blocks.0", ["blocks.1", "blocks.2"]], [[1, 2]], 3])
+def test_what_is_no_list_of_names_is_no_group(together: object) -> None:
+    with pytest.raises(InvalidProblem, match="together must be a list of operators or modules, or several such lists"):
+        explorer.plan("gpt-small", devices=2, together=together)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"time_limit_s": "5"}, "time_limit_s must be a number, found '5'"),
+        ({"gap": "0.1"}, "gap must be a number, found '0.1'"),
+        ({"zero": 1}, "and no stage may have replicas; allow them (max_replicas)"),
+        ({"device_kind": "cpu"}, "ask for CPUs with devices=0 cpus=1"),
+        ({"micro_batches": 5000}, "give fewer (micro_batches)"),
+        ({"planner": "data-parallel"}, "allow replicas (max_replicas)"),
+        ({"cluster": "dgx-h100", "devices": 2}, "leave out devices"),
+    ],
+)
+def test_messages_name_the_arguments(asked: dict[str, object], message: str) -> None:
+    with pytest.raises(PlacementError) as refused:
+        explorer.plan("gpt-small", **{"devices": 2, **asked})
+    assert message in str(refused.value)
+    assert "--" not in str(refused.value)
+
+
+def test_a_command_line_in_a_message_stays_one() -> None:
+    asked = "measure it with `placement-explorer calibrate --zero`; leave out --contiguity none"
+    assert (
+        in_python(asked, {"zero", "contiguity"}, {"none"})
+        == "measure it with `placement-explorer calibrate --zero`; leave out contiguity='none'"
+    )
+
+
+def test_completion_shows_what_there_is() -> None:
+    assert {"trace", "plan", "load", "Result", "InvalidProblem", "__version__"} <= set(dir(explorer))
+    assert all(getattr(explorer, name) is not None for name in dir(explorer))
+    assert not {"hand_in", "TYPE_CHECKING", "Any", "annotations"} & set(dir(explorer))
+
+
+def test_a_result_says_what_its_plan_costs_in_every_way() -> None:
+    result = explorer.plan("gpt-small", devices=2, planner="equal")
+    assert result.metrics.iteration_s == result.objective_s
+    assert result.metrics.makespan_s > 0
+    assert len(result.metrics.peak_memory_bytes) == 2
+
+
+def test_a_result_that_was_exported_is_loaded(tmp_path: Path) -> None:
+    result, path = explorer.plan("gpt-small", devices=2, planner="equal"), tmp_path / "plan.json"
+    explorer.export(result, "plan", str(path))
+    found = explorer.load(str(path))
+    assert (found.plan, found.objective_s, found.status) == (result.plan, result.objective_s, result.status)
+    path.write_text(path.read_text().replace(f'"objective_s":{result.objective_s!r}', '"objective_s":1e9'))
+    with pytest.raises(InvalidPlan, match="the plan breaks a rule"):
+        explorer.load(str(path))
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """Offers one plan, if any, and is interrupted while it searches on."""
+
+    offers: bool
+
+    name: ClassVar[str] = "interrupted"
+    source: ClassVar[str] = "test"
+    guarantee: ClassVar[str] = "heuristic"
+
+    def unsupported(self, problem: Problem) -> str | None:
+        return None
+
+    def __call__(self, problem: Problem, monitor: Monitor) -> bool:
+        if self.offers:
+            SingleDevice()(problem, monitor)
+        os.kill(os.getpid(), signal.SIGINT)
+        while True:
+            monitor.check()
+
+
+def test_ctrl_c_keeps_the_best_plan() -> None:
+    result = explorer.plan("gpt-small", devices=2, planner=Interrupted(True))
+    assert result.plan is not None
+    assert result.stop_reason == explorer.StopReason.CANCELLED
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_without_a_plan_is_what_it_always_is() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        explorer.plan("gpt-small", devices=2, planner=Interrupted(False))
+
+
+def test_ctrl_c_is_left_to_whoever_handles_it() -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        result = explorer.plan("gpt-small", devices=2, planner=Interrupted(True), should_stop=lambda: bool(heard))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (result.stop_reason, heard) == (explorer.StopReason.CANCELLED, [signal.SIGINT])
 
 
 def test_other_names_are_not_there() -> None:

@@ -26,7 +26,7 @@ from solvers.plan.result import Result, Status
 from solvers.planners.check import check
 from solvers.planners.registry import PLANNERS
 from solvers.planners.solve import solve
-from solvers.problem.problem import Objective, Pipeline, Problem
+from solvers.problem.problem import Execution, Objective, Pipeline, Problem, Transfers
 from tests.oracle.compare import disagreement
 from tests.oracle.pass_oracle import best_makespan_s, pass_problem
 from tests.random_problems import random_problem, random_two_level_problem, with_unequal_devices
@@ -82,11 +82,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def made(seed: int) -> Problem:
     """The problem of a seed: a pipeline, one on two levels of links, one with several kinds of accelerators and perhaps
-    replicas, or a pass of single operators."""
+    replicas, a pass of single operators, or a training step of calls that fetch and send for themselves."""
     rng = random.Random(seed)
-    sort = rng.choice(("pipeline", "two levels", "kinds", "pass"))
+    sort = rng.choice(("pipeline", "two levels", "kinds", "pass", "calls"))
     if sort == "pass":
         return pass_problem(seed)
+    if sort == "calls":
+        return random_problem(
+            seed, 6, training=True, objective=Objective.MAKESPAN, execution=Execution.CALL,
+            transfers=Transfers.BLOCKING,
+        )  # fmt: skip
     if sort == "kinds":
         make = random_problem if rng.random() < 0.5 else random_two_level_problem
         options = {} if make is random_two_level_problem else {"max_replicas": rng.choice([1, 2, 3])}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from explorer.view import events
 from explorer.web.serving.live import decoded, encode
 from explorer.web.talk.conversation import Conversation
+from solvers.formats.workload import Workload
 from tests.browser.test_conversation import CHOICES, Recorder, result
 from tests.explorer.view.lessons.written import read
 from tests.explorer.view.small import chain_workload
+from tests.fuzz.shown import check_texts
 
 SESSION = {
     "model": "chain", "devices": 4, "memory": "16000000000", "planner": "auto", "time_limit": 5, "seed": 1,
@@ -41,6 +44,14 @@ SAMPLES: tuple[dict[str, Any], ...] = (
     *ASKED,
     *({"type": kind, "element": "1", "name": "x", "step": 1, "id": "3", "key": "devices", "value": 2} for kind in BARE),
 )
+LOOKS: tuple[dict[str, Any], ...] = (
+    {"type": "select", "kind": "operator", "id": "0"},
+    {"type": "find", "text": "a"},
+    {"type": "keep"},
+    {"type": "view", "graph": "modules", "rows": "stages", "path": True, "link_rows": "all"},
+    {"type": "theme", "theme": "dark"},
+)
+"""What is done with a plan on the page that has names in its answer."""
 
 
 class Backend(Recorder):
@@ -59,7 +70,8 @@ class Backend(Recorder):
 
 
 def told(data: bytes) -> None:
-    """Send it to a fresh page and to one that shows a plan; all answers must be messages that can be sent."""
+    """Send it to a fresh page and to one that shows a plan; all answers must be messages that can be sent, of text that
+    can be shown."""
     message = decoded(data.decode("utf-8", "replace"))
     if message is None:
         return
@@ -67,10 +79,29 @@ def told(data: bytes) -> None:
         sent: list[dict[str, Any]] = []
         talk = Conversation(Backend(), CHOICES, {}, sent.append, lambda turn, event: None, lessons=(read(),))
         if shows:
-            talk.receive({"type": "solve", "session": {"model": "chain"}})
-            talk.on_event(talk.turn, events.model(chain_workload(), frozenset()))
-            talk.on_event(talk.turn, result())
+            _answered(talk, chain_workload(), result())
         talk.receive(message)
-        for answer in sent:
-            encode(answer)
+        _check(sent)
         talk.close()
+
+
+def drawn(workload: Workload, ended: events.Event) -> None:
+    """Show a model and the end of its search on a page, with what is opened of it."""
+    sent: list[dict[str, Any]] = []
+    talk = Conversation(Backend(), CHOICES, {}, sent.append, lambda turn, event: None, lessons=(read(),))
+    _answered(talk, workload, ended)
+    for message in LOOKS:
+        talk.receive(dict(message))
+    _check(sent)
+    talk.close()
+
+
+def _answered(talk: Conversation, workload: Workload, ended: events.Event) -> None:
+    talk.receive({"type": "solve", "session": {"model": "chain"}})
+    talk.on_event(talk.turn, events.model(workload))
+    talk.on_event(talk.turn, ended)
+
+
+def _check(sent: list[dict[str, Any]]) -> None:
+    for message in sent:
+        check_texts(json.loads(encode(message)))

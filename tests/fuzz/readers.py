@@ -5,21 +5,28 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from explorer.exports.formats import FORMATS
 from solvers.errors import InvalidPlan, PlacementError
 from solvers.formats.json_fields import Field
 from solvers.formats.msr2020 import read_expert, read_msr2020
 from solvers.formats.op_graph_json import graph_hash, read_op_graph
 from solvers.formats.pipedream import read_pipedream
 from solvers.formats.piper import read_piper
+from solvers.formats.plan_json import PlanFile
 from solvers.formats.workload import Workload
+from solvers.problem.cluster import Cluster
+from solvers.problem.graph import OpGraph
 from tests.explorer.cli.command import workload as msr_file
 from tests.fuzz.mutations import Tree, written
+from tests.fuzz.shown import check_exports, check_page, check_printed
 from tests.fuzz.trials import Reader
 from tests.instances import problem, training_graph
 
@@ -32,7 +39,7 @@ def msr_expert() -> Reader:
     nodes = msr_file()
     workload = read_msr2020(nodes, "f.json")
     expert = {"fpgas": [{"nodes": [0, 1]}, {"nodes": [2]}], "cpus": [{"nodes": [3]}]}
-    return Reader((expert,), lambda data, _: read_expert(data, nodes, workload))
+    return Reader((expert,), lambda data, _: _placed(workload, read_expert(data, nodes, workload)))
 
 
 def placement() -> Reader:
@@ -40,7 +47,7 @@ def placement() -> Reader:
 
     workload = read_msr2020(msr_file(), "f.json")
     sample = {"a": 0, "b": 0, "c": 1, "d": 2}
-    return Reader((sample,), lambda _, path: load_expert(str(path), workload))
+    return Reader((sample,), lambda _, path: _placed(workload, load_expert(str(path), workload)))
 
 
 def pipedream() -> Reader:
@@ -60,27 +67,44 @@ def graph() -> Reader:
     from tests.explorer.view.small import chain_workload
 
     samples = [json.loads(write_graph(w)) for w in (read_msr2020(_trained(), "f.json"), chain_workload())]
-    return Reader(tuple(samples), lambda data, _: _asked(read_graph(data)))
+
+    def read(data: bytes, path: Path) -> object:
+        workload = read_graph(data)
+        _asked(workload)
+        if _drawn(data):
+            check_printed("trace", str(path))
+        return workload
+
+    return Reader(tuple(samples), read)
 
 
 def plan() -> Reader:
     from solvers.evaluation.evaluate import evaluate
     from solvers.formats.plan_json import read_plan, write_plan
+    from solvers.planners.check import check
     from solvers.planners.solve import solve
     from solvers.problem.problem import Pipeline
 
-    shape = training_graph([(0, 1), (1, 2), (2, 3)], 4)
-    asked = problem(shape, [1.0] * 8, mini_batch=8, micro_batches=4, pipeline=Pipeline.ONE_F_ONE_B)
-    result = solve(asked, "equal")
-    assert result.plan is not None
-    sample = json.loads(write_plan(asked, result.plan, result, "nowhere"))
+    samples = []
+    for shape in (training_graph([(0, 1), (1, 2), (2, 3)], 4), _layered()):
+        seconds = [1.0] * len(shape)
+        asked = problem(shape, seconds, mini_batch=8, micro_batches=4, pipeline=Pipeline.ONE_F_ONE_B)
+        result = solve(asked, "equal")
+        assert result.plan is not None
+        samples.append(json.loads(write_plan(asked, result.plan, result, "nowhere:made")))
 
-    def read(data: bytes, _: Path) -> None:
+    def read(data: bytes, path: Path) -> object:
         file = read_plan(data)
         if file.problem.mini_batch <= 1_000 and len(file.problem.cluster) <= 20:
             evaluate(file.problem, file.plan)
+            if not check(file.problem, file.plan):
+                _shown(file, data)
+            if _drawn(data):
+                check_printed("simulate", str(path))
+                check_printed("check", str(path))
+        return file
 
-    return Reader((sample,), read, mended=_hashed)
+    return Reader(tuple(samples), read, mended=_hashed)
 
 
 def profile() -> Reader:
@@ -100,11 +124,12 @@ def operator_times() -> Reader:
 
 
 def profiler_trace() -> Reader:
+    from explorer.costs.times.from_trace import imported
     from explorer.costs.times.trace_events import load_trace
     from tests.explorer.costs.times.test_trace import by_hand
 
     sample = {"traceEvents": by_hand(), "deviceProperties": [{"name": "Abacus"}]}
-    return Reader((sample,), lambda _, path: load_trace(str(path)))
+    return Reader((sample,), lambda _, path: imported(load_trace(str(path)), "trace", hardware="Abacus"))
 
 
 def cluster() -> Reader:
@@ -115,7 +140,7 @@ def cluster() -> Reader:
         "devices": [{"name": "a", "kind": "V100-16GB"}, {"name": "b", "kind": "mine", "memory_bytes": 1e9, "node": 1}],
         "links": [{"src": 0, "dst": 1, "bandwidth_bytes_per_s": 1e9, "latency_s": 1e-6, "resource": "wire"}],
     }
-    return Reader((listed, TWO), lambda data, _: parse_cluster(data, "mine.json"))
+    return Reader((listed, TWO), lambda data, _: _on(parse_cluster(data, "mine.json")))
 
 
 def cluster_yaml() -> Reader:
@@ -132,7 +157,7 @@ network:
   bandwidth: '12.5GB/s'
   latency: 30us
 """
-    return Reader((text,), lambda data, _: parse_cluster(data, "mine.yaml"))
+    return Reader((text,), lambda data, _: _on(parse_cluster(data, "mine.yaml")))
 
 
 def targets() -> Reader:
@@ -268,19 +293,85 @@ SLOW = frozenset({"ONNX"})
 """Shapes that a file does not state are inferred in a process of their own: a tenth of the cases of others."""
 
 
-def _asked(workload: Workload) -> None:
-    """The problem of a workload, and a plan of a small one: what a command that got past the file meets next."""
+def _asked(workload: Workload, cluster: Cluster | None = None) -> Workload:
+    """The problem of a workload, and a plan of a small one: what a command that got past the file meets next. Both are
+    looked at wherever they are shown."""
     from explorer.question.problems import make_problem
     from explorer.question.settings import Settings
     from solvers.planners.solve import solve
 
-    problem = make_problem(workload, Settings())
+    problem = make_problem(workload, Settings() if cluster is None else Settings(cluster=cluster))
     if len(problem.graph) > MOST_OPERATORS or len(problem.cluster) > MOST_DEVICES:
-        return
+        return workload
     try:
-        solve(problem, "equal", time_limit_s=1.0)
+        result = solve(problem, "equal", time_limit_s=1.0)
     except InvalidPlan as error:
         raise AssertionError(f"a planner broke a rule: {error}") from error
+    if result.plan is None:
+        check_page(workload)
+    else:
+        _shown(PlanFile(problem, result.plan, result, workload.reference), workload.reference.encode("utf-8"))
+    return workload
+
+
+def _on(cluster: Cluster) -> Cluster:
+    """A cluster, and a plan of a small model on it where it has devices whose times are known."""
+    from explorer.costs.devices import DEVICES
+    from tests.explorer.view.small import chain_workload
+
+    if all(device.kind in DEVICES for device in cluster.devices):
+        _asked(chain_workload(), cluster)
+    return cluster
+
+
+def _placed(workload: Workload, placement: object) -> object:
+    """What a placement by hand is shown as."""
+    from explorer.question.problems import make_problem
+    from explorer.question.settings import Settings
+    from solvers.planners.solve import solve
+
+    if isinstance(placement, tuple):  # of an MSR file: the devices of every operator
+        return placement
+    problem = make_problem(workload, Settings())
+    result = solve(problem, placement, time_limit_s=1.0)  # type: ignore[arg-type]
+    if result.plan is not None:
+        _shown(PlanFile(problem, result.plan, result, workload.reference), b"")
+    return placement
+
+
+def _shown(file: PlanFile, data: bytes) -> None:
+    """A plan in every format, those that are painted in a tenth of the cases, and on the page."""
+    painted = [name for name in FORMATS if FORMATS[name].ending == ".png"]
+    check_exports(file, [name for name in FORMATS if name not in painted])
+    if _drawn(data):
+        check_exports(file, painted[:1])
+    workload = Workload(file.problem.as_traced.graph, file.reference, costs_from=file.problem.costs_from)
+    check_page(workload, file)
+    if _drawn(data) and file.result is not None:
+        from explorer.view import events
+        from tests.fuzz.page import drawn
+
+        drawn(workload, events.result(file.result))
+
+
+def _drawn(data: bytes) -> bool:
+    """Whether this case is one of the tenth that has what takes longer."""
+    return zlib.crc32(data) % 10 == 0
+
+
+def _layered() -> OpGraph:
+    """A transformer of two layers, which launchers take: forward and backward, by its modules."""
+    names = ("embed", "layers.0.attention", "layers.0.mlp", "layers.1.attention", "layers.1.mlp", "head")
+    plain = training_graph([(i, i + 1) for i in range(5)], len(names), nbytes=8.0)
+    operators = []
+    for i, operator in enumerate(plain.operators):
+        forward = operator.forward_of
+        name = names[i if forward is None else forward]
+        kind = "aten.softmax" if "attention" in name else "aten.addmm"
+        operators.append(
+            replace(operator, name=name if forward is None else f"{name}'", module_path=name, op_type=kind)
+        )
+    return OpGraph(tuple(operators), plain.tensors, plain.samples, "layered")
 
 
 def _trained() -> dict[str, Any]:
@@ -302,5 +393,5 @@ def _hashed(tree: Tree) -> Tree:
     return tree
 
 
-def _queried(data: bytes, parse: Callable[[str, Any], object], choices: Any) -> None:
-    parse(data.decode("utf-8", "replace").replace("\n", ""), choices)
+def _queried(data: bytes, parse: Callable[[str, Any], object], choices: Any) -> object:
+    return parse(data.decode("utf-8", "replace").replace("\n", ""), choices)

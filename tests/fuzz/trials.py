@@ -1,7 +1,8 @@
 """Try spoiled inputs, each reader in a process of its own under limits, and say what came of each.
 
 An input is read, or refused in one line of bounded length. Anything else is a fault: another exception, a message that
-is no line, more memory or time than allowed, the end of the process.
+is no line or not printable, more memory or time than allowed, the end of the process. Cases of even number are broken
+(`mutations`), the others are well formed and hostile (`hostile`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, NamedTuple, NoReturn
 
-from solvers.errors import PlacementError
+from solvers.errors import PlacementError, printable
+from tests.fuzz.hostile import hostile_bytes, hostile_text, hostile_tree, marked
 from tests.fuzz.mutations import Tree, spoiled_bytes, spoiled_text, spoiled_tree, written
+from tests.fuzz.shown import check_texts
 
 MEMORY_BYTES = 2**30
 """What a reader may take beyond what its process has."""
@@ -54,6 +57,8 @@ class Reader:
             return self._bytes(self.samples[number])
         rng = random.Random(f"{seed}/{number}")
         sample = rng.choice(self.samples)
+        if number % 2:
+            return self._hostile(sample, rng)
         if isinstance(sample, bytes) or rng.random() < 0.12:
             return spoiled_bytes(self._bytes(sample), rng)
         if isinstance(sample, str):
@@ -62,6 +67,16 @@ class Reader:
         if self.mended is not None and rng.random() < 0.7:
             tree = self.mended(tree)
         return self.packed(written(tree))
+
+    def _hostile(self, sample: Tree | str | bytes, rng: random.Random) -> bytes:
+        if isinstance(sample, bytes):
+            return hostile_bytes(sample, rng)
+        if isinstance(sample, str):
+            return hostile_text(sample, rng)
+        tree = hostile_tree(sample, rng)
+        if self.mended is not None and rng.random() < 0.9:
+            tree = self.mended(tree)
+        return self.packed(marked(written(tree), rng))
 
     def _bytes(self, sample: Tree | str | bytes) -> bytes:
         if isinstance(sample, bytes):
@@ -105,13 +120,13 @@ def attempt(reader: Reader, data: bytes, path: Path) -> tuple[str, str]:
     """What comes of one input: the kind, and the message or what is wrong."""
     path.write_bytes(data)
     try:
-        reader.read(data, path)
+        check_texts(reader.read(data, path))
     except PlacementError as error:
         message = str(error)
-        if len(message) > LONGEST or len(message.splitlines()) != 1 or not message.strip():
+        if len(message) > LONGEST or printable(message) != message or not message.strip():
             return (
                 FAULT,
-                f"a message of {len(message):,} characters, {len(message.splitlines())} lines: {message[:200]!r}",
+                f"a message of {len(message):,} characters, or not printable: {message[:200]!r}",
             )
         return REFUSED, message
     except MemoryError as error:

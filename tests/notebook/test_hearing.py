@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from explorer.notebook.hearing import CHECKS, SETTABLE, heard, value_of
-from explorer.notebook.widget import PlacementWidget
+from explorer.notebook.widget import ASKED, PlacementWidget
 from tests.notebook.standins.worker import drawn, say
 
 
@@ -70,12 +70,12 @@ def test_what_is_typed_becomes_a_value_of_its_trait(name, typed, value):
 
 def test_every_message_has_an_answer():
     assert [kind for kind in CHECKS if not callable(getattr(PlacementWidget, f"_on_{kind}", None))] == []
-    assert [name for name in SETTABLE if name not in PlacementWidget.class_trait_names()] == []
+    assert [name for name in (*SETTABLE, *ASKED) if name not in PlacementWidget.class_trait_names()] == []
 
 
 def test_a_browser_cannot_write_the_traits_that_are_drawn(widget):
     """The protocol of widgets lets a browser send state; nothing that Python believes is among it."""
     widget.listed.answer()
-    plan, devices = widget.result, widget.devices
-    widget.set_state({"devices": 99, "result": None, "problem": None, "pins": {"x": 1}, "status": "optimal!"})
-    assert (widget.result, widget.devices, widget.pins) == (plan, devices, {})
+    plan, cluster = widget.result, widget.cluster
+    widget.set_state({"cluster": "c.yaml", "result": None, "problem": None, "pins": {"x": 1}, "status": "optimal!"})
+    assert (widget.result, widget.cluster, widget.pins) == (plan, cluster, {})

@@ -15,6 +15,7 @@ from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.view import events
 from solvers.errors import InvalidProblem
+from solvers.planners.baselines import EqualSplit
 from solvers.planners.solve import solve
 from solvers.problem.problem import Objective
 from tests.instances import forward_graph
@@ -107,7 +108,7 @@ def test_another_value_asks_anew_and_stops_the_search_before(widget):
         ("bandwidth", [1], "bandwidth must be a number"),
         ("micro_batches", 0, "micro-batches must be at least 1"),
         ("time_limit_s", 0, "time_limit_s must be more than 0 seconds"),
-        ("time_limit_s", "soon", "time_limit_s must be more than 0 seconds, found 'soon'"),
+        ("time_limit_s", "soon", "time_limit_s must be a number, found 'soon'"),
         ("effort", "heroic", "no effort 'heroic'"),
         ("pins", {"blocks.0": 9}, "device 9"),
         ("pins", {"bloks.0": 1}, "did you mean 'blocks.0"),
@@ -144,8 +145,8 @@ def test_values_that_only_make_sense_together_are_set_together(widget):
 def test_arguments_that_make_no_sense_raise_before_there_is_a_widget(model):
     with pytest.raises(InvalidProblem, match=r"a widget has no setting 'gpus'"):
         explorer.PlacementWidget(model, gpus=4)
-    with pytest.raises(InvalidProblem, match=r"expected what .* returns, found str"):
-        explorer.PlacementWidget("gpt")
+    with pytest.raises(InvalidProblem, match=r"expected what .* returns, found int"):
+        explorer.PlacementWidget(7)
     with pytest.raises(InvalidProblem, match="devices must be a whole number"):
         explorer.PlacementWidget(model, devices="4")
 
@@ -360,16 +361,71 @@ def test_the_theme_of_the_notebook_is_the_pictures(widget):
     assert "#161b21" in widget.picture()
 
 
-def test_what_is_saved_shows_a_picture_without_a_kernel(widget):
-    bundle, _ = widget._repr_mimebundle_()
-    assert "application/vnd.jupyter.widget-view+json" in bundle
-    assert "<svg" in bundle["image/svg+xml"]
-    alone = len(bundle["image/svg+xml"])
+@pytest.fixture
+def outputs(monkeypatch) -> list[dict]:
+    """What goes to the output of a cell: bundles by kind, with the number of the output that each is or replaces."""
+    display = pytest.importorskip("IPython.display", reason="IPython is not installed")
+    shown: list[dict] = []
+
+    def show(bundle, *, raw, display_id=None, metadata=None):
+        assert raw
+        shown.append({**bundle, "id": display_id})
+
+    monkeypatch.setattr(display, "display", show)
+    monkeypatch.setattr(display, "update_display", show)
+    return shown
+
+
+def test_a_cell_shows_a_picture_beside_the_widget_and_the_picture_becomes_the_plan(widget, outputs):
+    widget._ipython_display_()
+    first, live = outputs
+    assert f'data-placement-explorer="{widget.get_state()["_mark"]}"' in first["text/html"]
+    assert "application/vnd.jupyter.widget-view+json" in live
+    assert first.keys().isdisjoint(live.keys() - {"text/plain", "id"}), "a picture that is shown twice where both are"
     widget.listed.answer()
-    bundle, _ = widget._repr_mimebundle_()
-    assert len(bundle["image/svg+xml"]) > alone
-    assert "GPU 3" in bundle["image/svg+xml"]
-    assert bundle["text/plain"].startswith("PlacementWidget(chain on 4 devices: best found")
+    later = outputs[-1]
+    assert len(outputs) == 3
+    assert later["id"] == first["id"]
+    assert len(later["text/html"]) > len(first["text/html"])
+    assert later["text/plain"].startswith("PlacementWidget(chain on 4 devices: best found")
+
+
+def test_a_widget_that_nobody_shows_draws_no_picture(widget, outputs):
+    widget.listed.answer()
+    assert outputs == []
+
+
+def test_a_closed_widget_is_shown_as_a_picture(widget, outputs):
+    widget.listed.answer()
+    widget.close()
+    widget._ipython_display_()
+    (shown,) = outputs
+    assert "<img" in shown["text/html"]
+
+
+def test_a_browser_sets_a_setting_by_a_link_as_by_its_control(widget):
+    widget.set_state({"devices": 3})
+    assert widget.devices == 3
+    assert len(widget.listed.asked) == 2
+    assert len(widget.problem.cluster) == 3
+    assert widget.get_state("devices") == {"devices": 3}
+
+
+def test_what_a_link_may_not_set_stays(widget, monkeypatch):
+    back = []
+    monkeypatch.setattr(widget, "send_state", back.append)
+    module = widget._esm
+    widget.set_state({"devices": -1, "_esm": "alert(1)", "cluster": "/etc/passwd", "status": "optimal"})
+    assert (widget.devices, widget.cluster, widget.status, widget._esm) == (4, None, "waiting", module)
+    assert sorted(back[-1]) == ["_esm", "devices", "status"], "what stands is sent back"
+    assert drawn(widget)["_told"]["refused"]["name"] == "devices"
+
+
+def test_settings_are_sent_as_text_and_numbers(model):
+    widget = ListedWidget(model, devices=2, planner=EqualSplit(), memory=["1GiB", 2**30])
+    sent = widget.get_state(["planner", "memory", "mini_batch", "recompute"])
+    assert sent == {"planner": "equal", "memory": ["1GiB", 2**30], "mini_batch": None, "recompute": False}
+    widget.close()
 
 
 def test_a_widget_of_a_problem_is_solved_alike_twice(widget):

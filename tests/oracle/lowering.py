@@ -230,18 +230,19 @@ class _Lowering:
             copies[t] = {self.units[u].devices: u for u in units}
             home = self.units[units[0]]
             sources[home.devices, _size(home)].add(units[0])
-        remote: dict[Place, dict[Place, set[int]]] = defaultdict(lambda: defaultdict(set))
+        remote: dict[tuple[Place, frozenset[int]], dict[Place, set[int]]] = defaultdict(lambda: defaultdict(set))
         for consumer in first.consumers:
             for target in self.units_of[consumer]:
                 unit = self.units[target]
                 for place, producers in sources.items():
                     near = {copies[t][unit.devices] for t in group if unit.devices in copies[t]}
-                    if any(self._through_host(source, target) for source in producers) or _shared_anew(place, unit):
-                        remote[place][unit.devices, _size(unit)].add(target)
+                    fetched = {source for source in producers if self._through_host(source, target)}
+                    if fetched or _shared_anew(place, unit):  # of its own part a call needs nothing fetched
+                        remote[place, frozenset(fetched or producers)][unit.devices, _size(unit)].add(target)
                     elif near and (place[0] == unit.devices or all(unit.devices in copies[t] for t in group)):
                         local.update((source, target) for source in near if source != target)
                     elif place[0] != unit.devices:
-                        remote[place][unit.devices, _size(unit)].add(target)
+                        remote[place, frozenset(producers)][unit.devices, _size(unit)].add(target)
                     else:
                         local.update((source, target) for source in producers if source != target)
         # Single operators send together what the same operators make and the same operators read, here or
@@ -249,9 +250,9 @@ class _Lowering:
         ends: tuple[tuple[int, ...], ...] = ()
         if self.by_operator:
             ends = tuple(sorted(tensors[t].producer for t in group)), tuple(sorted(first.consumers))
-        for place, targets in sorted(remote.items()):
+        for (_, makers), targets in sorted(remote.items(), key=lambda item: (item[0][0], sorted(item[0][1]))):
             key = (
-                frozenset(sources[place]),
+                makers,
                 tuple(sorted((there, frozenset(units)) for there, units in targets.items())),
                 ends,
             )

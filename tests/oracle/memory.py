@@ -14,6 +14,7 @@ from solvers.problem.graph import Phase
 from solvers.problem.problem import Optimizer, Precision, Problem
 from tests.oracle import regions
 from tests.oracle.lowering import TaskGraph
+from tests.oracle.parted import held_between_parts
 from tests.oracle.units import Unit
 
 Holds = list[tuple[float, float, float]]
@@ -135,6 +136,12 @@ def _activations(
         for index, task in enumerate(lowered.tasks)
         if task.unit >= 0 and lowered.units[task.unit].again
     }
+    parted = held_between_parts(problem, plan, lowered.units)
+    ended = {
+        (lowered.units[task.unit].stage, lowered.units[task.unit].kind, task.micro_batch, task.device): end_s[index]
+        for index, task in enumerate(lowered.tasks)
+        if task.unit >= 0
+    }
     for index, task in enumerate(lowered.tasks):
         if task.unit < 0:
             continue
@@ -142,12 +149,17 @@ def _activations(
         if task.unit not in saved:
             samples = unit.micro_batch_size / len(unit.devices)
             saved[task.unit] = saved_bytes(problem, unit.operators, samples) if keeps and unit.kind == "F" else 0.0
+            if unit.kind == "F":
+                saved[task.unit] -= parted.get((unit.stage, "F"), 0.0)
             working[task.unit] = workspace_bytes(problem, unit.operators, samples)
             if unit.kind == "F":
                 kept[task.unit] = _read_here(problem, plan, unit, samples)
         if saved[task.unit]:
             since = again_s.get((unit.stage, task.micro_batch, task.device), start_s[index])
             holds[task.device].append((since, released[index], saved[task.unit]))
+        if parted.get((unit.stage, unit.kind)):
+            until = ended[unit.stage, "I" if unit.kind == "F" else "W", task.micro_batch, task.device]
+            holds[task.device].append((start_s[index], until, parted[unit.stage, unit.kind]))
         if kept.get(task.unit):
             holds[task.device].append((start_s[index], released[index], kept[task.unit]))
         if working[task.unit]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from solvers.coarsening.coarsen import Condensed
-from solvers.pipelines.descent.recuts import by_branch, union
+from solvers.pipelines.descent.recuts import by_branch
 from solvers.pipelines.descent.space import Space
-from solvers.pipelines.descent.stage_graph import Part, Parts, masks_of, parts_of, tidy
+from solvers.pipelines.descent.stage_graph import Part, Parts, masks_of, parts_of, tidy, union
 from solvers.plan.drafts import Draft
 
 WORTH = 0.25
@@ -64,7 +64,10 @@ def _pieces(space: Space, stretch: Sequence[Part], least_s: float) -> int:
     """How many components of the stages together are worth a stage."""
     if len({part.size for part in stretch}) > 1:
         return 0
-    return sum(space.rough.alone_s(mask, stretch[0]) >= least_s for mask in space.graph.components(union(stretch)))
+    return sum(
+        space.rough.alone_s(mask, stretch[0]) >= least_s
+        for mask in space.graph.components(union(part.mask for part in stretch))
+    )
 
 
 def _branches(space: Space, stretch: Sequence[Part], least_s: float) -> list[Part]:
@@ -73,5 +76,5 @@ def _branches(space: Space, stretch: Sequence[Part], least_s: float) -> list[Par
     count = min(total, _pieces(space, stretch, least_s))
     if count < 2:
         return list(stretch)
-    components = space.graph.components(union(stretch))
+    components = space.graph.components(union(part.mask for part in stretch))
     return by_branch(space, stretch[0]._replace(replicas=1), components, count, len(stretch), total)

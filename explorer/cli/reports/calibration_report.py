@@ -9,7 +9,6 @@ from explorer.costs.profile import LinkTimes, Profile
 from explorer.costs.times.from_trace import Imported
 from explorer.runner.bundles.outcome import QUIET
 from explorer.words import text
-from solvers.errors import printable
 from solvers.problem.cluster import CPU_KIND
 from solvers.problem.graph import OpGraph
 
@@ -71,12 +70,10 @@ def print_imported(name: str, found: Imported) -> None:
     """What a trace told of operators, and what it did not."""
     library = found.library
     runs = sum(time.count for time in library.times)
-    print(
-        f"{printable(name)}: {text.plural(len(library.times), 'call')} in {runs:,} runs, {printable(library.hardware)}"
-    )
+    print(f"{name}: {text.plural(len(library.times), 'call')} in {runs:,} runs, {library.hardware}")
     print(f"kept       {text.percent(found.kept)} of the time of forward calls and their backward")
     if found.left_out:
-        told = text.listing([f"{printable(call)[:60]} ({count:,})" for call, count in found.left_out], 6)
+        told = text.listing([f"{call[:60]} ({count:,})" for call, count in found.left_out], 6)
         print(f"left out   {told}: their work cannot be told from their arguments")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from explorer.words import text
-from solvers.errors import printable
 from solvers.plan.result import Progress, Result
 
 
@@ -15,9 +14,9 @@ def print_course(result: Result) -> None:
     print("after       by                  objective       bound")
     for step in course(result):
         found = text.seconds(step.objective_s) if math.isfinite(step.objective_s) else "–"
-        member = printable(step.member or result.planner)
+        member = step.member or result.planner
         line = f"{text.seconds(step.elapsed_s):<10}  {member:<18}  {found:<14}  {text.seconds(step.bound_s):<10}"
-        print(f"{line}  {printable(step.note)}".rstrip())
+        print(f"{line}  {step.note}".rstrip())
 
 
 def course(result: Result) -> list[Progress]:

@@ -7,7 +7,6 @@ import math
 from explorer.cli.terminal.command import print_table
 from explorer.reviews.difference import SAME, Difference, device_numbers, numbers
 from explorer.words import text
-from solvers.errors import printable
 
 SHOWN_MODULES = 40
 """Modules that moved; --json has all."""
@@ -17,14 +16,14 @@ def print_difference(told: Difference, first: str, second: str) -> None:
     """In a screenful: how much moved, what was asked otherwise, numbers, devices, and what moved."""
     share = told.moved_operators / told.operators
     many = f"{told.moved_operators:,} of {text.plural(told.operators, 'operator')}"
-    print(printable(f"{first} -> {second}: {many} moved ({text.percent(share)})"))
+    print(f"{first} -> {second}: {many} moved ({text.percent(share)})")
     if told.hashes[0] == told.hashes[1]:
         print("the plans are the same, to the last action")
     for words in told.questions:
-        print(f"asked      {printable(words)}")
+        print(f"asked      {words}")
     if told.renamed:
         pairs = [f"{told.names[0][i]} is {told.names[1][j]}" for i, j in told.renamed.items()]
-        print(f"devices    matched for most operators in common: {printable(text.listing(pairs, 8))}")
+        print(f"devices    matched for most operators in common: {text.listing(pairs, 8)}")
     splits = [" or ".join(f"{count:,}" for count in counts) for counts in told.micro_batches]
     print()
     rows = [["", "first", "second", "change"]]

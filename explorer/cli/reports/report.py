@@ -10,10 +10,9 @@ from explorer.cli.reports.pass_report import idle_share, is_pass_of_operators, p
 from explorer.cli.terminal.command import print_table
 from explorer.costs.roofline import stated_dtype
 from explorer.costs.times.share import costs_words, share
-from explorer.costs.trained_in import precision_note, regions_note
+from explorer.costs.trained_in import assumed_notes, notes_of_model
 from explorer.costs.utilisation import utilisation
 from explorer.words import text
-from solvers.errors import printable
 from solvers.evaluation.evaluate import Metrics, evaluate, examine, judge
 from solvers.evaluation.load import loads
 from solvers.formats.json_text import finite_or_none
@@ -65,7 +64,7 @@ def result_object(
             None if plan is None or metrics is None else utilisation(problem, plan, metrics.iteration_s)
         ),
         "costs_share": None if told_share is None else told_share.as_object(),
-        "notes": [*result.notes, *notes, *_assumed(problem)],
+        "notes": [*result.notes, *notes_of_model(problem, notes), *assumed_notes(problem, plan)],
     }
     if why is not None:
         told["infeasible"] = {
@@ -73,6 +72,7 @@ def result_object(
             "because": why.because,
             "cap_lower_bound_bytes": finite_or_none(why.cap_lower_bound_bytes),
             "smallest_cap_bytes": why.smallest_cap_bytes,
+            "searched": why.searched,
         }
     return told
 
@@ -148,13 +148,9 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None, n
     if (dtype := stated_dtype(graph)) is not None:
         others = [name for name in ("bf16", "fp16", "fp32") if name != dtype]
         print(f"dtype      {dtype}, as traced; another with --dtype {' or '.join(others)} when tracing")
-    print(f"costs      {printable(costs_words(problem, plan))}")
-    for note in (*result.notes, *notes, *_assumed(problem)):
-        print(f"note       {printable(note)}")
-
-
-def _assumed(problem: Problem) -> list[str]:
-    return [note for note in (precision_note(problem), regions_note(problem)) if note is not None]
+    print(f"costs      {costs_words(problem, plan)}")
+    for note in (*result.notes, *notes_of_model(problem, notes), *assumed_notes(problem, plan)):
+        print(f"note       {note}")
 
 
 def _print_front(problem: Problem, plan: Plan, result: Result) -> None:
@@ -304,6 +300,7 @@ def print_infeasibility(problem: Problem, why: Infeasibility) -> None:
         print(
             f"           a plan was found at {text.nbytes(why.smallest_cap_bytes)}"
             f" (--memory {math.ceil(why.smallest_cap_bytes)})"
+            f"{'' if why.searched else '; the time was too short to look for all smaller ones'}"
         )
 
 

@@ -15,7 +15,7 @@ from explorer.runner.bundles.outcome import Agreement, Environment, Outcome, noi
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.words import one_line
 from explorer.words import text
-from solvers.errors import PlacementError, printable
+from solvers.errors import PlacementError
 from solvers.evaluation.evaluate import evaluate, judge
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.plan_json import PlanFile
@@ -129,7 +129,7 @@ def print_run(file: PlanFile, bundle: Bundle, target: str, place: str, request: 
     if outcome.iterations_s:
         found = compared(file, outcome)
         if isinstance(found, str):
-            print(f"note       {printable(found)}")
+            print(f"note       {found}")
         else:
             print_comparison(file, found, same_hardware=elsewhere is None)
 
@@ -183,7 +183,8 @@ def agreement_words(agreement: Agreement) -> str:
     ]
     worst = f" (worst: {text.short(agreement.worst, 60)})" if agreement.gradient and agreement.worst else ""
     verdict = "agrees with" if agreement.holds else "DIFFERS from"
-    return f"{verdict} {agreement.true_model} in {agreement.dtype}, relative: {', '.join(told)}{worst}"
+    found = f"{verdict} {agreement.true_model} in {agreement.dtype}, relative: {', '.join(told)}{worst}"
+    return found + agreement.undefined_words
 
 
 def environment_lines(environment: Environment) -> list[str]:
@@ -219,7 +220,7 @@ def print_comparison(file: PlanFile, comparison: Comparison, same_hardware: bool
     print()
     print_table([["what", "time", "of measured"], *rows(comparison, same_hardware)], right=frozenset({1}))
     for note in comparison.notes:
-        print(f"note  {printable(note)}")
+        print(f"note  {note}")
     if not same_hardware:
         return
     actions = sorted(

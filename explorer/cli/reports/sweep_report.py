@@ -9,7 +9,6 @@ from explorer.exports.tables import table_text
 from explorer.sweeps.points import AXES
 from explorer.sweeps.sweep import Cell, Row, row_object
 from explorer.words import text
-from solvers.errors import printable
 from solvers.plan.result import StopReason
 
 HEADS = {
@@ -54,7 +53,7 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
                 text.seconds(told["runtime_s"]),
             ]
         )
-    print(printable(f"{model}: {text.plural(len(rows), 'point')}"))
+    print(f"{model}: {text.plural(len(rows), 'point')}")
     print()
     right = frozenset(range(len(several), len(heads))) - {len(several) + len(swept)}
     print_table(table, right=right)
@@ -63,7 +62,7 @@ def print_sweep(model: str, rows: Sequence[Row]) -> None:
         if row.reason:
             reasons.setdefault(row.reason, []).append(row_name(row, rows))
     for reason, where in reasons.items():
-        print(printable(f"\n{text.listing(where, 4)}: {reason}".strip()))
+        print(f"\n{text.listing(where, 4)}: {reason}".strip())
 
 
 def _status(row: Row) -> str:

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -22,6 +22,10 @@ REDRAW_WORK_S = 0.5
 COMPILING = "compiling kernels, once per installation; not counted against the time limit"
 COMPILING_S = 0.5
 """What takes less is not said."""
+HEED_S = 0.5
+"""From a signal until a search that does not ask whether to stop is interrupted."""
+AGAIN_S = 5.0
+"""How often it is said again where no line is redrawn."""
 WIDTH = 78
 """Columns of a terminal that are safe to redraw."""
 
@@ -60,16 +64,19 @@ class ProgressLine:
 
 @contextmanager
 def compiling_told(stream: TextIO | None = None) -> Iterator[Callable[[str, float], None]]:
-    """Say on ``stream`` (stderr) when kernels are compiled: a line once, on a terminal with the seconds it takes.
-    Yields who is to be told of those that other processes compile."""
+    """Say on ``stream`` (stderr) when kernels are compiled, which, and the seconds it takes: on a terminal in a line
+    that is redrawn, elsewhere now and then in another. Yields who is to be told of those that others compile."""
     stream = sys.stderr if stream is None else stream
-    said = False
+    said, told_s = False, 0.0
 
     def tell(kernel: str, seconds: float) -> None:
-        nonlocal said
+        nonlocal said, told_s
         if not said and seconds >= COMPILING_S:
             said = True
             stream.write(COMPILING + "\n")
+        if kernel and seconds >= told_s + AGAIN_S and not stream.isatty():
+            told_s = seconds
+            stream.write(compiling.words(kernel, seconds) + "\n")
         if said and stream.isatty():
             line = f"{compiling.words(kernel, seconds)}" if kernel else ""
             stream.write("\r" + line.ljust(WIDTH)[:WIDTH] + ("" if kernel else "\r"))
@@ -118,27 +125,45 @@ def working(what: str, stream: TextIO | None = None) -> Iterator[Callable[[int],
         stream.flush()
 
 
+class _Stop(threading.Event):
+    """An event; whether a signal has set it, and whether somebody has seen it set."""
+
+    raised = heeded = False
+
+    def is_set(self) -> bool:
+        self.heeded = super().is_set()
+        return self.heeded
+
+
 @contextmanager
-def stop_on_interrupt() -> Iterator[threading.Event]:
-    """The event is set by the first Ctrl-C or SIGTERM (of `kill`, `timeout` or a batch system); a second one raises
-    KeyboardInterrupt, or SystemExit with the status that a shell expects of a program that was terminated."""
-    stop = threading.Event()
+def stop_on_interrupt(
+    numbers: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM),
+) -> Iterator[threading.Event]:
+    """The event is set by the first Ctrl-C or SIGTERM (of `kill`, `timeout` or a batch system). A second one raises
+    KeyboardInterrupt, and so does this where nobody has looked at the event HEED_S later. numbers: of the signals that
+    set it."""
+    stop = _Stop()
 
     def on_signal(number: int, _: FrameType | None) -> None:
-        if not stop.is_set():
+        if not stop.raised:
+            stop.raised = True
             stop.set()
-        elif number == signal.SIGINT:
+            signal.signal(signal.SIGALRM, on_signal)
+            signal.setitimer(signal.ITIMER_REAL, HEED_S)
+        elif number != signal.SIGALRM or not stop.heeded:
             raise KeyboardInterrupt
-        else:
-            raise SystemExit(128 + number)
 
     if threading.current_thread() is not threading.main_thread():
         yield stop  # only the main thread may handle signals
         return
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, on_signal) for number in numbers}
+    alarmed = signal.getsignal(signal.SIGALRM)
     try:
         yield stop
     finally:
+        if stop.raised:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, alarmed)
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -8,13 +8,15 @@ from typing import TextIO
 
 from explorer.cli.terminal.progress import REDRAW_S
 from explorer.runner.targets.target import RunProgress
+from solvers.errors import printable
 
 MAX_WIDTH = 100
 
 
 @dataclass
 class RunLine:
-    """Redrawn in place; nothing where the stream is not a terminal. Lines of the log are left out."""
+    """Redrawn in place; nothing where the stream is not a terminal. Lines of the log are left out, but for which rank
+    stands still."""
 
     stream: TextIO
     target: str
@@ -25,11 +27,14 @@ class RunLine:
 
     def __call__(self, progress: RunProgress) -> None:
         now = time.perf_counter()
+        if progress.stall:
+            self.clear()
+            print(f"placement-explorer: warning: {printable(progress.stall)}", file=self.stream, flush=True)
         if not self.stream.isatty() or (progress.phase == self.phase and now - self.drawn_s < REDRAW_S):
             return
         self.drawn_s, self.phase = now, progress.phase
         count = f" {progress.done} of {progress.of}" if progress.of else ""
-        phase = "".join(letter for letter in progress.phase if letter.isprintable())
+        phase = printable(progress.phase)
         line = f"{now - self.began_s:.1f} s  {self.target}: {phase}{count}  (Ctrl-C ends the run)"[:MAX_WIDTH]
         self.stream.write("\r" + line.ljust(self.width))
         self.stream.flush()

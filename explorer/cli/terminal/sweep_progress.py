@@ -9,7 +9,6 @@ from typing import TextIO
 
 from explorer.cli.terminal.progress import REDRAW_S, WIDTH
 from explorer.sweeps.asking.asked import Course
-from solvers.errors import printable
 
 
 @dataclass
@@ -33,13 +32,13 @@ class SweepLine:
         line = f"{course.done:,} of {len(self.words):,} done{known}, {len(course.running):,} running{on}"
         if course.running:
             line += f": {self.words[course.running[0]]}"
-        self._draw(printable(line)[: WIDTH - 22] + "  (Ctrl-C keeps rows)")
+        self._draw(line[: WIDTH - 22] + "  (Ctrl-C keeps rows)")
 
     def row(self, position: int, told: str) -> None:
         """A row that came: it stays above the line."""
         if self.stream.isatty():
             self.clear()
-            self.stream.write(printable(f"{self.words[position]}: {told}") + "\n")
+            self.stream.write(f"{self.words[position]}: {told}\n")
             self.stream.flush()
 
     def clear(self) -> None:

@@ -13,9 +13,10 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidProblem, printable
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import MAX_BYTES, parse_json
+from solvers.problem.names import clean_names
 
 MAX_EVENTS = 5_000_000
 ENGINE = "autograd::engine::evaluate_function: "
@@ -34,6 +35,9 @@ class Event:
     args: Mapping[str, object]
     parts: list[Event] = field(default_factory=list)
     device_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        clean_names(self, "name")
 
     @property
     def number(self) -> int | None:
@@ -109,7 +113,7 @@ def read_trace(data: bytes | str, where: str = "trace.json") -> Trace:
     outermost = _nested(calls)
     devices = parts["deviceProperties"].value if "deviceProperties" in parts else []
     named = [d.get("name") for d in devices if isinstance(d, dict)] if isinstance(devices, list) else []
-    return Trace(_seen(outermost, where), tuple(n[:200] for n in named if isinstance(n, str)), bool(kernels))
+    return Trace(_seen(outermost, where), tuple(printable(n[:200]) for n in named if isinstance(n, str)), bool(kernels))
 
 
 def _times(item: Field, event: Mapping[str, object]) -> tuple[float, float, Mapping[str, object]]:

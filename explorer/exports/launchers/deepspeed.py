@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from itertools import accumulate
 
+from explorer.exports.layers.again import Again, not_recomputed
 from explorer.exports.layers.chain import chain_of, headline, losses
 from explorer.exports.layers.nearest import laid_out
 from explorer.exports.layers.units import Layout
@@ -19,12 +20,15 @@ from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
 
 _MODULE = '''
+import deepspeed
 from deepspeed.pipe import PipelineModule
 
 LAYERS = {layers}
 PARTS = {parts}
 """Stage s has LAYERS[PARTS[s]:PARTS[s + 1]]."""
 CONFIG = {config}
+RECOMPUTE = {recompute}
+"""How many layers run their forward again as one (0: none), and which of LAYERS do: all that are of their classes."""
 
 
 class PlannedPipeline(PipelineModule):
@@ -32,6 +36,12 @@ class PlannedPipeline(PipelineModule):
     a callable in a layer's place where what the forward of the model does between them belongs in (see above)."""
 
     def __init__(self, layers, **options):
+        count, again = RECOMPUTE
+        if count:
+            classes = {{getattr(layers[i], "typename", type(layers[i])).__name__ for i in again}}
+            options.setdefault("activation_checkpoint_interval", count)
+            options.setdefault("activation_checkpoint_func", deepspeed.checkpointing.non_reentrant_checkpoint)
+            options.setdefault("checkpointable_layers", sorted(classes))
         super().__init__(layers, num_stages={stages}, **options)
 
     def _partition_layers(self, method="planned"):
@@ -53,16 +63,26 @@ def deepspeed(file: PlanFile, nearest: bool = False) -> Written:
         )
     if chain.plan.pipeline != "1f1b":
         lost.append(f"the order of micro-batches: DeepSpeed runs 1f1b, the plan is {chain.plan.pipeline}")
-    lost += layout.loose() + losses(chain, ("order", "replicas"))
+    lost += layout.loose() + losses(chain, ("order", "recompute", "replicas"))
     lost += _side_by_side(layout)
     stages = layout.names()
     layers = "[\n" + "".join(f"    {json.dumps(name)},\n" for names in stages for name in names) + "]"
     parts = [0, *accumulate(len(names) for names in stages)]
+    recompute: tuple[int, list[int]] = (0, [])
+    if layout.again is Again.LAYERS:
+        listed = {layout.model.units[i].name for i in layout.model.layers}
+        recompute = 1, [i for i, name in enumerate(name for names in stages for name in names) if name in listed]
+    elif layout.again is Again.STAGES:
+        recompute = max(len(names) for names in stages), list(range(parts[-1]))
+    else:
+        lost += not_recomputed(chain.problem, chain.plan)
     config = {
         "train_batch_size": chain.problem.mini_batch,
         "train_micro_batch_size_per_gpu": chain.micro_batch // chain.replicas,
     }
-    body = _MODULE.format(layers=layers, parts=parts, config=json.dumps(config), stages=len(stages))
+    body = _MODULE.format(
+        layers=layers, parts=parts, config=json.dumps(config), recompute=recompute, stages=len(stages)
+    )
     return Written(comments([headline(file), *told(lost, changed)]) + body, tuple(lost), tuple(changed))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+from explorer.exports.layers.again import not_recomputed
 from explorer.exports.layers.chain import numbers
 from explorer.exports.layers.merged import forward_homes
 from explorer.exports.layers.nearest import cost, forward_and_back
@@ -46,8 +47,7 @@ def device_map(file: PlanFile, nearest: bool = False) -> Written:
     lost += _mixed(graph, model, at | moved)
     if len(set(places.values())) > 1:
         lost.append("micro-batches and their order: accelerate runs one module after the other, a device at a time")
-    if any(stage.recompute for stage in file.plan.stages):
-        lost.append("recomputation, which the plan wants: model.gradient_checkpointing_enable()")
+    lost += not_recomputed(file.problem, file.plan, "of whole layers, model.gradient_checkpointing_enable()")
     if len({file.problem.cluster.devices[device].node for device in places.values()}) > 1:
         lost.append("hosts: the plan is for several, and accelerate's map is of one")
     lost += numbers(file.problem)

@@ -2,16 +2,25 @@
 
 Grammar: `--pipeline-model-parallel-layout`, megatron-core 0.16.1, core/transformer/pipeline_parallel_layer_layout.py:
 stages with "|" between, E embedding, t a layer, L the loss; "t*3" is "ttt". Stage s of a layout is of rank s modulo
-the pipeline's size, in round s divided by it.
+the pipeline's size, in round s divided by it. core/transformer/transformer_config.py: `--recompute-granularity` full
+runs layers again, so many at a time, whose number divides the layers of every stage (transformer_block.py), selective
+the modules of `--recompute-modules` in every layer. pipeline_parallel/schedules.py: interleaved, micro-batches come in
+groups of the pipeline's size.
 """
 
 from __future__ import annotations
 
+from math import gcd
+
 from explorer.exports.launchers.counted import counted_layers
+from explorer.exports.launchers.micro_batches import check_count
 from explorer.exports.launchers.torchtitan import check_rounds
-from explorer.exports.layers.chain import chain_of, headline, losses, numbers
+from explorer.exports.layers.again import Again, not_recomputed, peaks_without, regions_again
+from explorer.exports.layers.chain import chain_of, headline, numbers
 from explorer.exports.layers.nearest import laid_out
+from explorer.exports.layers.units import Layout
 from explorer.exports.layers.written import Written, comments, told
+from explorer.words import text
 from solvers.formats.plan_json import PlanFile
 
 
@@ -21,31 +30,54 @@ def megatron(file: PlanFile, nearest: bool = False) -> Written:
     chain, lost = layout.chain, list[str]()
     counts = counted_layers(layout, "Megatron")
     check_rounds(chain, "Megatron")
+    ranks = len(chain.devices)
+    if chain.per_rank > 1:
+        wants = f"interleaved Megatron wants a multiple of {ranks} micro-batches, one a rank"
+        check_count(chain, lambda n: n % ranks == 0, wants)
     own = "1f1b" if chain.per_rank == 1 else "interleaved"
     if chain.plan.pipeline != own:
         lost.append(f"the order of micro-batches: Megatron runs {own}, the plan is {chain.plan.pipeline}")
-    stages = len(chain.plan.stages)
-    if not chain.recomputing:
-        recompute = ""
-    elif len(chain.recomputing) == stages:
-        recompute = "    --recompute-granularity full --recompute-method uniform --recompute-num-layers 1\n"
-    else:
-        recompute = ""
-        lost += losses(chain, ("numbers", "order", "replicas"))
+    recompute, kept = _recompute(layout, counts)
+    lost += kept
     lost += numbers(chain.problem)
     lost.append("the model: its layers must be those that were planned")
     if chain.replicas > 1:
         lost.append(f"{chain.replicas} replicas: start {len(chain.devices) * chain.replicas} processes, data parallel")
-    text = comments([headline(file), *told(lost, changed)]) + (
+    script = comments([headline(file), *told(lost, changed)]) + (
         "\nPIPELINE_ARGS=(\n"
         f"    --num-layers {sum(counts)}\n"
         f"    --pipeline-model-parallel-size {len(chain.devices)}\n"
         f'    --pipeline-model-parallel-layout "{layout_text(counts)}"\n'
         f"    --micro-batch-size {chain.micro_batch // chain.replicas}\n"
-        f"    --global-batch-size {chain.problem.mini_batch}\n"
-        f"{recompute})\n"
+        f"    --global-batch-size {chain.problem.mini_batch}\n" + (f"    {recompute}\n" if recompute else "") + ")\n"
     )
-    return Written(text, tuple(lost), tuple(changed))
+    return Written(script, tuple(lost), tuple(changed))
+
+
+def _recompute(layout: Layout, counts: list[int]) -> tuple[str, list[str]]:
+    """Arguments that run forwards again as the plan does, and a sentence on what they leave out.
+
+    counts: layers of every stage.
+    """
+    problem, plan, model = layout.chain.problem, layout.chain.plan, layout.model
+    whole = "--recompute-granularity full --recompute-method uniform --recompute-num-layers"
+    operators = layout.chain.graph.operators
+    if layout.again is Again.LAYERS:
+        return f"{whole} 1", []
+    if layout.again is Again.STAGES:
+        length = gcd(*counts)  # of a run of layers, in all stages
+        outside = [unit.name for i, unit in enumerate(model.units) if i not in model.layers]
+        line = f"recomputation of what is in no layer ({text.listing(outside)})"
+        line += "" if max(counts) == length else f", nor of more than {text.plural(length, 'layer')} as one"
+        return f"{whole} {length}", [f"{line}, which Megatron keeps{peaks_without(problem, plan)}"]
+    if layout.again is Again.OPERATORS:
+        again = [operators[o].op_type for o in regions_again(problem) if not operators[o].cached]
+        attention = any("softmax" in each for each in again)
+        modules = ["core_attn", "layernorm"] if attention else ["layernorm"]
+        line = f"recomputation of all that is cheap: Megatron runs {' and '.join(modules)} again and keeps the rest"
+        flags = f"--recompute-granularity selective --recompute-modules {' '.join(modules)}"
+        return flags, [line + peaks_without(problem, plan)]
+    return "", not_recomputed(problem, plan)
 
 
 def layout_text(counts: list[int]) -> str:

@@ -13,6 +13,7 @@ from demo_models import MODELS
 from explorer.exports.launchers.script_text import SCRIPT
 from explorer.exports.launchers.torch_actions import check_trains
 from explorer.exports.launchers.torch_split import cut_chain
+from explorer.exports.layers.again import not_recomputed
 from explorer.exports.layers.chain import headline, numbers
 from explorer.exports.layers.written import Written, comments, told
 from explorer.question.models.libraries import library_of
@@ -45,6 +46,8 @@ def torch_script(file: PlanFile, nearest: bool = False) -> Written:
         raise UnsupportedProblem(f"the script does not train in {problem.precision} precision; plan with pure")
     if {tensor.dtype for tensor in problem.graph.tensors if "float" in tensor.dtype} != {"float32"}:
         lost += numbers(problem, optimizer=False)
+    if not chain.recomputing:
+        lost += not_recomputed(problem, chain.plan, "wrap the modules in torch.utils.checkpoint")
     lost.append("memory: every rank makes the whole model before it keeps its stages")
     lost.append("data: samples are the model's example, shifted; put your own in the place of `samples`")
     script = SCRIPT

@@ -4,16 +4,19 @@ Grammar: torchtitan 0.3.0, torchtitan/config/configs.py, `ParallelismConfig.modu
 names for every stage, each of a child of the model or of an element of a list that is one ("layers.0");
 distributed/pipeline_parallel.py: `_split_module` leaves out the other children, and
 `_get_pp_rank_to_stage_indices_mapping` gives stage s to rank s modulo the degree. The same names are keys of its TOML
-files before 0.3.
+files before 0.3. distributed/activation_checkpoint.py: `FullAC` and `SelectiveAC`, which were mode "full" and
+"selective" with `selective_ac_option` "op", of the modules in the model's list named layers.
 """
 
 from __future__ import annotations
 
 import json
 
+from explorer.exports.launchers.micro_batches import check_count
+from explorer.exports.layers.again import Again, not_recomputed
 from explorer.exports.layers.chain import Chain, chain_of, headline, losses
 from explorer.exports.layers.nearest import laid_out
-from explorer.exports.layers.units import Units
+from explorer.exports.layers.units import Layout, Units
 from explorer.exports.layers.written import Written, comments, told
 from solvers.errors import UnsupportedProblem
 from solvers.formats.plan_json import PlanFile
@@ -29,14 +32,22 @@ def torchtitan(file: PlanFile, nearest: bool = False) -> Written:
     layout, changed = laid_out(chain_of(file), nearest=nearest)
     chain, lost = layout.chain, list[str]()
     _check_names(layout.model)
-    schedule = check_rounds(chain, "torchtitan")
-    if schedule is None:
+    named = check_rounds(chain, "torchtitan")
+    ranks, stages = len(chain.devices), len(chain.plan.stages)
+    if named is not None:
+        schedule = named
+        least = f"at least {stages} micro-batches, one a stage"
+        wants = least if schedule in ONE_STAGE.values() else f"equal rounds of {ranks} or more micro-batches"
+        check_count(chain, lambda n: takes(schedule, n, ranks, stages), f"{schedule} of torch wants {wants}")
+    else:
         lost.append(
             "the order of micro-batches, which is none of torch's schedules: export torch-actions too, and set"
             ' pipeline_parallel_schedule = "PipelineScheduleMulti" and pipeline_parallel_schedule_csv'
         )
-        schedule = "1F1B" if chain.per_rank == 1 else "Interleaved1F1B"
-    lost += layout.loose() + losses(chain, ("order", "replicas"))
+        names = ("1F1B", "GPipe") if chain.per_rank == 1 else ("Interleaved1F1B", "LoopedBFS")
+        schedule = next(name for name in names if takes(name, chain.micro_batches, ranks, stages))
+    mode, kept = _checkpointing(layout)
+    lost += kept + layout.loose() + losses(chain, ("order", "recompute", "replicas"))
     parts = ",\n".join("    " + json.dumps(list(names)) for names in layout.names(copied=True))
     text = comments([headline(file), *told(lost, changed)]) + (
         "\n[parallelism]\n"
@@ -47,8 +58,34 @@ def torchtitan(file: PlanFile, nearest: bool = False) -> Written:
         f"module_fqns_per_model_part = [\n{parts},\n]\n"
         "\n[training]\n"
         f"local_batch_size = {chain.problem.mini_batch // chain.replicas}\n"
+        f"{mode}"
     )
     return Written(text, tuple(lost), tuple(changed))
+
+
+def _checkpointing(layout: Layout) -> tuple[str, list[str]]:
+    """The section on activation checkpointing, and a sentence on what it does otherwise than the plan."""
+    problem, plan, model = layout.chain.problem, layout.chain.plan, layout.model
+    if layout.again not in (Again.LAYERS, Again.OPERATORS):
+        return "", not_recomputed(problem, plan)
+    name = model.units[model.layers[0]].listed
+    lost = []
+    if name != "layers":
+        lost.append(f"recomputation of {name}: torchtitan wraps the list named layers; name yours so")
+    if layout.again is Again.LAYERS:
+        return '\n[activation_checkpoint]\nmode = "full"  # torchtitan 0.3: FullAC.Config()\n', lost
+    lost.append("recomputation by its rule: every second matrix product runs again too, which the plan keeps")
+    section = '\n[activation_checkpoint]\nmode = "selective"  # torchtitan 0.3: SelectiveAC.Config()\n'
+    return section + 'selective_ac_option = "op"\n', lost
+
+
+def takes(schedule: str, micro_batches: int, ranks: int, stages: int) -> bool:
+    """Whether torch 2.13 makes such a schedule (the constructors in torch/distributed/pipelining/schedules.py)."""
+    if schedule == "1F1B":
+        return micro_batches >= stages
+    if schedule in SEVERAL.values():
+        return micro_batches % max(1, micro_batches // ranks) == 0
+    return True
 
 
 def check_rounds(chain: Chain, launcher: str) -> str | None:

@@ -24,9 +24,12 @@ def vllm(file: PlanFile, nearest: bool = False) -> Written:
             f"a rank has {chain.per_rank} stages; vLLM gives each rank one run of layers (plan without interleaving)"
         )
     if chain.problem.training:
-        lost.append("that the plan is for training: its costs are not those of serving (plan with --inference)")
+        lost.append(
+            "that the plan is for training: its costs, memory and recomputation are not those of serving (plan with"
+            " --inference)"
+        )
     lost.append("batches: vLLM makes its own of the requests")
-    lost += losses(chain, ("replicas",))
+    lost += losses(chain, ("recompute", "replicas"))
     flags = f"--pipeline-parallel-size {len(counts)}"
     if chain.replicas > 1:
         flags += f" --data-parallel-size {chain.replicas}"

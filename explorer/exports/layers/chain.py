@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
+from explorer.exports.layers.again import not_recomputed
 from explorer.exports.layers.merged import forward_homes, merged, renumbered, sends
 from explorer.words import text
 from solvers.errors import UnsupportedProblem
@@ -136,9 +137,8 @@ def losses(chain: Chain, said: Iterable[str] = ()) -> list[str]:
     found = []
     if "numbers" not in said:
         found += numbers(chain.problem)
-    if "recompute" not in said and chain.recomputing:
-        stages = ", ".join(map(str, chain.recomputing))
-        found.append(f"recomputation, which the plan wants in stage {stages}: switch it on in the launcher")
+    if "recompute" not in said:
+        found += not_recomputed(chain.problem, chain.plan)
     if "replicas" not in said and chain.replicas > 1:
         found.append(f"every stage has {chain.replicas} replicas: run as many copies of this, data parallel")
     if "order" not in said:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from explorer.exports.layers.again import Again, regions_again
 from explorer.exports.layers.chain import Chain
 from explorer.exports.layers.written import path_of
 from explorer.words import text
@@ -61,6 +62,24 @@ class Layout:
             for stage in sorted({at} | (self._reading(unit) if copied else set())):
                 found[stage].append(path_of(unit.name))
         return tuple(map(tuple, found))
+
+    @cached_property
+    def again(self) -> Again:
+        """How the plan recomputes, as launchers have it."""
+        chain, operators = self.chain, self.chain.graph.operators
+        if chain.recomputing:
+            return Again.STAGES if len(chain.recomputing) == len(chain.plan.stages) else Again.PARTS
+        region_of = regions_again(chain.problem)
+        if not region_of:
+            return Again.NOTHING
+        layers = []
+        for i in self.model.layers:
+            own = self.model.units[i].operators
+            layers.append({region_of.get(o, "") for o in own if not operators[o].replicable})
+        by_layer = [name for names in layers for name in names]
+        if len(by_layer) != len(layers) or len(set(by_layer)) < len(layers) or set(by_layer) != {*region_of.values()}:
+            return Again.PARTS
+        return Again.OPERATORS if any(operators[o].cached for o in region_of) else Again.LAYERS
 
     def _reading(self, unit: Unit) -> set[int]:
         graph, homes = self.chain.graph, self.chain.homes

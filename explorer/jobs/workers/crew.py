@@ -13,12 +13,13 @@ from explorer.jobs.workers.turns import Turns
 @dataclass(eq=False)
 class Crew:
     """Workers and the jobs that wait for them. most: workers that search; desk: whether one more is for brief jobs
-    where all others are at searches."""
+    where all others are at searches. idle: workers that search which are started before any job needs them."""
 
     most: int = 1
     desk: bool = False
     hands: list[Hand] = field(default_factory=list)
     turns: Turns = field(default_factory=Turns)
+    idle: int = 0
 
     @property
     def searching(self) -> list[Hand]:
@@ -44,7 +45,11 @@ class Crew:
     def lacks(self) -> str:
         """Which worker is worth starting now: "searching", "brief" or "". One at a time: the first has kernels to
         compile, which those after it find on disk."""
-        if not self.turns or not all(hand.ready for hand in self.hands):
+        if not all(hand.ready for hand in self.hands):
+            return ""
+        if len(self.searching) < min(self.idle, self.most):
+            return "searching"
+        if not self.turns:
             return ""
         line = self.line()
         waiting = sum(not job.brief and not self._has_to_wait(job) for job in line)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-import threading
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -18,17 +16,16 @@ from typing import Any
 from explorer.jobs.held_plans import KEPT
 from explorer.jobs.workers import worker
 from explorer.jobs.workers.kits import Kit
-
-Event = dict[str, Any]
-OnEvent = Callable[[Event], None]
+from explorer.jobs.workers.listeners import Listeners, OnEvent
 
 BRIEF = frozenset({"prepare", "show-run", "export", "review", "lean", "differ", "hash", "why-here"})
 """Kinds of job that end by themselves soon: nothing is killed when they are cancelled, and they do not wait behind
 searches."""
 LONG = frozenset({"compare", "help", "sweep"})
 """Kinds of job that are many searches: they leave one worker to first plans, where there are several."""
-FIRST, LATER = 1, 2
-"""Ranks of searches: a plan that somebody waits for, and what is found out beside it. Brief jobs have rank 0."""
+FIRST, IMPROVING, LATER = 1, 2, 3
+"""Ranks of searches: a plan that somebody waits for, a better one than the first, and what is found out beside it.
+Brief jobs have rank 0."""
 
 
 @dataclass(eq=False, slots=True)
@@ -38,8 +35,9 @@ class Job:
     identifier: str
     kind: str
     request: Any
-    on_event: OnEvent
+    on_event: InitVar[OnEvent]
     visitor: str = ""
+    listeners: Listeners = field(init=False)
     hand: Hand | None = None
     """The worker that it was given to."""
     tries: int = 0
@@ -52,21 +50,22 @@ class Job:
     """Why it is ended from here, for people."""
     ended: bool = False
     """True once its last event has come."""
-    over: bool = False
-    """True once that was passed on."""
+    first_only: bool = False
+    """True while the worker is to end it with its first plan, since others have none yet."""
+    improving: bool = False
+    """True once that is there: it waits for a worker to search to the end."""
     passed: int = 0
     """How often another was taken before it out of turn, because it had the better rank."""
-    before: int | None = None
-    """How many come before it, as it was told last."""
-    best: Event | None = None
-    """The last step of its search that had a plan."""
+    waits: tuple[int, str] | None = None
+    """How many come before it and what else keeps it waiting, as it was told last."""
     signs: int = 0
     signed_s: float = 0.0
     """When it last showed that it gets on, as of time.monotonic, and how often it has."""
     alarm: int = 0
     """Its deadline's."""
-    gate: threading.RLock = field(default_factory=threading.RLock)
-    """Held while an event of it is passed on: they come one after the other."""
+
+    def __post_init__(self, on_event: OnEvent) -> None:
+        self.listeners = Listeners(self.identifier, on_event)
 
     @property
     def brief(self) -> bool:

@@ -7,19 +7,20 @@ nothing that happens to one job (a cancel that is not heeded, a deadline, a cras
 from __future__ import annotations
 
 import itertools
-import logging
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from explorer.jobs.workers import deadlines
 from explorer.jobs.workers.alarms import Alarms
 from explorer.jobs.workers.crew import Crew
-from explorer.jobs.workers.job import Event, Hand, Job, OnEvent, new_hand
+from explorer.jobs.workers.job import Hand, Job, new_hand
 from explorer.jobs.workers.kits import ORDERLY_S, SOLVING, Kit
-from explorer.jobs.workers.needs import model_of, plans_of
+from explorer.jobs.workers.listeners import Event, OnEvent
+from explorer.jobs.workers.needs import alone, for_first_plan, model_of, plans_of, same_question
 from explorer.jobs.workers.plans import Plans
 from explorer.jobs.workers.turns import Turns
 from explorer.view import events
@@ -27,15 +28,15 @@ from explorer.words import text
 
 MOST_TRIES = 2
 """How often a job that never began is given to a worker."""
-MOST_STILLBORN = 2
-"""Workers in a row that end before they can begin: then it is told rather than tried again, or where another worker is
-there for those who wait, tried again after REST_S."""
-REST_S = 15.0
+FAILED_STARTS = 8
+"""Workers in a row that end while they start, after which jobs that wait fail, unless another worker is there for them.
+"""
+PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
+"""Before the next start after a failed one: doubled with each in a row."""
 WORKED, MOST_PATIENCE = 0.5, 3.0
 """A worker that got less than this share of its time to heed a cancel has up to so many times as long."""
+CANCELLED = "the job was cancelled before it began"
 SIGNS = ("model", "row", "part")
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -45,7 +46,9 @@ class Jobs:
     The first worker starts with the first job, or `warm`; others, up to ``most``, while a job waits, and never before
     the first has loaded its kernels: what it has to compile, it compiles once. desk: whether one more is started for
     brief jobs where all others are at searches. on_event of a job is called from threads of this object's, one event
-    after the other; every job ends with exactly one of `events.LAST`.
+    after the other; every job ends with exactly one of `events.LAST`. Whoever asks what is being searched already hears
+    of that search. While others wait, a search is ended with its first plan, and made again, to its end, when all have
+    one.
     """
 
     kit: Kit = SOLVING
@@ -53,12 +56,13 @@ class Jobs:
     desk: bool = False
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _jobs: dict[str, Job] = field(default_factory=dict)
+    """By the id of everybody who waits for it."""
     _plans: Plans = field(default_factory=Plans)
     _crew: Crew = field(init=False)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _alarms: Alarms = field(default_factory=Alarms)
-    _stillborn: int = 0
-    _resting: bool = False
+    _failed_starts: int = 0
+    _pausing: bool = False
     _closed: bool = False
 
     def __post_init__(self) -> None:
@@ -70,12 +74,31 @@ class Jobs:
         with self._lock:
             if self._closed:
                 raise RuntimeError("these jobs were closed")
-            job = Job(f"job{next(self._numbers)}", kind, request, on_event, visitor)
-            self._jobs[job.identifier] = job
-            self._crew.turns.add(job)
-            self._serve()
+            name = f"job{next(self._numbers)}"
+            job = self._same(request)
+            if job is None:
+                job = self._jobs[name] = Job(name, kind, request, on_event, visitor)
+                self._crew.turns.add(job)
+                self._serve()
+            else:
+                self._jobs[name] = job
+                job.listeners.names.add(name)
+        if job.identifier != name and not job.listeners.join(name, on_event):
+            return self.start(kind, request, on_event, visitor)  # it has ended in the meantime
         self._tell_places()
-        return job.identifier
+        return name
+
+    def _same(self, request: Any) -> Job | None:
+        """The job that answers the same question, if everybody may hear of it: not one that shows a plan which another
+        had before, unless it can be left out, for it has not begun."""
+        for job in self._jobs.values():
+            if job.cancelled or job.ended or not same_question(request, job.request):
+                continue
+            before = job.request.before
+            if before in ("", request.before) or not (job.hand or job.improving):
+                job.request = job.request if before == request.before else alone(job.request)
+                return job
+        return None
 
     def cancel(self, identifier: str) -> None:
         """Ask a job to stop; it still reports its best plan. One that waits ends at once. Unknown ids are ignored."""
@@ -83,26 +106,32 @@ class Jobs:
             job = self._jobs.get(identifier)
             if job is None:
                 return
-            hand = job.hand
+            hand, shared = job.hand, len(job.listeners.names) > 1
             if job.cancelled:
                 return
+            if hand is None or shared:
+                del self._jobs[identifier]
+                job.listeners.names.discard(identifier)
+            if shared:
+                job.listeners.end(identifier, _last(job, events.failed(CANCELLED), cancelled=True))
+                return
+            job.cancelled = True
             if hand is None:
                 self._crew.turns.remove(job)
-                del self._jobs[identifier]
             else:
-                job.cancelled = True
-                hand.send("cancel", identifier)
+                hand.send("cancel", job.identifier)
                 if not job.brief:
                     self._kill_later(job, hand)
         if hand is None:
-            self._pass_on(job, events.failed("the job was cancelled before it began"))
+            self._pass_on(job, events.failed(CANCELLED))
         self._tell_places()
 
-    def warm(self) -> None:
-        """Start the first worker now, so that the first job does not wait for it."""
+    def warm(self, workers: int = 1) -> None:
+        """Start so many workers now, one after the other, and another for each that ends, so that no job waits for
+        one to start."""
         with self._lock:
-            if not self._crew.hands and not self._closed:
-                self._start()
+            self._crew.idle = workers
+            self._serve()
 
     def close(self) -> None:
         """End the workers; running jobs report ``failed``."""
@@ -131,10 +160,13 @@ class Jobs:
         while (found := self._crew.next()) is not None:
             self._give(*found)
         lacks = self._crew.lacks()
-        if lacks and not (self._resting and self._crew.searching):
+        if lacks and not self._pausing:
             self._start(brief=lacks == "brief")
 
     def _give(self, job: Job, hand: Hand) -> None:
+        others = any(other is not job and not other.brief and not other.long for other in self._crew.line())
+        short = for_first_plan(job.request) if others and not job.improving else None
+        job.first_only = short is not None
         self._crew.turns.take(job)
         job.hand, hand.job = hand, job
         job.tries, job.signs, job.signed_s = job.tries + 1, 0, time.monotonic()
@@ -144,7 +176,7 @@ class Jobs:
             if name not in hand.plans and (plan := self._plans.get(name)) is not None
         }
         hand.plans.extend(plans)
-        hand.send("start", job.identifier, job.kind, job.request, plans)
+        hand.send("start", job.identifier, job.kind, short or job.request, plans)
         self._watch(job, hand)
 
     def _start(self, brief: bool = False) -> None:
@@ -174,7 +206,7 @@ class Jobs:
                     hand.plans.append(name)
             case "ready":
                 with self._lock:
-                    hand.ready, self._stillborn = True, 0
+                    hand.ready, self._failed_starts = True, 0
                     self._serve()
                 self._tell_places()
             case "over":
@@ -184,9 +216,12 @@ class Jobs:
         compiling = event["kind"] == "compiling"
         with self._lock:
             job = hand.job
-            if job is None or job.identifier != identifier:
+            if job is None or (job.identifier != identifier and not (compiling and not identifier)):
                 first = not hand.ready and hand in self._crew.hands[:1]
                 waiting = self._crew.line() if compiling and first else []
+            elif job.identifier != identifier:  # it waits for what its worker began to prepare before
+                waiting = [job]
+                job.compiling, job.signed_s = event["kernel"] != "", time.monotonic()
             else:
                 waiting = [job]
                 job.heard = True
@@ -204,11 +239,15 @@ class Jobs:
     def _over(self, hand: Hand) -> None:
         with self._lock:
             job = self._let_go(hand)
-            if job is not None:
-                self._jobs.pop(job.identifier, None)
+            again = job is not None and job.first_only and not job.ended and not job.cancelled
+            if job is not None and again:
+                job.hand, job.first_only, job.improving, job.heard, job.tries = None, False, True, False, 0
+                self._crew.turns.add(job)
+            elif job is not None:
+                self._forget(job)
             self._serve()
-        if job is not None:
-            self._pass_on(job, events.failed("the job was cancelled before it began"))
+        if job is not None and not again:
+            self._pass_on(job, events.failed(CANCELLED))
         self._tell_places()
 
     def _lost(self, hand: Hand) -> None:
@@ -222,14 +261,8 @@ class Jobs:
                 self._crew.hands.remove(hand)
             job = self._let_go(hand)
             if not hand.ready:
-                self._stillborn += 1
-                if self._stillborn >= MOST_STILLBORN:
-                    self._stillborn = 0
-                    if self._crew.searching:
-                        self._resting = True
-                        self._alarms.after(REST_S, self._rested)
-                    else:
-                        failed = self._crew.line()
+                failed = self._failed_start()
+            why = self._ended(hand)
             if job is not None:
                 if job.heard or job.cancelled or job.tries >= MOST_TRIES:
                     failed.append(job)
@@ -237,20 +270,37 @@ class Jobs:
                     job.hand = None
                     self._crew.turns.put_back(job)
             for one in failed:
-                self._jobs.pop(one.identifier, None)
+                self._forget(one)
                 if one in self._crew.turns:
                     self._crew.turns.remove(one)
             self._serve()
             if hand.ready and not self._crew.searching:
                 self._start()  # the next question does not wait for it
         for one in failed:
-            self._pass_on(one, events.failed(self._ended(hand.process.exitcode)))
+            self._pass_on(one, events.failed(why))
         self._tell_places()
 
-    def _rested(self) -> None:
+    def _failed_start(self) -> list[Job]:
+        """A worker ended before it could begin: the next is started after a pause. Returns the jobs that are given up,
+        after too many in a row."""
+        self._failed_starts += 1
+        self._pausing = True
+        pause_s = PAUSE_S * 2.0 ** min(self._failed_starts - 1, FAILED_STARTS)
+        self._alarms.after(min(LONGEST_PAUSE_S, pause_s), self._start_again)
+        if self._failed_starts < FAILED_STARTS or self._crew.searching:
+            return []
+        self._crew.idle = 0  # the next question tries again
+        return self._crew.line()
+
+    def _start_again(self) -> None:
         with self._lock:
-            self._resting = False
+            self._pausing = False
             self._serve()
+
+    def _forget(self, job: Job) -> None:
+        """It is over."""
+        for name in job.listeners.names:
+            self._jobs.pop(name, None)
 
     def _let_go(self, hand: Hand) -> Job | None:
         """The worker does it no longer."""
@@ -259,40 +309,34 @@ class Jobs:
             self._alarms.forget(job.alarm)
         return job
 
-    def _ended(self, code: int | None) -> str:
+    def _ended(self, hand: Hand) -> str:
+        code = hand.process.exitcode
         maybe = f", maybe for want of memory: a worker may take {text.nbytes(self.kit.memory_bytes)}"
         why = maybe if code in (-6, -11) and self.kit.memory_bytes else ""
-        return f"the {self.kit.verb} process ended unexpectedly (exit code {code}){why}"
+        how = "unexpectedly" if hand.ready else f"{self._failed_starts} times in a row while it started"
+        return f"the {self.kit.verb} process ended {how} (exit code {code}){why}"
 
     def _fail_all(self, message: str) -> None:
         with self._lock:
-            jobs, self._jobs, self._crew.turns = list(self._jobs.values()), {}, Turns()
+            jobs, self._jobs, self._crew.turns = set(self._jobs.values()), {}, Turns()
         for job in jobs:
             self._pass_on(job, events.failed(message))
 
     # -- what is told of a job --------------------------------------------------------------------------
 
     def _pass_on(self, job: Job, event: Event) -> None:
-        with job.gate:
-            if job.over:
-                return
-            if event["kind"] == "progress" and event["plan"] is not None:
-                job.best = event
-            if event["kind"] in events.LAST:
-                job.over = True
-                event = _last(job, event)
-            _tell(job, event)
+        job.listeners.pass_on(_last(job, event) if event["kind"] in events.LAST else event)
 
     def _tell_places(self) -> None:
-        """To those who wait, how many come before them, where that has changed."""
+        """To those who wait, how many come before them and what else keeps them waiting, where that has changed."""
         with self._lock:
-            changed = [(job, before) for job, before in self._crew.places() if job.before != before]
-            for job, before in changed:
-                job.before = before
-        for job, before in changed:
-            with job.gate:
-                if job.hand is None and not job.over and job.before == before:
-                    _tell(job, events.waiting(before))
+            trouble = self._failed_starts and not self._crew.searching
+            why = f"the {self.kit.verb} process ended while it started; another is started" if trouble else ""
+            changed = [(job, told) for job, before in self._crew.places() if job.waits != (told := (before, why))]
+            for job, told in changed:
+                job.waits = told
+        for job, told in changed:
+            job.listeners.pass_on(events.waiting(*told), partial(_waits, job, told))
 
     # -- what does not end by itself -----------------------------------------------------------------------
 
@@ -340,19 +384,15 @@ class Jobs:
                 hand.process.kill()
 
 
-def _tell(job: Job, event: Event) -> None:
-    """What goes wrong where it is heard is no reason not to hear the next."""
-    try:
-        job.on_event(event)
-    except Exception:
-        log.exception("an event could not be passed on")
+def _waits(job: Job, told: tuple[int, str]) -> bool:
+    return job.hand is None and job.waits == told
 
 
-def _last(job: Job, event: Event) -> Event:
+def _last(job: Job, event: Event, cancelled: bool = False) -> Event:
     """The end of a job as it is told: with why it was ended from here, and with its best plan where that is known."""
     if event["kind"] == "failed":
         why = job.why or event["message"]
-        if job.kind == "solve" and job.best is not None:
-            return events.cut_off(job.best, "" if job.cancelled and not job.why else why)
+        if job.kind == "solve" and job.listeners.best is not None:
+            return events.cut_off(job.listeners.best, "" if (cancelled or job.cancelled) and not job.why else why)
         return events.failed(why)
     return {**event, "cut_off": job.why} if job.why else event

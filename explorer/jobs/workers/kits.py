@@ -14,20 +14,31 @@ HEED_S = 2.0
 """A worker that has not ended a cancelled job after this long is killed, by default."""
 
 
+IDLE_S = 5.0
+"""How long a worker is idle before it prepares what takes long."""
+
+
 def nothing() -> None:
     return None
+
+
+def at_once() -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
 class Kit:
     """verb: what such a process is at, for people. kinds: gives what it can do. prepare: what is done before its first
-    job. orderly: its jobs start processes of their own, and it is given time to end them, after a cancel as well as at
-    the end. heed_s: how long it may take to end a cancelled job before it is killed. memory_bytes: what each of its
-    processes may take, 0 for as much as there is."""
+    job, or, where that would not be over at once (is_quick), when it has been idle for idle_s: the first job may need
+    none of it. orderly: its jobs start processes of their own, and it is given time to end them, after a cancel as well
+    as at the end. heed_s: how long it may take to end a cancelled job before it is killed. memory_bytes: what each of
+    its processes may take, 0 for as much as there is."""
 
     verb: str
     kinds: Callable[[], Mapping[str, Work]]
     prepare: Callable[[], None] = nothing
+    is_quick: Callable[[], bool] = at_once
+    idle_s: float = IDLE_S
     orderly: bool = False
     heed_s: float = HEED_S
     memory_bytes: int = 0
@@ -54,6 +65,14 @@ def warm_page() -> None:
     FAMILIES[PAGE]()
 
 
-SOLVING = Kit("solving", all_kinds, warm_page)
+def page_is_compiled() -> bool:
+    """Whether `warm_page` would only load."""
+    from solvers.kernels.interpreted import is_kept
+    from solvers.pipelines.tree.stage_dp_kernel import place_branches
+
+    return is_kept(place_branches)  # the last
+
+
+SOLVING = Kit("solving", all_kinds, warm_page, page_is_compiled)
 RUNNING = Kit("running", all_kinds, orderly=True, heed_s=ORDERLY_S)
 READING = Kit("reading", read_kinds, memory_bytes=READ_BYTES)

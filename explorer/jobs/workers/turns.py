@@ -1,4 +1,4 @@
-"""Whose turn it is: brief jobs first, then plans that somebody waits for, then what is found out beside them; among
+"""Whose turn it is: brief jobs first, then first plans, then better ones, then what is found out beside them; among
 equals the visitor who has least at work, and of these the one whose turn was longest ago."""
 
 from __future__ import annotations
@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 
-from explorer.jobs.workers.job import FIRST, LATER, Job
+from explorer.jobs.workers.job import FIRST, IMPROVING, LATER, Job
 
 MOST_PASSED = 8
 """A job that so many others were taken before, because they had the better rank, has that rank too."""
@@ -40,7 +40,7 @@ class Turns:
         """It is its turn."""
         self._waiting.remove(job)
         for other in self._waiting:
-            if _rank(other) > _rank(job) >= FIRST:
+            if _rank(other) > _rank(job) >= FIRST and not job.first_only:
                 other.passed += 1
         if job.brief:
             return
@@ -72,4 +72,6 @@ class Turns:
 def _rank(job: Job) -> int:
     if job.brief:
         return 0
-    return LATER if job.long and job.passed < MOST_PASSED else FIRST
+    if job.long and job.passed < MOST_PASSED:
+        return LATER
+    return IMPROVING if job.improving else FIRST

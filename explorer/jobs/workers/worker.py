@@ -58,10 +58,20 @@ def main(connection: Connection, kit: Kit) -> None:
 
     with Compiling(tell=tell), suppress(BrokenPipeError, OSError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C, or a notebook's interrupt, is the parent's to act on
-        kit.prepare()
+        prepared = kit.is_quick()
+        if prepared:
+            kit.prepare()
         gc.freeze()  # what lives as long as the process need not be looked through at every collection
         say("ready")
-        while (job := asked.get()) is not None:
+        while True:
+            try:
+                job = asked.get(timeout=None if prepared else kit.idle_s)
+            except queue.Empty:
+                kit.prepare()
+                prepared = True
+                continue
+            if job is None:
+                return
             current, kind, request, plans = job
             enough = True
             if current not in cancelled:

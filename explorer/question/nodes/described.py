@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from explorer.costs.devices import DEVICES, device_of
+from explorer.costs.devices import DEVICES, device_name, device_of
 from explorer.question.written.closest import closest
 from explorer.question.written.device_lists import MAX_DEVICES, parse_kinds
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes, parse_seconds
@@ -115,7 +115,7 @@ def cluster_of(nodes: list[Node], networks: list[Network]) -> Cluster:
     devices += [(CPU_KIND, n) for n, node in enumerate(nodes) for _ in range(node.cpus)]
     accelerators = sum(len(node.kinds) for node in nodes)
     made = tuple(
-        _device(f"GPU {i}" if i < accelerators else f"CPU {i - accelerators}", kind, n, nodes[n])
+        _device(device_name(kind, i if i < accelerators else i - accelerators), kind, n, nodes[n])
         for i, (kind, n) in enumerate(devices)
     )
     links = [

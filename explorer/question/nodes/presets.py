@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.costs.devices import DEVICES
 from explorer.question.nodes.described import read_described
 from explorer.question.written.closest import closest
 from explorer.question.written.device_lists import parse_kinds
@@ -142,13 +143,14 @@ def preset_title(name: str) -> str:
     return found[0].title if found[1] == 1 else f"{found[1]} nodes: {found[0].title}"
 
 
-def preset_devices(name: str) -> int:
-    """How many accelerators it has; 0 for an unknown name."""
+def preset_devices(name: str) -> tuple[int, float]:
+    """How many accelerators it has, and the bytes of memory of the largest; 0 for an unknown name."""
     found = find_preset(name)
     if found is None:
-        return 0
-    kinds = parse_kinds(found[0].node["devices"])
-    return found[1] * (1 if isinstance(kinds, str) else len(kinds))
+        return 0, 0.0
+    written = parse_kinds(found[0].node["devices"])
+    kinds = (written,) if isinstance(written, str) else written
+    return found[1] * len(kinds), max(DEVICES[kind].memory_bytes for kind in kinds)
 
 
 def suggestion(name: str) -> str:

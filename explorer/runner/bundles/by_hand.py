@@ -17,6 +17,7 @@ from statistics import median
 from explorer.runner.bundles.outcome import Outcome
 from explorer.runner.bundles.progress import BY_HAND
 from explorer.words import text
+from solvers.errors import printable
 
 RANK_MODULE = "explorer.runner.rank"
 PORT = 29511
@@ -115,7 +116,9 @@ def summary(outcome: Outcome) -> str:
     agreement = outcome.agreement
     if agreement is not None and agreement.holds:
         errors = f"{max(agreement.loss, agreement.gradient, agreement.parameter):.1e}"
-        told.append(f"agrees with {agreement.true_model} (relative differences up to {errors})")
+        told.append(
+            f"agrees with {agreement.true_model} (relative differences up to {errors}){agreement.undefined_words}"
+        )
     if outcome.reason:
         told.append(outcome.reason)
     return f"{'; '.join(told)}; all of it in result.json"
@@ -135,4 +138,4 @@ def _version(package: str) -> str:
 
 def _comment(text: str) -> str:
     """A name that cannot end the comment it stands in."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)[:200]
+    return printable(text)[:200]

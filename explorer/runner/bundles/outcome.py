@@ -100,7 +100,8 @@ class Agreement:
     loss: largest relative difference of a loss. gradient: largest over tensors of max|difference| /
     max|gradient| (of a tensor with tiny gradients: over 1e-3 of the model's largest one); parameter: the same
     of the parameters after all steps. worst: the tensor of ``gradient``.
-    compared: how many parameters, on all ranks. way: how the model was computed.
+    compared: how many parameters, on all ranks. way: how the model was computed. undefined: how many losses, gradients
+    and parameters hold entries that are no finite numbers, the same ones in both; their other entries are compared.
     """
 
     loss: float
@@ -110,6 +111,14 @@ class Agreement:
     dtype: str
     compared: int = 0
     way: Way = Way.WHOLE
+    undefined: int = 0
+
+    @property
+    def undefined_words(self) -> str:
+        """What to know where values are no numbers in both, as the end of a sentence."""
+        if not self.undefined:
+            return ""
+        return f"; {self.undefined} of the losses, gradients and parameters are no finite numbers, alike in both"
 
     @property
     def true_model(self) -> str:
@@ -158,12 +167,16 @@ class Outcome:
 
 def judged(outcome: Outcome) -> Outcome:
     """The same, as failed where it differs from the whole model: whoever lists runs must not take it for one that is
-    right."""
+    right. Of one that failed by its loss, whether the model in a plain loop does so too."""
     agreement = outcome.agreement
-    if outcome.status is not RunStatus.DONE or agreement is None or agreement.holds:
+    if agreement is None:
         return outcome
-    errors = {"losses": agreement.loss, "gradients": agreement.gradient, "parameters": agreement.parameter}
-    wrong = [f"{what} by {error:.1e}" for what, error in errors.items() if not error <= agreement.rounding]
-    where = f" (worst: {agreement.worst})" if agreement.worst else ""
-    reason = f"it differs from {agreement.true_model}, relative: {', '.join(wrong)}{where}"
-    return replace(outcome, status=RunStatus.FAILED, reason=reason)
+    reasons = [outcome.reason] if outcome.reason else []
+    if not agreement.holds:
+        errors = {"losses": agreement.loss, "gradients": agreement.gradient, "parameters": agreement.parameter}
+        wrong = [f"{what} by {error:.1e}" for what, error in errors.items() if not error <= agreement.rounding]
+        where = f" (worst: {agreement.worst})" if agreement.worst else ""
+        reasons.append(f"it differs from {agreement.true_model}, relative: {', '.join(wrong)}{where}")
+    elif reasons and agreement.undefined:
+        reasons.append(f"{agreement.true_model} gives the same, so it is not the plan but the model, its data or step")
+    return replace(outcome, status=RunStatus.FAILED, reason="; ".join(reasons)) if reasons else outcome

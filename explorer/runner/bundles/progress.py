@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 
+from explorer.runner.bundles import beats
+
 MARK = "@progress "
 BY_HAND = "PLACEMENT_EXPLORER_BY_HAND"
 """The variable that run.sh sets: nobody but a person reads what ranks print."""
@@ -14,8 +16,9 @@ def by_hand() -> bool:
     return bool(os.environ.get(BY_HAND))
 
 
-def tell(phase: str, done: int = 0, of: int = 0) -> None:
-    """One line, from rank 0 only."""
+def tell(phase: str, done: int = 0, of: int = 0, *, waits: bool = False) -> None:
+    """One line, from rank 0 only; every rank notes what it is at, and whether it waits for others there."""
+    beats.at(phase, waits)
     if os.environ.get("RANK", "0") != "0":
         return
     if by_hand():

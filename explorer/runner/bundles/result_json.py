@@ -42,7 +42,7 @@ _MESSAGE = (
     "channel", "piece", "src_rank", "dst_rank", "iteration", "action", "nbytes", "sent_s", "arrived_s", "waited",
 )  # fmt: skip
 _ENVIRONMENT = ("hosts", "devices", "backend", "torch", "python", "threads", "date", "pinned")
-_AGREEMENT = ("loss", "gradient", "parameter", "worst", "dtype", "compared", "way")
+_AGREEMENT = ("loss", "gradient", "parameter", "worst", "dtype", "compared", "way", "undefined")
 _REQUIRED = ("status", "reason", "culprit", "environment", "iterations_s", "actions", "messages")
 _OPTIONAL = (
     "segments", "rank_devices", "peak_bytes", "losses", "noise", "agreement", "operators_s", "notes",
@@ -227,7 +227,7 @@ def _read_environment(field: Field) -> Environment:
 
 
 def _read_agreement(field: Field) -> Agreement:
-    parts = field.fields(_AGREEMENT[:-1], _AGREEMENT[-1:])
+    parts = field.fields(_AGREEMENT[:-2], _AGREEMENT[-2:])
     return Agreement(
         parts["loss"].number_or_infinity(),
         parts["gradient"].number_or_infinity(),
@@ -236,4 +236,5 @@ def _read_agreement(field: Field) -> Agreement:
         one_line(parts["dtype"].text(100)),
         parts["compared"].integer(),
         parts["way"].choice(Way) if "way" in parts else Way.WHOLE,
+        parts["undefined"].integer() if "undefined" in parts else 0,
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from solvers.errors import printable
+
 MAX_WORDS = 2000
 
 
 def one_line(words: str, most: int = MAX_WORDS) -> str:
     """In one line, at most ``most`` characters, without anything that a terminal would obey (escape codes)."""
-    shown = " ".join("".join(letter if letter.isprintable() else " " for letter in words[: 4 * most]).split())
+    shown = " ".join(printable(words[: 4 * most]).split())
     return shown if len(shown) <= most else shown[: most - 1] + "…"

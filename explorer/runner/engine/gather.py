@@ -32,7 +32,7 @@ def gather(
     notes: tuple[str, ...] = (),
 ) -> Outcome | None:
     """The outcome on rank 0, None elsewhere. Every rank calls it."""
-    tell("gathering")
+    tell("gathering", waits=True)
     mine: dict[str, Any] = {
         **asdict(measured),
         "host": socket.gethostname(),
@@ -46,8 +46,10 @@ def gather(
     if found is None:
         return None
     losses = [sum(ends) for ends in zip(*(each["losses"] for each in found), strict=True)]
+    broken = _not_finite(found, request.warmup)
     return Outcome(
-        status=RunStatus.DONE,
+        status=RunStatus.FAILED if broken and machine.script.training else RunStatus.DONE,
+        reason=broken if machine.script.training else "",
         environment=Environment(
             hosts=tuple(each["host"] for each in found),
             devices=tuple(each["device"] for each in found),
@@ -68,7 +70,19 @@ def gather(
         noise=max(each["noise"] for each in found),
         agreement=agreement,
         operators_s=_operators(found),
-        notes=(*machine.notes, *notes),
+        notes=(*machine.notes, *notes, *([broken] if broken and not machine.script.training else ())),
+    )
+
+
+def _not_finite(found: list[Any], warmup: int) -> str:
+    """Which loss was the first that is no finite number, in words; "" if all are."""
+    first = min(((*each["not_finite"], rank) for rank, each in enumerate(found) if each["not_finite"]), default=None)
+    if first is None:
+        return ""
+    iteration, micro_batch, loss, rank = first
+    which = f"{iteration + 1} of the warm-up" if iteration < warmup else f"{iteration + 1 - warmup}"
+    return (
+        f"the loss is no finite number: {loss}, first in iteration {which}, micro-batch {micro_batch}, on rank {rank}"
     )
 
 

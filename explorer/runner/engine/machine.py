@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -102,6 +103,12 @@ class Machine:
         """This rank's part of the mini-batch's loss of the last iteration."""
         return float(sum(float(loss) for stage in self.stages.values() for loss in stage.losses.values()))
 
+    def first_not_finite(self) -> tuple[int, float] | None:
+        """(micro-batch, its part of the loss) of the last iteration, the first on this rank that is no finite number;
+        None where all are."""
+        parts = ((count, float(loss)) for stage in self.stages.values() for count, loss in stage.losses.items())
+        return min((part for part in parts if not math.isfinite(part[1])), default=None)
+
     def read_sample(self, segment: int, micro_batch: int, position: int) -> Tensor:
         """What a micro-batch of a segment reads of one of the model's inputs on this rank."""
         whole = self.samples[position]
@@ -113,13 +120,8 @@ class Machine:
     def synchronise(self, segment: int) -> None:
         """Begin to add up the replicas' gradients of the parameters that a segment updates."""
         make_dense(self.owned[segment])  # the replicas looked up different rows
-        gradients = []
-        for parameter in self.owned[segment]:
-            if parameter.grad is None:  # of a tensor that all replicas send, its gradient may go to one of them
-                parameter.grad = torch.zeros_like(parameter)
-            gradients.append(parameter.grad)
-        if gradients:
-            self._syncing[segment] = _Sum(gradients, self.groups[self.script.segments[segment].devices])
+        if self.owned[segment]:
+            self._syncing[segment] = _Sum(self.owned[segment], self.groups[self.script.segments[segment].devices])
 
     def settle(self, segment: int) -> None:
         """Wait for the sum of the replicas' gradients."""
@@ -145,19 +147,25 @@ class Machine:
 
 
 class _Sum:
-    """A sum over replicas under way: every replica's gradients already have its samples' share as weight."""
+    """A sum over replicas under way: every replica's gradients already have its samples' share as weight. Those that
+    no replica has stay None; of a tensor that all replicas send, its gradient may go to one of them."""
 
-    def __init__(self, gradients: Sequence[Tensor], group: dist.ProcessGroup) -> None:
-        self.gradients = gradients
-        self.flat = torch.cat([gradient.flatten() for gradient in gradients])
+    def __init__(self, parameters: Sequence[nn.Parameter], group: dist.ProcessGroup) -> None:
+        self.parameters = parameters
+        gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
+        known = gradients[0].new_tensor([p.grad is not None for p in parameters])
+        self.flat = torch.cat([known, *(gradient.flatten() for gradient in gradients)])
         self.work = dist.all_reduce(self.flat, group=group, async_op=True)
 
     def finish(self) -> None:
         assert self.work is not None
         self.work.wait()
-        sizes = [gradient.numel() for gradient in self.gradients]
-        for gradient, part in zip(self.gradients, self.flat.split(sizes), strict=True):
-            gradient.copy_(part.view_as(gradient))
+        known, *parts = self.flat.split([len(self.parameters), *(p.numel() for p in self.parameters)])
+        for parameter, part, there in zip(self.parameters, parts, known, strict=True):
+            if parameter.grad is None and there:  # only then is it looked at, for which a GPU's queue is waited for
+                parameter.grad = torch.empty_like(parameter)
+            if parameter.grad is not None:
+                parameter.grad.copy_(part.view_as(parameter))
 
 
 class Sizes:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from explorer.runner.model.birth import mixed
-from explorer.runner.model.flat import DROPPING, inside, undropped
+from explorer.runner.model.flat import DROPPING, Context, inside, undropped
 
 _SEED: ContextVar[int] = ContextVar("seed", default=0)
 """Of the call of a segment that is under way; 0 where a module is only timed."""
@@ -24,7 +24,9 @@ def seed_calls(module: fx.GraphModule) -> bool:
     for node in list(module.graph.nodes):
         if node.op == "call_function" and draws(node.target, node.args, node.kwargs):
             number = zlib.crc32(str(node.meta["call"]).encode())
-            node.args, node.target = (number, node.target, *node.args), drawn
+            # The blocks it is in become an argument: of functions that are arguments only operators have a name in code
+            contexts, target, *args = node.args if node.target is inside else ((), node.target, *node.args)
+            node.args, node.target = (number, contexts, target, *args), drawn
             found = True
     if found:
         module.recompile()
@@ -43,13 +45,13 @@ def draws(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return True
 
 
-def drawn(number: int, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """A call with random numbers of its own."""
+def drawn(number: int, contexts: tuple[Context, ...], target: Any, *args: Any, **kwargs: Any) -> Any:
+    """A call inside blocks (see `inside`) with random numbers of its own."""
     seed = mixed(_SEED.get(), number)
     torch.default_generator.manual_seed(seed)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed(seed)
-    return target(*args, **kwargs)
+    return inside(contexts, target, *args, **kwargs)
 
 
 class Drawing:

@@ -23,12 +23,15 @@ from explorer.runner.model.weights import Held
 from explorer.tracing.batching import doubled
 from explorer.tracing.build import build, operators, same_nodes
 from explorer.tracing.capture import capture
-from explorer.tracing.captured import Captured
+from explorer.tracing.captured import Captured, Node
 from explorer.tracing.fake import at_batch, batch_of, fake_inputs, fake_module
 from explorer.tracing.fold import NO_OPERATOR, Folded
 from explorer.tracing.forward import Edge
 from solvers.errors import RunError, TraceError
 from solvers.problem.graph import OpGraph
+
+STATISTICS = ("running_mean", "running_var")
+"""Arguments of a norm that it changes in training, of which no schema says so."""
 
 __all__ = ["Input", "Kind", "Output", "Program", "SegmentProgram", "trace_for_run"]
 
@@ -73,6 +76,39 @@ class Program:
         """Names of the parameters that ``operators`` own, and update: the first operator that reads one."""
         return tuple(name for name, groups in self.readers.items() if groups[0] in operators)
 
+    def calls_of(self, operator: int) -> tuple[int, ...]:
+        """Positions of the calls that run where an operator does: its own, and the counters that go with it."""
+        return (*self.folded.groups[operator], *self.counters.get(operator, ()))
+
+    @cached_property
+    def counters(self) -> Mapping[int, tuple[int, ...]]:
+        """Operator -> the calls that count for it, as a batch norm counts its batches, and are no operators. All of one
+        buffer go with one: the first operator that reads it, else the one that follows the first of them."""
+        nodes = self.captured.nodes
+        group_of = {p: group for group, members in enumerate(self.folded.groups) for p in members}
+        read = {p: {self.captured.root(value) for _, value in nodes[p].tensors} for p in group_of}
+        home: dict[str, int] = {}
+        found: dict[int, list[int]] = {}
+        for position, node in enumerate(nodes):
+            for buffer in buffers_changed(self.captured, node) if position not in group_of else ():
+                if buffer not in home:
+                    readers = [p for p in sorted(group_of) if buffer in read[p]]
+                    following = [p for p in sorted(group_of) if p > position]
+                    home[buffer] = group_of[(readers or following or [max(group_of)])[0]]
+                found.setdefault(home[buffer], []).append(position)
+        return {group: tuple(positions) for group, positions in found.items()}
+
+    def changed_by(self, operators: Collection[int]) -> frozenset[str]:
+        """The buffers that these operators change, by their names in the capture."""
+        nodes = [self.captured.nodes[position] for operator in operators for position in self.calls_of(operator)]
+        return frozenset(buffer for node in nodes for buffer in buffers_changed(self.captured, node))
+
+    def buffer_names_changed(self, operators: Collection[int]) -> frozenset[str]:
+        """The same by their names in the module, of a buffer with several names by one or more of them."""
+        changed = self.changed_by(operators)
+        _, flat = next(iter(self.sized.values()))
+        return frozenset(source.target for node, source in flat.sources.items() if flat.value_of[node] in changed)
+
     def crossing(self, operators: Collection[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Forward tensors that these operators read from others, and those that others read from them."""
         mine = set(operators)
@@ -105,7 +141,7 @@ class Program:
             raise RunError(f"a segment reads {missing.value} of operator {missing.producer}, which is not sent to it")
         self._check_early_reads(operators)
         captured, flat = self.sized[samples]
-        parts = Parts(self.captured, self.folded, self.edges, flat, captured)
+        parts = Parts(self.captured, self.folded, self.calls_of, self.edges, flat, captured)
         return build_segment(
             parts,
             operators,
@@ -146,8 +182,8 @@ class Program:
 
     def regions(self, given: Sequence[tuple[int, str, bool]]) -> dict[str, Region]:
         """(operator, region, cached) -> those of the calls behind the operators, by their names."""
-        nodes, groups = self.captured.nodes, self.folded.groups
-        return {nodes[position].name: (name, kept) for o, name, kept in given for position in groups[o]}
+        nodes = self.captured.nodes
+        return {nodes[position].name: (name, kept) for o, name, kept in given for position in self.calls_of(o)}
 
     def batch_dim(self, tensor: int) -> int | None:
         """The dimension of a forward tensor that holds the samples; None: it has none.
@@ -208,6 +244,14 @@ class _Tensors(Mapping[Source, Tensor]):
 
     def __len__(self) -> int:
         return len(self.flat.sources)
+
+
+def buffers_changed(captured: Captured, node: Node) -> set[str]:
+    """The buffers that a call writes into."""
+    changed = set(node.mutates)
+    if node.constants.get("training", node.constants.get("use_input_stats")):
+        changed |= {name for argument, name in node.tensors if argument in STATISTICS}
+    return {captured.root(name) for name in changed} & set(captured.buffers)
 
 
 def trace_for_run(

@@ -3,7 +3,7 @@ an output."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -64,10 +64,11 @@ class SegmentProgram:
 @dataclass(frozen=True)
 class Parts:
     """A traced model as segments need it. captured, folded and edges are those of the graph; flat and sized are
-    of the export at the samples of the segment (equal calls)."""
+    of the export at the samples of the segment (equal calls). calls_of: operator -> positions of its calls."""
 
     captured: Captured
     folded: Folded
+    calls_of: Callable[[int], Collection[int]]
     edges: tuple[Edge, ...]
     flat: Flat
     sized: Captured
@@ -100,7 +101,7 @@ class _Builder:
         self.attribute_of: dict[int, fx.Node] = {}
         self.call = {node.name: node for node in self.captured.nodes}
         self.made_by = {output: node for node in self.captured.nodes for output in node.outputs}
-        mine = {position for group in operators for position in parts.folded.groups[group]}
+        mine = {position for group in operators for position in parts.calls_of(group)}
         self.mine = [node for position, node in enumerate(self.captured.nodes) if position in mine]
         self.names = {node.name for node in self.mine}
         self.written = {self.captured.root(value) for node in self.captured.nodes for value in node.mutates}

@@ -15,7 +15,7 @@ from explorer.runner.model.dtypes import floating
 @dataclass(frozen=True)
 class Held:
     """parameters: by name (of tied ones the first), the wanted ones only. buffers: all, with plain tensor
-    attributes, by name. Tied parameters are one object under one name."""
+    attributes, by name. Tied parameters are one object under one name, a buffer of several names one under each."""
 
     parameters: dict[str, nn.Parameter]
     buffers: dict[str, Tensor]
@@ -50,8 +50,9 @@ def held(built: Built, names: Collection[str], dtype: torch.dtype | str | None, 
     parameters = {
         name: nn.Parameter(brought(found[name]), requires_grad=found[name].requires_grad) for name in sorted(names)
     }
-    buffers = {name: brought(tensor) for name, tensor in attributes(built.module).items()}
-    return Held(parameters, buffers, where, built.notes)
+    named = attributes(built.module)
+    once = {id(tensor): brought(tensor) for tensor in named.values()}
+    return Held(parameters, {name: once[id(tensor)] for name, tensor in named.items()}, where, built.notes)
 
 
 def attributes(module: nn.Module) -> dict[str, Tensor]:

@@ -20,8 +20,9 @@ from types import FrameType
 from explorer.runner.targets.processes import MARK, adopt_orphans, die_with_parent, end_marked
 
 POLL_S = 0.1
-GRACE_S = 2.0
-"""How long processes have to end by themselves before they are killed."""
+GRACE_S = 0.6
+"""How long processes have to end by themselves before they are killed: a command ends 1.5 s after a signal, report
+included."""
 STOPPED = 143
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from explorer.runner.bundles.bundle import MAX_RANKS, read_limited
 from explorer.runner.bundles.words import one_line
 from explorer.words import text
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidProblem, PlacementError
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import parse_json
+from solvers.formats.plan_json import read_plan
 
 EXIT = "@exit "
 MAX_FAILURE_BYTES = 2**16
@@ -116,6 +117,18 @@ def explain(
     if exits:
         return _killed(exits[0], predicted_peak, during, memory_kills), exits[0].rank
     return "", -1
+
+
+def predicted_peak_bytes(plan_text: str, rank: int) -> float | None:
+    """Bytes that the device of ``rank`` holds at most, as its plan says; None where that does not tell."""
+    from solvers.evaluation.evaluate import evaluate
+
+    try:
+        file = read_plan(plan_text)
+        devices = file.plan.devices_used()
+        return evaluate(file.problem, file.plan).peak_memory_bytes[devices[rank]] if rank < len(devices) else None
+    except PlacementError:
+        return None
 
 
 def _killed(end: Exit, predicted_peak: Callable[[int], float | None], during: str, memory_kills: int | None) -> str:

@@ -13,17 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from explorer.runner.bundles import beats
 from explorer.runner.bundles.bundle import Bundle, clear_results, read_result
 from explorer.runner.bundles.by_hand import RANK_MODULE
 from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest
-from explorer.runner.targets.failures import Exit, explain, has_failures, read_failures
+from explorer.runner.targets.failures import Exit, explain, has_failures, predicted_peak_bytes, read_failures
 from explorer.runner.targets.log import RunLog
 from explorer.runner.targets.memory_kills import kills_since, memory_kills
-from explorer.runner.targets.predicted import predicted_peak_bytes
 from explorer.runner.targets.processes import MARK, end_marked, new_mark
 from explorer.runner.targets.target import OnProgress, RunProgress
 from explorer.runner.targets.target_file import MAX_RANKS
+from explorer.runner.targets.watch import Stall, Watch
 from explorer.words import text
 from solvers.errors import InvalidProblem, RunError
 
@@ -71,7 +72,7 @@ class LocalTarget:
         bundle = Bundle(folder.absolute())
         command = [sys.executable, "-m", self.launcher, str(ranks), self.module, str(bundle.folder)]
         clear_results(bundle)
-        ending = _watch(command, request, bundle, on_progress, should_stop)
+        ending = _watched(command, request, bundle, ranks, on_progress, should_stop)
         outcome = _outcome(ending, bundle, plan_text)
         return replace(outcome, notes=(*outcome.notes, *core_notes(ranks, request.threads), *ending.notes))
 
@@ -79,7 +80,8 @@ class LocalTarget:
 @dataclass(frozen=True, slots=True)
 class _Ending:
     """How the processes ended. stopped: why they were ended from here, or None; status: of the launcher.
-    memory_kills: processes of this machine that the kernel ended meanwhile for want of memory, where it tells."""
+    memory_kills: processes of this machine that the kernel ended meanwhile for want of memory, where it tells. stall:
+    the rank that stood still at last."""
 
     stopped: RunStatus | None
     status: int
@@ -89,6 +91,7 @@ class _Ending:
     took_s: float
     notes: tuple[str, ...]
     memory_kills: int | None
+    stall: Stall | None
 
 
 def core_notes(ranks: int, threads: int) -> tuple[str, ...]:
@@ -103,29 +106,33 @@ def core_notes(ranks: int, threads: int) -> tuple[str, ...]:
     )
 
 
-def _watch(
+def _watched(
     command: list[str],
     request: RunRequest,
     bundle: Bundle,
+    ranks: int,
     on_progress: OnProgress,
     should_stop: Callable[[], bool],
 ) -> _Ending:
     """Run the command under the agent until it has ended, or has to be; no process of it is left then."""
     began = time.monotonic()
     before = memory_kills()
-    mark = new_mark()
+    mark, watch = new_mark(), Watch(bundle.folder, ranks)
     with RunLog(bundle.log, on_progress) as log:
         agent = _start(command, request, mark)
         assert agent.stdout is not None
         try:
-            stopped = _follow(agent, log, bundle, began + request.time_limit_s, should_stop)
+            stopped = _follow(agent, log, bundle, watch, began + request.time_limit_s, should_stop)
         finally:
             _end(agent, mark)
+            beats.clear(bundle.folder)
             _drain(agent, log)
             agent.stdout.close()
         took_s = time.monotonic() - began
         killed = kills_since(before)
-        return _Ending(stopped, agent.returncode, tuple(log.exits), log.progress, log.last, took_s, log.notes, killed)
+        return _Ending(
+            stopped, agent.returncode, tuple(log.exits), log.progress, log.last, took_s, log.notes, killed, watch.stall
+        )  # fmt: skip
 
 
 def _start(command: list[str], request: RunRequest, mark: str) -> subprocess.Popen[bytes]:
@@ -156,13 +163,16 @@ def _own_code() -> dict[str, str]:
 
 
 def _follow(
-    agent: subprocess.Popen[bytes], log: RunLog, bundle: Bundle, deadline_s: float, should_stop: Callable[[], bool]
-) -> RunStatus | None:
+    agent: subprocess.Popen[bytes], log: RunLog, bundle: Bundle, watch: Watch, deadline_s: float,
+    should_stop: Callable[[], bool],
+) -> RunStatus | None:  # fmt: skip
     """Read until the agent has ended; or why it has to be ended now."""
     failed_s: float | None = None
     while agent.poll() is None:
         _read(agent, log, POLL_S)
         now = time.monotonic()
+        if watch.look(now):
+            log.stall(watch.stall.words if watch.stall else "")
         if should_stop():
             return RunStatus.CANCELLED
         if now >= deadline_s:
@@ -215,11 +225,12 @@ def _outcome(ending: _Ending, bundle: Bundle, plan_text: str) -> Outcome:
             return outcome
         return replace(outcome, notes=(*outcome.notes, "a process failed after the result was written; see the log"))
     during = _during(ending.progress)
+    took, stall = text.seconds(ending.took_s), f"; {ending.stall.words}" if ending.stall else ""
     if ending.stopped is RunStatus.CANCELLED:
-        return Outcome(RunStatus.CANCELLED, f"cancelled after {text.seconds(ending.took_s)}, while {during}")
+        return Outcome(RunStatus.CANCELLED, f"cancelled after {took}, while {during}{stall}")
     if ending.stopped is RunStatus.TIME_LIMIT:
-        took = text.seconds(ending.took_s)
-        return Outcome(RunStatus.TIME_LIMIT, f"ended at its time limit, after {took}, while {during}")
+        reason = f"ended at its time limit, after {took}, while {during}{stall}"
+        return Outcome(RunStatus.TIME_LIMIT, reason, ending.stall.rank if ending.stall else -1)
     reason, culprit = explain(
         read_failures(bundle.folder),
         ending.exits,

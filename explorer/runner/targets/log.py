@@ -73,6 +73,12 @@ class RunLog:
         for line in lines:
             self._take(line)
 
+    def stall(self, words: str) -> None:
+        """Which rank stands still; "": none does any more."""
+        line = words or "all ranks go on"
+        self._say(line)
+        self._on_progress(RunProgress(self.progress.phase, self.progress.done, self.progress.of, line, line))
+
     def _take(self, data: bytes) -> None:
         line = data.decode("utf-8", "replace").rstrip("\r")
         for mark, hear in ((EXIT, self._hear_exit), (PROGRESS, self._hear_progress)):

@@ -87,15 +87,25 @@ def end_marked(
         meanwhile()
 
 
+def state_of(process: int) -> str:
+    """The letter that Linux has for it: "T" where it is stopped, "t" by a debugger; "" where that is not known."""
+    return _stat(process)[0]
+
+
 def _running_since(process: int) -> str:
     """When a process was started, in ticks since the machine was; "" if it has ended, waited for or not."""
+    state, began = _stat(process)
+    return "" if state in "ZX" else began
+
+
+def _stat(process: int) -> tuple[str, str]:
+    """(its state, when it was started); empty where there is none."""
     try:
         with open(f"/proc/{process}/stat") as file:
             after_name = file.read().rpartition(")")[2].split()
     except OSError:
-        return ""
-    state, began = after_name[0], after_name[19]
-    return "" if state in "ZX" else began
+        return "", ""
+    return after_name[0], after_name[19]
 
 
 def _signal(process: int, number: int) -> None:

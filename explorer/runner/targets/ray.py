@@ -20,9 +20,8 @@ from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest, request_json
 from explorer.runner.bundles.result_json import read_outcome
 from explorer.runner.bundles.words import one_line
-from explorer.runner.targets.failures import explain, read_failures
+from explorer.runner.targets.failures import explain, predicted_peak_bytes, read_failures
 from explorer.runner.targets.log import RunLog
-from explorer.runner.targets.predicted import predicted_peak_bytes
 from explorer.runner.targets.ray_http import Refused, Stopped, Unreachable, server_of
 from explorer.runner.targets.ray_jobs import JobStatus, RayJobs
 from explorer.runner.targets.ray_log import JobLog

@@ -81,13 +81,13 @@ class RayJobs:
         with _checked(self.server):
             parts = _fields(reply, "status", "message")
             message = parts["message"]
-            return parts["status"].choice(JobStatus), "" if message.is_null else message.text(MAX_MESSAGE)
+            return parts["status"].choice(JobStatus), "" if message.is_null else message.prose(MAX_MESSAGE)
 
     def logs(self, job: str) -> str:
         """All that it has printed so far."""
         reply = self._ask("GET", f"/api/jobs/{job}/logs", most_bytes=MAX_LOG_BYTES)
         with _checked(self.server):
-            return _fields(reply, "logs")["logs"].text(MAX_LOG_BYTES)
+            return _fields(reply, "logs")["logs"].prose(MAX_LOG_BYTES)
 
     def stop(self, job: str) -> None:
         self._ask("POST", f"/api/jobs/{job}/stop", b"")

@@ -17,7 +17,7 @@ import zlib
 from dataclasses import dataclass
 
 from explorer.runner.bundles.outcome import RunStatus
-from solvers.errors import InvalidProblem, RunError
+from solvers.errors import InvalidProblem, RunError, printable
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, parse_json
 
@@ -127,7 +127,7 @@ class JobLog:
 def clean_line(line: str) -> str:
     """A line that cannot steer a terminal, of at most MAX_LINE characters."""
     cut = line.rstrip("\r\n")[:MAX_LINE].replace("\t", "    ")
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in cut)
+    return printable(cut)
 
 
 def _read_failure(line: str) -> JobFailure | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,9 +35,11 @@ class Targets:
 
     def get(self, name: str, module: str = RANK_MODULE) -> Target:
         """The target itself. module: what its ranks run. Raises InvalidProblem, also where its token is not to
-        be had."""
+        be had, and for ``local`` without PyTorch."""
         setup = self.setup(name)
         if isinstance(setup, LocalSetup):
+            if importlib.util.find_spec("torch") is None:
+                raise InvalidProblem("running a plan here needs PyTorch; pip install 'placement-explorer[torch]'")
             from explorer.runner.targets.local import LocalTarget
 
             return LocalTarget(setup.name, max_ranks=setup.max_ranks, module=module)

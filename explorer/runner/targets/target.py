@@ -15,13 +15,15 @@ from explorer.runner.bundles.request import RunRequest
 class RunProgress:
     """How far a run is: ``done`` of ``of`` in a phase ("measuring"); 0 of 0 where that is not known.
 
-    line: a line of the log, without its end; phase, done and of are then those told last.
+    line: a line of the log, without its end; phase, done and of are then those told last. stall: which rank stands
+    still, or that none does any more, where that has just changed.
     """
 
     phase: str
     done: int = 0
     of: int = 0
     line: str = ""
+    stall: str = ""
 
 
 OnProgress = Callable[[RunProgress], None]

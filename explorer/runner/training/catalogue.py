@@ -20,8 +20,8 @@ Meta = tuple[tuple[int, ...], torch.dtype]
 @dataclass
 class Catalogue:
     """tensors: what this rank has, by name (of tied ones the first): parameters, and buffers that belong to the state.
-    owners: of every tensor of the model the rank that tells it; metas: its shape and dtype. keys: of the model's state
-    dict, in order, each with the name of its tensor."""
+    owners: of every tensor of the model the rank that tells it, of a buffer one that changes it if any does; metas: its
+    shape and dtype. keys: of the model's state dict, in order, each with the name of its tensor."""
 
     ranks: Ranks
     tensors: dict[str, Tensor]
@@ -57,13 +57,14 @@ def make_catalogue(machine: Machine, ranks: Ranks, built: Built, idle: dict[str,
     buffers = {name: machine.held.buffers[name] for name in keys.values() if name in machine.held.buffers}
     mine: dict[str, Tensor] = {**machine.held.parameters, **idle}
     mine |= {name: tensor for name, tensor in buffers.items() if id(tensor) in inside}
+    operators = [operator for segment in machine.stages for operator in machine.script.segments[segment].operators]
+    written = {id(machine.held.buffers[name]) for name in machine.program.buffer_names_changed(operators)}
+    told = ranks.all_of({name: (tuple(t.shape), t.dtype, id(t) in written) for name, t in mine.items()})
+    each = [(name, rank, *meta) for rank, names in enumerate(told) for name, meta in names.items()]
+    metas: dict[str, Meta] = {name: (shape, dtype) for name, _, shape, dtype, _ in each}
     owners: dict[str, int] = {}
-    told = ranks.all_of({name: (tuple(tensor.shape), tensor.dtype) for name, tensor in mine.items()})
-    metas: dict[str, Meta] = {}
-    for rank, names in enumerate(told):
-        for name, meta in names.items():
-            owners.setdefault(name, rank)
-            metas.setdefault(name, meta)
+    for name, rank, *_ in sorted(each, key=lambda one: not one[-1]):
+        owners.setdefault(name, rank)
     for name, tensor in buffers.items():  # in no segment: as it was made, on every rank alike
         if name not in owners:
             owners[name], metas[name] = 0, (tuple(tensor.shape), tensor.dtype)

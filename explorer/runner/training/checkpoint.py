@@ -6,10 +6,10 @@ no tensor. Nothing is unpickled but what describes tensors.
 
 from __future__ import annotations
 
-import io
 import json
 import math
-import pickle
+import os
+import shutil
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,14 +19,13 @@ from typing import Any
 import torch
 import torch.distributed.checkpoint as dcp
 from torch import Tensor
-from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.metadata import Metadata, StorageMeta, TensorStorageMetadata
 
-from explorer.files import os_words, write_file
+from explorer.files import os_words, part_beside, put_in_place, write_file
 from explorer.runner.training.catalogue import Catalogue, Meta
 from explorer.runner.training.optimizing import Updater
 from explorer.runner.training.ranks import one_line
+from explorer.runner.training.tensor_files import Reader, Writer
 from solvers.errors import RunError
 from solvers.formats.json_text import parse_json
 
@@ -47,28 +46,45 @@ class Progress:
 
 
 def save(folder: Path, catalogue: Catalogue, updater: Updater, progress: Progress) -> None:
-    """Every rank must call it, with the same new folder, which all of them see. Raises RunError or NotWritten on every
-    rank."""
-    ranks = catalogue.ranks
-    ranks.agreed(lambda: _make(folder) if ranks.rank == 0 else None, f"checkpoint {folder}")
-    tensors, numbers = ranks.agreed(lambda: _states(catalogue, updater), f"checkpoint {folder}")
-    plain = ranks.agreed(lambda: _plain(updater), f"checkpoint {folder}")
-    told = ranks.all_of((numbers, {name: meta_json(value) for name, value in tensors.items()}, plain))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what torch is about to change inside
-        ranks.agreed(lambda: _together(folder, lambda: dcp.save(tensors, storage_writer=FileSystemWriter(folder))))
-    content = {
-        "format": FORMAT,
-        "version": VERSION,
-        "steps": progress.steps,
-        "mini_batches": progress.mini_batches,
-        "seed": progress.seed,
-        "tensors": {name: meta for _, metas, _ in told for name, meta in metas.items()},
-        "numbers": {name: value for found, _, _ in told for name, value in found.items()},
-        **next((each for _, _, each in told if each), {}),
-    }
-    text = json.dumps(content, allow_nan=False)
-    ranks.agreed(lambda: write_file(folder / FILE, text, "saving a checkpoint") if ranks.rank == 0 else None)
+    """Every rank must call it, with the same new folder, which all of them see. It is written beside and renamed when
+    it is whole. Raises RunError on every rank, and then nothing of it is left."""
+    ranks, what = catalogue.ranks, f"checkpoint {folder}"
+    part = Path(ranks.all_of(ranks.agreed(lambda: _make(folder) if ranks.rank == 0 else "", what))[0])
+    try:
+        tensors, numbers = ranks.agreed(lambda: _states(catalogue, updater), what)
+        plain = ranks.agreed(lambda: _plain(updater), what)
+        told = ranks.all_of((numbers, {name: meta_json(value) for name, value in tensors.items()}, plain))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what torch is about to change inside
+            ranks.agreed(lambda: _together(folder, lambda: dcp.save(tensors, storage_writer=Writer(part))))
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "steps": progress.steps,
+            "mini_batches": progress.mini_batches,
+            "seed": progress.seed,
+            "tensors": {name: meta for _, metas, _ in told for name, meta in metas.items()},
+            "numbers": {name: value for found, _, _ in told for name, value in found.items()},
+            **next((each for _, _, each in told if each), {}),
+        }
+        ranks.agreed(lambda: _finish(folder, part, content) if ranks.rank == 0 else None)
+    except BaseException:
+        if ranks.rank == 0:
+            shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def _finish(folder: Path, part: Path, content: dict[str, Any]) -> None:
+    try:
+        write_file(part / FILE, json.dumps(content, allow_nan=False), "saving a checkpoint")
+        put_in_place(part, folder)
+    except OSError as error:
+        raise RunError(_not_saved(folder, error)) from None
+
+
+def _not_saved(folder: Path, error: OSError) -> str:
+    reason = os_words(OSError(error.errno, os.strerror(error.errno or 0)))
+    return f"checkpoint {folder}: {reason}; nothing of it was saved, and what was saved before is as it was"
 
 
 def progress_of(folder: Path) -> Progress:
@@ -86,46 +102,11 @@ def load(folder: Path, catalogue: Catalogue, updater: Updater) -> None:
     wanted = {f"{MODEL}{name}": tensor.detach() for name, tensor in catalogue.tensors.items()}
     states = ranks.agreed(lambda: _rooms(folder, content, updater), f"checkpoint {folder}")
     flat = {f"{STATE}{name}/{key}": room for name, rooms in states.items() for key, room in rooms.items()}
-    ranks.agreed(lambda: _Reader(folder).read_metadata(), f"checkpoint {folder}")
+    ranks.agreed(lambda: Reader(folder).read_metadata(), f"checkpoint {folder}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ranks.agreed(lambda: _together(folder, lambda: dcp.load({**wanted, **flat}, storage_reader=_Reader(folder))))
+        ranks.agreed(lambda: _together(folder, lambda: dcp.load({**wanted, **flat}, storage_reader=Reader(folder))))
     ranks.agreed(lambda: _restore(content, updater, states), f"checkpoint {folder}")
-
-
-class _Reader(FileSystemReader):
-    """Reads the list of tensors with only those classes that describe tensors."""
-
-    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        with self.fs.create_stream(self._get_metadata_path(kwargs.get("rank")), "rb") as file:
-            found = _Describing(io.BytesIO(file.read())).load()
-        if not isinstance(found, Metadata):
-            raise RunError(f"checkpoint {self.path}: its list of tensors is a {type(found).__name__}")
-        for name, kind in found.state_dict_metadata.items():
-            if not isinstance(kind, TensorStorageMetadata):  # torch would unpickle it
-                raise RunError(f"checkpoint {self.path}: {name} is no tensor")
-        found.storage_meta = found.storage_meta or StorageMeta()
-        found.storage_meta.load_id = self.load_id
-        return found
-
-
-class _Describing(pickle.Unpickler):
-    """Knows the classes of torch.distributed.checkpoint's own list, and no others."""
-
-    KNOWN = frozenset(
-        {("torch", "Size"), ("torch", "device"), ("torch.serialization", "_get_layout"), ("pathlib", "PosixPath"),
-         ("torch.distributed.checkpoint.filesystem", "_StorageInfo")}
-        | {("torch.distributed.checkpoint.metadata", name) for name in (
-            "Metadata", "MetadataIndex", "ChunkStorageMetadata", "TensorStorageMetadata", "BytesStorageMetadata",
-            "TensorProperties", "StorageMeta", "_MEM_FORMAT_ENCODING")}
-        | {("torch", str(value).removeprefix("torch.")) for value in vars(torch).values()
-           if isinstance(value, torch.dtype)}
-    )  # fmt: skip
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self.KNOWN:
-            raise RunError(f"a checkpoint's list of tensors names {module}.{name}, which describes none")
-        return super().find_class(module, name)
 
 
 def meta_json(tensor: Tensor) -> list[Any]:
@@ -140,16 +121,20 @@ def _together(folder: Path, doing: Callable[[], object]) -> None:
         doing()
     except CheckpointException as error:
         first, _ = next(iter(error.failures.values()))
-        raise RunError(one_line(first, f"checkpoint {folder}")) from error
+        told = _not_saved(folder, first) if isinstance(first, OSError) else one_line(first, f"checkpoint {folder}")
+        raise RunError(told) from error
 
 
-def _make(folder: Path) -> None:
+def _make(folder: Path) -> str:
+    """A folder beside, of which ``folder`` is to be made."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"checkpoint {folder}: it is there already; name a new folder")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        part = part_beside(folder)
+        Path(part).mkdir(parents=True)
     except OSError as error:
         raise RunError(f"checkpoint {folder}: {os_words(error)}") from None
+    return part
 
 
 def _states(catalogue: Catalogue, updater: Updater) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -20,6 +20,16 @@ APART = 0.05
 entries. Less may be rounding, too: Adam takes whole steps by gradients that are nearly zero."""
 
 
+def without_twins(*values: Tensor) -> tuple[bool, tuple[Tensor, ...]]:
+    """(whether the first two hold entries that are no finite number, the same in both, all of ``values`` with 0 there).
+    What a model itself makes infinite says nothing of a run of it."""
+    found, true = values[:2]
+    twins = ~true.isfinite() & ((found == true) | (found.isnan() & true.isnan()))
+    if not bool(twins.any()):
+        return False, values
+    return True, tuple(value.masked_fill(twins, 0.0) for value in values)
+
+
 def distance(found: Tensor, true: Tensor, floor: float) -> float:
     """max|difference| / max|true|, or over ``floor`` if that is more; inf if it is not a number."""
     if true.numel() == 0:
@@ -47,6 +57,12 @@ def apart(found: Tensor, true: Tensor, start: Tensor) -> float:
     return error / change if math.isfinite(error / change) else math.inf
 
 
+def without_twin_losses(found: Sequence[float], true: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Those that are not the same infinity, or no number, in both."""
+    pairs = [(a, b) for a, b in zip(found, true, strict=True) if math.isfinite(b) or repr(a) != repr(b)]
+    return [a for a, _ in pairs], [b for _, b in pairs]
+
+
 def furthest(found: Sequence[float], true: Sequence[float]) -> float:
     """The largest relative difference of a loss; inf if one is not a number."""
     errors = [abs(a - b) / max(abs(b), 1e-300) for a, b in zip(found, true, strict=True)]
@@ -54,5 +70,5 @@ def furthest(found: Sequence[float], true: Sequence[float]) -> float:
 
 
 def largest(tensors: Iterable[Tensor]) -> float:
-    """The largest entry, without its sign; 0 of none."""
-    return max((value.abs().max().item() for value in tensors if value.numel()), default=0.0)
+    """The largest entry that is finite, without its sign; 0 of none."""
+    return max((value.abs().nan_to_num(0.0, 0.0, 0.0).max().item() for value in tensors if value.numel()), default=0.0)

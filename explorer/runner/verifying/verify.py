@@ -27,6 +27,8 @@ from explorer.runner.verifying.distances import (
     furthest,
     largest,
     without_flat,
+    without_twin_losses,
+    without_twins,
 )
 from explorer.runner.verifying.in_turn import Given, InTurn, in_order, names_of
 from explorer.runner.verifying.ways import parts_of, way_of
@@ -53,9 +55,11 @@ def verify(machine: Machine, reference: str, problem: Problem, request: RunReque
     found: list[Any] = [None] * machine.ranks
     dist.all_gather_object(found, (worst, culprit, len(ran.parameters)))
     at = max(found, key=lambda each: each[0]["gradient"])
+    some, true_ones = without_twin_losses(ran.losses, losses)
     return Agreement(
-        furthest(ran.losses, losses), at[0]["gradient"], max(each[0]["parameter"] for each in found), at[1],
+        furthest(some, true_ones), at[0]["gradient"], max(each[0]["parameter"] for each in found), at[1],
         str(dtype).removeprefix("torch."), sum(each[2] for each in found), way,
+        len(losses) - len(some) + int(sum(each[0]["undefined"] for each in found)),
     )  # fmt: skip
 
 
@@ -127,21 +131,24 @@ def _compared(machine: Machine, ran: _Ran, true: InTurn) -> tuple[dict[str, floa
         raise RunError(f"no rank updates the parameter {min(forgotten)}: plan anew")
     largest_gradient = max(each[1] for each in told)
     largest_parameter = _most(largest(p.detach() for p in trained.values()), machine)
-    worst, culprit = {"gradient": 0.0, "parameter": 0.0}, ""
+    worst, culprit = {"gradient": 0.0, "parameter": 0.0, "undefined": 0.0}, ""
     for name, gradient, parameter in _true_ones(machine, true, told, home):
         if gradient is None or parameter is None:
             continue
         floor = NOTHING * largest_gradient
         known = ran.gradients.get(name, torch.zeros_like(gradient)).to(gradient.device)
+        undefined, (known, gradient) = without_twins(known, gradient)
         error = distance(known, gradient, floor)
         if error > worst["gradient"]:
             culprit = name
         worst["gradient"] = max(worst["gradient"], error)
-        found = ran.parameters[name]
+        start = ran.starts[name].to(parameter.device)
+        too, (found, parameter, start) = without_twins(ran.parameters[name], parameter, start)
+        worst["undefined"] += undefined + too
         even = without_flat(found, parameter, gradient, floor) if ran.adam else found
         error = distance(even, parameter, NOTHING * largest_parameter)
         if float(gradient.abs().sum()) > floor:  # else zero but for rounding, and so is its direction
-            moved = apart(found, parameter, ran.starts[name].to(parameter.device))
+            moved = apart(found, parameter, start)
             error = max(error, moved if moved > APART else 0.0)
         worst["parameter"] = max(worst["parameter"], error)
     return worst, culprit, dtypes.pop()

@@ -35,17 +35,32 @@ class GraphView:
 
 
 def depths(skeleton: Skeleton) -> int:
-    """The number of levels: 1 is the top modules, the last one single operators."""
-    return 1 + max((len(module_parts(path)) for path in skeleton["modules"]), default=0)
+    """The number of levels: 1 is the top modules; on the last, no box holds several operators that are drawn."""
+    held: dict[str, set[int]] = {}
+    for path, anchor in {(skeleton["modules"][anchor], anchor) for anchor in skeleton["anchors"]}:
+        for prefix in prefixes(path):
+            held.setdefault(prefix, set()).add(anchor)
+    return 1 + max((len(module_parts(path)) for path, drawn in held.items() if len(drawn) > 1), default=0)
 
 
 def expanded_to(skeleton: Skeleton, depth: int) -> frozenset[str]:
     """The modules to expand so that ``depth`` levels show."""
     found: set[str] = set()
     for path in set(skeleton["modules"]):
-        parts = module_parts(path)
-        found.update(".".join(parts[: i + 1]) for i in range(min(len(parts), depth - 1)))
+        found.update(prefixes(path)[: depth - 1])
     return frozenset(found)
+
+
+def opened_for(view: GraphView, skeleton: Skeleton, element: str) -> frozenset[str] | None:
+    """The modules that are expanded once ``element`` is opened: a module box, or an operator's own ("o:" and its
+    position), which may be hidden in shut ones; None for any other."""
+    if element in view.expandable:
+        return view.expanded | {element[2:]}
+    kind, _, operator = element.partition(":")
+    if kind != "o" or not operator.isdecimal() or int(operator) >= len(skeleton["modules"]):
+        return None
+    others = frozenset() if view.collapsed else view.expanded  # among as many boxes as there may be, nothing is opened
+    return others.union(prefixes(skeleton["modules"][int(operator)]))
 
 
 def graph_view(skeleton: Skeleton, expanded: frozenset[str], aspect: float = 0.85) -> GraphView:
@@ -104,8 +119,9 @@ def _way(a: tuple[float, float], b: tuple[float, float], layout: Layout) -> str:
 def assignment(
     view: GraphView, skeleton: Skeleton, placement: Sequence[Sequence[int]], samples: float
 ) -> dict[str, Any]:
-    """What a plan lays over the boxes: ``nodes`` {id: its devices, most operators first} and ``cuts``
-    {edge id: [label, bytes]}, bytes counted once per tensor and destination device."""
+    """What a plan lays over the boxes: ``nodes`` {id: its devices, most operators first}, ``cuts`` {edge id: [label,
+    bytes]} and ``inside`` {id: [label, bytes]} of boxes that are cut themselves, by forward tensors; bytes are counted
+    once per tensor and destination device."""
     nodes: dict[str, list[int]] = {}
     for name, members in view.boxes.items():
         used = Counter(device for i in members for device in placement[i])
@@ -125,7 +141,19 @@ def assignment(
             total += away * (fixed + per_sample * samples)
         if crosses:
             cuts[f"e:{number}"] = [text.nbytes(total) if total else "", total]
-    return {"nodes": nodes, "cuts": cuts}
+    inside: dict[str, list[Any]] = {}
+    for producer, consumers, fixed, per_sample in skeleton["tensors"]:
+        box = view.owner[producer]
+        if len(nodes[box]) < 2 or skeleton["phases"][producer] != FORWARD:
+            continue
+        there = {
+            d for c in consumers if view.owner[c] == box and skeleton["phases"][c] == FORWARD for d in placement[c]
+        }
+        total = len(there - set(placement[producer])) * (fixed + per_sample * samples)
+        if total:
+            total += inside.get(box, ["", 0.0])[1]
+            inside[box] = [text.nbytes(total), total]
+    return {"nodes": nodes, "cuts": cuts, "inside": inside}
 
 
 def table(view: GraphView, skeleton: Skeleton, nodes: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
@@ -155,6 +183,12 @@ def full_name(skeleton: Skeleton, element: str) -> str:
     return names[int(rest)]
 
 
+def prefixes(path: str) -> list[str]:
+    """A module's path and those of all modules around it, the outermost first."""
+    parts = module_parts(path)
+    return [".".join(parts[: i + 1]) for i in range(len(parts))]
+
+
 def module_parts(path: str) -> list[str]:
     """The names along a module path."""
     return path.split(".") if path else []
@@ -176,12 +210,7 @@ def owners(skeleton: Skeleton, expanded: frozenset[str]) -> list[str]:
 
 
 def _first_shut(path: str, expanded: frozenset[str]) -> str | None:
-    parts = module_parts(path)
-    for i in range(len(parts)):
-        prefix = ".".join(parts[: i + 1])
-        if prefix not in expanded:
-            return prefix
-    return None
+    return next((prefix for prefix in prefixes(path) if prefix not in expanded), None)
 
 
 def _edges(skeleton: Skeleton, owner: Sequence[str]) -> dict[tuple[str, str], list[int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.view.graph.elements import GraphView
 from explorer.view.graph.skeleton import Skeleton
 from explorer.words import text
 
@@ -13,12 +12,10 @@ MOST = 12
 MAX_WORDS = 80
 
 
-def find(
-    view: GraphView, skeleton: Skeleton, plan: Mapping[str, Any] | None, wanted: str, most: int = MOST
-) -> dict[str, Any]:
+def find(skeleton: Skeleton, plan: Mapping[str, Any] | None, wanted: str, most: int = MOST) -> dict[str, Any]:
     """Operators whose names hold all words of ``wanted``, whatever their case: ``matches`` is how many there are,
     ``items`` the first of them, those that begin with it and short names before others: ``name``, ``what`` (its type),
-    ``where`` (its devices) and ``box``, the element that shows it."""
+    ``where`` (its devices) and ``box``, the element that is its own."""
     words = wanted[:MAX_WORDS].lower().split()
     if not words:
         return {"matches": 0, "items": []}
@@ -30,7 +27,7 @@ def find(
     devices = [] if plan is None else plan["devices"]
     items = [
         {
-            "box": view.owner[i],
+            "box": f"o:{i}",
             "name": names[i],
             "what": skeleton["types"][i],
             "where": text.listing([devices[d]["name"] for d in plan["placement"][i]], 2) if plan is not None else "",

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import Any
 
 import numpy as np
 
+from explorer.question.accelerators import make_accelerators
+from explorer.question.settings import Settings
 from solvers.formats.workload import Workload
-from solvers.problem.graph import OpGraph, Phase
+from solvers.problem.graph import NOTHING, OpGraph, Phase, per_graph
 
 CHUNK = 40
 """Operators per box when a graph names no modules and is too large to show one by one."""
 FLAT_LIMIT = 600
 
 Skeleton = dict[str, Any]
-"""JSON. hash, name, reference, operators (their number), parameters, costs_from, stated (whether the
-source brings its own times), samples, training, notes; and per operator: names, types, modules,
-phases, anchors (the forward operator that stands for it on screen), work (FLOPs, or seconds where the
-source states them), params (bytes), saved ([fixed, per sample] bytes); tensors: [producer,
+"""JSON. hash, graph (see `structure_hash`), name, reference, operators (their number), parameters, costs_from, stated
+(whether the source brings its own times), memory_bytes (of the largest device of such a source, 0 without a cap; None:
+devices are chosen), samples, training, notes; and per operator: names, types, modules, phases, anchors (the
+forward operator that stands for it on screen), work (FLOPs, or seconds where the source states them), params
+(bytes), saved ([fixed, per sample] bytes); tensors: [producer,
 [consumers], fixed bytes, bytes per sample]."""
 
 
@@ -27,12 +31,14 @@ def skeleton(workload: Workload) -> Skeleton:
     """The plain-data twin of a workload; equal graphs have equal hashes."""
     graph = workload.graph
     found: Skeleton = {
+        "graph": structure_hash(graph),
         "name": graph.name,
         "reference": workload.reference,
         "operators": len(graph),
         "parameters": workload.parameters,
         "costs_from": workload.costs_from,
         "stated": workload.compute is not None,
+        "memory_bytes": _memory(workload),
         "samples": graph.samples,
         "training": workload.training,
         "objective": str(workload.objective),
@@ -47,9 +53,29 @@ def skeleton(workload: Workload) -> Skeleton:
         "saved": [[o.saved_bytes.fixed, o.saved_bytes.per_sample] for o in graph.operators],
         "tensors": [[t.producer, list(t.consumers), t.nbytes.fixed, t.nbytes.per_sample] for t in graph.tensors],
     }
-    text = json.dumps(found, sort_keys=True, separators=(",", ":"))
-    found["hash"] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    found["hash"] = _hash(found)
     return found
+
+
+@per_graph
+def structure_hash(graph: OpGraph) -> str:
+    """Equal for a model's graph and for that of any question about it: of operators and of what flows between them,
+    whatever they weigh and however long they take. A plan is drawn over a graph of the same hash only."""
+    operators = [(o.name, o.op_type, o.module_path, str(o.phase)) for o in graph.operators]
+    return _hash([operators, [(t.producer, t.consumers) for t in graph.tensors if t.nbytes != NOTHING]])
+
+
+def _hash(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _memory(workload: Workload) -> float | None:
+    """Bytes of the largest of the accelerators that the source states times for; 0 without a cap."""
+    if workload.compute is None:
+        return None
+    most = max((device.memory_bytes for device in make_accelerators(workload, Settings())), default=0.0)
+    return most if math.isfinite(most) else 0.0
 
 
 def _work(workload: Workload) -> list[float]:

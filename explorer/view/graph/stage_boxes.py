@@ -61,10 +61,10 @@ def depth(plan: Plan) -> int:
 
 
 def note(plan: Plan) -> str:
-    """ "9 stages, depth 3", and how many of them are glue."""
+    """ "9 stages, 2 of them glue, depth 3"."""
     glue = sum(1 for stage in plan["stages"] if stage["glue"])
-    words = f"{text.plural(len(plan['stages']) - glue, 'stage')}, depth {depth(plan)}"
-    return words + (f", {glue} glue" if glue else "")
+    found = text.plural(len(plan["stages"]), "stage") + (f", {glue} of them glue" if glue else "")
+    return f"{found}, depth {depth(plan)}"
 
 
 def bottleneck_stage(plan: Plan) -> int:

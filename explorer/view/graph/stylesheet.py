@@ -69,6 +69,7 @@ def _plain(theme: Theme) -> list[dict[str, Any]]:
                 "segment-weights": "data(weights)",
                 "segment-distances": "data(distances)",
                 "line-opacity": 0.4,
+                "text-margin-x": 0,
             },
         ),
     ]
@@ -131,6 +132,18 @@ def _marks(theme: Theme) -> list[dict[str, Any]]:
         # from one row to the next there is no box in the way, and the bytes may stand before those beside them
         _rule("edge.short.cut", **{"z-compound-depth": "top"}),
         _rule("edge.before", **{"text-margin-x": -LABEL_ASIDE}),
+        # the bytes of a box that is cut itself stand beside it, at the end of an edge into it
+        _rule(
+            "edge.inner",
+            **{
+                "target-label": "data(inside)",
+                "target-text-offset": 1,
+                "target-text-margin-x": LABEL_ASIDE,
+                "target-text-margin-y": NODE_HEIGHT / 2,
+                "z-compound-depth": "top",
+            },
+        ),
+        *[_rule(f"edge.{way}.inner", **{"target-text-margin-x": -LABEL_ASIDE}) for way in ("before", "wrapped")],
         _rule("node.pinned", **{"border-width": 3, "border-color": surface.text, "border-style": "double"}),
         _rule("node.selected", **{"border-width": 3, "border-color": surface.accent, "border-style": "solid"}),
     ]

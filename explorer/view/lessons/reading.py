@@ -13,7 +13,7 @@ from explorer.view.lessons.lesson import BEGUN, Goal, Lesson, Piece, Question, S
 from explorer.view.lessons.lights import CONTROLS, LIGHTS
 from explorer.view.lessons.stated import session_of
 from explorer.view.session import Choices
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidProblem, printable_lines
 
 MAX_BYTES = 65_536
 MAX_STEPS = 12
@@ -28,7 +28,6 @@ NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 MAX_NAME = 40
 
 _FIGURE = re.compile(r"\{([\w.-]{1,60})\}")
-_HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
 def read_lesson(data: bytes, name: str, choices: Choices, file: str = "") -> Lesson:
@@ -123,7 +122,7 @@ class _Reader:
         value = raw.get(key)
         if not isinstance(value, str) or not value.strip():
             self.fail(f"{key}: expected a text")
-        if _HIDDEN.search(value):
+        if printable_lines(value, ("\t", "\n")) != value:
             self.fail(f"{key}: has a character that cannot be seen")
         found = " ".join(value.split())
         if len(found) > most:

@@ -31,7 +31,7 @@ def card(title: str, facts: Sequence[tuple[str, str]], picture: Picture | None =
         for name, value in facts
     )
     row = f'<div style="display:flex;flex-wrap:wrap;gap:0 18px;margin-bottom:6px">{told}</div>' if facts else ""
-    drawn = "" if picture is None else STYLE + "".join(_image(picture, theme) for theme in THEMES)
+    drawn = "" if picture is None else STYLE + "".join(image(picture, theme, f"pe-{theme}") for theme in THEMES)
     return (
         '<div style="border:1px solid rgba(128,128,128,.35);border-radius:8px;padding:10px 12px;max-width:660px;'
         f'font:13px/1.45 system-ui,sans-serif;font-variant-numeric:tabular-nums">{head}{row}{drawn}{more}</div>'
@@ -54,10 +54,11 @@ def rows(columns: Sequence[str], lines: Sequence[Sequence[str]], texts: int = 1)
     return f'<table style="{TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def _image(picture: Picture, theme: Theme) -> str:
+def image(picture: Picture, theme: Theme, name: str = "") -> str:
+    """A picture in a theme as HTML. name: its class; one of "pe-dark" is hidden where `STYLE` does not show it."""
     content = base64.b64encode(picture.svg(theme).encode()).decode()
-    hidden = ";display:none" if theme == "dark" else ""
+    hidden = ";display:none" if name == "pe-dark" else ""
     return (
-        f'<img class="pe-{theme}" alt="{escape(picture.title)}" src="data:image/svg+xml;base64,{content}"'
+        f'<img class="{name}" alt="{escape(picture.title)}" src="data:image/svg+xml;base64,{content}"'
         f' style="max-width:100%;border-radius:4px{hidden}">'
     )

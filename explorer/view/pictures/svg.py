@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from html import escape
 
 from explorer.view.pictures.palette import Palette
 from explorer.view.pictures.shapes import HATCH_WIDTH, HATCHES, TILE, Label, Point, Polygon, Rect, Shape, Stroke
+from solvers.errors import printable_lines
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML file may contain, escaped or not."""
 
 
 def svg(
@@ -39,8 +37,8 @@ def svg(
 
 
 def plain(text: str) -> str:
-    """A text as XML and HTML show it literally; what they cannot contain is left out."""
-    return escape(_UNPRINTABLE.sub("", text), quote=True)
+    """A text as XML and HTML show it literally; what they cannot contain is a blank."""
+    return escape(printable_lines(text), quote=True)
 
 
 def _shape(shape: Shape, paint: Callable[[str], str], patterns: dict[tuple[str, str, float], str], unique: str) -> str:

@@ -174,8 +174,8 @@ def _with_links(rows: Rows, plan: Mapping[str, Any], found: Bars) -> Rows:
 def stage_rows(plan: Mapping[str, Any], found: Bars) -> Rows:
     """A row for every stage, in the order of the stage view: by depth, then from top to bottom.
 
-    Glue is on the row of the stage whose device it shares, and the bars of all replicas but the first are
-    hidden, since they are the same."""
+    Glue is on the row of the stage whose device it shares, which names it too, and the bars of all replicas but the
+    first are hidden, since they are the same."""
     stages = plan["stages"]
     names = [device["name"] for device in plan["devices"]]
     shared = Counter(device for stage in stages for device in stage["devices"])
@@ -194,7 +194,8 @@ def stage_rows(plan: Mapping[str, Any], found: Bars) -> Rows:
         devices = stages[number]["devices"]
         alone = all(shared[d] == 1 for d in devices) or sum(devices[0] in stages[s]["devices"] for s in shown) == 1
         told = plan["phases"]["devices"][devices[0]] if alone else plan["phases"]["stages"][number]
-        label = f"{number} · {text.short(device_words(devices, names), 12)}"
+        here = "+".join(str(i) for i in sorted(row_of) if row_of[i] == row_of[number])
+        label = f"{here} · {text.short(device_words(devices, names), 12)}"
         rows.append(Row(label, tuple(devices), number, told if piped else None))
     return Rows("stages", tuple(rows), _of_bar(found, stages, row_of, shown))
 

@@ -57,11 +57,12 @@ class TargetEntry:
 
 @dataclass(frozen=True, slots=True)
 class ClusterEntry:
-    """A cluster that has a name; title: what it is; devices: its accelerators."""
+    """A cluster that has a name; title: what it is; devices: its accelerators; memory_bytes: of the largest."""
 
     name: str
     title: str
     devices: int
+    memory_bytes: float
 
 
 @dataclass(frozen=True, slots=True)

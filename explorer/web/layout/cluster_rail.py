@@ -110,7 +110,7 @@ def _named(catalogue: Catalogue) -> list[Component]:
             c.name.replace("x", " × ", 1) if c.name[0].isdigit() else c.name,
             value=c.name,
             title=c.title,
-            **{"data-devices": str(c.devices)},
+            **{"data-devices": str(c.devices), "data-memory": str(c.memory_bytes)},
         )
         for c in catalogue.clusters
     ]

@@ -25,7 +25,7 @@ def helps(rows: Sequence[Mapping[str, Any]], of: int | None, going: bool, words:
     order = sorted(range(len(rows)), key=lambda i: -(rows[i]["gain"] if rows[i]["gain"] is not None else -9.0))
     found = html.Ul([_row(rows[i], i) for i in order], className="helps")
     if not going:
-        note = words or "Throughput against this plan; quick searches, so a little more may be in it."
+        note = words or "Throughput against this plan; quick searches that begin with it. Go shows the plan found."
         return [*head, found, html.P(note, className="small quiet")]
     at = words or (f"Solving {min(len(rows) + 1, of)} of {of} …" if of else "Solving …")
     stop = html.Button("Stop", className="tool", **{"data-act": "stop-help"})
@@ -40,7 +40,7 @@ def _row(row: Mapping[str, Any], place: int) -> Component:
     go = html.Button(
         "Go",
         className="tool",
-        title="Ask this instead",
+        title="Show the plan that was found for this",
         **{"data-act": "go-help", "data-arg": str(place), "aria-label": f"Go to: {row['words']}, {told}"},
     )
     tone = "good" if gain > SAME else "none"

@@ -182,6 +182,11 @@ def failure(message: str) -> list[Component]:
     return [html.B("This could not be solved."), html.Span(message)]
 
 
+def asked_again(why: str) -> list[Component]:
+    """The banner when a question is asked a second time."""
+    return [html.B("The question is asked again."), html.Span(why)]
+
+
 def cut_off(why: str) -> list[Component]:
     """The banner when a search was ended before it was done, and its best plan is shown."""
     return [html.B("The search was cut off; its best plan so far is kept."), html.Span(why)]

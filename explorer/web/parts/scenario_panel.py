@@ -112,6 +112,14 @@ def _difference(told: Mapping[str, Any] | None, names: tuple[str, str]) -> Compo
         )
         for one in told["numbers"]
     ]  # fmt: skip
+    counts = [
+        html.Tr([html.Td(what), *(html.Td(shown, className="n") for shown in pair)])
+        for what, pair in (
+            ("micro-batches", ["–".join(map(str, sorted({min(c), max(c)}))) for c in told["micro_batches"]]),
+            ("stages", [str(count) for count in told["stages"]]),
+        )
+        if pair[0] != pair[1]
+    ]
     devices = [
         html.Tr(
             [html.Td(f"peak memory, {one['second'] or one['first']}"),
@@ -132,7 +140,7 @@ def _difference(told: Mapping[str, Any] | None, names: tuple[str, str]) -> Compo
             title,
             html.P(lead),
             *(asked if told["questions_differ"] else []),
-            html.Table([html.Thead(head), html.Tbody([*numbers, *devices])], className="small-table"),
+            html.Table([html.Thead(head), html.Tbody([*counts, *numbers, *devices])], className="small-table"),
             html.Ul(moves, className="moves"),
         ],
         className="difference",

@@ -39,16 +39,14 @@ class Comparing:
         self.runs = 0
         self.wrong: tuple[str, ...] = ()
 
-    def begin(self, session: Session, every: bool, turn: int, known: frozenset[str]) -> CompareRequest:
+    def begin(self, session: Session, every: bool, turn: int) -> CompareRequest:
         """Forget the rows before; returns what to ask. every: for all contiguities."""
         self.session, self.every, self.turn = session, every, turn
         self.stopping, self.model, self.runs, self.wrong = False, "", 0, ()
         self.rows, self.plans = [], []
         contiguities = tuple(Contiguity) if every else ()
         limit_s = compare_limit_s(session)
-        return CompareRequest(
-            session.model, session.settings, (), contiguities, limit_s, known, session.seed, session.effort
-        )
+        return CompareRequest(session.model, session.settings, (), contiguities, limit_s, session.seed, session.effort)
 
     def add(self, event: Event) -> None:
         """Keep the row of a ``row`` event, and its plan if there is room."""

@@ -27,11 +27,12 @@ SAME_END = 0.002
 
 
 def graph_message(view: GraphView, skeleton: Skeleton) -> Message:
-    """Sent once per model and level of detail."""
+    """Sent once per model and level of detail. of: the hash of the graph, which is that of every plan over it."""
     found = scene.graph_scene(view, skeleton)
     count, depth = found.pop("count"), found.pop("depth")
     return {
         "type": "graph",
+        "of": skeleton["graph"],
         **found,
         "props": {
             ids.GRAPH_COUNT: {"children": count},
@@ -75,6 +76,7 @@ def plan_message(
     schedule = scene.schedule_scene(skeleton, plan, theme, look, until_s, mark)
     message = {
         "type": "plan",
+        "of": plan["graph"],
         "props": {
             ids.KPIS: {"children": panels.kpis(plan, before, _took_s(plan, ran))},
             ids.WHY: {"children": panels.why_panel(plan)},

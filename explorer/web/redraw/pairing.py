@@ -76,7 +76,7 @@ class Pairing:
         found = tuple(a for a in self.answers(session) if a is not None and a.facts is not None)
         return found if len(found) == 2 else ()
 
-    def request(self, session: Session, turn: int, known: frozenset[str]) -> CompareRequest:
+    def request(self, session: Session, turn: int) -> CompareRequest:
         """What to ask for what is missing."""
         names = self.missing(session)
         self.turn, self.stopping, self.asked = turn, False, pair_question(session)
@@ -85,7 +85,7 @@ class Pairing:
         self.suffix = IN_SEQUENCE if one.settings.in_sequence else ""
         planners = tuple(name.removesuffix(IN_SEQUENCE) for name in names)
         limit_s = session.time_limit_s  # of one alone: both plans are given the same
-        return CompareRequest(session.model, one.settings, planners, (), limit_s, known, session.seed, session.effort)
+        return CompareRequest(session.model, one.settings, planners, (), limit_s, session.seed, session.effort)
 
     def add_row(self, event: Event) -> None:
         """An answer to what was asked for last, as a ``row`` event."""

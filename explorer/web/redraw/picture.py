@@ -10,7 +10,7 @@ from typing import Any
 
 from explorer.view import versus
 from explorer.view.cards import Figures
-from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view
+from explorer.view.graph.elements import GraphView, depths, expanded_to, graph_view, opened_for
 from explorer.view.graph.find import MAX_WORDS, find
 from explorer.view.graph.inspect import box_facts, device_facts
 from explorer.view.graph.operator_facts import operator_facts
@@ -20,6 +20,7 @@ from explorer.view.graph.skeleton import Skeleton
 from explorer.view.graph.stage_boxes import stage_facts
 from explorer.view.graph.stylesheet import stylesheet
 from explorer.view.session import Look, Session, member
+from explorer.view.timeline.gantt_rows import RowKind, usual_kind
 from explorer.web.contract import ids
 from explorer.web.parts import panels
 from explorer.web.redraw import drawing, run_drawing
@@ -37,6 +38,7 @@ class Picture:
 
     session: what the page asks; drawn: what it asked when the plan on it was made. at_scale: whether it
     was drawn at the time scale of a pair. earlier: figures of the plan before, that the cards tell the changes from.
+    usual: the rows that the first plan of a model had, where nobody chose any; by the model's hash and objective.
     """
 
     def __init__(self, send: Callable[[Message], None]) -> None:
@@ -45,6 +47,7 @@ class Picture:
         self.drawn: Session | None = None
         self.theme: Theme = "light"
         self.look = Look()
+        self.usual: tuple[str, RowKind] | None = None
         self.canvas = (0.0, 0.0)
         self.turn = 0
         self.asked_at = 0.0
@@ -76,9 +79,11 @@ class Picture:
         self._arrange(expanded_to(self.skeleton, wanted))
 
     def _expand(self, message: Mapping[str, Any]) -> None:
-        element = str(message.get("element"))
-        if self.view is not None and element in self.view.expandable:
-            self._arrange(self.view.expanded | {element[2:]})
+        if self.view is None or self.skeleton is None:
+            return
+        expanded = opened_for(self.view, self.skeleton, str(message.get("element")))
+        if expanded is not None:
+            self._arrange(expanded)
 
     def _collapse(self, message: Mapping[str, Any]) -> None:
         path = str(message.get("element"))[2:]
@@ -94,8 +99,8 @@ class Picture:
 
     def _find(self, message: Mapping[str, Any]) -> None:
         wanted = message.get("text")
-        if self.view is not None and self.skeleton is not None and isinstance(wanted, str):
-            told = find(self.view, self.skeleton, self.plan, wanted)
+        if self.skeleton is not None and isinstance(wanted, str):
+            told = find(self.skeleton, self.plan, wanted)
             self.send({"type": "found", "text": wanted[:MAX_WORDS], **told})
 
     def _open(self, message: Mapping[str, Any]) -> None:
@@ -118,9 +123,28 @@ class Picture:
             self.send(drawing.overlay_message(self.view, self.skeleton, self.plan, self._measured()))
             self.send({"type": "props", "props": self._tables()})
 
+    def _fits(self, plan: Mapping[str, Any] | None) -> bool:
+        """Whether a plan, if there is one, is of the graph on the page."""
+        return plan is None or (self.skeleton is not None and self.skeleton["graph"] == plan["graph"])
+
+    @property
+    def rows(self) -> Look:
+        """The look with the rows that stay as they are from plan to plan, unless somebody chooses others."""
+        if self.look.rows != "auto" or self.usual is None or self.usual[0] != self._of_rows():
+            return self.look
+        return replace(self.look, rows=self.usual[1])
+
+    def _of_rows(self) -> str:
+        """What usual rows are kept for."""
+        assert self.skeleton is not None
+        assert self.plan is not None
+        return f"{self.skeleton['hash']} {self.plan['objective']}"
+
     def _draw(self, reason: str) -> None:
         if self.plan is None or self.view is None or self.skeleton is None:
             return
+        if reason == "final" and (self.usual is None or self.usual[0] != self._of_rows()):
+            self.usual = self._of_rows(), usual_kind(self.plan)
         started = time.perf_counter()
         beside = self._beside()
         self.at_scale = beside is not None
@@ -128,7 +152,7 @@ class Picture:
         ends = (beside[1] if beside else 0.0, run_drawing.until_s(ran) if ran else 0.0)
         self.until_s = max(self.plan["span_s"], *ends)
         message = drawing.plan_message(
-            self.view, self.skeleton, self.plan, self.theme, self.earlier, self.look, beside, ran
+            self.view, self.skeleton, self.plan, self.theme, self.earlier, self.rows, beside, ran
         )
         message["props"] |= self._tables() | self._inspector() | self._around()
         done = time.perf_counter()
@@ -151,7 +175,7 @@ class Picture:
         if start is None or end is None or start >= end:
             return
         window = (start, end)
-        self.send(drawing.window_message(self.skeleton, self.plan, self.theme, self.look, window, self.until_s))
+        self.send(drawing.window_message(self.skeleton, self.plan, self.theme, self.rows, window, self.until_s))
 
     def _rebound(self, bound_s: float) -> None:
         """The same plan under a better bound. New cards take a browser a tenth of a second and more, so they are told
@@ -167,7 +191,7 @@ class Picture:
         props = self.comparing.props(self.session, self._shown()) if "compare" in self.open else {}
         if self.plan is None or self.view is None or self.skeleton is None:
             return props
-        return props | drawing.tables(self.view, self.skeleton, self.plan, self.open, self._measured(), self.look)
+        return props | drawing.tables(self.view, self.skeleton, self.plan, self.open, self._measured(), self.rows)
 
     def _shown(self) -> tuple[str, str] | None:
         """Planner and contiguity of the plan on the page, if the comparison is of its settings."""

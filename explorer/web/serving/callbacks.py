@@ -58,7 +58,6 @@ def register(app: Dash) -> None:
         Input(ids.KIND, "value"),
         State(ids.MEMORY, "value"),
         State(ids.MEMORY, "max"),
-        State(ids.CATALOGUE, "data"),
         prevent_initial_call=True,
     )
     app.clientside_callback(

@@ -34,6 +34,7 @@ from explorer.web.contract.backend import (
     SolveRequest,
     TargetEntry,
 )
+from explorer.web.serving.owners_file import owners_file
 from solvers.problem.cluster import CPU_KIND
 
 RUN = "run-"
@@ -47,15 +48,15 @@ FIRST_MODEL, FIRST_PLANNER = "gpt", "auto"
 class JobsBackend:
     """Solves in workers of which one is started at once. model: what the page shows first; a demo name, or
     a file or callable named by the person who starts the server. workers: how many search at most, by default what
-    the machine takes."""
+    the machine takes. all_idle: whether they are all started before anybody asks, not when they are needed."""
 
-    def __init__(self, model: str | None = None, workers: int | None = None) -> None:
-        self._model = model
+    def __init__(self, model: str | None = None, workers: int | None = None, all_idle: bool = False) -> None:
+        self._given = None if model is None else owners_file(model)
         self._visitor = ""
         memory = memory_bytes()
         workers = workers or default_workers(cores(), memory)
         self._jobs = Jobs(solving_kit(workers, memory), workers, desk=True)
-        self._jobs.warm()
+        self._jobs.warm(workers if all_idle else 1)
         self._runs = Jobs(RUNNING)
         self._reads = Jobs(READING)
 
@@ -73,9 +74,9 @@ class JobsBackend:
         from solvers.planners.registry import PLANNERS
 
         models = [ModelEntry(name, getattr(demo, "description", "")) for name, demo in MODELS.items()]
-        first = self._model or FIRST_MODEL
-        if self._model is not None and all(m.name != self._model for m in models):
-            models.append(ModelEntry(self._model, "given on the command line"))
+        first = FIRST_MODEL if self._given is None else self._given.name
+        if all(m.name != first for m in models):
+            models.append(ModelEntry(first, "given on the command line"))
         planners = [PlannerEntry(name, p.guarantee, p.source, purpose_of(name)) for name, p in PLANNERS.items()]
         order = {name: place for place, name in enumerate(name for each in PURPOSES.values() for name in each)}
         kinds = [KindEntry(name, kind.memory_bytes) for name, kind in DEVICES.items() if name != CPU_KIND]
@@ -84,7 +85,7 @@ class JobsBackend:
             tuple(sorted(planners, key=lambda p: (p.name != FIRST_PLANNER, order.get(p.name, len(order))))),
             tuple(sorted(kinds, key=lambda k: k.name != DEFAULT_KIND)),
             tuple(TargetEntry(name, KIND_WORDS[setup.kind]) for name, setup in load_targets().setups.items()),
-            tuple(ClusterEntry(name, preset_title(name), preset_devices(name)) for name in OFFERED),
+            tuple(ClusterEntry(name, preset_title(name), *preset_devices(name)) for name in OFFERED),
             tuple(names(PROFILE)),
             tuple(names(TIMES)),
         )
@@ -99,7 +100,8 @@ class JobsBackend:
         return self._solving("prepare", request, on_event)
 
     def run(self, request: RunPlanRequest | ReplanRequest, on_event: Callable[[Event], None]) -> str:
-        return RUN + self._runs.start("replan" if isinstance(request, ReplanRequest) else "run", request, on_event)
+        kind = "replan" if isinstance(request, ReplanRequest) else "run"
+        return RUN + self._runs.start(kind, self._located(request), on_event)
 
     def show_run(self, request: ShowRunRequest, on_event: Callable[[Event], None]) -> str:
         return self._solving("show-run", request, on_event)
@@ -117,7 +119,10 @@ class JobsBackend:
         return self._solving(ABOUT[type(request)], request, on_event)
 
     def _solving(self, kind: str, request: object, on_event: Callable[[Event], None]) -> str:
-        return self._jobs.start(kind, request, on_event, self._visitor)
+        return self._jobs.start(kind, self._located(request), on_event, self._visitor)
+
+    def _located(self, request: object) -> object:
+        return request if self._given is None else self._given.located(request)
 
     def past_runs(self, model: str) -> list[PastRun]:
         return past_runs(model)
@@ -125,7 +130,7 @@ class JobsBackend:
     def may_run(self, model: str) -> bool:
         from demo_models import MODELS
 
-        return model in MODELS or (model == self._model and is_callable(model))
+        return model in MODELS or (self._given is not None and model == self._given.name and is_callable(model))
 
     def cancel(self, job: str) -> None:
         if job.startswith(RUN):

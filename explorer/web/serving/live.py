@@ -35,6 +35,7 @@ from explorer.web.talk.conversation import Conversation
 from explorer.web.talk.outlet import Outlet
 from explorer.web.talk.runs import Runs
 from explorer.web.talk.shelf import Shelf
+from solvers.errors import printable
 
 PATH = "/live"
 MAX_MESSAGE = 16_384
@@ -119,14 +120,23 @@ def add_live_route(
 
 
 def decoded(raw: str) -> dict[str, Any] | None:
-    """The message that a page sent; None if it is none."""
+    """The message that a page sent, all texts in it printable; None if it is none."""
     if len(raw) > MAX_MESSAGE:
         return None
     try:
-        message = json.loads(raw)
+        message = _shown(json.loads(raw))
     except (ValueError, RecursionError):
         return None
     return message if isinstance(message, dict) else None
+
+
+def _shown(value: Any) -> Any:
+    """A value whose texts may be said back."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable(key): _shown(item) for key, item in value.items()}
+    return [_shown(item) for item in value] if isinstance(value, list) else value
 
 
 async def _receive(socket: WebSocket, inbox: Inbox, receive: Callable[[dict[str, Any]], None]) -> None:

@@ -12,16 +12,16 @@ from explorer.view.session import Look, Session, to_query
 
 MAX_ANSWERS = 96
 MAX_BYTES = 96 * 2**20
-"""Of packed plans."""
+"""Of packed plans and graphs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A ``result`` event without its plan, the packed view of that, and the hash of the model's skeleton."""
+    """A ``result`` event without its plan, the packed view of that, and the ``model`` event before it."""
 
     event: Event
     plan: bytes | None
-    model: str
+    model: Event
 
 
 def question_hash(session: Session) -> str:
@@ -37,8 +37,9 @@ class Answers:
         self._kept: OrderedDict[str, Answer] = OrderedDict()
         self._lock = threading.RLock()
 
-    def keep(self, session: Session, event: Event, model: str) -> None:
-        """Keep the ``result`` event of a session's question, unless somebody cut the search short."""
+    def keep(self, session: Session, event: Event, model: Event) -> None:
+        """Keep the ``result`` event of a session's question, unless somebody cut the search short. model: the ``model``
+        event of the same search, with the graph that was planned."""
         if event["stop_reason"] == "CANCELLED":
             return
         plan = None if event["plan"] is None else packed(event["plan"])
@@ -48,8 +49,8 @@ class Answers:
             while len(self._kept) > MAX_ANSWERS or self._bytes() > MAX_BYTES:
                 self._kept.popitem(last=False)
 
-    def get(self, session: Session) -> tuple[Event, str] | None:
-        """The event that answered the same question before, and its model."""
+    def get(self, session: Session) -> tuple[Event, Event] | None:
+        """The event that answered the same question before, and the ``model`` event before that."""
         with self._lock:
             asked = question_hash(session)
             found = self._kept.get(asked)
@@ -60,4 +61,4 @@ class Answers:
         return {**found.event, "plan": plan}, found.model
 
     def _bytes(self) -> int:
-        return sum(len(answer.plan) for answer in self._kept.values() if answer.plan is not None)
+        return sum(len(answer.plan or b"") + len(answer.model["skeleton"]) for answer in self._kept.values())

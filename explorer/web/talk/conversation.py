@@ -6,6 +6,7 @@ A state machine without sockets or threads: messages and events come in, message
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 
 from explorer.library.notes import is_known
 from explorer.view.cards import figures
-from explorer.view.events import Event, before_you
+from explorer.view.events import Event, before_you, unpacked
 from explorer.view.graph import search
 from explorer.view.graph.opening import first_view
 from explorer.view.graph.skeleton import Skeleton
@@ -28,18 +29,25 @@ from explorer.web.redraw import drawing
 from explorer.web.redraw.picture import MAX_CANVAS_PX, MIN_CANVAS_PX, Message
 from explorer.web.talk.answers import Answers
 from explorer.web.talk.lesson_talk import LessonTalk
+from explorer.web.talk.open_talk import GONE
 from explorer.web.talk.outlet import OwnedOutlet
 from explorer.web.talk.runs import Runs
 from explorer.web.talk.shelf import Shelf
 from explorer.words import text
 from solvers.errors import InvalidProblem
 
+log = logging.getLogger(__name__)
+
 REMEMBERED = 12
-"""Skeletons kept for all pages together, so that going back to a model is instant."""
+"""Skeletons that all pages share, those shown last: a graph on many pages is in memory once."""
 
 
 class Conversation(LessonTalk):
-    """State of one page. ``deliver`` brings a worker's event back to `on_event` on the right thread."""
+    """State of one page. ``deliver`` brings a worker's event back to `on_event` on the right thread.
+
+    planned: the ``model`` event of the search for what is asked. repeated: whether that is asked a second time, since
+    the plan that came was of another graph.
+    """
 
     def __init__(
         self,
@@ -60,6 +68,8 @@ class Conversation(LessonTalk):
         self.skeletons = skeletons
         self.cancelling = False
         self.asking: Session | None = None
+        self.planned: Event | None = None
+        self.repeated = False
 
     # -- from the browser -----------------------------------------------------------------------
 
@@ -141,9 +151,11 @@ class Conversation(LessonTalk):
         self.job = self.comparing.job = self.pairing.job = None
 
     def _solve(self, message: Mapping[str, Any]) -> None:
-        session = self._asked(message)
-        if self.job is not None:
-            self.backend.cancel(self.job)
+        self._search(self._asked(message), message.get("fresh") is True)
+
+    def _search(self, session: Session, fresh: bool, repeated: bool = False) -> None:
+        """Ask for a plan, in place of whatever else the page waits for. fresh: whatever is known from before."""
+        self._drop_search()
         self._stop_comparing({})  # it would keep this question waiting
         self._drop_preparing()
         self._drop_pairing()
@@ -151,14 +163,13 @@ class Conversation(LessonTalk):
         if self.comparing.rows:
             self._tell_comparison()
         self.earlier = self.shown
-        turn = self.turn = next(self.turns)
-        self.cancelling = False
+        turn = self.turn
+        self.cancelling, self.repeated, self.planned = False, repeated, None
         self._unanswered()
         self.steps = []
         self.send(drawing.search_message([], True, 0.0))
         self._status("waiting", "waiting", "for the solver", query=to_query(session), elapsed_s=0.0, asked=True)
         self.asking = session
-        fresh = message.get("fresh") is True
         if not fresh and self._answer_again(session):
             return
         held = self._held()
@@ -167,7 +178,6 @@ class Conversation(LessonTalk):
             session.settings,
             session.planner,
             session.time_limit_s,
-            frozenset(self.skeletons),
             session.seed,
             session.effort,
             self._files_of(session),
@@ -181,11 +191,10 @@ class Conversation(LessonTalk):
     def _answer_again(self, session: Session) -> bool:
         """Whether the question was answered before, on whichever page: then nobody is asked."""
         found = self.answers.get(session)
-        if found is None or found[1] not in self.skeletons:
+        if found is None:
             return False
         event, model = found
-        self.job = None
-        self._model({"skeleton": None, "hash": model})
+        self._model(self._graph(model))
         self._result(event, again=True)
         return True
 
@@ -221,7 +230,7 @@ class Conversation(LessonTalk):
         session = self._asked(message)
         self._stop_comparing({})
         turn = next(self.turns)
-        request = self.comparing.begin(session, message.get("every") is True, turn, frozenset(self.skeletons))
+        request = self.comparing.begin(session, message.get("every") is True, turn)
         request = replace(request, model=self._model_of(session), files=self._files_of(session))
         self.comparing.job = self.backend.compare(request, lambda event: self.deliver(turn, event))
         if self.job is None:
@@ -242,9 +251,7 @@ class Conversation(LessonTalk):
         found = self.comparing.shown(int(element), self.session, self.skeleton["hash"])
         if found is None:
             return
-        if self.job is not None:
-            self.backend.cancel(self.job)
-        self.turn = next(self.turns)
+        self._drop_search()
         self._show(*found)
 
     # -- from the solver ------------------------------------------------------------------------
@@ -267,28 +274,34 @@ class Conversation(LessonTalk):
             case "compiling":
                 self._compiling(event)
             case "model":
-                self._model(event)
+                self.planned, self.steps = event, []
+                self._model(self._graph(event))
                 self._status("solving", self.session.planner if self.session else "", "…", elapsed_s=0.0)
             case "progress":
                 self._progress(event)
             case "result":
-                if self.asking is not None and self.skeleton is not None:
-                    self.answers.keep(self.asking, event, self.skeleton["hash"])
+                if self.asking is not None and self.planned is not None and self._fits(event["plan"]):
+                    self.answers.keep(self.asking, event, self.planned)
                 self._result(event, again=is_known(event["notes"]))
             case "failed":
                 self.job = None
                 if self.cancelling:
                     self._stand("cancelled", "cancelled", "before there was a plan")
                 else:
-                    self._failed(event["message"])
+                    gone = self.asking is not None and self._are_gone(self.asking)
+                    self._failed(GONE if gone else event["message"])
 
-    def _model(self, event: Event) -> None:
-        skeleton = event["skeleton"] or self.skeletons.get(event["hash"])
-        if skeleton is None or (self.skeleton is not None and self.skeleton["hash"] == event["hash"]):
-            return
-        self.skeletons[event["hash"]] = skeleton
+    def _graph(self, event: Event) -> Skeleton:
+        """The graph of a ``model`` event: one for all pages that show it lately."""
+        found = self.skeletons.pop(event["hash"], None) or unpacked(event["skeleton"])
+        self.skeletons[event["hash"]] = found
         while len(self.skeletons) > REMEMBERED:
             self.skeletons.pop(next(iter(self.skeletons)))
+        return found
+
+    def _model(self, skeleton: Skeleton) -> None:
+        if self.skeleton is not None and self.skeleton["hash"] == skeleton["hash"]:
+            return
         self.skeleton, self.plan = skeleton, None
         self._arrange(first_view(skeleton, self.canvas if all(self.canvas) else None))
         caps = self.session.settings.memory_bytes if self.session else None
@@ -298,14 +311,28 @@ class Conversation(LessonTalk):
         for control in (ids.PHASE, ids.DTYPE, ids.KIND):  # what a file that brings its own times has settled
             props[control] = {"disabled": skeleton["stated"]}
         self.send({"type": "props", "props": props})
-        self.send({"type": "model", "objective": skeleton["objective"]})
+        self.send({"type": "model", "objective": skeleton["objective"], "memory_bytes": skeleton["memory_bytes"]})
 
     def _waiting(self, event: Event) -> None:
         """A job of this page has not begun, for others come before it."""
         elapsed_s = time.perf_counter() - self.asked_at
         self._status("waiting", "waiting", before_you(event), elapsed_s=elapsed_s)
 
+    def _contradicted(self) -> None:
+        """The plan that came is of another graph than the one on the page: nothing of it is drawn."""
+        log.error("a plan of another graph came than the one of its question")
+        words = "the plan that came was of another graph and was left out"
+        if self.repeated or self.session is None:
+            self._drop_search()
+            self._failed(f"{words}, twice; please report it")
+            return
+        self.send({"type": "banner", "children": panels.asked_again(words)})
+        self._search(self.session, fresh=True, repeated=True)
+
     def _progress(self, event: Event) -> None:
+        if not self._fits(event["plan"]):
+            self._contradicted()
+            return
         self.steps = search.evenly([*self.steps, *event["steps"]])
         shows = self.plan is not None and self.answered is None and self.drawn is self.session
         if event["plan"] is not None and not (shows and self.plan is not None and _is_drawn(self.plan, event["plan"])):
@@ -335,7 +362,7 @@ class Conversation(LessonTalk):
             case "model":
                 comparing.model = event["hash"]
                 if comparing.fits(self.session):
-                    self._model(event)
+                    self._model(self._graph(event))
             case "comparing":
                 comparing.runs = event["runs"]
                 if self.job is None:
@@ -358,6 +385,9 @@ class Conversation(LessonTalk):
 
     def _result(self, event: Event, query: str | None = None, again: bool = False) -> None:
         """again: whether it was known from before."""
+        if not self._fits(event["plan"]):
+            self._contradicted()
+            return
         self.job = None
         self.current = event["plan"] is not None
         if event["plan"] is None:
@@ -402,9 +432,10 @@ def _outcome(event: Event) -> tuple[str, str, str]:
     """(state, planner, words) of a finished solve that has a plan."""
     plan = event["plan"]
     took = text.seconds(event["runtime_s"])
+    searched = f", {event['searched']}" if event.get("searched") else ""
     if event["status"] == "OPTIMAL":
-        return "optimal", event["planner"], f"{took} · optimal"
+        return "optimal", event["planner"], f"{took}{searched} · optimal"
     gap = 1 - plan["bound_s"] / plan["objective_s"] if plan["objective_s"] else 0.0
     told = f"gap {text.percent(gap)}" if plan["bound_s"] else "no bound"
     stopped = {"TIME_LIMIT": " · time limit", "CANCELLED": " · cancelled", "STATE_LIMIT": " · state limit"}
-    return "feasible", event["planner"], f"{took} · {told}{stopped.get(event['stop_reason'], '')}"
+    return "feasible", event["planner"], f"{took}{searched} · {told}{stopped.get(event['stop_reason'], '')}"

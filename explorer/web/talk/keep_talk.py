@@ -8,20 +8,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from explorer.jobs.requests import DifferRequest, HashRequest, PlanSource
-from explorer.view.cards import cards
+from explorer.view.cards import cards, micro_batches
 from explorer.view.events import Event
+from explorer.view.timeline.phases import is_pipelined
 from explorer.view.versus import moved
 from explorer.web.contract import ids
 from explorer.web.parts import scenario_panel
 from explorer.web.parts.thumbnail import thumbnail
 from explorer.web.talk.what_if_talk import WhatIfTalk
 from explorer.words import text
+from solvers.errors import printable
 
 MOST = 8
 """Plans kept by one page: as many as one can look over."""
 MAX_NAME = 60
 SHOWN_HASH = 16
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class KeepTalk(WhatIfTalk):
             return
         self.numbered += 1
         told = {card.name: f"{card.value}" for card in cards(plan, None)}
-        name = f"{text.plural(len(plan['devices']), 'device')}, {plan['planner']}"
+        name = self._name(plan)
         samples = plan["mini_batch"] if plan["objective"] != "max-load" else 1
         self.kept = (
             *self.kept,
@@ -79,6 +80,16 @@ class KeepTalk(WhatIfTalk):
             self.baseline = self.numbered
         self.send({"type": "kept", "number": self.numbered})
         self._tell_kept()
+
+    def _name(self, plan: Mapping[str, Any]) -> str:
+        """Devices, micro-batches and planner; its time too, and then a number, where another is called so."""
+        parts = [text.plural(len(plan["devices"]), "device"), plan["planner"]]
+        if is_pipelined(plan):
+            parts.insert(1, f"{micro_batches(plan)} micro-batches")
+        taken = {one.name for one in self.kept}
+        plain = ", ".join(parts)
+        timed = f"{plain}, {text.seconds(plan['objective_s'])}"
+        return next(name for name in (plain, timed, f"{timed} ({self.numbered})") if name not in taken)
 
     def _forget(self, message: Mapping[str, Any]) -> None:
         one = self._kept_one(message)
@@ -96,7 +107,7 @@ class KeepTalk(WhatIfTalk):
         one, name = self._kept_one(message), message.get("name")
         if one is None or not isinstance(name, str):
             return
-        plain = " ".join(_CONTROL.sub(" ", name).split())[:MAX_NAME] or one.name
+        plain = " ".join(printable(name).split())[:MAX_NAME] or one.name
         self.kept = tuple(replace(other, name=plain) if other is one else other for other in self.kept)
 
     def _as_baseline(self, message: Mapping[str, Any]) -> None:

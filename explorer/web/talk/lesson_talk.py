@@ -53,6 +53,7 @@ class LessonTalk(WhyHereTalk):
                 "next": following,
                 "keep": self.keeps,
                 "light": list(step.light),
+                "move": list(step.question.move) if step.question is not None else [],
                 "controls": controls_of(session_of(step.settings, self._known())),
                 "props": {
                     ids.LESSON_PLACE: {"children": f"Lesson {place + 1} of {len(self.lessons)}"},

@@ -9,7 +9,7 @@ from typing import Any
 
 from explorer.costs.times.store import PROFILE, TIMES, place_of
 from explorer.jobs.requests import Files, PlaceRequest, ReadRequest
-from explorer.view.events import Event
+from explorer.view.events import Event, before_you
 from explorer.view.session import Choices, Session
 from explorer.web.contract.backend import Backend
 from explorer.web.parts import panels
@@ -65,6 +65,11 @@ class OpenTalk(RunTalk):
         kept = self.shelf.get(name) if self.shelf is not None and name.startswith(PREFIX) else None
         return kept.path if kept is not None else ""
 
+    def _are_gone(self, session: Session) -> bool:
+        """Whether a file that the session names had to make room for others."""
+        named = (session.model, session.profile, session.cluster, session.times)
+        return any(name.startswith(PREFIX) and not self._path(name) for name in named)
+
     # -- from the browser -----------------------------------------------------------------------------
 
     def take(self, kept: Kept) -> None:
@@ -104,6 +109,8 @@ class OpenTalk(RunTalk):
             return False
         kept = self.reading[2]
         match event["kind"]:
+            case "waiting":
+                self._status("waiting", "waiting", before_you(event), elapsed_s=time.perf_counter() - self.since)
             case "loading":
                 self._status("loading", event["text"], "", elapsed_s=time.perf_counter() - self.since)
             case "opened":
@@ -115,7 +122,9 @@ class OpenTalk(RunTalk):
                 self._put(event["told"])
             case "failed":
                 words = event["message"]
-                if "process ended unexpectedly" in words:
+                if self._path(kept.identifier) != kept.path:
+                    words = GONE
+                elif "process ended unexpectedly" in words:
                     words = f"{kept.name}: not read: it takes more than 60 s or more than 4 GiB of memory"
                 self.refuse(words)
         return True
@@ -128,9 +137,10 @@ class OpenTalk(RunTalk):
         controls: dict[str, Any] = dict(event["told"]["controls"]) if event["told"] else {}
         if event["devices"]:
             controls["devices"] = event["devices"]
-        self._told(kept, event["what"], event["words"], controls)
+        self._told(kept, event["what"], event["words"], controls, event["memory_bytes"])
         if event["skeleton"]:
-            self._model({"skeleton": event["skeleton"], "hash": event["skeleton"]["hash"]})
+            self._drop_search()
+            self._model(event["skeleton"])
         if event["told"]:
             self._put({**event["told"], "source": kept.path})
         elif self.job is None:
@@ -147,8 +157,16 @@ class OpenTalk(RunTalk):
         )  # fmt: skip
         self.reading = turn, self.backend.place(request, lambda event: self.deliver(turn, event)), kept
 
-    def _told(self, kept: Kept, what: str, words: str, controls: Mapping[str, Any] | None = None) -> None:
-        """The page is told what it opened; it asks for a plan if that changes its question."""
+    def _told(
+        self,
+        kept: Kept,
+        what: str,
+        words: str,
+        controls: Mapping[str, Any] | None = None,
+        memory_bytes: float | None = None,
+    ) -> None:
+        """The page is told what it opened; it asks for a plan if that changes its question. memory_bytes: what devices
+        of a cluster have."""
         self.send(
             {
                 "type": "opened",
@@ -156,6 +174,7 @@ class OpenTalk(RunTalk):
                 "file": kept.identifier,
                 "name": kept.name,
                 "words": words,
+                "memory_bytes": memory_bytes,
                 "controls": dict(controls or {}),
             }
         )

@@ -89,10 +89,7 @@ class PairTalk(Picture):
             return
         before, answer = alone
         if pair_question(before) == pair_question(session):
-            if self.job is not None:
-                self.backend.cancel(self.job)
-                self.job = None
-            self.turn = next(self.turns)
+            self._drop_search()
             self._show(replace(before, look=session.look, theme=session.theme), answer)
         else:  # of other settings by now: the planner that was chosen before is asked
             in_sequence = before.settings.in_sequence
@@ -107,19 +104,25 @@ class PairTalk(Picture):
         answer = answers[int(element)] if len(answers) == 2 else None
         if answer is None or answer.plan is None or self.skeleton is None or answer.model != self.skeleton["hash"]:
             return
-        if self.job is not None:
-            self.backend.cancel(self.job)
-        self.turn = next(self.turns)
+        self._drop_search()
         self._show(asking(self.session, answer.member), self.pairing.result(answer))
 
-    def _show(self, session: Session, event: Event) -> None:
-        """A plan that is known already, with the session that would have led to it."""
+    def _drop_search(self) -> None:
+        """What the page's search finds from now on is of no use."""
+        if self.job is not None:
+            self.backend.cancel(self.job)
+            self.job = None
+        self.turn = next(self.turns)
+
+    def _show(self, session: Session, event: Event, moved: Mapping[str, Any] | None = None) -> None:
+        """A plan that is known already, with the session that it answers. moved: the settings that this one has anew
+        beside those of the planner, by the names of `explorer.view.session.to_dict`."""
         self.session = session
         self.earlier, self.asked_at = self.shown, time.perf_counter()
         settings = session.settings
         contiguity = settings.contiguity.value if settings.contiguity else "auto"
-        adopted = {"contiguity": contiguity, "in_sequence": settings.in_sequence}
-        self.send({"type": "adopt", "planner": session.planner, "turn": self.turn, **adopted})
+        adopted = {"planner": session.planner, "contiguity": contiguity, "in_sequence": settings.in_sequence}
+        self.send({"type": "adopt", "turn": self.turn, "controls": adopted | dict(moved or {})})
         self._result(event, to_query(session))
 
     # -- asking for what is missing ---------------------------------------------------------------
@@ -133,7 +136,7 @@ class PairTalk(Picture):
             wanted = self.wants_pair or self._of_pair() is not None
             if wanted and self.skeleton is not None and self.pairing.missing(session):
                 turn = next(self.turns)
-                request = self.pairing.request(session, turn, frozenset((self.skeleton["hash"],)))
+                request = self.pairing.request(session, turn)
                 request = replace(request, model=self._model_of(session), files=self._files_of(session))
                 self.pairing.model = self.skeleton["hash"]
                 self.pairing.job = self.backend.compare(request, lambda event: self.deliver(turn, event))
@@ -241,7 +244,8 @@ class PairTalk(Picture):
         before goes on."""
         before = self.said_before or self.said
         if event["kernel"]:
-            self._status("loading", "compiling, once", f"{event['kernel']} · {text.seconds(event['seconds'])} so far")
+            state = "loading" if self.plan is None else "solving"  # the former hides what is drawn
+            self._status(state, "compiling, once", f"{event['kernel']} · {text.seconds(event['seconds'])} so far")
             self.said_before = before
         elif self.said_before is not None:
             self.said, self.said_before = self.said_before, None

@@ -10,7 +10,7 @@ from typing import Any
 from explorer.jobs.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
 from explorer.view.cards import figures
 from explorer.view.events import Event, unpacked
-from explorer.view.run_events import fingerprint
+from explorer.view.graph.skeleton import Skeleton
 from explorer.view.session import parse_run
 from explorer.web.parts import run_panel
 from explorer.web.redraw import drawing
@@ -228,12 +228,9 @@ class RunTalk(RunPicture):
     def _put(self, told: Mapping[str, Any]) -> None:
         """The plan of a run on the page. The controls are left as they are: they may ask for another."""
         plan = unpacked(told["plan"])
-        if self.skeleton is None or fingerprint(self.skeleton["names"]) != told["fingerprint"]:
-            self._model({"skeleton": told["skeleton"], "hash": told["skeleton"]["hash"]})
-        if self.job is not None:
-            self.backend.cancel(self.job)
-            self.job = None
-        self.turn = next(self.turns)
+        if not self._fits(plan):
+            self._model(told["skeleton"])
+        self._drop_search()
         self.earlier, self.asked_at = None, time.perf_counter()  # of other settings or costs: no better or worse
         costs = told["skeleton"]["costs_from"]
         self.plan = {**plan, "costs_from": costs, "source": told.get("source", "")}
@@ -248,5 +245,5 @@ class RunTalk(RunPicture):
         self._new_plan()
 
     @abstractmethod
-    def _model(self, event: Event) -> None:
-        """A model's graph is there."""
+    def _model(self, skeleton: Skeleton) -> None:
+        """The graph of a model, in place of the one on the page."""

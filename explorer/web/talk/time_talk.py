@@ -49,7 +49,7 @@ class TimeTalk(KeepTalk):
             {
                 "type": "waits",
                 "device": device,
-                "path": scene.waits_scene(plan, self.look, chain_columns(plan["course"], wait), self.until_s),
+                "path": scene.waits_scene(plan, self.rows, chain_columns(plan["course"], wait), self.until_s),
                 "idle_s": [wait.start_s, wait.end_s],
                 "text": told["sentence"],
                 "props": {ids.INSPECTOR: {"children": wait_panel.waits(told)}},

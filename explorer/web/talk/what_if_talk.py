@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from explorer.jobs.requests import HelpRequest, SolveRequest, SweepRequest
 from explorer.sweeps.ranges import SWEPT
-from explorer.view.events import Event
-from explorer.view.session import MAX_DEVICES
+from explorer.view.events import Event, unpacked_plan
+from explorer.view.session import MAX_DEVICES, parse, to_dict
 from explorer.web.contract import ids
 from explorer.web.parts import help_panel
 from explorer.web.talk.pin_talk import PinTalk
@@ -97,9 +98,18 @@ class WhatIfTalk(PinTalk):
         self._tell_help()
 
     def _go_help(self, message: Mapping[str, Any]) -> None:
+        """Put the plan that was found for a change on the page, and the change into its controls."""
         place = _place(message, len(self.helped))
-        if place is not None:
-            self.send({"type": "go", "controls": self.helped[place]["controls"]})
+        one = self.helped[place] if place is not None else None
+        if one is None or one["answer"] is None or self.session is None:
+            return
+        session = parse({**to_dict(self.session), **one["controls"]}, self._known())
+        if self.job is not None:
+            self.backend.cancel(self.job)
+        self._drop_what_if()
+        self.turn = next(self.turns)
+        answer = {**unpacked_plan(one["answer"]), "searched": f"{Effort.QUICK.value} search"}
+        self._show(replace(session, look=self.look), answer, one["controls"])
 
     def _tell_help(self, words: str = "") -> None:
         can = self._source().known and self.current and self.answered is not None

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from solvers.pipelines.descent.space import Space
-from solvers.pipelines.descent.stage_graph import Part
+from solvers.pipelines.descent.stage_graph import Part, union
 
 MOST_STAGES = 4
 """A stretch is cut into at most so many stages more than it had, or components beside each other."""
-
-
-def union(parts: Sequence[Part]) -> int:
-    """The super-operators of all of them."""
-    mask = 0
-    for part in parts:
-        mask |= part.mask
-    return mask
 
 
 def in_runs(space: Space, like: Part, mask: int, stages: int, devices: int) -> list[Part]:
@@ -52,7 +44,7 @@ def recuts(space: Space, stretch: Sequence[Part]) -> Iterator[list[Part]]:
         return
     devices = sum(part.replicas for part in stretch if part.host is None)
     like = stretch[0]._replace(slack=min(part.slack for part in stretch), host=None)
-    whole = union(stretch)
+    whole = union(part.mask for part in stretch)
     for stages in range(1, min(len(stretch) + MOST_STAGES, devices) + 1):
         yield in_runs(space, like, whole, stages, devices)
     components = space.graph.components(whole)

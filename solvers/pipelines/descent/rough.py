@@ -12,6 +12,7 @@ from solvers.coarsening.coarsen import Condensed
 from solvers.kernels.arrays import Floats
 from solvers.pipelines.costs import SizeCosts, size_costs
 from solvers.pipelines.descent.stage_graph import Part, StageGraph, mask_of, masks_of
+from solvers.pipelines.seating import Seating
 from solvers.problem.problem import Pipeline
 from solvers.schedules.ordering.in_flight import in_flight_samples
 
@@ -45,8 +46,10 @@ class Rough:
     def __init__(self, condensed: Condensed, graph: StageGraph) -> None:
         problem = condensed.problem
         self.problem, self.condensed, self.graph = problem, condensed, graph
-        accelerators = [problem.cluster.devices[d] for d in problem.cluster.accelerators]
-        self.cap_bytes = min((device.memory_bytes for device in accelerators), default=float("inf"))
+        caps = sorted((problem.cluster.devices[d].memory_bytes for d in problem.cluster.accelerators), reverse=True)
+        self.cap_bytes = min(caps, default=float("inf"))
+        self._caps = caps if len(set(caps)) > 1 else []
+        self._seating = Seating(problem)
         self._sizes: dict[int, SizeCosts] = {}
         self._messages: dict[tuple[int, int], list[list[tuple[int, float, float]]]] = {}
         self._tables: dict[tuple[int, int], tuple[Floats, Floats]] = {}
@@ -54,6 +57,11 @@ class Rough:
         self._single_s: dict[tuple[int, bool], list[float]] = {}
         self._runs: dict[tuple[int, int, bool, int], list[int]] = {}
         self._sent: dict[tuple[int, int, int, int], tuple[float, float]] = {}
+
+    @property
+    def devices_alike(self) -> bool:
+        """Whether accelerators are of one kind and memory, so that this holds for any number of them."""
+        return self._seating.uniform
 
     def work(self, part: Part) -> Work:
         """What a stage takes, on devices of its own."""
@@ -110,7 +118,18 @@ class Rough:
         for part, seconds in zip(parts, busy, strict=True):
             if part[6] is not None:
                 busy[part[6]] += seconds
+        if len(self._seating.kinds) > 1:
+            busy = [seconds * slower for seconds, slower in zip(busy, self._slower(parts, busy), strict=True)]
         return max(busy)
+
+    def _slower(self, parts: Sequence[Part], busy_s: Sequence[float]) -> list[float]:
+        """How many times as long as on the fastest kind each stage takes where `Seating` puts it, pins aside. busy_s:
+        on the fastest kind, guests with their hosts, [stages]."""
+        own = [i for i, part in enumerate(parts) if part.host is None]
+        free: list[int | None] = [None] * len(own)
+        kinds = self._seating.kinds_of([busy_s[i] for i in own], [parts[i].replicas for i in own], free)
+        at = dict(zip(own, kinds or [0] * len(own), strict=True))
+        return [self._seating.slower[at[i if part.host is None else part.host]] for i, part in enumerate(parts)]
 
     def look(self, parts: Sequence[Part]) -> Look:
         """See `Look`. The stages must not wait for each other."""
@@ -119,6 +138,13 @@ class Rough:
         for part, work in zip(parts, works, strict=True):
             if part.host is not None:
                 busy[part.host] += work.busy_s
+        if len(self._seating.kinds) > 1:
+            slower = self._slower(parts, busy)
+            busy = [seconds * times for seconds, times in zip(busy, slower, strict=True)]
+            works = [
+                work._replace(forward_s=work.forward_s * times, backward_s=work.backward_s * times)
+                for work, times in zip(works, slower, strict=True)
+            ]
         after, order = self.graph.rows(masks_of(parts))
         kept = self.kept(parts, after)
         received = [0.0] * len(parts)
@@ -165,6 +191,9 @@ class Rough:
             place = index if part.host is None else part.host
             saved = work.saved_bytes * (1 if part.recompute else kept[index])
             held[place] += work.static_bytes + saved + work.workspace_bytes + received[index] * kept[index]
+        if self._caps:
+            needs = sorted((held[i] for i, part in enumerate(parts) if part.host is None for _ in range(part.replicas)))
+            return sum(max(0.0, need - cap) for need, cap in zip(reversed(needs), self._caps, strict=False))
         return sum(max(0.0, amount - self.cap_bytes) for amount in held)
 
     def _transfer(self, source: Part, target: Part) -> tuple[float, float]:

@@ -15,11 +15,11 @@ class Shares:
     """Shares out the accelerators of a problem among the stages of drafts.
 
     devices: how many there are. counts: the numbers of micro-batches that are allowed. On how many
-    devices a stage may be is told by `degrees_of`.
+    devices a stage may be is told by `degrees_of`. single: super-operators whose stage has one device, as bits.
     """
 
-    def __init__(self, problem: Problem, rough: Rough) -> None:
-        self.problem, self.rough = problem, rough
+    def __init__(self, problem: Problem, rough: Rough, single: int = 0) -> None:
+        self.problem, self.rough, self.single = problem, rough, single
         self.devices = len(problem.cluster.accelerators)
         self.counts = frozenset(problem.micro_batch_choices())
         self._choices: dict[int, tuple[int, ...]] = {}
@@ -49,7 +49,11 @@ class Shares:
         free = self.devices - self.used(changed)
         if free <= 0:
             return changed
-        busiest = [(-self.rough.busy_s(p), i) for i, p in enumerate(changed) if p.host is None and i != keep]
+        busiest = [
+            (-self.rough.busy_s(p), i)
+            for i, p in enumerate(changed)
+            if p.host is None and i != keep and not p.mask & self.single
+        ]
         heapq.heapify(busiest)
         while free > 0 and busiest:
             busy, index = heapq.heappop(busiest)

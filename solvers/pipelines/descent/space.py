@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from solvers.coarsening.coarsen import Condensed
 from solvers.pipelines.descent.rough import Rough
 from solvers.pipelines.descent.shares import Shares
-from solvers.pipelines.descent.stage_graph import Part, Parts, StageGraph, masks_of
+from solvers.pipelines.descent.stage_graph import Part, Parts, StageGraph, masks_of, places_of, union
 from solvers.problem.problem import Pipeline
 
 GLUE_SHARE = 0.05
@@ -27,12 +27,36 @@ class Space:
         self.problem = condensed.problem
         sample = self.problem.mini_batch // self.problem.micro_batch_choices()[-1]
         self.shape = condensed.at(sample, merge_trivial=False).shape
-        alike = wider is not None and wider.shape.members == self.shape.members
+        alike = wider is not None and wider.rough.devices_alike and wider.shape.members == self.shape.members
         self.graph: StageGraph = wider.graph if wider is not None and alike else StageGraph(self.shape)
         self.rough: Rough = wider.rough if wider is not None and alike else Rough(condensed, self.graph)
-        self.shares = Shares(self.problem, self.rough)
+        self.pinned = self._pinned()
+        self.shares = Shares(self.problem, self.rough, union(self.pinned.values()))
         self.glue_share = GLUE_SHARE
         self._by_stage = self.problem.pipeline is Pipeline.INTERLEAVED
+
+    def _pinned(self) -> dict[int, int]:
+        """Device -> the super-operators that are pinned to it, as bits."""
+        pins = self.problem.pins
+        found: dict[int, int] = {}
+        for node, members in enumerate(self.shape.members if pins else ()):
+            for device in {pins[o] for o in members if o in pins}:
+                found[device] = found.get(device, 0) | 1 << node
+        return found
+
+    def pinned_in(self, mask: int) -> list[int]:
+        """The devices to which super-operators of a set are pinned."""
+        return [device for device, pinned in self.pinned.items() if pinned & mask]
+
+    def _keeps_pins(self, parts: Sequence[Part]) -> bool:
+        """Whether stages on one device can have all that is pinned to it, and nothing that is pinned elsewhere."""
+        homes: set[int] = set()
+        for place, mask in places_of(parts).items():
+            devices = self.pinned_in(mask)
+            if len(devices) > 1 or (devices and (devices[0] in homes or parts[place].replicas > 1)):
+                return False
+            homes.update(devices)
+        return True
 
     def allows(self, parts: Sequence[Part]) -> bool:
         """Whether the stages, a partition, are a draft of the problem."""
@@ -45,6 +69,8 @@ class Space:
             if replicas not in choices(size):
                 return False
         if self.shares.used(parts) > self.shares.devices or not self._hosts_little(parts):
+            return False
+        if self.pinned and not self._keeps_pins(parts):
             return False
         return self.graph.acyclic(parts, by_stage=self._by_stage)
 

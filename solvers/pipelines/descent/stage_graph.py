@@ -66,6 +66,23 @@ def mask_of(members: Iterable[int]) -> int:
     return mask
 
 
+def union(masks: Iterable[int]) -> int:
+    """The members of any of these sets."""
+    whole = 0
+    for mask in masks:
+        whole |= mask
+    return whole
+
+
+def places_of(parts: Sequence[Part]) -> dict[int, int]:
+    """Stage with devices of its own -> its super-operators and those of its guests."""
+    places: dict[int, int] = {}
+    for index, part in enumerate(parts):
+        place = index if part.host is None else part.host
+        places[place] = places.get(place, 0) | part.mask
+    return places
+
+
 def parts_of(draft: Draft) -> Parts:
     """The stages of a draft over super-operators, see `tidy`."""
     return tidy(
@@ -165,11 +182,7 @@ class StageGraph:
             return False
         if by_stage or not any(part[6] is not None for part in parts):
             return True
-        places: dict[int, int] = {}
-        for index, part in enumerate(parts):
-            place = index if part.host is None else part.host
-            places[place] = places.get(place, 0) | part.mask
-        return self.rows(tuple(places.values())).acyclic
+        return self.rows(tuple(places_of(parts).values())).acyclic
 
     def components(self, mask: int) -> list[int]:
         """The weakly connected components of a set, first member first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
 
@@ -11,16 +12,20 @@ import numpy as np
 
 from solvers.bounds.combinatorial import bound_with_s
 from solvers.coarsening.coarsen import Condensed
-from solvers.contiguous.planners.chain_dp import memory_shares, unsupported
+from solvers.contiguous.planners.chain_dp import memory_shares
 from solvers.errors import InvalidPlan
 from solvers.pipelines.descent.descend import Descent
+from solvers.pipelines.descent.repair import repaired
 from solvers.pipelines.descent.space import Space
+from solvers.pipelines.descent.stage_graph import parts_of
 from solvers.pipelines.planners.pipedream_iter import PipeDreamIteration
-from solvers.pipelines.simpler import on_all, simpler
+from solvers.pipelines.seating import kinds_by_speed
+from solvers.pipelines.simpler import simpler
 from solvers.pipelines.timing.estimate import Estimate, Estimator
 from solvers.pipelines.tree.starts import Starts, of_plan, over_operators, over_super_operators
 from solvers.plan.drafts import Draft
 from solvers.plan.plan import Plan
+from solvers.problem.pinned import with_pins_together
 from solvers.problem.problem import Objective, Problem
 from solvers.schedules.nodes.mapping import GRADIENT_WEIGHTS, map_stages, nodes_to_map
 from solvers.schedules.ordering.in_flight import in_flight_samples
@@ -78,16 +83,32 @@ class GraphPipeline:
             return "the latency of one sample, which no pipeline shortens; use latency"
         if not problem.cluster.accelerators:
             return "a cluster without accelerators; use auto"
-        kind = problem.cluster.devices[problem.cluster.accelerators[0]].kind
-        never = np.isinf(problem.compute.at(kind, 1))
+        never = np.isinf(problem.compute.at(kinds_by_speed(problem)[0], 1))
         if never.any():
             name = problem.graph.operators[int(np.argmax(never))].name
             return f"operator {name!r}, which no accelerator runs; use auto"
-        return unsupported(problem)
+        if any(problem.cluster.devices[device].is_cpu for device in problem.pins.values()):
+            return "operators pinned to CPUs; use local-search or auto, or remove the pins"
+        return None
 
     def __call__(self, problem: Problem, monitor: Monitor) -> bool:
-        self._search(problem, monitor, {})
+        self._search(with_pins_together(problem), monitor, {})
         return False
+
+    def go_on(self, problem: Problem, monitor: Monitor, plans: Sequence[Plan]) -> None:
+        """Local search from plans of questions about the same graph, which need not fit here and are `repaired` to keep
+        the pins: a quarter of the evaluations each."""
+        search = _Search(with_pins_together(problem), monitor)
+        for plan in plans:
+            start = search.kept(of_plan(search.condensed, plan))
+            if start is not None:
+                search.go_on_from(start, monitor.effort.of(self.evaluations) // 4, monitor.effort.of(PATIENCE))
+
+    def keeping_pins(self, problem: Problem, plan: Plan) -> Plan | None:
+        """The plan `repaired` to keep the pins; None where that was not possible."""
+        search = _Search(with_pins_together(problem), Monitor(problem))
+        start = search.kept(of_plan(search.condensed, plan))
+        return None if start is None or search.judge(start) == np.inf else search.made
 
     def _search(
         self, problem: Problem, monitor: Monitor, known: dict[tuple[int, int], _Answer], wider: Space | None = None
@@ -104,13 +125,19 @@ class GraphPipeline:
             search.start(counts)
             effort = monitor.effort
             search.refine(self.starts, effort.of(self.evaluations), effort.of(PATIENCE))
-            for question in simpler(problem) if self.evaluations and not single else ():
+            for one in simpler(problem) if self.evaluations and not single else ():
+                question = one.question
                 key = len(question.cluster), question.max_replicas
                 if key not in known:
                     replicas = " without replicas" if question.max_replicas < problem.max_replicas else ""
                     monitor.begin(f"the same on {len(question.cluster)} devices{replicas}")
                     known[key] = self._search(question, monitor.asking(question), known, search.space)
-                search.go_on_from(known[key], effort.of(self.evaluations) // 4, effort.of(PATIENCE))
+                plan, draft = known[key]
+                before_s = monitor.objective_s
+                if plan is not None and monitor.offer(one.answer(plan)) < before_s:
+                    of = search.condensed
+                    start = of_plan(of, plan) if draft is None else over_super_operators(of, draft)
+                    search.go_on_from(start, effort.of(self.evaluations) // 4, effort.of(PATIENCE))
         search.remap()
         monitor.note(f"graph-pipeline: {search.starts.effort}, {search.estimates:,} estimates")
         return _Answer(monitor.best, search.best if search.made is monitor.best else None)
@@ -167,7 +194,8 @@ class _Search:
                 continue
             self.monitor.begin(f"stages for {count} micro-batches")
             for share in memory_shares(self.problem):
-                found = [self._slackened(draft) for draft in self.starts.at(count, share)]
+                kept = filter(None, map(self.kept, self.starts.at(count, share)))
+                found = [self._slackened(draft) for draft in kept]
                 self.offer(min(found, key=lambda one: one.key, default=None))
                 if any(one.estimate.feasible for one in found):
                     break
@@ -178,8 +206,15 @@ class _Search:
         sequential = PipeDreamIteration() if few else PipeDreamIteration(orders=2, finalists=3, moves=False)
         if sequential.unsupported(self.problem) is None:
             sequential(self.problem, self.monitor)
-        if self.monitor.best is not None:
-            self._slackened(of_plan(self.condensed, self.monitor.best))
+        if self.monitor.best is not None and (start := self.kept(of_plan(self.condensed, self.monitor.best))):
+            self._slackened(start)
+
+    def kept(self, draft: Draft) -> Draft | None:
+        """The draft made to keep the pins; None where that was not possible."""
+        if not self.space.pinned:
+            return draft
+        parts = repaired(self.space, parts_of(draft))
+        return None if parts is None else self.space.graph.draft(parts)
 
     def published(self, counts: tuple[int, ...]) -> None:
         """The plan of the published search for every number of micro-batches."""
@@ -187,7 +222,7 @@ class _Search:
         for count in counts:
             for share in memory_shares(self.problem):
                 draft = self.starts.published(count, share)
-                if draft is not None and self._judge(draft) < np.inf:
+                if draft is not None and self.judge(draft) < np.inf:
                     break
 
     def refine(self, starts: int, evaluations: int, patience: int) -> None:
@@ -209,15 +244,8 @@ class _Search:
         if descents:
             self._lean(descents)
 
-    def go_on_from(self, answer: _Answer, evaluations: int, patience: int) -> None:
-        """Local search from the plan of a simpler question, if it is better than what was found."""
-        before_s = self.monitor.objective_s
-        if answer.plan is None or self.monitor.offer(on_all(self.problem, answer.plan)) >= before_s:
-            return
-        if answer.draft is None:
-            start = of_plan(self.condensed, answer.plan)
-        else:
-            start = over_super_operators(self.condensed, answer.draft)
+    def go_on_from(self, start: Draft, evaluations: int, patience: int) -> None:
+        """Local search from a draft."""
         descent = Descent(self.space, start, self.estimate, self.monitor.check, self.monitor.rng)
         self._go_on(descent, evaluations, patience)
         self._lean([descent])
@@ -239,7 +267,7 @@ class _Search:
                 found.append((max(told.peak_bytes), less))
         for _, draft in sorted(found, key=lambda one: one[0])[:LEANEST]:
             self.monitor.check()
-            self._judge(draft)
+            self.judge(draft)
 
     def _go_on(self, descent: Descent, evaluations: int, patience: int) -> int:
         """Until ``patience`` disturbances in a row have not helped; the evaluations that are left."""
@@ -274,7 +302,7 @@ class _Search:
         if found is None:
             return
         if found.estimate.seconds < self.monitor.objective_s * (1 - WORTH_JUDGING) or self.monitor.best is None:
-            self._judge(found.draft)
+            self.judge(found.draft)
 
     def remap(self) -> None:
         """Offer the best with its stages in other nodes, where nodes matter."""
@@ -286,11 +314,11 @@ class _Search:
             devices = map_stages(self.problem, stages, [stage.operators for stage in stages], weight)
             self.monitor.offer(realise(self.problem, self.best, devices))
 
-    def _judge(self, draft: Draft) -> float:
+    def judge(self, draft: Draft) -> float:
         """Seconds of the draft's plan, inf if it does not fit or cannot run."""
         whole = over_operators(self.condensed, draft)
         try:
-            plan = realise(self.problem, whole)
+            plan = realise(self.problem, whole, self.estimator.devices(draft))
             seconds = self.monitor.offer(plan)
         except InvalidPlan:  # stages wait for each other, as where backward tensors do not mirror forward ones
             return np.inf

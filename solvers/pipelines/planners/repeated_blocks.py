@@ -19,9 +19,10 @@ from solvers.pipelines.boundary_moves import improve
 from solvers.pipelines.even_cuts import even_cuts
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
 from solvers.plan.plan import Plan
-from solvers.plan.result import Progress, StopReason
+from solvers.plan.result import StopReason
 from solvers.plan.segments import Place
 from solvers.problem.groups import together
+from solvers.problem.pinned import pinned_groups, with_pins_together
 from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
 from solvers.search.monitor import Monitor, Stop
@@ -84,12 +85,13 @@ def first_split(problem: Problem, monitor: Monitor) -> None:
     """Offer one split of layers over pieces of repeated blocks, or of the model's order where few blocks repeat: a
     plan for thousands of operators in a fraction of a second."""
     devices = problem.cluster.accelerators
-    if not devices or problem.pins or problem.objective is not Objective.ITERATION:
+    if not devices or problem.objective is not Objective.ITERATION:
         return
+    problem = with_pins_together(problem)
     blocks = repeated_blocks(problem)
     inside = sum(len(block) for family in blocks for block in family.members)
     if inside < COVERED * len(together(problem.graph)):
-        blocks = [Blocks("", (group_order(problem),))]
+        blocks = [Blocks("", (run,)) for run in _between_pins(problem)]
     smaller = contracted(problem, blocks, FIRST_PIECES * len(devices))
     if smaller is None:
         return
@@ -103,8 +105,22 @@ def first_split(problem: Problem, monitor: Monitor) -> None:
                 plan = _evenly(smaller.question, contracted_at, count, again, share, monitor.check)
                 if plan is None:
                     break
+                if problem.pins and (plan := GraphPipeline().keeping_pins(smaller.question, plan)) is None:
+                    continue
                 if monitor.offer(smaller.expanded(plan)) < math.inf:
                     return
+
+
+def _between_pins(problem: Problem) -> list[tuple[int, ...]]:
+    """The co-location groups in `group_order`, in runs that end where one is pinned, which is in none of them."""
+    pinned = {number for numbers in pinned_groups(problem).values() for number in numbers}
+    runs: list[list[int]] = [[]]
+    for number in group_order(problem):
+        if number in pinned:
+            runs.append([])
+        else:
+            runs[-1].append(number)
+    return [tuple(run) for run in runs if run]
 
 
 def _likely(problem: Problem) -> list[int]:
@@ -153,19 +169,8 @@ def contracted(problem: Problem, blocks: list[Blocks], count: int) -> Contractio
 
 def ask(planner: Planner, smaller: Contraction, monitor: Monitor) -> None:
     """Have a planner answer the smaller question; each of its plans that is the best so far is offered, expanded."""
-    inner = monitor.asking(smaller.question)
-    least = math.inf
-
-    def tell(_: Progress, plan: Plan | None) -> None:
-        nonlocal least
-        if plan is not None and inner.objective_s < least:
-            least = inner.objective_s
-            if least < monitor.objective_s:
-                monitor.offer(smaller.expanded(plan))
-
-    inner.on_progress = tell
     try:
-        planner(smaller.question, inner)
+        planner(smaller.question, monitor.asking(smaller.question, smaller.expanded))
     except Stop as stop:
         if stop.reason is StopReason.CANCELLED:
             raise

@@ -13,18 +13,31 @@ from solvers.errors import InvalidPlan, InvalidProblem
 from solvers.evaluation.evaluate import MEMORY_SLACK
 from solvers.evaluation.simulation import simulate
 from solvers.kernels.arrays import Floats, Ints
+from solvers.pipelines.seating import Seating
 from solvers.pipelines.timing.draft_kernel import GIVEN, GPIPE, IN_PARTS, ONE_F_ONE_B, Facts, Options, Orders, run_draft
 from solvers.pipelines.timing.held import ReadHere, Working
 from solvers.pipelines.timing.stages_kernel import KINDS
-from solvers.pipelines.timing.tables import Costs, edges_of, messages_of, node_of_operator, reads_of, wires_of
+from solvers.pipelines.timing.tables import (
+    PHASES,
+    Costs,
+    edges_of,
+    messages_of,
+    node_of_operator,
+    reads_of,
+    symmetric,
+    wires_of,
+)
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.plan.plan import ACTION_KINDS, Plan, parse_action
+from solvers.plan.segments import Place
+from solvers.problem.graph import Phase
 from solvers.problem.problem import Objective, Pipeline, Transfers
 from solvers.schedules.nodes.mapping import map_stages
 from solvers.schedules.ordering.stage_actions import splits
 from solvers.schedules.realise import realise
 
 NO_ORDERS = Orders(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), False)
+UPDATE = PHASES.index(Phase.UPDATE)
 NOWHERE: Ints = np.zeros(0, np.int64)
 
 
@@ -48,12 +61,31 @@ class Estimate:
         return self.over == 0 and math.isfinite(self.seconds)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Seats:
+    """Of the stages ``own`` that have devices of their own: the numbers of their kinds, how many devices, and the one
+    where an operator is pinned."""
+
+    seating: Seating
+    own: list[int]
+    kinds: list[int]
+    replicas: list[int]
+    pinned: list[int | None]
+
+    def places(self, hosts: Sequence[int], peak_bytes: Floats) -> list[Place]:
+        """The devices of every stage, those of its host. peak_bytes: as far as they are known, [stages]."""
+        held = [float(peak_bytes[s]) for s in self.own]
+        found = self.seating.devices_of(self.kinds, self.replicas, self.pinned, held)
+        at = dict(zip(self.own, found, strict=True))
+        return [at[host] for host in hosts]
+
+
 class Estimator:
     """Iteration seconds and peak bytes of drafts over the super-operators of a problem.
 
     They are those of `realise` and `simulate`, but for rounding: on arrays where transfers occupy links only and
-    devices run one task at a time, else by calling these. Raises InvalidProblem (a ValueError) if accelerators
-    differ in kind.
+    devices run one task at a time, else by calling these. Where accelerators differ in kind or memory, `Seating` says
+    which stage runs on which (`devices`). Raises InvalidProblem (a ValueError) without accelerators.
 
     Orders of ZERO_BUBBLE, and of INTERLEAVED where stages share devices, are searched for by `realise`, which takes
     from hundredths to tenths of a second. quick: for ZERO_BUBBLE take ZB-H1 in their place (of stages that share
@@ -63,17 +95,18 @@ class Estimator:
     def __init__(self, condensed: Condensed, *, quick: bool = False) -> None:
         problem = condensed.problem
         devices = [problem.cluster.devices[d] for d in problem.cluster.accelerators]
-        kinds = sorted({device.kind for device in devices})
-        if len(kinds) != 1:
-            found = ", ".join(kinds) or "none"
-            raise InvalidProblem(f"accelerators must be of one kind to estimate pipelines, found {found}")
+        if not devices:
+            raise InvalidProblem("there are no accelerators to estimate pipelines on")
         self.problem = problem
+        self._seating = Seating(problem)
         self._members = condensed.at(1, merge_trivial=False).shape.members
         node = node_of_operator(condensed)
         self._costs = Costs(problem, node)
+        self._pinned = {int(node[operator]): device for operator, device in problem.pins.items()}
         self._edges, self._reads = edges_of(problem, node), reads_of(problem, node)
         self._messages, self._wires = messages_of(problem, node), wires_of(problem)
         self._alike = len(self._wires.wire) == 1
+        self._symmetric = symmetric(problem.cluster, self._wires)
         self._caps: Floats = np.array([device.memory_bytes for device in devices])
         self._on_arrays = problem.transfers is Transfers.LINKS and all(device.concurrency == 1 for device in devices)
         stated = problem.stated_bytes is not None
@@ -101,9 +134,17 @@ class Estimator:
         backward = float(seconds[inside & ((phase == 1) | (phase == 2))].sum())
         return forward, backward + (forward if recompute else 0.0)
 
-    def estimate(self, draft: Draft, devices: Sequence[tuple[int, ...]] | None = None) -> Estimate:
-        """What a draft over super-operators costs. devices: those of every stage; by default `map_stages`
-        chooses. Raises InvalidPlan unless its stages partition the super-operators."""
+    def estimate(self, draft: Draft, devices: Sequence[Place] | None = None) -> Estimate:
+        """What a draft over super-operators costs. devices: those of every stage; by default `Seating` chooses where
+        accelerators differ, else `map_stages`. Raises InvalidPlan unless its stages partition the super-operators."""
+        return self._seated(draft, devices)[0]
+
+    def devices(self, draft: Draft) -> list[Place] | None:
+        """Those of every stage for which `estimate` tells; None where `map_stages` chooses them, or none fit."""
+        return self._seated(draft, None)[1]
+
+    def _seated(self, draft: Draft, devices: Sequence[Place] | None) -> tuple[Estimate, list[Place] | None]:
+        """The estimate, and the devices of every stage where accelerators differ."""
         stages = draft.stages
         stage_of = self._stage_of(stages)
         problem, count = self.problem, len(stages)
@@ -114,15 +155,53 @@ class Estimator:
             or any(stages[host].host is not None for host in hosts)
         )
         if impossible:
-            return self._none(count)
+            return self._none(count), None
+        if self._seating.uniform:
+            return self._run(draft, stage_of, hosts, devices)[0], None
+        seats = None if devices is not None else self._seats(stages, stage_of, hosts)
+        if devices is None and seats is None:
+            return self._none(count), None
+        places = seats.places(hosts, np.zeros(count)) if seats is not None else list(devices or ())
+        found, peak = self._run(draft, stage_of, hosts, places)
+        if seats is not None and self._symmetric and math.isfinite(found.seconds):
+            better, moved = seats.places(hosts, found.peak_bytes), np.zeros(len(self._caps))
+            moved[_flat([better[s] for s in _own(hosts)])] = peak[_flat([places[s] for s in _own(hosts)])]
+            return replace(found, over=self._over(moved)), better
+        return found, places
+
+    def _seats(self, stages: Sequence[DraftStage], stage_of: Ints, hosts: Sequence[int]) -> _Seats | None:
+        """The kind of device of every stage that has its own, by its work and that of its guests on the fastest."""
+        rows = [
+            self._costs.row(stage.micro_batch_size, stages[host].replicas)
+            for stage, host in zip(stages, hosts, strict=True)
+        ]
+        stage = stage_of[self._costs.node]
+        seconds = self._costs.operators.seconds[np.array(rows)[stage], np.arange(len(stage))]
+        each_s = np.bincount(stage, seconds * (self._costs.phase != UPDATE), len(stages))
+        work_s = [0.0] * len(stages)
+        for s, host in enumerate(hosts):
+            work_s[host] += float(each_s[s]) * (self.problem.mini_batch / stages[s].micro_batch_size)
+        pinned = {hosts[stage_of[node]]: device for node, device in self._pinned.items()}
+        own = _own(hosts)
+        replicas, homes = [stages[s].replicas for s in own], [pinned.get(s) for s in own]
+        kinds = self._seating.kinds_of([work_s[s] for s in own], replicas, homes)
+        return None if kinds is None else _Seats(self._seating, own, kinds, replicas, homes)
+
+    def _run(
+        self, draft: Draft, stage_of: Ints, hosts: Sequence[int], devices: Sequence[Place] | None
+    ) -> tuple[Estimate, Floats]:
+        """The estimate on devices that are given, or those that `map_stages` chooses; and the peaks of devices, by
+        their numbers unless all are alike."""
+        stages, problem = draft.stages, self.problem
         rows = []
         for stage, host in zip(stages, hosts, strict=True):
             size, replicas = stage.micro_batch_size, stages[host].replicas
-            row = self._costs.row(size, replicas)
+            kind = self._seating.kind_of.get(devices[host][0], 0) if devices else 0
+            row = self._costs.row(size, replicas, self._seating.kinds[kind])
             rows.append((size, replicas, row, stage.recompute, stage.block, stage.slack, host))
         table = np.array(rows, np.int64)
         told = self._on_arrays and (devices is None or self._of_their_own(draft, devices, hosts))
-        pipeline = self._pipeline(shared=len(_own(hosts)) < count)
+        pipeline = self._pipeline(shared=len(_own(hosts)) < len(stages))
         if told and pipeline != GIVEN:
             device = NOWHERE
             if not self._alike:
@@ -136,7 +215,7 @@ class Estimator:
                 return self._told(stage_of, table, device, GIVEN, _orders_of(plan, _own(hosts)))
             return self._simulated(plan)
         except InvalidPlan:
-            return self._none(count)
+            return self._none(len(stages)), self._caps
 
     def _stage_of(self, stages: Sequence[DraftStage]) -> Ints:
         stage_of = np.full(len(self), -1, np.int64)
@@ -149,14 +228,16 @@ class Estimator:
     def _none(self, stages: int) -> Estimate:
         return Estimate(math.inf, np.zeros(stages), np.zeros(stages), 0.0)
 
-    def _told(self, stage_of: Ints, table: Ints, device: Ints, pipeline: int, orders: Orders) -> Estimate:
+    def _told(
+        self, stage_of: Ints, table: Ints, device: Ints, pipeline: int, orders: Orders
+    ) -> tuple[Estimate, Floats]:
         kept = self._read_here.of(stage_of, table)
         working = np.zeros(0) if self._working is None else self._working.of(stage_of, table)
         facts = Facts(self._costs.operators, self._messages, self._wires, self._edges, self._reads)
         seconds, fullest, busy, peak = run_draft(
             facts, self._options, pipeline, orders, stage_of, table, device, working, kept
         )
-        return Estimate(seconds, fullest, busy, self._over(peak) if math.isfinite(seconds) else 0.0)
+        return Estimate(seconds, fullest, busy, self._over(peak) if math.isfinite(seconds) else 0.0), peak
 
     def _pipeline(self, shared: bool) -> int:
         """Which orders devices follow, as arrays tell them. shared: whether stages share devices."""
@@ -190,7 +271,7 @@ class Estimator:
             tuple(replace(s, operators=tuple(o for node in s.operators for o in members[node])) for s in draft.stages)
         )
 
-    def _simulated(self, plan: Plan) -> Estimate:
+    def _simulated(self, plan: Plan) -> tuple[Estimate, Floats]:
         schedule = simulate(self.problem, plan, Objective.ITERATION)
         peaks, busy = schedule.peak_bytes(), np.zeros(len(plan.stages))
         for span in schedule.spans:
@@ -198,7 +279,8 @@ class Estimator:
             if stage >= 0 and span.device == plan.stages[stage].devices[0]:
                 busy[stage] += span.end_s - span.start_s
         fullest = np.array([max(peaks[d] for d in stage.devices) for stage in plan.stages])
-        return Estimate(schedule.makespan_s, fullest, busy, self._over(np.array(peaks[: len(self._caps)])))
+        peak = np.array(peaks[: len(self._caps)])
+        return Estimate(schedule.makespan_s, fullest, busy, self._over(peak)), peak
 
     def _over(self, peak: Floats) -> float:
         caps = self._caps[: len(peak)]

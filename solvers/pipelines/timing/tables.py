@@ -8,10 +8,12 @@ import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.kernels.arrays import Floats, Ints
+from solvers.pipelines.seating import kinds_by_speed
 from solvers.pipelines.timing.bundles_kernel import Messages
 from solvers.pipelines.timing.stages_kernel import Operators
 from solvers.pipelines.timing.transfers_kernel import Wires
 from solvers.plan.contiguity import forward_edges
+from solvers.problem.cluster import Cluster
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Problem
 from solvers.problem.training import ZERO_PARAMETERS
@@ -31,8 +33,8 @@ def node_of_operator(condensed: Condensed) -> Ints:
 
 
 class Costs:
-    """Costs of the operators in topological order, a row for every micro-batch size and number of replicas asked
-    for: seconds of a device, and bytes saved and of workspace on it."""
+    """Costs of the operators in topological order, a row for every micro-batch size, number of replicas and kind of
+    device asked for: seconds of a device, and bytes saved and of workspace on it."""
 
     def __init__(self, problem: Problem, node: Ints) -> None:
         self.problem = problem
@@ -43,8 +45,8 @@ class Costs:
         amounts = [(operators[o].saved_bytes, operators[o].workspace_bytes) for o in self.order]
         self._saved: Floats = np.array([(s.fixed, s.per_sample) for s, _ in amounts]).T
         self._workspace: Floats = np.array([(w.fixed, w.per_sample) for _, w in amounts]).T
-        self._rows: dict[tuple[int, int], int] = {}
-        self._kind = problem.cluster.devices[problem.cluster.accelerators[0]].kind
+        self._rows: dict[tuple[int, int, str], int] = {}
+        self._kind = kinds_by_speed(problem)[0]
         empty = np.zeros((0, len(self.order)))
         self.operators = Operators(
             self.node, self.phase, empty, empty, empty, empty, empty, empty, params=self._params()
@@ -57,18 +59,19 @@ class Costs:
         owned = np.array([o.param_bytes for o in self.problem.graph.operators], np.float64)
         return np.where(self.phase == 0, owned[self.order], 0.0)
 
-    def row(self, size: int, replicas: int) -> int:
-        """The row of ``operators`` for micro-batches of ``size`` samples shared by ``replicas`` devices."""
-        key = (size, replicas)
+    def row(self, size: int, replicas: int, kind: str = "") -> int:
+        """The row of ``operators`` for micro-batches of ``size`` samples shared by ``replicas`` devices of ``kind``,
+        the fastest if it is not said."""
+        key = (size, replicas, kind or self._kind)
         if key not in self._rows:
-            self._add(size, replicas)
+            self._add(*key)
             self._rows[key] = len(self._rows)
         return self._rows[key]
 
-    def _add(self, size: int, replicas: int) -> None:
+    def _add(self, size: int, replicas: int, kind: str) -> None:
         problem, now = self.problem, self.operators
-        each = problem.compute.at(self._kind, size / replicas)[self.order]
-        once = problem.compute.at(self._kind, problem.mini_batch / replicas)[self.order]
+        each = problem.compute.at(kind, size / replicas)[self.order]
+        once = problem.compute.at(kind, problem.mini_batch / replicas)[self.order]
         samples = np.where(self.phase == 3, problem.mini_batch, size) / replicas
         backward = problem.has_backward()
         saved = (self._saved[0] + self._saved[1] * samples) * (backward and problem.stated_bytes is None)
@@ -139,7 +142,7 @@ def _ends(rows: Sequence[tuple[tuple[int, int], ...]]) -> tuple[Ints, Ints, Ints
 
 
 def wires_of(problem: Problem) -> Wires:
-    """The links between accelerators; one row and column if all are alike and have wires of their own."""
+    """The links between accelerators; one row and column if all are alike, devices too, and have wires of their own."""
     cluster = problem.cluster
     count = len(cluster.accelerators)
     numbers: dict[str, int] = {}
@@ -158,8 +161,17 @@ def wires_of(problem: Problem) -> Wires:
             if link is not None:
                 latency[src, dst], bandwidth[src, dst] = link.latency_s, link.bandwidth_bytes_per_s
             kinds.add((float(latency[src, dst]), float(bandwidth[src, dst])))
-    caps = {cluster.devices[d].memory_bytes for d in cluster.accelerators}
-    if own and len(kinds) <= 1 and len(caps) == 1:
+    specs = {(cluster.devices[d].kind, cluster.devices[d].memory_bytes) for d in cluster.accelerators}
+    if own and len(kinds) <= 1 and len(specs) == 1:
         latency_s, bytes_per_s = min(kinds, default=(0.0, 0.0))
         return Wires(np.zeros((1, 1), np.int64), np.full((1, 1), latency_s), np.full((1, 1), bytes_per_s))
     return Wires(wire, latency, bandwidth)
+
+
+def symmetric(cluster: Cluster, wires: Wires) -> bool:
+    """Whether it is all one for transfers which accelerator is which: links are as fast as each other, and each has a
+    wire of its own, or all have one."""
+    count = len(cluster.accelerators)
+    apart = ~np.eye(len(wires.wire), dtype=bool)
+    speeds = {(latency, speed) for latency, speed in zip(wires.latency_s[apart], wires.bandwidth[apart], strict=True)}
+    return len(speeds) <= 1 and len(np.unique(wires.wire[apart])) in (0, 1, count * (count - 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,7 +15,10 @@ from solvers.pipelines.tree.stage_dp_kernel import Rules
 from solvers.pipelines.tree.stage_tables import Cut, StageTables, draft_of
 from solvers.plan.drafts import Draft, DraftStage
 from solvers.plan.plan import Plan
+from solvers.plan.segments import Place
+from solvers.problem.graph import topological_order
 from solvers.problem.problem import Objective, Pipeline, Problem, Transfers
+from solvers.schedules.ordering.orders import stage_successors
 from solvers.search.work import Work
 
 BRANCHING_SHARE = 1.0
@@ -144,7 +147,7 @@ class Starts:
             in_flight,
             len(devices),
             micro_batches,
-            min(device.memory_bytes for device in devices) * memory_share,
+            max(device.memory_bytes for device in devices) * memory_share,
             int(problem.transfers is Transfers.BLOCKING or problem.objective is Objective.MAX_LOAD),
             int(problem.recompute and problem.has_backward()),
             self.glue_share * average,
@@ -206,16 +209,57 @@ def _number(condensed: Condensed) -> dict[int, int]:
 
 
 def of_plan(condensed: Condensed, plan: Plan) -> Draft:
-    """The draft over super-operators of a plan with a stage on every device group; without its slack."""
+    """The draft over super-operators of a plan, without its slack. Of the stages of one device group that of most
+    operators is the host of the others. A super-operator that several stages share goes to the one in the middle of
+    them, and what precedes or follows it goes along as far as stages would wait for each other."""
     number = _number(condensed)
-    return Draft(
-        tuple(
+    order = _in_order(condensed.problem, plan)
+    where: dict[int, list[int]] = {}
+    for at, index in enumerate(order):
+        for operator in plan.stages[index].operators:
+            where.setdefault(number[operator], []).append(at)
+    place = [sorted(where[node])[len(where[node]) // 2] for node in range(len(where))]
+    shared = [node for node, stages in where.items() if len(set(stages)) > 1]
+    if shared:
+        _pull_along(condensed.at(1, merge_trivial=False).shape.edges, place, shared)
+    members: dict[int, list[int]] = {}
+    for node, at in enumerate(place):
+        members.setdefault(order[at], []).append(node)
+    kept = [index for index in range(len(plan.stages)) if index in members]
+    hosts: dict[Place, int] = {}
+    for index in sorted(kept, key=lambda i: -len(plan.stages[i].operators)):
+        hosts.setdefault(plan.stages[index].devices, index)
+    stages = []
+    for index in kept:
+        stage = plan.stages[index]
+        host = hosts[stage.devices]
+        stages.append(
             DraftStage(
-                tuple(sorted({number[operator] for operator in stage.operators})),
-                stage.micro_batch_size,
-                len(stage.devices),
-                stage.recompute,
+                tuple(members[index]), stage.micro_batch_size, len(stage.devices), stage.recompute,
+                host=None if host == index else kept.index(host),
             )
-            for stage in plan.stages
-        )
-    )
+        )  # fmt: skip
+    return Draft(tuple(stages))
+
+
+def _in_order(problem: Problem, plan: Plan) -> list[int]:
+    """The stages in a topological order; those on cycles last."""
+    after = [sorted(targets) for targets in stage_successors(problem, [stage.operators for stage in plan.stages])]
+    return list(dict.fromkeys([*topological_order(after), *range(len(after))]))
+
+
+def _pull_along(edges: Sequence[tuple[int, int]], place: list[int], chosen: Sequence[int]) -> None:
+    """Change the places of super-operators, numbers that no edge leads down, so that this holds with the ``chosen``
+    where they are, as far as it can. Super-operators are numbered in a topological order."""
+    before: dict[int, list[int]] = {}
+    for u, v in edges:
+        before.setdefault(v, []).append(u)
+    for node in chosen:
+        todo = [node]
+        while todo:
+            for u in before.get(todo.pop(), ()):
+                if place[u] > place[node]:
+                    place[u] = place[node]
+                    todo.append(u)
+    for v in range(len(place)):
+        place[v] = max([place[v], *(place[u] for u in before.get(v, ()))])

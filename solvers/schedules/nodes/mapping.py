@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -41,7 +41,8 @@ def map_stages(
     gradient_weight: float = GRADIENT_WEIGHTS[0],
 ) -> list[tuple[int, ...]]:
     """Devices of every stage: accelerators in the order of the stages, or, where links between nodes are
-    slower than those inside, so that few bytes of a mini-batch cross between nodes.
+    slower than those inside, so that few bytes of a mini-batch cross between nodes. Then devices are exchanged until
+    stages with a pinned operator have theirs; which only holds for stages of one device.
 
     What crosses is what stages send each other and the all-reduce of replicas' gradients; both as
     `solvers.evaluation` has them. gradient_weight: what a byte of the latter counts; neither is hidden behind
@@ -62,6 +63,10 @@ def map_stages(
     else:
         weight = _weights(problem, stages, sets, owners, len(in_order), gradient_weight)
         seats = [accelerators[i] for i in _seats(weight, _starts(replicas), in_order)]
+    if problem.pins:
+        starts = dict(zip(owners, _starts(replicas).tolist(), strict=False))
+        pinned = _pinned(problem, stages, sets)
+        seats = exchanged(problem.cluster, seats, {starts[index]: device for index, device in pinned.items()})
     chosen: dict[int, tuple[int, ...]] = {}
     taken = 0
     for index, count in zip(owners, replicas, strict=True):
@@ -70,11 +75,42 @@ def map_stages(
     return [chosen[index if stage.host is None else stage.host] for index, stage in enumerate(stages)]
 
 
+def _pinned(problem: Problem, stages: Sequence[DraftStage], sets: Sequence[tuple[int, ...]]) -> dict[int, int]:
+    """The stage that has the devices where a pinned operator is -> the device to which it is pinned."""
+    found = {}
+    for index, (stage, operators) in enumerate(zip(stages, sets, strict=True)):
+        for device in {problem.pins[o] for o in operators if o in problem.pins}:
+            found[index if stage.host is None else stage.host] = device
+    return found
+
+
+def exchanged(cluster: Cluster, seats: Sequence[int], wanted: Mapping[int, int]) -> list[int]:
+    """The seats with devices exchanged so that those at the positions ``wanted`` have theirs: first whole nodes of
+    equal devices, as long as that gives some their node, then single devices."""
+    places, node = list(seats), [device.node for device in cluster.devices]
+    members = {number: [d for d, at in enumerate(node) if at == number] for number in dict.fromkeys(node)}
+    settled: set[int] = set()
+
+    def kinds_in(number: int) -> list[tuple[str, float]]:
+        return [(cluster.devices[d].kind, cluster.devices[d].memory_bytes) for d in members[number]]
+
+    for position, device in wanted.items():
+        here, there = node[places[position]], node[device]
+        if here != there and not {here, there} & settled and kinds_in(here) == kinds_in(there):
+            to = dict(zip(members[here] + members[there], members[there] + members[here], strict=True))
+            places = [to.get(place, place) for place in places]
+        settled.add(there)
+    for position, device in wanted.items():
+        to = {places[position]: device, device: places[position]}
+        places = [to.get(place, place) for place in places]
+    return places
+
+
 def nodes_to_map(problem: Problem) -> Ints | None:
     """The node of every accelerator, numbered from 0; None where stages go in order: all links are alike,
-    accelerators are not, some are not linked, operators are pinned, or nothing is gained by sharing a node."""
+    accelerators are not, some are not linked, or nothing is gained by sharing a node."""
     if problem not in _NODES:
-        _NODES[problem] = None if problem.pins or problem.transfers_alike else _two_levels(problem.cluster)
+        _NODES[problem] = None if problem.transfers_alike else _two_levels(problem.cluster)
     return _NODES[problem]
 
 

@@ -66,7 +66,7 @@ def _first_that_fits(
 ) -> Plan | None:
     """The shortest run whose memory fits by estimate or, of a few tried, by simulation; of large plans, which
     take long to simulate, after the first failure only those that may fit by estimate."""
-    room = Room(problem, stages, actions.received_bytes)
+    room = Room(problem, stages, actions.received_bytes, actions.waiting_bytes)
     large = len(runs) > 0 and len(runs[0].sequence) > LARGE
     tried: list[Floats] = []
     for run in runs:

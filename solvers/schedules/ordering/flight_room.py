@@ -19,13 +19,15 @@ AMPLE = 2.0
 class Room:
     """Bytes that stages hold for each micro-batch in flight, and what their devices have left for them.
 
-    held_bytes: saved activations (none if the stage recomputes) and what it receives, on each of its
-    devices, [stages]. left_bytes: without static bytes, the largest workspace, what a recomputing stage
-    saves while its backward runs, and one micro-batch that arrives early at each stage, [devices]. What waits
-    for a slow link, before and after it, is left out; a received gradient counts as long as an activation.
+    held_bytes: saved activations (none if the stage recomputes), what it receives and what waits for the gradients of
+    its parameters, on each of its devices, [stages]. left_bytes: without static bytes, the largest workspace, what a
+    recomputing stage saves while its backward runs, and one micro-batch that arrives early at each stage, [devices].
+    What waits for a slow link, before and after it, is left out; a received gradient counts as long as an activation.
     """
 
-    def __init__(self, problem: Problem, stages: Sequence[Stage], received_bytes: Floats) -> None:
+    def __init__(
+        self, problem: Problem, stages: Sequence[Stage], received_bytes: Floats, waiting_bytes: Floats
+    ) -> None:
         self.stages = stages
         self.held_bytes = np.zeros(len(stages))
         self.left_bytes = np.array([device.memory_bytes for device in problem.cluster.devices], np.float64)
@@ -42,7 +44,7 @@ class Room:
             samples = stage.micro_batch_size / len(devices)
             saved = saved_bytes(problem, operators, samples) if problem.has_backward() else 0.0
             again = saved if stage.recompute else 0.0
-            self.held_bytes[index] = received_bytes[index] + saved - again
+            self.held_bytes[index] = received_bytes[index] + waiting_bytes[index] + saved - again
             self.left_bytes[devices] -= float(received_bytes[index])
             working[devices] = np.maximum(working[devices], workspace_bytes(problem, operators, samples) + again)
         self.left_bytes -= working

@@ -29,7 +29,7 @@ def interleaved(problem: Problem, stages: Sequence[Stage], waits: Waits) -> tupl
     ones the textbook is first.
     """
     actions = stage_actions(problem, stages, split=False)
-    room = Room(problem, stages, actions.received_bytes)
+    room = Room(problem, stages, actions.received_bytes, actions.waiting_bytes)
     limits = [[stage.in_flight for stage in stages]]
     runs: list[Run | None] = []
     textbook = dealt_in_turn(problem, stages, waits)

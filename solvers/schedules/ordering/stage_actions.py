@@ -56,13 +56,14 @@ def shortest_first(runs: Iterable[Run | None]) -> list[Run]:
 @dataclass(frozen=True, eq=False)
 class StageActions:
     """F and B (or I and W) of every stage, for `run`. received_bytes: of a micro-batch, from other
-    devices, [stages]."""
+    devices; waiting_bytes: of a micro-batch, at most, of what I leaves for W, [stages]."""
 
     stages: tuple[Stage, ...]
     rows: tuple[tuple[int, str], ...]
     arrays: Actions
     devices: int
     received_bytes: Floats
+    waiting_bytes: Floats
 
     def affordable(self, starts: Sequence[T]) -> Sequence[T]:
         """As many of ``starts``, evenly spread, as calls of `run` take a tenth of a second: each looks at all
@@ -158,6 +159,7 @@ def stage_actions(problem: Problem, stages: Sequence[Stage], *, split: bool) -> 
         _arrays(problem, stages, rows, reads, last),
         len(problem.cluster),
         crossings.received_bytes,
+        crossings.waiting_bytes * split,
     )
 
 
@@ -244,10 +246,11 @@ def _messages(graph: OpGraph) -> tuple[Ints, Ints, Ints, Ints, Ints, Floats, Flo
 @dataclass(frozen=True, slots=True)
 class _Crossings:
     """seconds: (stage, part, reading stage, its part) -> how long what a micro-batch sends that way is on
-    its way. received_bytes: of a micro-batch, from other devices, [stages]."""
+    its way. received_bytes, waiting_bytes: see `StageActions`."""
 
     seconds: dict[tuple[int, int, int, int], float]
     received_bytes: Floats
+    waiting_bytes: Floats
 
 
 def _crossings(problem: Problem, stages: Sequence[Stage]) -> _Crossings:
@@ -274,7 +277,12 @@ def _crossings(problem: Problem, stages: Sequence[Stage]) -> _Crossings:
                 received[r] += fixed_bytes + sample_bytes * stages[r].micro_batch_size / len(dst)
                 arrived.add((s, r, t))
         seconds[s, sp, r, rp] = seconds.get((s, sp, r, rp), 0.0) + took_s
-    return _Crossings(seconds, received)
+    own = np.flatnonzero((a == b) & (a >= 0) & (p == PARTS.index("I")) & (q == PARTS.index("W")))
+    own = own[np.unique(tensor[own], return_index=True)[1]]
+    share = np.array([stage.micro_batch_size / len(stage.devices) for stage in stages])[a[own]]
+    waiting = np.zeros(len(stages))
+    np.add.at(waiting, a[own], fixed[own] + per_sample[own] * share)
+    return _Crossings(seconds, received, waiting)
 
 
 def _transfer_s(problem: Problem, tensor: int, samples: float, src: int, dst: int) -> float:

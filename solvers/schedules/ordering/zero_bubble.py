@@ -31,7 +31,7 @@ def zero_bubble(problem: Problem, stages: Sequence[Stage]) -> tuple[StageActions
     actions = stage_actions(problem, stages, split=True)
     base = [stage.in_flight for stage in stages]
     sizes = [stage.micro_batch_size for stage in stages]
-    room = Room(problem, stages, actions.received_bytes)
+    room = Room(problem, stages, actions.received_bytes, actions.waiting_bytes)
     most = max(keeps * size for keeps, size in zip(base, sizes, strict=True))
     limits = [base]
     for level in LEVELS:

@@ -183,21 +183,22 @@ class _Travel:
         for found in copies:
             sources[at[found[0]]].add(found[0])
         readers = sorted({job for o in graph.tensors[group[0]].consumers for job in self.of_operator[o]})
-        elsewhere: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        elsewhere: dict[tuple[int, tuple[int, ...]], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         for reader in readers:
             where = devices[reader]
             near = [job for found in copies for job in found if devices[job] == where]
             everything = all(any(devices[job] == where for job in found) for found in copies)
             for place, makers in sources.items():
                 home = self.jobs.places[place][0] == where
-                if any(self._through_host(maker, reader) for maker in makers) or self._cut_anew(place, reader):
-                    elsewhere[place][at[reader]].append(reader)
+                fetched = [maker for maker in makers if self._through_host(maker, reader)]  # the rest is its own
+                if fetched or self._cut_anew(place, reader):
+                    elsewhere[place, tuple(sorted(fetched or makers))][at[reader]].append(reader)
                 elif home or everything:
                     self.pairs.update((maker, reader) for maker in near if maker != reader)
                 else:
-                    elsewhere[place][at[reader]].append(reader)
-        for place in sorted(elsewhere, key=self.jobs.places.__getitem__):
-            self._add(message, tuple(sorted(sources[place])), elsewhere[place])
+                    elsewhere[place, tuple(sorted(makers))][at[reader]].append(reader)
+        for place, makers_there in sorted(elsewhere, key=lambda key: (self.jobs.places[key[0]], key[1])):
+            self._add(message, makers_there, elsewhere[place, makers_there])
 
     def _add(self, message: int, makers: tuple[int, ...], targets: dict[int, list[int]]) -> None:
         graph = self.problem.graph

@@ -24,7 +24,7 @@ from solvers.evaluation.simulation import simulate
 from solvers.formats.plan_json import write_plan
 from solvers.problem.graph import OpGraph
 from solvers.problem.groups import group_of
-from solvers.problem.problem import Optimizer
+from solvers.problem.problem import Optimizer, Pipeline
 from tests.benchmarks.runs.test_predicted_measured import forwards
 from tests.benchmarks.table import show
 from tests.explorer.runner.plans import placed
@@ -34,8 +34,8 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 OWN = tuple(f"tests.benchmarks.runs.run_models:{name}" for name in ("gpt", "multimodal", "rnnlm"))
 SMALL = ("bert", "resnet50", "inception", "transformer", "gnmt", "dlrm", "candle_uno", "llama", "moe", "nasnet")
 MODELS = os.environ.get("BENCHMARK_MODELS", ",".join((*OWN, *(f"{name}-small" for name in SMALL)))).split(",")
-PLANS = ((1, 1), (1, 4), (2, 4))
-"""Ranks, micro-batches."""
+PLANS = ((1, 1, "1f1b"), (1, 4, "1f1b"), (2, 4, "1f1b"), (2, 4, "zero-bubble"))
+"""Ranks, micro-batches, pipeline."""
 SAMPLES = 16
 MIB = 2.0**20
 
@@ -60,15 +60,18 @@ def halves(graph: OpGraph) -> list[int]:
     return [int(pieces.graph["mapping"][int(group[o])] not in first) for o in forward]
 
 
-def peaks(model: str, ranks: int, micro_batches: int, folder: Path) -> list[tuple[float, list[str]]]:
+def peaks(model: str, ranks: int, micro_batches: int, pipeline: str, folder: Path) -> list[tuple[float, list[str]]]:
     """Of every rank how far what was predicted is off, of what was measured, and its row. Raises AssertionError where
     a run fails."""
-    settings = Settings(devices=ranks, mini_batch=SAMPLES, micro_batches=micro_batches, optimizer=Optimizer.ADAM)
+    settings = Settings(devices=ranks, mini_batch=SAMPLES, micro_batches=micro_batches, optimizer=Optimizer.ADAM,
+                        pipeline=Pipeline(pipeline))  # fmt: skip
     problem = make_problem(load(model), settings)
     plan = placed(problem, halves(problem.graph) if ranks > 1 else [0] * forwards(problem), micro_batches)
     text = write_plan(problem, plan, reference=model)
     request = RunRequest(steps=2, warmup=1, optimizer="adam", allow_model=True)
-    bundle = write_bundle(folder / f"{model.replace(':', '.')}-{ranks}-{micro_batches}", text, request, "local")
+    bundle = write_bundle(
+        folder / f"{model.replace(':', '.')}-{ranks}-{micro_batches}-{pipeline}", text, request, "local"
+    )
     target = LocalTarget("local", module=RANK_MODULE)
     outcome = target.run(text, request, ranks, bundle.folder, lambda _: None, lambda: False)
     finish_bundle(bundle, outcome)
@@ -81,18 +84,18 @@ def peaks(model: str, ranks: int, micro_batches: int, folder: Path) -> list[tupl
         measured = outcome.peak_bytes[rank]
         off = told[device] / measured - 1
         rows.append((off, [
-            model.rpartition(":")[2], f"{rank + 1} of {ranks}", str(micro_batches), f"{told[device] / MIB:.2f}",
-            f"{measured / MIB:.2f}", f"{off:+.1%}", held,
+            model.rpartition(":")[2], f"{rank + 1} of {ranks}", str(micro_batches), pipeline,
+            f"{told[device] / MIB:.2f}", f"{measured / MIB:.2f}", f"{off:+.1%}", held,
         ]))  # fmt: skip
     return rows
 
 
 def test_peaks(tmp_path: Path) -> None:
-    found = [[rank for ranks, parts in PLANS for rank in peaks(model, ranks, parts, tmp_path)] for model in MODELS]
+    found = [[rank for each in PLANS for rank in peaks(model, *each, tmp_path)] for model in MODELS]
     near = [[abs(off) <= 0.1 for off, _ in ranks] for ranks in found]
     show(
         f"Predicted and measured peaks, {SAMPLES} samples, Adam: {sum(map(sum, near))} of {sum(map(len, near))} ranks"
         f" within 10 %, {sum(map(all, near))} of {len(near)} models in all of theirs",
-        ["model", "rank", "micro-batches", "predicted MiB", "measured MiB", "predicted/measured", "most of it"],
-        [row for ranks in found for _, row in ranks], "torch",
+        ["model", "rank", "micro-batches", "pipeline", "predicted MiB", "measured MiB", "predicted/measured",
+         "most of it"], [row for ranks in found for _, row in ranks], "torch",
     )  # fmt: skip

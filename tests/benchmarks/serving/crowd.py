@@ -8,7 +8,7 @@ import json
 import random
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,11 +32,23 @@ class Question:
     cap: int
     """Hundredths of a GiB, of each device."""
     planner: str
+    effort: str = "quick"
+    time_limit_s: int = 10
 
     @property
     def session(self) -> dict[str, Any]:
         asked = {"model": self.model, "devices": self.devices, "memory": round(self.cap / 100 * 2**30)}
-        return {**asked, "planner": self.planner, "effort": "quick", "time_limit": 10, "micro_batches": 8}
+        return {
+            **asked,
+            "planner": self.planner,
+            "effort": self.effort,
+            "time_limit": self.time_limit_s,
+            "micro_batches": 8,
+        }
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return {"type": "solve", "session": self.session}
 
     @property
     def limits(self) -> list[float]:
@@ -74,7 +86,8 @@ class Asked:
 
 @dataclass
 class Client:
-    """Asks, waits, thinks, asks again. drop: the share of its questions during which its connection is cut."""
+    """Asks, waits, thinks, asks again. drop: the share of its questions during which its connection is cut. fresh:
+    whatever was answered before. clock: by which waits are measured."""
 
     address: str
     number: int
@@ -83,6 +96,8 @@ class Client:
     think_s: float = 5.0
     drop: float = 0.0
     patience_s: float = 180.0
+    fresh: bool = True
+    clock: Callable[[], float] = time.monotonic
     asked: list[Asked] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -100,7 +115,7 @@ class Client:
 
     async def ask(self, question: Question) -> Asked:
         """Until it is answered, over as many connections as it takes, as a page does that asks again."""
-        asked = Asked(question, time.monotonic())
+        asked = Asked(question, self.clock())
         self.asked.append(asked)
         drop = self._draw.random() < self.drop
         try:
@@ -108,7 +123,7 @@ class Client:
                 while not asked.answered:
                     try:
                         page = await self._open()
-                        await page.send(json.dumps({"type": "solve", "fresh": True, "session": question.session}))
+                        await page.send(json.dumps(question.message | {"fresh": self.fresh}))
                         if drop:
                             drop = False
                             await self._cut(page)
@@ -134,8 +149,7 @@ class Client:
         page.transport.abort()
         self._page = None
 
-    @staticmethod
-    async def _hear(page: ClientConnection, asked: Asked) -> None:
+    async def _hear(self, page: ClientConnection, asked: Asked) -> None:
         turn, banner = None, ""
         async for text in page:
             message = json.loads(text)
@@ -143,7 +157,7 @@ class Client:
             if kind == "status" and message.get("asked"):
                 turn = message["turn"]
             elif kind == "plan" and message["turn"] == turn:
-                now = time.monotonic() - asked.at_s
+                now = self.clock() - asked.at_s
                 asked.foreign += limits(message) != asked.question.limits
                 asked.first_s = now if asked.first_s is None else asked.first_s
                 if message["reason"] == "final":
@@ -174,7 +188,7 @@ async def flood(address: str, client: int, asks: Iterator[Question], headers: Ma
             try:
                 while time.monotonic() < until:
                     question = next(asks)
-                    await page.send(json.dumps({"type": "solve", "fresh": True, "session": question.session}))
+                    await page.send(json.dumps(question.message | {"fresh": True}))
                     sent += 1
                     await asyncio.sleep(1 / FLOOD_PER_S)
             finally:

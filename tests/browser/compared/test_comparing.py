@@ -35,7 +35,7 @@ def talk():
     talk = Conversation(Recorder(), CHOICES, {}, sent.append, lambda turn, event: talk.on_event(turn, event))
     talk.sent = sent
     tell = solve(talk, devices=4)
-    tell(events.model(chain_workload(), frozenset()))
+    tell(events.model(chain_workload()))
     tell(result())
     talk.receive({"type": "open", "shown": ["compare"]})
     sent.clear()
@@ -45,7 +45,7 @@ def talk():
 def ask(talk, every=False, **session):
     talk.receive({"type": "compare", "session": {"devices": 4, **session}, "every": every})
     tell = talk.backend.asked[-1][1]
-    tell(events.model(chain_workload(), talk.backend.asked[-1][0].known))
+    tell(events.model(chain_workload()))
     return tell
 
 
@@ -94,7 +94,8 @@ def test_a_click_on_a_row_shows_its_plan_as_if_it_had_been_solved(talk, rows):
     talk.sent.clear()
     talk.receive({"type": "show-row", "element": "0"})
     assert kinds(talk) == ["adopt", "plan", "feasible", "props"]
-    assert (talk.sent[0]["planner"], talk.sent[0]["contiguity"]) == ("single", "auto")
+    controls = talk.sent[0]["controls"]
+    assert (controls["planner"], controls["contiguity"]) == ("single", "auto")
     assert "planner=single" in status(talk)["query"]
     assert talk.plan["placement"] == [[0]] * 192
     assert talk.session.planner == "single"
@@ -212,7 +213,7 @@ def test_what_does_not_parse_is_not_compared(talk, session):
 def test_a_row_whose_plan_finds_no_room_is_told_without_it(talk, rows, monkeypatch):
     monkeypatch.setattr("explorer.web.redraw.comparing.PLANS_BYTES", len(rows[0]["plan"]) + 1)
     comparing = Comparing()
-    comparing.begin(talk.session, False, 1, frozenset())
+    comparing.begin(talk.session, False, 1)
     for event in rows[:2]:
         comparing.add(event)
     assert [plan is not None for plan in comparing.plans] == [True, False]

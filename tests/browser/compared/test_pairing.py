@@ -47,7 +47,7 @@ def talk():
 def solved(talk, planner="auto", **session):
     talk.receive({"type": "solve", "session": {"planner": planner, **session}})
     tell = talk.backend.asked[-1][1]
-    tell(events.model(branches_workload(), talk.backend.asked[-1][0].known))
+    tell(events.model(branches_workload()))
     tell(events.result(outcome(planner)))
 
 
@@ -81,7 +81,9 @@ def test_both_are_asked_for_and_the_first_is_shown(talk):
     assert len(talk.backend.asked) == asked
     assert "planner=pipedream-iter" in status(talk)["query"]
     assert "in_sequence=true" in status(talk)["query"]
-    assert next(m for m in talk.sent if m["type"] == "adopt" and m["planner"] == "pipedream-iter")["in_sequence"]
+    assert next(m for m in talk.sent if m["type"] == "adopt" and m["controls"]["planner"] == "pipedream-iter")[
+        "controls"
+    ]["in_sequence"]
     assert "pair=" in status(talk)["query"]
 
 
@@ -153,7 +155,7 @@ def test_the_end_of_a_comparison_gives_the_planner_from_before_back(talk):
     asked = len(talk.backend.asked)
     talk.receive({"type": "unpair"})
     assert (talk.session.planner, talk.plan["planner"], talk.look.pair) == ("auto", "auto", ())
-    assert [m for m in talk.sent if m["type"] == "adopt"][-1]["planner"] == "auto"
+    assert [m for m in talk.sent if m["type"] == "adopt"][-1]["controls"]["planner"] == "auto"
     assert len(talk.backend.asked) == asked
 
 

@@ -1,4 +1,5 @@
-"""Every tab of the page, in both themes, as axe-core sees it: nothing serious for who hears or hardly sees the page."""
+"""Every tab of the page and a lesson, in both themes, as axe-core sees them: nothing serious for who hears or hardly
+sees the page."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ axe.run(document, {resultTypes: ['violations']}).then((found) =>
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_tab_has_a_serious_finding(real, theme):
+def test_no_tab_and_no_lesson_has_a_serious_finding(real, theme):
     page = real.open(f"{START}&theme={theme}")
     page.js("document.querySelector('details.each summary').click()")
     page.js(AXE.read_text(encoding="utf-8") + "\nwindow.axe = axe;")
@@ -35,5 +36,8 @@ def test_no_tab_has_a_serious_finding(real, theme):
         page.js(OPEN, tab)
         page.settle()
         found[tab] = page.browser.execute_async_script(RUN)
-    assert len(found) >= 8
+    page.open(f"{START}&lesson=bubbles&step=1&theme={theme}")
+    page.js(AXE.read_text(encoding="utf-8") + "\nwindow.axe = axe;")
+    found["a lesson"] = page.browser.execute_async_script(RUN)
+    assert len(found) >= 9
     assert {tab: told for tab, told in found.items() if told} == {}

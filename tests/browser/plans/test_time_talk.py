@@ -6,16 +6,20 @@ import json
 
 import pytest
 
+from explorer.view import events
 from explorer.web.contract import ids
 from explorer.web.serving.live import encode
 from tests.browser.test_conversation import result, solve, talk
+from tests.explorer.view.small import chain_workload
 
 __all__ = ["talk"]
 
 
 @pytest.fixture
 def answered(talk):
-    solve(talk, model="chain")(result())
+    tell = solve(talk, model="chain")
+    tell(events.model(chain_workload()))
+    tell(result())
     talk.sent.clear()
     return talk
 

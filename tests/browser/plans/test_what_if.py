@@ -34,8 +34,12 @@ def test_single_changes_are_solved_and_the_best_is_gone_to(real):
     ):
         assert words in told
     go = next(b for b in all_of(page, "[data-act=go-help]") if "8 micro" in b.get_attribute("aria-label"))
+    predicted = go.get_attribute("aria-label").rpartition(", ")[2]
     page.change(lambda: page.js("arguments[0].click()", go))
     assert "micro_batches=8" in page.query
+    assert not page.js("return document.body.classList.contains('stale')")
+    assert predicted in page.text("kpis")
+    assert "quick search" in page.text("status")
     assert "Try single changes" in page.text("help")
 
 

@@ -23,7 +23,7 @@ MOVE = {"device": 1, "name": "GPU 1", "delta_s": 1e-3, "delta": "+1 ms", "change
 def answered(talk):
     event = result()
     event["plan"]["held"] = "plan-1-1"
-    solve(talk, model="chain")(events.model(chain(), frozenset()))
+    solve(talk, model="chain")(events.model(chain()))
     talk.backend.asked[-1][1](event)
     talk.receive({"type": "select", "kind": "box", "id": "m:blocks.1.mlp"})
     talk.sent.clear()

@@ -67,7 +67,7 @@ def result(held="plan-1"):
 def solved(talk, held="plan-1"):
     talk.receive({"type": "solve", "session": {"devices": 4}})
     tell = talk.backend.asked[-1][1]
-    tell(events.model(chain_workload(), frozenset()))
+    tell(events.model(chain_workload()))
     tell(result(held))
     return talk
 

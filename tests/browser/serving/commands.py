@@ -15,16 +15,17 @@ from tests.browser.conftest import ROOT, free_port
 
 
 class Served:
-    """``placement-explorer app`` with flags, in a subprocess, for as long as the context lasts."""
+    """``placement-explorer app`` with flags, in a subprocess, for as long as the context lasts. root: the checkout that
+    serves."""
 
-    def __init__(self, environ: Mapping[str, str], *flags: str) -> None:
+    def __init__(self, environ: Mapping[str, str], *flags: str, root: Path = ROOT) -> None:
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}/"
         command = [sys.executable, "-m", "explorer", "app", "--port", str(self.port), "--no-browser", *flags]
         self.process = subprocess.Popen(
             command,
-            cwd=ROOT,
-            env={**os.environ, **environ},
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": str(root), **environ},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

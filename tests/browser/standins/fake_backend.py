@@ -164,7 +164,7 @@ class FakeBackend:
             tell(events.failed("broken: this model is here to fail"))
             return
         problem = self._problem(request)
-        tell(events.model(self._workload(request), request.known))
+        tell(events.model(self._workload(request)))
         plan = self._plan(request, problem)
         schedule = simulate(problem, plan)
         objective, started = schedule.makespan_s, time.perf_counter()
@@ -195,7 +195,7 @@ class FakeBackend:
 
     def _compare(self, request: CompareRequest, tell: Callable[[Event], None], stop: threading.Event) -> None:
         problem = self._problem(request)
-        tell(events.model(self._workload(request), request.known))
+        tell(events.model(self._workload(request)))
         if request.planners:
             rows = [
                 self._row(problem, name, self._plan(request, problem), Status.FEASIBLE, tell)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,46 @@ def test_pins_hold(command: Command, model: Path) -> None:
 def test_options_reach_the_planner(command: Command, model: Path) -> None:
     told = command("plan", model, "--planner", "brute-force:placement-limit=5000", "--json").json
     assert told["planner_options"]["placement_limit"] == 5000
+
+
+def test_the_version_is_that_of_the_package(command: Command) -> None:
+    assert command("--version").out == f"placement-explorer {version('placement-explorer')}\n"
+
+
+def test_a_file_named_by_a_dash_is_standard_output_and_all_else_goes_to_stderr(
+    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = Command(capfd)
+    planned = command("plan", model, "-o", "-")
+    assert (planned.status, planned.json["format"]) == (0, "placement-explorer/plan")
+    assert "objective" in planned.err
+    Path("plan.json").write_text(planned.out)
+    assert command("export", "plan.json", "--to", "gantt-svg", "-o", "-").out.startswith("<svg")
+    assert command("trace", model, "-o", "-").json["format"] == "placement-explorer/graph"
+    assert {path.name for path in tmp_path.iterdir()} == {model.name, "plan.json"}
+
+
+def test_a_file_and_json_do_not_share_standard_output(command: Command, model: Path) -> None:
+    assert "leave one of them out" in command.refused("plan", model, "-o", "-", "--json")
+
+
+def test_a_kind_is_known_in_any_case_and_by_the_nearest_name(command: Command) -> None:
+    def plan(kind: str) -> tuple[object, ...]:
+        return ("plan", "gpt-small", "--devices", 2, "--planner", "equal", "--device-kind", kind)
+
+    assert "on 2 x A100-80GB" in command(*plan("a100-80gb")).out
+    assert "on 1 x A100-80GB + 1 x L4-24GB" in command(*plan("a100-80gb,l4-24gb")).out
+    assert command.refused(*plan("a100-90gb")).endswith("did you mean 'A100-80GB'?")
+
+
+def test_a_dtype_is_known_by_its_long_name(command: Command) -> None:
+    long, short = (command("trace", "gpt-small", "--dtype", name).out for name in ("torch.bfloat16", "bf16"))
+    assert long == short
+
+
+def test_help_says_which_files_are_models(command: Command) -> None:
+    assert ".onnx" in command("plan", "--help").out
 
 
 def test_infeasible_ends_with_3_and_says_what_would_fit(command: Command, model: Path) -> None:

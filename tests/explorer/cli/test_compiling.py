@@ -39,6 +39,18 @@ def test_a_pipe_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stream.getvalue() == COMPILING + "\n"
 
 
+def test_a_pipe_is_told_again_of_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    with compiling_told(stream) as tell:
+        for seconds in (1.0, 4.0, 5.0, 6.0, 11.0):
+            tell("pipeline draft", seconds)
+    assert stream.getvalue().splitlines() == [
+        COMPILING,
+        "compiling kernels, once: pipeline draft (5 s so far)",
+        "compiling kernels, once: pipeline draft (11 s so far)",
+    ]
+
+
 def test_a_terminal_is_told_which_and_how_long_and_left_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "COMPILING_S", 0.0)
     stream = Terminal()

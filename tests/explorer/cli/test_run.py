@@ -29,7 +29,7 @@ from explorer.runner.targets.target import RunProgress
 from solvers.errors import RunError
 from solvers.problem.problem import ComputeTable, Problem
 from tests.explorer.cli.command import Command, workload, write
-from tests.explorer.cli.test_interrupt import Terminal
+from tests.explorer.cli.ended.test_interrupt import Terminal
 from tests.explorer.runner.two_ranks import predicted_s, write_two_ranks
 
 
@@ -50,6 +50,14 @@ def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("STANDIN", "measure")
+
+
+def test_without_pytorch_a_run_is_refused_before_anything_is_made(
+    command: Command, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "running a plan here needs PyTorch; pip install" in command.refused("run", plan)
+    assert not (tmp_path / "home").exists()
 
 
 def test_a_run_is_told_in_a_screenful_with_its_bundle_and_command(command: Command, plan: Path, tmp_path: Path) -> None:
@@ -307,9 +315,18 @@ def test_the_progress_of_a_run_is_for_terminals_only() -> None:
         line(RunProgress("measuring\x1b[2J", 3, 10))
         line.clear()
     assert piped.getvalue() == ""
-    assert "local: measuring[2J 3 of 10" in terminal.getvalue()
+    assert "local: measuring [2J 3 of 10" in terminal.getvalue()
     assert "\x1b" not in terminal.getvalue()
     assert terminal.getvalue().endswith("\r")
+
+
+def test_a_rank_that_stands_still_is_a_warning_wherever_the_progress_goes() -> None:
+    piped, terminal = io.StringIO(), Terminal()
+    for stream in (piped, terminal):
+        line = RunLine(stream, "local")
+        line(RunProgress("measuring"))
+        line(RunProgress("measuring", stall="rank 1 is stopped\x1b[2J"))
+        assert "placement-explorer: warning: rank 1 is stopped [2J\n" in stream.getvalue()
 
 
 def test_the_command_itself_never_imports_torch(plan: Path) -> None:
@@ -334,6 +351,9 @@ def test_a_run_that_differs_from_the_whole_model_has_failed() -> None:
     assert agreement_words(wrong).startswith("DIFFERS from the whole model")
     by_stages = agreement_words(replace(right, way=Way.STAGES))
     assert by_stages.startswith("agrees with the model computed stage after stage in float64")
+    assert agreement_words(replace(right, undefined=3)).endswith(
+        "; 3 of the losses, gradients and parameters are no finite numbers, alike in both"
+    )
 
 
 @pytest.mark.parametrize(

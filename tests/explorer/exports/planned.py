@@ -43,4 +43,4 @@ def planned(
     for i, operator in enumerate(graph.operators):
         at = i if operator.forward_of is None else operator.forward_of
         placement.append(places[sum(at >= begin for begin in begins)])
-    return PlanFile(problem, assemble(problem, placement, 4), None, model)
+    return PlanFile(problem, assemble(problem, placement, problem.micro_batches or 4), None, model)

@@ -111,9 +111,9 @@ def test_the_trace_and_the_pictures_are_of_their_kind() -> None:
 
 
 def test_a_name_is_never_a_formula_of_a_spreadsheet() -> None:
-    assert table_text(["name"], [["=1+1"], ["@x"], ["-"], [-1.5], ["a,b\n"]]) == (
-        "name\r\n'=1+1\r\n'@x\r\n'-\r\n-1.5\r\n\"a,b\n\"\r\n"
-    )
+    assert table_text(
+        ["name"], [["=1+1"], ["@x"], ["-"], [" =1+1"], ["\t-1"], ["a; +1"], ["\ufeff＝1"], [-1.5], ["a,b\n\x1b\x07"]]
+    ) == ("name\r\n'=1+1\r\n'@x\r\n'-\r\n' =1+1\r\n' -1\r\na;' +1\r\n' ＝1\r\n-1.5\r\n\"a,b   \"\r\n")
     problem = chain_problem()
     operators = tuple(replace(o, name=f"=cmd|{i}") for i, o in enumerate(problem.graph.operators))
     graph = OpGraph(operators, problem.graph.tensors, 1, "chain")

@@ -10,7 +10,9 @@ import zipfile
 import pytest
 
 from explorer.costs.times.library_json import write_library
-from explorer.jobs.job_kinds import applicable
+from explorer.jobs import read_kind
+from explorer.jobs.job_kinds import applicable, workload_of
+from explorer.jobs.limits import MAX_OPERATORS
 from explorer.jobs.read_kind import load_opened, read_job
 from explorer.jobs.requests import Files, ReadRequest
 from explorer.jobs.workers import worker
@@ -19,6 +21,7 @@ from explorer.jobs.workers.kits import READING
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.view.events import unpacked
+from solvers.errors import InvalidProblem
 from solvers.formats.graph_json import write_graph
 from solvers.formats.plan_json import write_plan
 from solvers.formats.workload import Workload
@@ -58,7 +61,7 @@ def test_a_plan_is_checked_shown_and_a_model_to_plan_anew(tmp_path):
     told = read(tmp_path, data)
     assert (told["what"], told["devices"]) == ("plan", 4)
     assert len(unpacked(told["told"]["plan"])["placement"]) == 192
-    again = load_opened(str(tmp_path / "given.json"), True)
+    again = load_opened(str(tmp_path / "given.json"), "given.json", True)
     assert len(again.graph) == 192
     assert again.compute is not None
 
@@ -136,3 +139,33 @@ def test_a_reader_that_dies_is_replaced():
             pass
     finally:
         jobs.close()
+
+
+@pytest.mark.parametrize("kind", ["graph", "plan", "msr", "piper"])
+def test_operators_are_counted_before_one_is_made(tmp_path, monkeypatch, kind):
+    nodes = {"nodes": [{}] * (MAX_OPERATORS + 1), "edges": []}
+    graph = {"graph": {"operators": [{}] * (MAX_OPERATORS + 1)}}
+    value = {
+        "graph": {"format": "placement-explorer/graph", **graph},
+        "plan": {"format": "placement-explorer/plan", **graph},
+        "msr": {**nodes, "maxFPGAs": 1},
+        "piper": {**nodes, "maxDevices": 1},
+    }[kind]
+    monkeypatch.setattr(read_kind, "read_workload", pytest.fail)
+    monkeypatch.setattr(read_kind, "read_plan", pytest.fail)
+    told = read(tmp_path, json.dumps(value))
+    assert told["message"] == f"given.json: {MAX_OPERATORS + 1:,} operators, the page takes at most {MAX_OPERATORS:,}"
+
+
+def test_where_a_file_is_stays_with_the_server(tmp_path):
+    path = tmp_path / "secret-folder" / "model.json"
+    path.parent.mkdir()
+    path.write_text(write_graph(chain_workload()))
+    events = []
+    workload = workload_of(str(path), True, None, events.append, lambda: False)
+    assert workload.reference == "model.json"
+    assert "secret-folder" not in str(events)
+    path.with_name("broken.json").write_text("{")
+    with pytest.raises(InvalidProblem, match=r"^broken\.json: the JSON ends") as refused:
+        workload_of(str(path.with_name("broken.json")), True, None, events.append, lambda: False)
+    assert "secret-folder" not in str(refused.value)

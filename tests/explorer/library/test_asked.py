@@ -117,13 +117,15 @@ def test_every_field_of_a_problem_is_part_of_the_question() -> None:
         "zero",
         "plain",
         "engine",
+        "copy_tied",
     }  # if not default
     changed = (
         replace(chain(), precision=Precision.MIXED),
         replace(chain(max_replicas=2), zero=1),
+        replace(chain(), copy_tied=True),
         replace(chain(), engine=EngineCosts(*[0.5] * len(fields(EngineCosts)))),
     )
-    assert len({asked(of).hash for of in (chain(), chain(max_replicas=2), *changed)}) == 5
+    assert len({asked(of).hash for of in (chain(), chain(max_replicas=2), *changed)}) == 6
 
 
 def test_the_hash_of_sources_tells_names_and_contents(tmp_path: Path) -> None:

@@ -223,14 +223,15 @@ def test_a_file_without_cpu_times_has_no_cpus() -> None:
         (TRACED, {"time_limit_s": -1.0}, "more than 0 seconds"),
         (TRACED, {"time_limit_s": 0}, "more than 0 seconds"),
         (TRACED, {"time_limit_s": math.nan}, "more than 0 seconds, found nan"),
-        (TRACED, {"devices": 0}, "--devices 0 leaves no device"),
+        (TRACED, {"devices": 0}, "devices=0 leaves no device"),
         (TRACED, {"micro_batches": 0}, "the number of micro-batches must be at least 1, found 0"),
         (STATED, {"micro_batches": 0}, "the number of micro-batches must be at least 1, found 0"),
         (STATED, {"micro_batches": 0, "objective": "makespan"}, "must be at least 1, found 0"),
         (TRACED, {"micro_batches": -2}, "the number of micro-batches must be at least 1, found -2"),
         (TRACED, {"mini_batch": 10, "micro_batches": 4}, "must divide the mini-batch of 10 samples, found 4"),
         (TRACED, {"mini_batch": 0}, "at least 1 sample, found 0"),
-        ("gpt", {}, "expected what explorer.trace returns, found str; trace it first"),
+        (3, {}, "expected what explorer.trace returns, found int; trace it first"),
+        ("gpt-smal", {}, "there is no demo model or file 'gpt-smal'; did you mean 'gpt-small'?"),
     ],
 )
 def test_plan_refuses_in_one_line_what_the_command_line_refuses(model: Any, given: Any, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -41,8 +42,20 @@ def placed(problem: Problem, places: Sequence[int | Place], micro_batches: int) 
     return assemble(problem, whole, micro_batches)
 
 
+def random_places(problem: Problem, devices: int, choose: random.Random) -> list[tuple[int, ...]]:
+    """A device for every forward operator, or a pair of replicas; those that read one parameter together."""
+    together: dict[str, tuple[int, ...]] = {}
+    places = []
+    pairs = [(d,) for d in range(devices)] + ([(0, 1)] if devices > 2 else [])
+    for operator in problem.graph.operators:
+        if operator.forward_of is None:
+            place = choose.choice(pairs)
+            places.append(place if operator.colocation is None else together.setdefault(operator.colocation, place))
+    return places
+
+
 def text(problem: Problem, plan: Plan, model: str) -> str:
     return write_plan(problem, plan, None, model)
 
 
-__all__ = ["Contiguity", "Objective", "placed", "problem_of", "solved", "text", "workload"]
+__all__ = ["Contiguity", "Objective", "placed", "problem_of", "random_places", "solved", "text", "workload"]

@@ -247,11 +247,19 @@ def test_the_panel_tells_everything_as_text():
      (None, "float32", "bad")],
 )  # fmt: skip
 def test_agreement_depends_on_the_dtype(gradient, dtype, tone):
-    given = {"loss": 0.0, "gradient": gradient, "parameter": 0.0, "worst": "w", "dtype": dtype, "way": "stages"}
+    given = {"loss": 0.0, "gradient": gradient, "parameter": 0.0, "worst": "w", "dtype": dtype, "way": "stages",
+             "undefined": 0}  # fmt: skip
     told = measured_panel.agreement(given)
     assert told["tone"] == tone
     assert ("worst in w" in told["text"]) is (tone == "bad")
     assert "the model computed stage after stage: " in told["text"]
+
+
+def test_values_that_are_no_numbers_in_both_are_no_good_agreement():
+    given = {"loss": 0.0, "gradient": 0.0, "parameter": 0.0, "worst": "", "dtype": "float32", "way": "whole"}
+    told = measured_panel.agreement(given | {"undefined": 4})
+    assert told["tone"] == "bad"
+    assert told["text"].endswith("4 are no finite numbers, alike in both")
 
 
 def test_a_run_that_was_not_verified_says_nothing_of_agreement():

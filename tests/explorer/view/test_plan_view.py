@@ -5,11 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from explorer.question.accelerators import make_accelerators
+from explorer.question.settings import Settings
+from explorer.sweeps.why_here import why_here
 from explorer.view import events
 from explorer.view.graph.elements import expanded_to, graph_view
 from explorer.view.graph.inspect import box_facts, device_facts
 from explorer.view.graph.skeleton import skeleton
-from explorer.view.plan_view import plan_view
+from explorer.view.plan_view import devices, plan_view
 from explorer.view.timeline import charts, why
 from solvers.evaluation.evaluate import evaluate
 from solvers.plan.result import Result, Status, StopReason
@@ -146,8 +149,21 @@ def test_an_infeasible_result_blames_the_heaviest_operators():
     json.dumps(told, allow_nan=False)
 
 
-def test_a_known_model_is_not_sent_again():
-    fresh = events.model(chain_workload(), frozenset())
-    again = events.model(chain_workload(), {fresh["hash"]})
-    assert fresh["skeleton"]["operators"] == 192
-    assert again == {"kind": "model", "hash": fresh["hash"], "skeleton": None}
+def test_equal_models_have_equal_hashes_and_their_graph_comes_along():
+    one, other = events.model(chain_workload()), events.model(chain_workload())
+    assert one == other
+    assert events.unpacked(one["skeleton"])["operators"] == 192
+
+
+def test_cores_of_a_cpu_are_not_called_gpus():
+    problem = chain_problem(2)
+    cores = [replace(device, kind="cpu-core") for device in problem.cluster.devices]
+    problem = replace(
+        problem,
+        cluster=replace(problem.cluster, devices=tuple(cores)),
+        compute=replace(problem.compute, seconds={"cpu-core": problem.compute.seconds["toy"]}),
+    )
+    assert [device["name"] for device in devices(problem)] == ["CPU core 0", "CPU core 1"]
+    assert why_here(problem, even_plan(problem), [0]).moves[0].name.startswith("CPU core ")
+    made = make_accelerators(chain_workload(), Settings(devices=2, device_kind="cpu-core"))
+    assert [device.name for device in made] == ["CPU core 0", "CPU core 1"]

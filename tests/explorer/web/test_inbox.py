@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from explorer.web.serving.inbox import MOST_WAITING, Inbox
+from explorer.web.serving.live import decoded
 from explorer.web.serving.outbox import MOST_UNSENT, Outbox
 
 
@@ -90,3 +91,8 @@ def test_nothing_is_dealt_with_for_a_page_that_takes_no_answers() -> None:
         await asyncio.wait_for(waits, 10)
 
     asyncio.run(slow())
+
+
+def test_what_a_page_sends_is_text_that_may_be_said_back() -> None:
+    assert decoded(r'{"a\u001b": ["\ud800", {"b": "\u202e\uffffc"}, 1, null]}') == {"a ": [" ", {"b": "  c"}, 1, None]}
+    assert decoded("[" * 8_000 + "]" * 8_000) is None

@@ -35,7 +35,7 @@ def answered(talk, **session):
     """The last words and verdict after the page has asked, and a plan has come."""
     talk.receive({"type": "solve", "session": {"model": "chain", "training": True, "device_kind": "toy", **session}})
     hear = talk.backend.asked[-1][1]
-    hear(events.model(chain_workload(), ()))
+    hear(events.model(chain_workload()))
     hear(result())
     told = {}
     for message in talk.sent:
@@ -110,7 +110,7 @@ def test_who_has_left_a_lesson_is_told_no_more_of_it(talk):
     talk.sent.clear()
     talk.receive({"type": "solve", "session": {"model": "chain"}})
     hear = talk.backend.asked[-1][1]
-    hear(events.model(chain_workload(), ()))
+    hear(events.model(chain_workload()))
     hear(result())
     assert not [message for message in talk.sent if ids.LESSON_TEXT in message.get("props", {})]
 

@@ -59,7 +59,7 @@ def status(talk):
 def solved(talk):
     """A page with a plan."""
     on_event = ask(talk, {"type": "solve", "session": ASKS})
-    on_event(events.model(chain_workload(), frozenset()))
+    on_event(events.model(chain_workload()))
     problem = chain_problem()
     on_event(
         events.result(Result(problem, even_plan(problem), Status.FEASIBLE, StopReason.FINISHED, 1.0, 0.5, 0.1, "auto"))
@@ -108,7 +108,7 @@ def test_a_plan_that_is_looked_over_before_a_run_may_wait(talk):
 
 def test_a_search_that_is_cut_off_keeps_its_plan_and_says_why(talk):
     on_event = ask(talk, {"type": "solve", "session": ASKS})
-    on_event(events.model(chain_workload(), frozenset()))
+    on_event(events.model(chain_workload()))
     on_event(step())
     on_event(events.cut_off(step(), "the solving process ended unexpectedly (exit code -9)"))
     kinds = [message["type"] for message in talk.sent]
@@ -124,3 +124,4 @@ def test_a_notebook_says_how_many_come_before_a_question():
     told = of_event(events.waiting(2), "auto")
     assert (told["state"], told["words"], told["more"]) == ("waiting", "waiting", "2 before you")
     assert of_event(events.waiting(0), "auto")["more"] == "for the solver"
+    assert of_event(events.waiting(2, "another is started"), "auto")["more"] == "another is started"

@@ -48,6 +48,17 @@ def test_percent_never_rounds_to_nothing_or_all(share, shown):
     assert text.percent(share) == shown
 
 
+@pytest.mark.parametrize(
+    ("bound_s", "shown"),
+    [
+        (0.8, "at most 25 % slower than the best possible"),
+        (0.306, "at most 3.3 times the best possible"),
+    ],
+)
+def test_a_distance_is_that_from_the_best_and_not_from_the_plan(bound_s: float, shown: str) -> None:
+    assert text.from_best(1.0, bound_s) == shown
+
+
 def test_counts_rates_and_lists():
     assert text.count(1284) == "1,284"
     assert text.large(410e6) == "410 M"

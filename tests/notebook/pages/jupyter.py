@@ -106,9 +106,15 @@ class Notebook:
             "nbformat": 4,
             "nbformat_minor": 5,
         }  # fmt: skip
+        self.server = server
         (server.root / name).write_text(json.dumps(content), encoding="utf-8")
         browser.set_script_timeout(PATIENCE_S)
-        browser.get(server.address + server.page.format(name))
+        self.open(name)
+
+    def open(self, name: str) -> None:
+        """Load the page of a notebook that is in the server's folder, with the kernel that it gets."""
+        self.browser.get("about:blank")
+        self.browser.get(self.server.address + self.server.page.format(name))
         self.until(lambda: self.js("""
             const shown = window.jupyterapp && window.jupyterapp.shell.currentWidget;
             const session = shown && shown.sessionContext && shown.sessionContext.session;

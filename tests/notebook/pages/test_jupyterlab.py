@@ -21,7 +21,7 @@ CELLS = (
     "graph",
     "w = explorer.PlacementWidget(graph, devices=4, planner='equal', micro_batches=4)\nw",
 )
-LONG = "planner='local-search', effort='thorough', time_limit_s=600, devices=8"
+LONG = "planner='annealing', effort='thorough', time_limit_s=600, devices=8"
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +182,51 @@ def test_two_widgets_at_once(chromium, jupyterlab):
     both.until(lambda: both.js(held) == [1, 0])
 
 
+def test_two_widgets_in_a_box_share_its_width_and_a_slider_is_linked(chromium, jupyterlab):
+    notebook = Notebook(
+        chromium,
+        jupyterlab,
+        (
+            *CELLS,
+            "import ipywidgets\n"
+            "v = explorer.PlacementWidget(graph, devices=2, planner='equal')\n"
+            "s = ipywidgets.IntSlider(value=2, min=1, max=8)\n"
+            "link = ipywidgets.jslink((v, 'devices'), (s, 'value'))\n"
+            "ipywidgets.VBox([s, ipywidgets.HBox([w, v])])",
+        ),
+        "box.ipynb",
+    )
+    notebook.run_all()
+    notebook.solved(2)
+    widths = notebook.js(
+        "return [...document.querySelectorAll('.widget-hbox .placement-explorer')].map((w) => w.clientWidth)"
+    )
+    assert min(widths) > 300, widths
+    notebook.python("s.value = 3")
+    notebook.until(lambda: notebook.python("print(v.devices)") == "3")
+    notebook.python("v.devices = 4")
+    notebook.until(lambda: notebook.python("print(s.value)") == "4")
+
+
+def test_a_saved_notebook_shows_the_plan_where_no_kernel_knows_the_widget(chromium, jupyterlab):
+    notebook = Notebook(chromium, jupyterlab, CELLS, "saved.ipynb")
+    notebook.run_all()
+    notebook.solved()
+    picture = "[...document.querySelectorAll('[data-placement-explorer] img')].filter((i) => i.offsetWidth > 0)"
+    assert notebook.js(f"return {picture}.length") == 0, "the picture stands beside the widget"
+    source = "document.querySelector('[data-placement-explorer] img').src.split(',')[1]"
+    notebook.until(lambda: notebook.js(f"return atob({source}).includes('GPU 3')"), "the picture is not of the plan")
+    notebook.command("docmanager:save")
+    notebook.js("window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+    notebook.open("saved.ipynb")
+    notebook.until(lambda: notebook.js(f"return {picture}.length") == 1, "no picture is shown")
+    assert notebook.js(f"return {picture}[0].naturalWidth") > 500
+    outputs = "[...document.querySelectorAll('.jp-OutputArea-child')].filter((e) => e.offsetHeight > 0)"
+    shown = notebook.js(f"return {outputs}.map((e) => e.innerText).join()")
+    assert "Error" not in shown
+    assert "Loading" not in shown
+
+
 def test_after_a_restart_of_the_kernel_a_widget_works_and_the_old_worker_is_gone(chromium, jupyterlab):
     notebook = Notebook(chromium, jupyterlab, CELLS, "restart.ipynb")
     notebook.run_all()
@@ -193,6 +238,9 @@ def test_after_a_restart_of_the_kernel_a_widget_works_and_the_old_worker_is_gone
         ".then(() => done(), done)"
     )
     notebook.until(lambda: notebook.python("print(1 + 1)") == "2")
+    banner = "const banner = document.querySelector('.placement-explorer .ended'); return banner.offsetHeight > 0"
+    notebook.until(lambda: notebook.js(banner), "the widget does not say that its kernel has ended")
+    assert notebook.js("return document.querySelector('.placement-explorer .controls').inert")
     notebook.run_all()
     notebook.until(lambda: notebook.python("print(bool(w.result))") == "True")
     notebook.solved()

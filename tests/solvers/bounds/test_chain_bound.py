@@ -11,6 +11,8 @@ import pytest
 from solvers.bounds.chain import chain_bound_s
 from solvers.bounds.combinatorial import lower_bound_s
 from solvers.bounds.iteration import iteration_bound_s
+from solvers.evaluation.evaluate import judge
+from solvers.planners.check import check
 from solvers.planners.solve import solve
 from solvers.problem.graph import Amount, Operator, OpGraph, Phase, Tensor
 from solvers.problem.problem import ComputeTable, Contiguity, Pipeline, Problem
@@ -92,7 +94,11 @@ def test_gradients_of_parameters_are_on_the_way_back_where_backwards_are_whole()
     assert solve(p, "brute-force").objective_s == pytest.approx(15)
     parts = replace(p, pipeline=Pipeline.ZERO_BUBBLE)
     assert lower_bound_s(parts) < 15
-    assert lower_bound_s(parts) <= solve(parts, "brute-force").objective_s * ROUNDING < 15
+    best = solve(parts, "brute-force")
+    assert lower_bound_s(parts) <= best.objective_s * ROUNDING < 15
+    assert check(p, best.plan)[0].endswith("is a part of a backward, and the pipeline 1f1b has whole ones")
+    assert judge(p, best.plan).violation == "backwards run in two parts, which the pipeline 1f1b does not"
+    assert solve(p, "brute-force", start=best.plan).objective_s == pytest.approx(15)
 
 
 def test_it_tells_nothing_where_sets_may_be_any():

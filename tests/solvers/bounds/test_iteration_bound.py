@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from solvers.bounds.combinatorial import bound_with_s, lower_bound_s
-from solvers.bounds.iteration import iteration_bound_s
+from solvers.bounds.iteration import _rings, iteration_bound_s
 from solvers.planners.solve import solve
-from solvers.problem.cluster import Device, two_level_cluster
+from solvers.problem.cluster import Cluster, Device, Link, Ring, two_level_cluster
 from solvers.problem.graph import Operator, OpGraph, Phase, Tensor
 from solvers.problem.problem import ComputeTable, Contiguity, Objective, Pipeline, Transfers
 from tests.instances import GPU, forward_graph, problem, training_graph
@@ -125,3 +125,33 @@ def test_it_is_never_less_than_what_is_known_without_it(seed):
     for count in p.micro_batch_choices():
         assert iteration_bound_s(p, (count,), 1.25) >= 1.25
         assert lower_bound_s(p) >= min(bound_with_s(p, count) for count in p.micro_batch_choices())
+
+
+def rings_by_hand(cluster: Cluster, degree: int, gradient_bytes: float) -> float:
+    """Seconds of a ring of replicas over the best latency and the best bandwidth of all pairs that it may use."""
+    count = range(len(cluster))
+    nodes = [device.node for device in cluster.devices]
+    linked = [link for src in count for dst in count if (link := cluster.link(src, dst)) is not None]
+    if degree > max(map(nodes.count, nodes)):
+        linked = [link for link in linked if nodes[link.src] != nodes[link.dst]]
+    if degree == 1 or not linked:
+        return 0.0
+    best = Link(0, 1, max(link.bandwidth_bytes_per_s for link in linked), min(link.latency_s for link in linked))
+    return Ring(degree).link_s(best, gradient_bytes)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_rings_of_every_size_use_the_best_of_all_the_links_that_they_may(seed):
+    rng = random.Random(f"rings {seed}")
+    nodes = [node for node in range(rng.randint(1, 3)) for _ in range(rng.randint(1, 3))]
+    gpus = tuple(Device(f"GPU {i}", GPU, node=node) for i, node in enumerate(nodes))
+    links = tuple(
+        Link(src, dst, rng.uniform(1, 9), rng.choice([0.0, rng.random()]))
+        for src in range(len(gpus))
+        for dst in range(len(gpus))
+        if src != dst and rng.random() < 0.7
+    )
+    cluster = Cluster(gpus, links)
+    fixed, per_byte = _rings(cluster, np.arange(1, len(gpus) + 1))
+    expected = [rings_by_hand(cluster, degree, 5.0) for degree in range(1, len(gpus) + 1)]
+    assert (fixed + 5.0 * per_byte).tolist() == pytest.approx(expected)

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from solvers.errors import InvalidPlan
 from solvers.evaluation.evaluate import evaluate, judge
 from solvers.evaluation.simulation import simulate
 from solvers.plan.drafts import Draft, DraftStage
@@ -21,6 +22,7 @@ from solvers.problem.static_sizes import static_sizes
 from solvers.schedules.assemble import assemble
 from solvers.schedules.realise import realise
 from tests.instances import forward_graph, problem, training_graph
+from tests.oracle.compare import disagreement
 
 CHAIN4 = [(0, 1), (1, 2), (2, 3)]
 DIAMOND = [(0, 1), (0, 2), (1, 3), (2, 3)]
@@ -226,6 +228,22 @@ def test_a_call_fetches_what_an_earlier_call_of_its_own_device_left_with_the_hos
     assert check(p, plan) == ()
 
 
+def test_of_a_sum_that_calls_of_one_device_make_a_call_that_reads_it_fetches_what_the_others_make():
+    """a feeds b, with it in one stage, and c, in another on the same device; the gradients of both are a sum for a.
+
+    0F a b: 0-2, a's output sent until 3. 1F c: 3-5 with a second to fetch it. 1B c': 5-7, sent. 0B fetches that and
+    runs b' a': 7-10; for its own part of the sum it waits for nobody.
+    """
+    p = problem(
+        training_graph([(0, 1), (0, 2)], 3, nbytes=1.0), [1] * 6, 2, objective=Objective.MAKESPAN,
+        execution=Execution.CALL, transfers=Transfers.BLOCKING, contiguity=Contiguity.NONE, mini_batch=1,
+    )  # fmt: skip
+    plan = realise(p, Draft((DraftStage((0, 1, 3, 4), 1), DraftStage((2, 5), 1, host=0))))
+    assert simulate(p, plan).makespan_s == 10
+    assert check(p, plan) == ()
+    assert disagreement(p, plan, p.objective) == ""
+
+
 def test_replicas_share_a_micro_batch_and_synchronise_their_gradients():
     """One operator, 2 s forward and 2 s backward per sample, 3 parameter bytes, 2 samples, 2 replicas.
 
@@ -351,7 +369,7 @@ def test_replicas_of_two_stages_exchange_the_samples_that_they_share_out_differe
     """
     p = problem(
         forward_graph([(0, 1)], 2, 1.0), [1, 1], 2, mini_batch=4, training=False, max_replicas=2,
-        mixed_micro_batches=True,
+        micro_batches=2, mixed_micro_batches=True,
     )  # fmt: skip
     draft = Draft((DraftStage((0,), 2, 2), DraftStage((1,), 4, 2, host=0)))
     plan = realise(p, draft)
@@ -413,3 +431,9 @@ def test_a_reader_that_is_one_of_the_makers_receives_nothing():
         load = evaluate(p, assemble(p, places, 2)).max_load_s
         assert math.isfinite(load)
         assert load > 0
+
+
+def test_a_plan_that_leaves_an_operator_out_has_no_load() -> None:
+    left_out = Plan((Stage((0,), (0,)),), ((Action(0, "F"),), ()), "none")
+    with pytest.raises(InvalidPlan, match="operator 'b' is in no stage"):
+        evaluate(problem(forward_graph([(0, 1)], 2, nbytes=8.0), [1.0, 1.0], training=False, mini_batch=1), left_out)

@@ -75,6 +75,7 @@ def broken(change: str) -> dict:
         ("value.update(transfer_s=[])", r"transfer_s: expected a list of 1, found a list of 0"),
         ("value.update(stated_bytes=[1, -2])", r"stated_bytes\[1\]: expected a finite number >= 0"),
         ("value.update(compute={'samples': [1], 'seconds': {'gpu': [[1]]}})", "expected a list of 2"),
+        ("value.update(compute={'samples': [1], 'seconds': {'gpu': [[1], [1e300]]}})", "expected at most 1e.100 s"),
         ("value.update(compute={'samples': [1], 'seconds': {'gpu': [[1], [-1]]}})", r"\['gpu'\]\[1\]\[0\]: expected"),
         ("value.update(cluster={'devices': []})", "the cluster has no devices"),
     ],

@@ -120,7 +120,7 @@ def test_without_one_files_are_those_of_version_1() -> None:
         ("plan.update(messages={'0->1': ['0F0>1', '0F9>1']})", r"\['0->1'\]\[1\]: 0F9>1 does not cross this link"),
         ("plan.update(messages={'0->1': ['0F0>1'] * 2})", r"0F0>1 is there twice \(first at messages\['0->1'\]"),
         ("plan.update(messages={'0->1': []})", r"plan.messages\['0->1'\]: 0F0>1 is missing"),
-        ("plan.update(messages={'x\\n': []})", r"plan.messages\['x\\n'\]: there is no such link"),
+        ("plan.update(messages={'x\\n': []})", r"plan.messages\['x '\]: there is no such link"),
         ("problem.update(transfers='lane')", "plan.messages: their order is stated, but the transfer model is lane"),
     ],
 )  # fmt: skip

@@ -18,6 +18,13 @@ from solvers.kernels.heap_kernel import push_event
 print(solvers.__file__)
 print(push_event._cache.cache_path)
 """
+COMPILES = """
+import numpy as np
+from solvers.kernels.heap_kernel import push_event
+from solvers.kernels.interpreted import is_kept
+print(is_kept(push_event))
+push_event(np.zeros(4), np.zeros(4, np.int64), 0, 1.0, 1)
+"""
 POWERLESS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
 """Before a command of root's: permissions, which root is above, then hold."""
 
@@ -65,6 +72,16 @@ def test_a_read_only_installation_keeps_kernels_in_the_users_cache(site, tmp_pat
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith(str(home))
     assert done.stderr == ""
+
+
+def test_what_the_first_run_compiles_the_second_finds(tmp_path):
+    """Whose folder of kernels was not there before."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+    said = [
+        subprocess.run([sys.executable, "-c", COMPILES], env=environment, capture_output=True, text=True).stdout.strip()
+        for _ in range(2)
+    ]
+    assert said == ["False", "True"]
 
 
 def test_without_any_place_to_write_a_warning_is_all(site, tmp_path):

@@ -116,7 +116,7 @@ def compare_some(seed: int, drafts: int, **options: object) -> int:
     ran = 0
     for _ in range(drafts):
         draft = draft_of(rng, len(estimator), len(p.cluster.accelerators))
-        exact = exactly(p, condensed, draft)
+        exact = exactly(p, condensed, draft, estimator.devices(draft))
         compare(p, estimator.estimate(draft), exact)
         ran += exact is not None
     return ran
@@ -188,7 +188,7 @@ def test_stated_sizes_are_held_throughout(seed: int) -> None:
     condensed = Condensed(p, ordered=True)
     estimator = Estimator(condensed)
     draft = draft_of(rng, len(estimator), len(p.cluster.accelerators))
-    compare(p, estimator.estimate(draft), exactly(p, condensed, draft))
+    compare(p, estimator.estimate(draft), exactly(p, condensed, draft, estimator.devices(draft)))
 
 
 def test_bubble_of_a_chain() -> None:
@@ -227,10 +227,28 @@ def test_seconds_of_a_stage() -> None:
     assert estimator.stage_seconds([1], size=4, recompute=True) == (8.0, 24.0)
 
 
-def test_accelerators_of_several_kinds_are_refused() -> None:
-    p = problem(training_graph([(0, 1)], 2), [1.0] * 4, 1)
-    devices = (*p.cluster.devices, Device("other", "slow"))
-    table = replace(p.compute, seconds={**p.compute.seconds, "slow": p.compute.seconds["gpu"]})
-    mixed = replace(p, cluster=uniform_cluster(devices, 1.0), compute=table)
-    with pytest.raises(ValueError, match="one kind"):
-        Estimator(Condensed(mixed, ordered=True))
+@pytest.mark.parametrize("first", range(0, 120, 40))
+def test_devices_of_other_kinds_and_memory_are_told_apart(first: int) -> None:
+    """The busiest stages go to the fastest kind, and those that hold most to the devices with most memory."""
+    ran = 0
+    for seed in range(first, first + 40):
+        rng = random.Random(seed)
+        p = problem_of(rng, seed)
+        kinds = {"gpu": 1.0, "slow": 2.5}
+        specs = tuple(
+            device
+            if device.is_cpu
+            else replace(device, kind=rng.choice(list(kinds)), memory_bytes=rng.choice([30.0, 60.0, 120.0]))
+            for device in p.cluster.devices
+        )
+        table = {**p.compute.seconds, **{kind: p.compute.seconds["gpu"] * times for kind, times in kinds.items()}}
+        p = replace(p, cluster=replace(p.cluster, devices=specs), compute=replace(p.compute, seconds=table))
+        condensed = Condensed(p, ordered=True)
+        estimator = Estimator(condensed)
+        for _ in range(3):
+            draft = draft_of(rng, len(estimator), len(p.cluster.accelerators))
+            devices = estimator.devices(draft)
+            if devices is not None:
+                compare(p, estimator.estimate(draft), exactly(p, condensed, draft, devices))
+                ran += 1
+    assert ran > 40

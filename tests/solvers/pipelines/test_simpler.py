@@ -10,7 +10,7 @@ from solvers.coarsening.coarsen import Condensed
 from solvers.evaluation.evaluate import judge
 from solvers.pipelines.descent.space import Space
 from solvers.pipelines.descent.stage_graph import Part
-from solvers.pipelines.simpler import on_all, on_first, simpler
+from solvers.pipelines.simpler import part_of, simpler
 from solvers.planners.check import check
 from solvers.planners.solve import solve
 from solvers.problem.cluster import Device, uniform_cluster
@@ -42,17 +42,19 @@ def chain(devices: int, max_replicas: int = 1, **options: object) -> Problem:
     ],
 )
 def test_the_steps_lead_down_to_two_devices_and_no_replicas(devices: int, replicas: int, asked: list) -> None:
-    found = list(simpler(chain(devices, replicas)))
+    found = [one.question for one in simpler(chain(devices, replicas))]
     assert [(len(one.cluster), one.max_replicas) for one in found] == asked
 
 
 def test_pinned_operators_keep_their_devices() -> None:
-    assert list(simpler(chain(4, pins={0: 3}))) == []
+    (fewer,) = simpler(chain(4, pins={0: 3}))
+    assert fewer.devices == (0, 3)
+    assert fewer.question.pins == {0: 1}
 
 
 def test_the_first_devices_keep_their_links() -> None:
     cluster = uniform_cluster([Device(f"GPU {i}", "gpu", 1e9) for i in range(4)], 5.0, 0.5)
-    few = on_first(cluster, 2)
+    few = part_of(cluster, (0, 1))
     assert few.devices == cluster.devices[:2]
     assert {(link.src, link.dst) for link in few.links} == {(0, 1), (1, 0)}
     assert few.link(0, 1) == cluster.link(0, 1)
@@ -61,10 +63,10 @@ def test_the_first_devices_keep_their_links() -> None:
 @pytest.mark.parametrize("devices", [3, 4, 6])
 def test_a_plan_of_a_simpler_question_is_one_of_the_question_and_takes_as_long(devices: int) -> None:
     p = chain(devices, 2)
-    for question in simpler(p):
-        result = solve(question, "graph-pipeline", effort=Effort.QUICK)
+    for one in simpler(p):
+        result = solve(one.question, "graph-pipeline", effort=Effort.QUICK)
         assert result.plan is not None
-        plan = on_all(p, result.plan)
+        plan = one.answer(result.plan)
         assert not check(p, plan)
         assert judge(p, plan).objective_s == result.objective_s < math.inf
 
@@ -74,8 +76,8 @@ def test_a_plan_of_a_simpler_question_is_one_of_the_question_and_takes_as_long(d
 def test_no_answer_is_behind_that_of_a_simpler_question(devices: int) -> None:
     p = chain(devices, 2)
     found = solve(p, "graph-pipeline", effort=Effort.QUICK).objective_s
-    for question in simpler(p):
-        assert found <= solve(question, "graph-pipeline", effort=Effort.QUICK).objective_s * (1 + 2e-6)
+    for one in simpler(p):
+        assert found <= solve(one.question, "graph-pipeline", effort=Effort.QUICK).objective_s * (1 + 2e-6)
 
 
 def test_what_is_known_of_stages_is_shared_where_super_operators_are_the_same() -> None:

@@ -14,7 +14,7 @@ from solvers.planners.carry import carried
 from solvers.planners.check import check
 from solvers.planners.solve import solve
 from solvers.problem.cluster import uniform_cluster
-from solvers.problem.problem import Objective, Problem
+from solvers.problem.problem import Objective, Pipeline, Problem
 from solvers.schedules.assemble import assemble
 from solvers.search.monitor import Monitor
 from tests.instances import devices, problem, training_graph
@@ -100,3 +100,16 @@ def test_a_search_is_never_behind_its_start() -> None:
     assert solve(p, "equal", start=start).objective_s <= carried_s
     same = replace(p, cluster=uniform_cluster(devices(2), 1.0))
     assert solve(same, start=start).objective_s <= carried_s
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_is_carried_is_split_and_ordered_as_the_question_asks(seed: int) -> None:
+    rng = random.Random(seed)
+    source = question(3, pipeline=rng.choice(list(Pipeline)))
+    plan = solve(source, rng.choice(["equal", "linear-dp"])).plan
+    assert plan is not None
+    asked, count = rng.choice([Pipeline.GPIPE, Pipeline.ONE_F_ONE_B]), rng.choice([1, 2, 4, 8])
+    for found in carried(question(3, micro_batches=count, pipeline=asked), plan):
+        assert {stage.micro_batch_size for stage in found.stages} == {8 // count}
+        assert found.pipeline == asked.value or (found.pipeline, asked) == ("custom", Pipeline.ONE_F_ONE_B)
+        assert not any(action.kind == "W" for row in found.order for action in row)

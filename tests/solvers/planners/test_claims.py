@@ -89,3 +89,22 @@ def test_replicas_that_take_whole_micro_batches_make_larger_ones_of_several(obje
     assert lower_bound_s(p) <= judge(p, realise(p, whole)).objective_s
     for name in ("downset-dp", "brute-force"):
         assert solve(p, name).bound_s <= judge(p, realise(p, whole)).objective_s
+
+
+@pytest.mark.parametrize("objective", [Objective.MAX_LOAD, Objective.ITERATION])
+def test_a_plan_with_another_number_of_micro_batches_than_the_problem_fixes_is_none(objective):
+    """Whole, the mini-batch takes 5 s; in two it takes 8, which is optimal among what is asked for."""
+    p = problem(forward_graph([], 1), [1], 2, training=False, mini_batch=4, micro_batches=2, objective=objective)
+    p = replace(p, compute=ComputeTable((1, 2, 4), {GPU: np.array([[3.0, 4.0, 5.0]])}))
+    whole = realise(p, Draft((DraftStage((0,), 4),)))
+    assert check(p, whole) == ("stage 0 has 1 micro-batches, and 2 is asked for",)
+    assert judge(p, whole).violation == "micro-batches of 4 samples: the mini-batch may be split into 2 of them"
+    result = solve(p, "brute-force", start=whole)
+    assert (result.status, result.plan.stages[0].micro_batch_size) == (Status.OPTIMAL, 2)
+
+
+def test_any_number_of_micro_batches_is_a_power_of_two():
+    p = problem(forward_graph([], 1), [1], 1, training=False, mini_batch=12, micro_batches=None)
+    for size, fits in ((12, True), (6, True), (4, False), (3, True), (1, False)):
+        plan = realise(p, Draft((DraftStage((0,), size),)))
+        assert (judge(p, plan).feasible, check(p, plan) == ()) == (fits, fits)

@@ -148,6 +148,14 @@ def test_an_infeasible_cap_is_explained_by_blame_bound_and_the_smallest_cap_that
     assert solve(with_cap(p, found.cap_lower_bound_bytes * 0.99)).status is Status.INFEASIBLE
 
 
+def test_a_search_for_the_smallest_cap_that_time_ended_says_so():
+    now = iter(range(10**9))
+    hurried = explain_infeasible(chain(memory=39.0), time_limit_s=60.0, clock=lambda: float(next(now)))
+    patient = explain_infeasible(chain(memory=39.0))
+    assert (hurried.searched, patient.searched) == (False, True)
+    assert hurried.smallest_cap_bytes > patient.smallest_cap_bytes
+
+
 @pytest.mark.parametrize(("planner", "least"), [("single", 160.0), ("gpipe", 120.0), ("auto", 80.0)])
 def test_the_cap_that_is_told_does_for_the_planner_that_was_asked(planner, least):
     """Four groups of 40 bytes, the last of which takes longest: `gpipe` leaves it alone."""
@@ -204,7 +212,7 @@ def test_convex_can_beat_acyclic():
 
 def test_a_second_judgement_chooses_among_what_was_found_and_never_what_it_tells_worse():
     """One device takes 80 s; two take less, but a run of theirs pays for every action."""
-    p = chain(objective=Objective.ITERATION)
+    p = replace(chain(objective=Objective.ITERATION), micro_batches=None)
     alone = assemble(p, [(0,)] * 8, 1)
     apart = [assemble(p, [(0,), (0,), (1,), (1,)] * 2, count) for count in (4, 2)]
     seconds = {id(plan): solve(p, Scripted((plan,))).objective_s for plan in (alone, *apart)}

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import pytest
+
+import solvers.planners.warm as module
 
 SCRIPT = """
 import importlib, pkgutil
@@ -34,6 +37,27 @@ if __name__ == "__main__":
                 if isinstance(kernel, Dispatcher) and not kernel.signatures:
                     print("not called:", module.name, name)
 """
+
+
+def test_the_command_is_never_silent_for_long(monkeypatch):
+    said = threading.Event()
+
+    def slow(on_done, families, processes):
+        on_done(families[0])
+        assert said.wait(60)
+
+    def tell(*words, **_):
+        capture.append(*words)
+        if "..." in words[0]:
+            said.set()
+
+    capture = []
+    monkeypatch.setattr(module, "SAY_S", 0.01)
+    monkeypatch.setattr(module, "fill_cache", slow)
+    monkeypatch.setattr(module, "print", tell, raising=False)
+    assert module.main(["page", "plans"]) == 0
+    assert capture[0] == "  page: compiled"
+    assert capture[1].startswith("  compiling plans ... ")
 
 
 @pytest.mark.slow

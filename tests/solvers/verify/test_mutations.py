@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
+from solvers.evaluation.evaluate import judge
 from solvers.evaluation.simulation import simulate
-from solvers.problem.problem import Transfers
+from solvers.problem.problem import Pipeline, Transfers
 from solvers.verify import verify
 from tests.solvers.verify.faults import FAULTS, OF_REGIONS, differs
 from tests.solvers.verify.valid_plans import SORTS, Case, valid_cases
@@ -65,6 +66,32 @@ def test_a_fault_in_what_runs_again_by_region_is_refused():
             plant(score, number, case, list(OF_REGIONS))
     assert score.share() == 1.0, score.unnoticed
     assert set(score.changed) == set(OF_REGIONS)
+
+
+@pytest.mark.parametrize("transfers", list(Transfers))
+def test_a_plan_of_another_question_is_refused_though_its_schedule_is_true_of_it(transfers):
+    """One that asks for another number of micro-batches, or for whole backwards where a plan has parts of them."""
+    refused = Counter()
+    for case in valid_cases("pipeline", transfers, SEEDS):
+        true, counts = simulate(case.problem, case.plan), numbers(case)
+        for count in {1, 2, 4} - counts:
+            asked = replace(case.problem, micro_batches=count, mixed_micro_batches=len(counts) > 1, max_replicas=3)
+            if not any(part * other == count for part in (1, 2, 3) for other in counts):
+                assert verify(asked, case.plan, true)
+                assert not judge(asked, case.plan).feasible
+                refused["count"] += 1
+        if any(action.kind in "IW" for row in case.plan.order for action in row):
+            asked = replace(case.problem, pipeline=Pipeline.GPIPE)
+            assert verify(asked, case.plan, true)
+            assert not judge(asked, case.plan).feasible
+            refused["parts"] += 1
+    assert refused["count"] > 10
+    assert refused["parts"] > 0
+
+
+def numbers(case: Case) -> set[int]:
+    """Of micro-batches that a stage has."""
+    return {case.problem.mini_batch // stage.micro_batch_size for stage in case.plan.stages}
 
 
 @pytest.mark.parametrize("transfers", list(Transfers))

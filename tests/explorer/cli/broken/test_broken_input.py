@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from explorer.cli.terminal.command import print_table
+from explorer.cli.terminal.printing import printable_streams
 from tests.explorer.cli.command import Command, workload, write
 
 
@@ -311,7 +312,8 @@ def test_names_in_tables_and_errors_do_not_steer_the_terminal(
 ) -> None:
     steering = "\x1b]0;stolen\x07\x9b31m"
     told = command.refused("run", tmp_path / f"none{steering}.json")
-    print_table([["operator", "time"], [f"linear{steering}", "2 ms"]])
+    with printable_streams():
+        print_table([["operator", "time"], [f"linear{steering}", "2 ms"]])
     told += capsys.readouterr().out
     assert "linear" in told
     assert not {"\x1b", "\x07", "\x9b"} & set(told)

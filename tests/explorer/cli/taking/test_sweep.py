@@ -18,7 +18,7 @@ import pytest
 from solvers.formats.graph_json import write_graph
 from solvers.planners.registry import PLANNERS
 from tests.explorer.cli.command import Command, workload, write
-from tests.explorer.cli.test_interrupt import Endless
+from tests.explorer.cli.ended.test_interrupt import Endless
 from tests.explorer.view.small import chain_workload
 
 KEEPS_ONE = """

@@ -13,8 +13,10 @@ from types import ModuleType
 import pytest
 
 from demo_models import MODELS
+from explorer.costs.regions import Regions
 from explorer.exports.formats import export
 from tests.explorer.exports.launchers.test_grammars import HALVES, flags, in_a_shell, interleaved
+from tests.explorer.exports.launchers.test_recomputation import megatron, regions
 from tests.explorer.exports.planned import planned
 
 pytestmark = [pytest.mark.exports, pytest.mark.filterwarnings("ignore")]
@@ -72,6 +74,16 @@ def test_torchtitan_takes_the_settings_and_splits_the_model_by_them() -> None:
             assert 4.0 * sum(parameter.numel() for parameter in held.parameters()) == owned
 
 
+def test_megatron_core_takes_what_says_that_layers_run_again(tmp_path: Path) -> None:
+    config = parser("megatron.core.transformer.transformer_config", "megatron-core").TransformerConfig
+    for kind, granularity in ((Regions.LAYERS, "full"), (Regions.OPERATORS, "selective")):
+        words = iter(megatron(regions(kind), tmp_path))
+        told: dict[str, object] = {word[2:].replace("-", "_"): next(words) for word in words}
+        told |= {"recompute_num_layers": 1} if granularity == "full" else {"recompute_modules": ["layernorm"]}
+        read = config(num_layers=4, hidden_size=8, num_attention_heads=1, **told)
+        assert read.recompute_granularity == granularity
+
+
 RANK = """
 import sys
 
@@ -83,16 +95,22 @@ import planned_pipeline as planned
 
 deepspeed.ops.__compatible_ops__.clear()  # of these one would be compiled
 deepspeed.init_distributed("gloo")
-made = planned.PlannedPipeline([nn.Linear(4, 4) for _ in planned.LAYERS])
+class Layer(nn.Linear):
+    pass
+
+layers = [Layer(4, 4) if name.startswith("blocks") else nn.Linear(4, 4) for name in planned.LAYERS]
+made = planned.PlannedPipeline(layers)
+made._precompute_checkpointable_values()  # the engine does
 held = sorted(int(name.split(".")[0]) for name, _ in made.named_parameters() if name.endswith("weight"))
-sys.stdout.write(f"stage {made.stage_id} of {made.num_stages} parts {made.parts} holds {held}\\n")
+again = [stage for stage, each in zip(held, made.is_checkpointable_results, strict=True) if each]
+sys.stdout.write(f"stage {made.stage_id} of {made.num_stages} parts {made.parts} holds {held} again {again}\\n")
 torch.distributed.destroy_process_group()
 """
 
 
 def test_deepspeed_gives_every_stage_its_layers(tmp_path: Path) -> None:
     parser("deepspeed.runtime.pipe.module", "deepspeed")
-    (tmp_path / "planned_pipeline.py").write_bytes(export(planned("gpt-small", HALVES), "deepspeed").data)
+    (tmp_path / "planned_pipeline.py").write_bytes(export(regions(Regions.LAYERS), "deepspeed").data)
     (tmp_path / "rank.py").write_text(RANK)
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     ran = subprocess.run(
@@ -105,6 +123,6 @@ def test_deepspeed_gives_every_stage_its_layers(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert sorted(re.findall(r"stage .* holds .*\]", ran.stdout)) == [
-        "stage 0 of 2 parts [0, 4, 8] holds [0, 1, 2, 3]",
-        "stage 1 of 2 parts [0, 4, 8] holds [4, 5, 6, 7]",
+        "stage 0 of 2 parts [0, 4, 8] holds [0, 1, 2, 3] again [2, 3]",
+        "stage 1 of 2 parts [0, 4, 8] holds [4, 5, 6, 7] again [4, 5]",
     ]

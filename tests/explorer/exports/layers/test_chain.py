@@ -93,9 +93,10 @@ def test_replicas_of_several_degrees_are_refused_and_of_one_are_told() -> None:
 def test_recomputation_is_told() -> None:
     chain = chain_of(changed(planned("gpt-small", HALVES), 0, recompute=True))
     assert chain.recomputing == (0,)
-    assert losses(chain, ("numbers", "order", "replicas")) == [
-        "recomputation, which the plan wants in stage 0: switch it on in the launcher"
-    ]
+    (line,) = losses(chain, ("numbers", "order", "replicas"))
+    assert line.startswith(
+        "recomputation of stage 0, which the plan's memory counts on: switch it on in the launcher; "
+    )
 
 
 def test_more_stages_than_a_launcher_has_are_refused_at_once() -> None:

@@ -7,10 +7,15 @@ import queue
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+
+from numba.core import event
 
 from explorer.jobs.requests import Emit, Work
 from explorer.jobs.workers.kits import Kit
+from explorer.question.tracer import Stopped
 from explorer.view import events
+from solvers.kernels.compiling import COMPILE, LOCK
 
 STEP_S = 0.01
 WAIT_S = 120
@@ -26,6 +31,14 @@ class Ask:
     time_limit_s: float = 0.0
     parts: int = 0
     memory_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Search(Ask):
+    """A question like the page's. seconds: after the first plan."""
+
+    before: str = ""
+    first_only: bool = False
 
 
 def busy(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
@@ -46,11 +59,19 @@ def deaf(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
 
 
 def stuck(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
-    """A search that has a plan, and then heeds nothing."""
+    """A search that has a plan, and then heeds nothing; one of `Search` heeds, and has a better plan and an answer."""
     _begin(ask, emit)
     plan = {"planner": "auto", "notes": [], "objective_s": 2.0, "placement": [[0]]}
-    emit({"kind": "progress", "elapsed_s": 0.5, "objective_s": 2.0, "bound_s": 1.0, "steps": [], "plan": plan})
-    _pass(ask.seconds, lambda: False)
+    step = {"kind": "progress", "elapsed_s": 0.5, "objective_s": 2.0, "bound_s": 1.0, "steps": [], "plan": plan}
+    emit(step)
+    if not isinstance(ask, Search):
+        _pass(ask.seconds, lambda: False)
+        return
+    if ask.first_only:
+        raise Stopped
+    _pass(ask.seconds, should_stop)
+    emit(step | {"objective_s": 1.0, "plan": plan | {"objective_s": 1.0}})
+    emit(events.told({"name": ask.name, "by": os.getpid(), "before": ask.before, "stopped": should_stop()}))
 
 
 def unheard(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
@@ -94,7 +115,39 @@ def broken_kinds() -> Mapping[str, Work]:
     raise SystemExit(9)
 
 
+def late_kinds() -> Mapping[str, Work]:
+    """Ends the processes of as many workers as there are files in a folder, the next of which it removes."""
+    left = list(Path(os.environ[STARTS]).iterdir())
+    if left:
+        left[0].unlink()
+        raise SystemExit(9)
+    return fake_kinds()
+
+
+STARTS = "PLACEMENT_TEST_FAILED_STARTS"
+
+
+class Kernel:
+    """Stands for a dispatcher."""
+
+    @staticmethod
+    def py_func() -> None:
+        return None
+
+
+def compile_slowly() -> None:
+    with event.trigger_event(LOCK), event.trigger_event(COMPILE, {"dispatcher": Kernel}):
+        time.sleep(1.0)
+
+
+def never_quick() -> bool:
+    return False
+
+
+LATER = Kit("pretending", fake_kinds, compile_slowly, never_quick, idle_s=0.3)
+"""Its workers compile when they have been idle."""
 FAKE = Kit("pretending", fake_kinds)
+LATE = Kit("pretending", late_kinds)
 BROKEN = Kit("pretending", broken_kinds)
 
 

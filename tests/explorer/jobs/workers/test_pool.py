@@ -13,9 +13,9 @@ from explorer.jobs.workers import deadlines
 from explorer.jobs.workers import job as job_module
 from explorer.jobs.workers import jobs as jobs_module
 from explorer.jobs.workers.job import Job
-from explorer.jobs.workers.jobs import MOST_STILLBORN, Jobs
+from explorer.jobs.workers.jobs import Jobs
 from explorer.view.events import compiling
-from tests.explorer.jobs.workers.standins import BROKEN, FAKE, Ask, Events
+from tests.explorer.jobs.workers.standins import BROKEN, FAKE, LATE, LATER, STARTS, Ask, Events
 
 LONG_S = 100.0
 
@@ -262,10 +262,41 @@ def test_what_needs_more_memory_than_a_worker_has_is_told_and_the_next_question_
         assert start(jobs, "sweep", Ask("small", memory_bytes=2**20)).end()["told"]["bytes"] == 2**20
 
 
-def test_workers_that_cannot_even_begin_are_told_of():
+def test_workers_that_cannot_even_begin_are_told_of(monkeypatch):
+    monkeypatch.setattr(jobs_module, "PAUSE_S", 0.01)
+    monkeypatch.setattr(jobs_module, "FAILED_STARTS", 3)
     with pool(kit=BROKEN) as jobs:
         told = start(jobs, "ask", Ask("nobody"))
-        assert "the pretending process ended unexpectedly (exit code 9)" in told.end()["message"]
+        why = "the pretending process ended 3 times in a row while it started (exit code 9)"
+        assert told.end()["message"] == why
+
+
+def test_who_waits_for_workers_that_end_while_they_start_is_told_and_answered_once_one_does_not(tmp_path, monkeypatch):
+    monkeypatch.setenv(STARTS, str(tmp_path))
+    monkeypatch.setattr(jobs_module, "PAUSE_S", 0.01)
+    for i in range(3):
+        (tmp_path / str(i)).touch()
+    with pool(2, kit=LATE) as jobs:
+        waiting = [start(jobs, "ask", Ask(name), name) for name in "ab"]
+        for events in waiting:
+            while not (told := events.until("waiting", "failed"))["why"]:
+                pass
+            assert told["why"] == "the pretending process ended while it started; another is started"
+        assert [events.end()["told"]["name"] for events in waiting] == ["a", "b"]
+
+
+def test_who_waits_is_answered_though_starting_workers_are_killed(monkeypatch):
+    monkeypatch.setattr(jobs_module, "PAUSE_S", 0.01)
+    jobs = Jobs(FAKE, 2)
+    waiting = [start(jobs, "ask", Ask(name), name) for name in "ab"]
+    for _ in range(3):
+        assert until(lambda: bool(jobs._crew.hands))
+        (hand,) = jobs._crew.hands
+        hand.process.kill()
+        assert until(lambda hand=hand: hand not in jobs._crew.hands)
+        assert not hand.ready
+    assert [events.end()["told"]["name"] for events in waiting] == ["a", "b"]
+    jobs.close()
 
 
 def test_workers_that_cannot_begin_fail_nobody_while_another_works(monkeypatch):
@@ -278,15 +309,27 @@ def test_workers_that_cannot_begin_fail_nobody_while_another_works(monkeypatch):
             return started[-1]
 
         monkeypatch.setattr(jobs_module, "new_hand", broken)
+        monkeypatch.setattr(jobs_module, "PAUSE_S", 0.01)
+        monkeypatch.setattr(jobs_module, "FAILED_STARTS", 2)
         for hand in [hand for hand in jobs._crew.hands if hand.job is None]:
             hand.process.kill()
         assert until(lambda: len(jobs._crew.hands) == 1)
         waits = start(jobs, "ask", Ask("waits"), "b")
-        assert until(lambda: len(started) >= MOST_STILLBORN and len(jobs._crew.hands) == 1)
-        time.sleep(0.1)
-        assert len(started) == MOST_STILLBORN, "none is started again and again"
+        assert until(lambda: len(started) > 2 and len(jobs._crew.hands) == 1)
+        assert not waits.ended()
         jobs.cancel(long.job)
         assert waits.end()["told"]["name"] == "waits"
+
+
+def test_workers_of_a_server_for_others_are_there_before_anybody_asks_and_again_after_one_ends():
+    jobs = Jobs(FAKE, 2)
+    jobs.warm(2)
+    assert until(lambda: [hand.free() for hand in jobs._crew.hands] == [True, True])
+    ended = jobs._crew.hands[0]
+    ended.process.kill()
+    assert until(lambda: ended not in jobs._crew.hands and all(hand.free() for hand in jobs._crew.hands))
+    assert until(lambda: [hand.free() for hand in jobs._crew.hands] == [True, True])
+    jobs.close()
 
 
 def test_what_is_closed_says_so():
@@ -350,5 +393,21 @@ def test_what_is_compiled_before_the_first_job_is_told_to_those_who_wait():
         if not hand.ready:
             jobs._deliver(hand, "", compiling("pipeline draft", 1.0))
             assert waits.until("compiling", "loading")["kernel"] == "pipeline draft"
+    finally:
+        jobs.close()
+
+
+def test_a_worker_that_has_to_compile_answers_first_and_compiles_when_it_is_idle():
+    jobs = Jobs(LATER)
+    try:
+        first, second = Events(), Events()
+        jobs.start("ask", Ask("first"), first)
+        assert first.until("told", "compiling")["kind"] == "told"
+        assert until(lambda: jobs._crew.hands[0].job is None)
+        time.sleep(LATER.idle_s * 2)
+        jobs.start("ask", Ask("second"), second)
+        heard = second.until("compiling", "told")
+        assert (heard["kind"], heard["kernel"]) == ("compiling", "")  # that what it waited for is done
+        assert second.until("told")["told"]["name"] == "second"
     finally:
         jobs.close()

@@ -15,7 +15,8 @@ from solvers.errors import InvalidProblem
 def test_each_is_a_cluster_with_all_its_links(name: str) -> None:
     found = preset_cluster(name)
     assert found is not None
-    assert len(found.accelerators) == len(found) == preset_devices(name)
+    assert len(found.accelerators) == len(found)
+    assert (len(found), max(device.memory_bytes for device in found.devices)) == preset_devices(name)
     assert len(found.links) == len(found) * (len(found) - 1)
     assert preset_title(name)
 

@@ -34,7 +34,7 @@ FULL = Outcome(
     peak_bytes=(1024.0, 0.0),
     losses=(2.5, 2.25),
     noise=0.01,
-    agreement=Agreement(1e-12, 2e-12, 0.0, "head.weight", "float64", 12, Way.STAGES),
+    agreement=Agreement(1e-12, 2e-12, 0.0, "head.weight", "float64", 12, Way.STAGES, 3),
     operators_s={"head": 0.001},
     notes=("fewer cores than ranks",),
 )
@@ -52,7 +52,7 @@ def test_an_outcome_comes_back_as_it_was() -> None:
 
 def test_a_result_of_before_was_compared_with_the_whole_model() -> None:
     value = json.loads(outcome_text(FULL))
-    del value["agreement"]["way"]
+    del value["agreement"]["way"], value["agreement"]["undefined"]
     agreement = read_outcome(value).agreement
     assert agreement is not None
     assert (agreement.way, agreement.compared) == (Way.WHOLE, 12)

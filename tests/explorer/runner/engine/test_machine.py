@@ -13,19 +13,30 @@ from explorer.runner.engine import machine as machines
 from explorer.runner.engine.machine import Machine, Sizes
 
 
-def test_replicas_add_up_alike_where_one_got_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a tensor that does not depend on the samples every replica sends a copy, and one gets the gradient back."""
-    summed: list[list[Tensor]] = []
-    monkeypatch.setattr(machines, "_Sum", lambda gradients, group: summed.append(gradients))
-    with_gradient, without = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
-    with_gradient.grad = torch.ones(2)
+def test_replicas_add_up_alike_where_one_got_no_gradient_and_leave_none_where_none_did(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a tensor that does not depend on the samples every replica sends a copy, and one gets the gradient back. What
+    no loss reaches has no gradient on any: an optimizer would decay it."""
+    elsewhere = [torch.tensor([2.0, 3.0]), torch.tensor([4.0]), None]
+
+    def add(flat: Tensor, **_: Any) -> Any:
+        there = torch.tensor([float(gradient is not None) for gradient in elsewhere])
+        flat += torch.cat([there, *(torch.zeros(3) if each is None else each for each in elsewhere)])
+        return SimpleNamespace(wait=lambda: None)
+
+    monkeypatch.setattr(machines.dist, "all_reduce", add)
+    both, other, neither = (nn.Parameter(torch.ones(size)) for size in (2, 1, 3))
+    both.grad = torch.ones(2)
     rank: Any = SimpleNamespace(
-        owned={0: (with_gradient, without)}, groups={(0, 1): None}, _syncing={},
+        owned={0: (both, other, neither)}, groups={(0, 1): None}, _syncing={},
         script=SimpleNamespace(segments=[SimpleNamespace(devices=(0, 1))]),
     )  # fmt: skip
     Machine.synchronise(cast(Machine, rank), 0)
-    assert [gradient.tolist() for gradient in summed[0]] == [[1.0, 1.0], [0.0, 0.0, 0.0]]
-    assert cast(Tensor, without.grad).tolist() == [0.0, 0.0, 0.0]
+    Machine.settle(cast(Machine, rank), 0)
+    assert [each if each is None else each.tolist() for each in (both.grad, other.grad, neither.grad)] == [
+        [3.0, 4.0], [4.0], None,
+    ]  # fmt: skip
 
 
 def test_what_has_samples_in_two_dimensions_has_a_size() -> None:

@@ -24,7 +24,7 @@ from solvers.errors import InvalidPlan
 from solvers.plan.plan import Plan
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
-from tests.explorer.runner.plans import placed, problem_of, solved, text
+from tests.explorer.runner.plans import placed, problem_of, random_places, solved, text
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -73,18 +73,6 @@ def scattered(model: str, devices: int, seed: int = 1) -> Callable[[], tuple[Pro
         return problem, placed(problem, random_places(problem, devices, random.Random(seed)), devices)
 
     return make
-
-
-def random_places(problem: Problem, devices: int, choose: random.Random) -> list[tuple[int, ...]]:
-    """A device for every forward operator, or a pair of replicas; those that read one parameter together."""
-    together: dict[str, tuple[int, ...]] = {}
-    places = []
-    pairs = [(d,) for d in range(devices)] + ([(0, 1)] if devices > 2 else [])
-    for operator in problem.graph.operators:
-        if operator.forward_of is None:
-            place = choose.choice(pairs)
-            places.append(place if operator.colocation is None else together.setdefault(operator.colocation, place))
-    return places
 
 
 def branches(devices: int) -> Callable[[], tuple[Problem, Plan]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from explorer.runner.engine.peak_memory import CountedStorage
+from explorer.runner.engine.split_backward import backward_inputs, backward_parameters
 from explorer.runner.engine.stages import SegmentStage
 from explorer.runner.model.segment_module import Input, Kind, Output, SegmentProgram
 from tests.explorer.runner.engine.random_segments import BATCH, WIDTH, Segment
@@ -328,3 +331,19 @@ def test_parameters_that_one_call_reads_cost_no_second_walk() -> None:
     at = given(module, "d-", outputs=2)
     apart(module, at, outputs=2)
     assert walked == ["between"] * MICRO_BATCHES
+
+
+def test_between_its_parts_a_backward_holds_what_was_saved_and_gradients_of_outputs() -> None:
+    """By the example in docs/memory.md, in numbers a sample: 6 and 6 saved behind what was received, the gradients of
+    both products' outputs, 6 and 8; what the loss saved, 8, is gone."""
+    up, down = nn.Linear(4, 6, bias=False), nn.Linear(6, 8, bias=False)
+    received = torch.randn(100, 4, requires_grad=True)
+    with CountedStorage([], before=[received, up.weight, down.weight]) as counted:
+        end = down(F.gelu(up(received))).exp().sum()
+        gradients, parts = backward_inputs((end,), (torch.tensor(1.0),), (received,))
+        del end, gradients
+        gc.collect()
+        held = counted.now_bytes
+        backward_parameters(parts)
+    assert round(held / 400) == 6 + 6 + 6 + 8
+    assert up.weight.grad is not None

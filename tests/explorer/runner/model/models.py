@@ -265,6 +265,53 @@ def averaging() -> Made:
     return Averaging(), torch.randn(BATCH, WIDTH)
 
 
+class Twice(nn.Module):
+    """A norm without parameters that is called twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH, affine=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.norm(self.first(x)).tanh()).square().mean()
+
+
+def twice() -> Made:
+    return Twice(), torch.randn(BATCH, WIDTH)
+
+
+class Counting(nn.Module):
+    """Computes twice with how often it was called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return (self.second((self.first(x) * self.calls).tanh()) * self.calls).mean()
+
+
+def counting() -> Made:
+    return Counting(), torch.randn(BATCH, WIDTH)
+
+
+class Endless(nn.Module):
+    """Its loss is infinite, and the gradient of what makes it no number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.first(x) * 0).log().mean() + self.second(x).mean()
+
+
+def endless() -> Made:
+    return Endless(), torch.randn(BATCH, WIDTH)
+
+
 class Halved(nn.Module):
     """A vector -> a loss, inside of which products are of bfloat16."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 
 import pytest
 
@@ -33,6 +34,42 @@ def test_running_statistics_are_kept_but_not_computed_with() -> None:
 
 def test_one_pass_of_all_samples_runs() -> None:
     check_states(program(), script(8, (0,)))
+
+
+def test_a_buffer_that_two_devices_would_change_is_refused() -> None:
+    """A norm without parameters is called on each: either would have half of the statistics."""
+    name = "tests.explorer.runner.model.models:twice"
+    twice = trace_for_run(
+        name, training=True, dtype=None, graph=load_callable(name).graph, samples=[4], allow_model=True
+    )
+    norms = [group for group in range(len(twice.folded.groups)) if twice.changed_by([group])]
+    assert len(norms) == 2
+
+    def on(device: int) -> Script:
+        first = Segment(tuple(range(norms[1])), (0,), 4, (0,))
+        last = Segment(tuple(range(norms[1], len(twice.folded.groups))), (device,), 4, (1,))
+        return Script((first, last), (), (0, 1), ((), ()), 4, True)
+
+    check_states(twice, on(0))
+    with pytest.raises(RunError, match="on devices 0 and 1 change the buffer b_norm_running_mean"):
+        check_states(twice, on(1))
+
+
+def test_a_count_that_several_stages_compute_with_is_refused() -> None:
+    """The first of them counts, and the other would see none."""
+    name = "tests.explorer.runner.model.models:counting"
+    counting = trace_for_run(
+        name, training=True, dtype=None, graph=load_callable(name).graph, samples=[4], allow_model=True
+    )
+    count = len(counting.folded.groups)
+
+    def cut(*ends: int) -> Script:
+        parts = [Segment(tuple(range(a, b)), (0,), 4, (0,)) for a, b in pairwise((0, *ends, count))]
+        return Script(tuple(parts), (), (0,), ((),), 4, True)
+
+    check_states(counting, cut())
+    with pytest.raises(RunError, match="counts in the buffer b_calls"):
+        check_states(counting, cut(count // 2))
 
 
 @pytest.mark.parametrize("given", [(4, (0,), False), (8, (0, 1), False), (8, (0,), True)])

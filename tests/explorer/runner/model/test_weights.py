@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
 from demo_models import MODELS
 from explorer.runner.model.birth import mixed
-from explorer.runner.model.construct import Maker
+from explorer.runner.model.construct import Built, Maker
 from explorer.runner.model.weights import held, hold
 from solvers.errors import RunError
 from tests.reproductions.whole_model import whole_model
@@ -67,6 +68,16 @@ def test_tied_parameters_are_held_under_their_first_name() -> None:
     assert list(mine.parameters) == ["table.weight"]
     with pytest.raises(RunError, match=r"has no parameter head\.weight"):
         hold(f"{HERE}:tied", ["head.weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
+
+
+@pytest.mark.parametrize("dtype", [None, "float64"])
+def test_a_buffer_of_two_names_is_one_object_under_both(dtype: str | None) -> None:
+    """So that what is counted under one is there under the other, converted or not."""
+    module = nn.ModuleDict({"left": nn.BatchNorm1d(2)})
+    module["right"] = module["left"]
+    buffers = held(Built(module, (), {}), [], dtype, "cpu").buffers
+    assert buffers["left.running_mean"] is buffers["right.running_mean"]
+    assert len({id(buffer) for buffer in buffers.values()}) == 3
 
 
 def test_a_module_that_was_there_before_is_copied() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from explorer.runner.bundles import beats
 from explorer.runner.bundles.bundle import Bundle, write_bundle
 from explorer.runner.bundles.outcome import Outcome, RunStatus
 from explorer.runner.bundles.request import RunRequest
-from explorer.runner.targets import processes
+from explorer.runner.targets import processes, watch
 from explorer.runner.targets.local import LocalTarget, core_notes
 from explorer.runner.targets.processes import MARK, marked
 from explorer.runner.targets.target import RunProgress
@@ -119,6 +121,55 @@ def test_a_time_limit_ends_a_run_that_hangs(tmp_path: Path, monkeypatch: pytest.
     outcome = run(tmp_path / "run", monkeypatch, "hang", request=RunRequest(time_limit_s=1.5))
     assert outcome.status is RunStatus.TIME_LIMIT
     assert "ended at its time limit" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("stopped", r"rank 1 is stopped \(process (\d+), at 1F0; kill -CONT lets it go on\)"),
+        ("silent", r"rank 1 \(process (\d+)\) has been at 1F0 for .* or more, and the others wait for it"),
+    ],
+)
+def test_a_rank_that_stands_still_is_named_while_the_run_goes_on(
+    how: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "SILENT_S", 0.5)
+    folder = tmp_path / "run"
+    told: list[RunProgress] = []
+    outcome = run(folder, monkeypatch, how, told=told, should_stop=lambda: any(step.stall for step in told))
+    (said,) = [step.stall for step in told if step.stall]
+    match = re.fullmatch(words, said)
+    assert match
+    assert match[1] == (folder / "pid-1").read_text()
+    assert outcome.reason.endswith(f"while starting; {said}")
+    assert f"# {said}\n" in Bundle(folder).log.read_text()
+    assert not list(folder.glob("beat-*"))
+
+
+def test_a_time_limit_names_the_rank_that_stood_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = run(tmp_path / "run", monkeypatch, "stopped", request=RunRequest(time_limit_s=4.0))
+    assert (outcome.status, outcome.culprit) == (RunStatus.TIME_LIMIT, 1)
+    assert "while starting; rank 1 is stopped (process " in outcome.reason
+
+
+def test_ranks_that_work_and_wait_for_nobody_are_not_blamed(tmp_path: Path) -> None:
+    look = watch.Watch(tmp_path, 2)
+    (tmp_path / "beat-0").write_bytes(beat(waits=False))
+    (tmp_path / "beat-1").write_bytes(beat(waits=False))
+    assert not look.look(100.0)
+    assert not look.look(200.0)
+    (tmp_path / "beat-0").write_bytes(beat(waits=True))
+    assert not look.look(300.0)  # it has just moved
+    assert look.look(400.0)
+    assert look.stall is not None
+    assert look.stall.rank == 1
+    (tmp_path / "beat-1").write_bytes(beat(waits=True))
+    assert look.look(500.0)
+    assert look.stall is None
+
+
+def beat(*, waits: bool) -> bytes:
+    return beats._HEAD.pack(os.getpid(), 1, waits) + b"0F0".ljust(beats._TEXT)
 
 
 def test_an_error_of_whoever_listens_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

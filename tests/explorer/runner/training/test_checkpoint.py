@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata
 
-from explorer.runner.training.checkpoint import FILE, FORMAT, _like, _Reader, progress_of
+from explorer.runner.training.checkpoint import FILE, FORMAT, _like, progress_of
+from explorer.runner.training.tensor_files import Reader
 from solvers.errors import RunError
 
 GOOD = {"format": FORMAT, "version": 1, "steps": 3, "mini_batches": 6, "seed": 1, "tensors": {}, "numbers": {}}
@@ -47,10 +48,10 @@ def test_a_list_of_tensors_names_tensors_only(tmp_path: Path) -> None:
     """Torch unpickles what its list calls bytes."""
     (tmp_path / ".metadata").write_bytes(pickle.dumps(Metadata({"model/weight": BytesStorageMetadata()})))
     with pytest.raises(RunError, match="model/weight is no tensor"):
-        _Reader(tmp_path).read_metadata()
+        Reader(tmp_path).read_metadata()
     (tmp_path / ".metadata").write_bytes(pickle.dumps(torch.Size([1])))
     with pytest.raises(RunError, match="its list of tensors is a Size"):
-        _Reader(tmp_path).read_metadata()
+        Reader(tmp_path).read_metadata()
 
 
 def test_json_gives_back_what_python_had() -> None:

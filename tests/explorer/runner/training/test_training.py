@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -16,13 +17,17 @@ from typing import Any
 import pytest
 
 from solvers.plan.plan import Plan
-from solvers.problem.problem import Pipeline, Problem
-from tests.explorer.runner.plans import placed, problem_of, text
+from solvers.problem.problem import Contiguity, Pipeline, Problem
+from tests.explorer.runner.plans import placed, problem_of, random_places, text
+from tests.explorer.runner.random_models import ODD
 from tests.explorer.runner.training.models import SAMPLES
+from tests.explorer.runner.training.random_trainings import MORE, NAMES
 
 HERE = "tests.explorer.runner.training.models"
 EXACT = 1e-5
 """Largest relative difference of losses, norms and sums of weights."""
+ROUGH = 1e-3
+"""The same of entries of the random models, of which some have products in bfloat16 and some gradients of rounding."""
 
 
 def planned(model: str, devices: int, places: list[Any], recompute: bool = False, **settings: Any) -> str:
@@ -44,6 +49,29 @@ def halves(model: str, devices: int = 2, **settings: Any) -> str:
     return planned(model, devices, [int(k >= count // 2) for k in range(count)], **settings)
 
 
+def odd(name: str) -> str:
+    """A random model on two devices: scattered, with gradients of parameters apart; in two halves that run again; or
+    on both, as replicas."""
+    number = (NAMES + MORE).index(name)
+    reference, how = f"tests.explorer.runner.random_models:{name}", number % 3
+    settings: dict[str, Any] = {"devices": 2, "mini_batch": SAMPLES, "micro_batches": 2, "max_replicas": 2}
+    settings |= {"contiguity": Contiguity.NONE, "recompute": how == 1}
+    settings |= {"pipeline": Pipeline.ZERO_BUBBLE if how == 0 else Pipeline.ONE_F_ONE_B}
+    problem = problem_of(reference, **settings)
+    places: list[Any] = random_places(problem, 2, random.Random(number))
+    if how:
+        places = [(0, 1) if how == 2 else (int(2 * k >= len(places)),) for k in range(len(places))]
+    together: dict[str, Any] = {}
+    for k, operator in enumerate(problem.graph.operators[: len(places)]):
+        free = operator.op_type == "aten.batch_norm" and not operator.param_bytes
+        if group := operator.colocation or "free" * free:  # calls of the norm without parameters, too
+            places[k] = together.setdefault(group, places[k])
+    plan = placed(problem, places, 2)
+    if how == 1:
+        plan = replace(plan, stages=tuple(replace(stage, recompute=True) for stage in plan.stages))
+    return text(problem, plan, reference)
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Of all trainings, in one launch."""
@@ -58,6 +86,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "one halved": planned("halved", 1, [0]),
         "two halved": halves("halved", pipeline=Pipeline.ZERO_BUBBLE),
         "two halved recomputed": halves("halved", recompute=True),
+        **{name: odd(name) for name in NAMES},
     }
     for name in ("two", "two halved"):  # gradients of parameters wait
         assert re.search(r'"\d+W\d+"', plans[name])
@@ -66,10 +95,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return launch(folder)
 
 
-def launch(folder: Path) -> dict[str, Any]:
+def launch(folder: Path, *names: str) -> dict[str, Any]:
+    """names: of random models; else all other trainings, and some random ones."""
     with (folder / "log").open("w") as log:
         running = subprocess.Popen(
-            [sys.executable, "-m", "tests.explorer.runner.training.trainings", str(folder)],
+            [sys.executable, "-m", "tests.explorer.runner.training.trainings", str(folder), *names],
             cwd=Path(__file__).parents[4], stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         try:
@@ -161,6 +191,16 @@ def test_the_plan_changes_in_the_middle_and_the_curve_does_not(
     assert same(curve(results, first) + curve(results, second), plain["curve"])
 
 
+def test_a_checkpoint_that_could_not_be_written_leaves_nothing_and_the_training_goes_on(
+    results: dict[str, Any],
+) -> None:
+    for told in results["a full disk"]:
+        assert re.search(r"full: file too large; nothing of it was saved, and what was saved before is", told["error"])
+        assert told["left"] == []
+        assert told["whole"] == ["full"]
+    assert same(curve(results, "a full disk"), curve(results, "to two"))
+
+
 def test_what_gives_mini_batches_is_told_where_to_go_on(results: dict[str, Any]) -> None:
     assert [told["asked"] for told in results["called"]] == [[6], [6]]
     assert same(curve(results, "called"), curve(results, "to two"))
@@ -168,6 +208,37 @@ def test_what_gives_mini_batches_is_told_where_to_go_on(results: dict[str, Any])
 
 def test_a_module_gives_its_own_values_and_stays_as_it_is(results: dict[str, Any]) -> None:
     assert all(told["same"] and told["untouched"] for told in results["a module"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_random_model_trains_as_it_does_in_a_plain_loop(name: str, results: dict[str, Any]) -> None:
+    check_random(results[name][0])
+
+
+@pytest.mark.slow
+def test_more_random_models_train_as_they_do_in_a_plain_loop(tmp_path: Path) -> None:
+    for name in MORE:
+        (tmp_path / f"{name}.json").write_text(odd(name))
+    for found, _ in launch(tmp_path, *MORE).values():
+        check_random(found)
+
+
+def check_random(found: dict[str, Any]) -> None:
+    """Outputs, every gradient and which of them are None, buffers and the state dict."""
+    assert found["loss"] <= EXACT
+    assert max(found["gradients"].values()) <= EXACT, found["gradients"]
+    assert found["replicas agree"]
+    assert found["counted"] == found["true counts"]
+    assert max(found["state"].values()) <= ROUGH, found["state"]
+
+
+def test_random_models_meet_what_they_are_for(results: dict[str, Any]) -> None:
+    """Shared norms of the batch that another rank than the first updates, dropout in autocast and without, parameters
+    that no loss reaches, with replicas and without."""
+    each = [results[name][0] for name in NAMES]
+    assert set(ODD) <= {kind for found in each for kind in found["kinds"]}
+    assert all(any(found["none"] for found in each[how::3]) for how in range(3))
+    assert any(key.startswith("shared") for found in each for key in found["statistics of rank 1"])
 
 
 REFUSED = {

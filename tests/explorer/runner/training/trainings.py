@@ -1,4 +1,5 @@
-"""Trainings on two processes and on one, in one launch: ``trainings FOLDER``, which holds the plans.
+"""Trainings on two processes and on one, in one launch: ``trainings FOLDER``, which holds the plans; ``trainings
+FOLDER odd7 ...`` runs those of random models alone.
 
 Torch is imported once; then the process divides, and each part is a rank. Process 0 writes FOLDER/results.json: name
 -> what each rank has to say of it.
@@ -8,10 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,7 @@ from explorer.runner.training import launch as launching
 from explorer.runner.training.training import Training
 from solvers.errors import PlacementError
 from solvers.formats.op_graph_json import graph_hash
-from tests.explorer.runner.training import models
+from tests.explorer.runner.training import models, random_trainings
 
 STEPS = 6
 Told = dict[str, Any]
@@ -210,6 +213,27 @@ def used(folder: Path) -> Told:
     return {"error": ""}
 
 
+def full_disk(folder: Path) -> Told:
+    """On one rank no file may become longer than a few bytes; then all may again."""
+    training = launched(folder / "two.json", **FULL)
+    curve(training, STEPS // 2)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if training.rank == 1:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        training.save(folder / "full")
+        error = ""
+    except PlacementError as problem:
+        error = str(problem)
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    dist.barrier()
+    left = sorted(path.name for path in folder.glob("full*"))
+    dist.barrier()
+    training.save(folder / "full")
+    whole = sorted(path.name for path in folder.glob("full*"))
+    return {"error": error, "left": left, "whole": whole, **second_half(folder, "two.json", "full")}
+
+
 def sgd(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=0.1)
 
@@ -256,6 +280,8 @@ ON_TWO: dict[str, Callable[[Path], Told]] = {
     "changes its shape": lambda f: later(f, lambda: on(0, [*models.pairs(1), *models.pairs(1, samples=3)],
                                                        models.pairs(2))),
     "a spoiled checkpoint": spoiled,
+    "a full disk": full_disk,
+    **{name: partial(random_trainings.trained, name=name) for name in random_trainings.NAMES},
 }  # fmt: skip
 BACK_ON_ONE: dict[str, Callable[[Path], Told]] = {
     "to one": lambda f: second_half(f, "one.json", "two"),
@@ -263,14 +289,16 @@ BACK_ON_ONE: dict[str, Callable[[Path], Told]] = {
 }
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, names: list[str]) -> None:
     torch.set_num_threads(1)
     launching.trace_built = traced_once
     process = 0
     results: dict[str, Any] = {}
     if os.fork() == 0:
         process = 1
-    for number, (ranks, cases) in enumerate(((1, ON_ONE), (2, ON_TWO), (1, BACK_ON_ONE))):
+    random = {name: partial(random_trainings.trained, name=name) for name in names}
+    rounds = ((2, random),) if names else ((1, ON_ONE), (2, ON_TWO), (1, BACK_ON_ONE))
+    for number, (ranks, cases) in enumerate(rounds):
         if process < ranks:
             if ranks == 2:
                 meet(folder, number, process)
@@ -297,4 +325,4 @@ def told(case: Callable[[Path], Told], folder: Path, name: str, ranks: int) -> l
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

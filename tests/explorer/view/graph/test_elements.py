@@ -8,10 +8,12 @@ from explorer.view.graph.elements import (
     depths,
     expanded_to,
     graph_view,
+    opened_for,
     table,
 )
 from explorer.view.graph.skeleton import skeleton
 from explorer.view.plan_view import plan_view
+from explorer.view.scene import overlay_scene
 from solvers.formats.workload import Workload
 from solvers.problem.graph import Amount, Operator, OpGraph, Tensor
 from tests.explorer.view.small import MIB, chain_problem, chain_workload, even_plan
@@ -26,6 +28,23 @@ def test_equal_graphs_have_equal_hashes():
 def test_levels_go_from_top_modules_to_operators():
     sizes = [len(graph_view(CHAIN, expanded_to(CHAIN, d)).boxes) for d in range(1, depths(CHAIN) + 1)]
     assert sizes == [1, 8, 16, 96]
+
+
+def test_every_level_shows_other_boxes_than_the_one_before():
+    """A module of one operator is opened by no level of its own."""
+    paths = ("a.norm", "a.linear", "b.norm", "b.linear")
+    told = skeleton(Workload(OpGraph(tuple(Operator(f"{p}/op", module_path=p) for p in paths), ()), "pairs"))
+    assert [len(graph_view(told, expanded_to(told, d)).boxes) for d in range(1, depths(told) + 1)] == [2, 4]
+
+
+def test_a_hidden_operator_has_a_box_once_what_is_around_it_is_opened():
+    view = graph_view(CHAIN, expanded_to(CHAIN, 2))
+    opened = opened_for(view, CHAIN, "o:40")
+    assert opened is not None
+    assert "o:40" in graph_view(CHAIN, opened).boxes
+    assert view.expanded < opened
+    assert opened_for(view, CHAIN, "m:blocks.3") == view.expanded | {"blocks.3"}
+    assert [opened_for(view, CHAIN, odd) for odd in ("m:none", "o:", "o:-1", "o:99999", "x:1", "")] == [None] * 6
 
 
 def test_backward_operators_live_in_the_box_of_their_forward():
@@ -60,6 +79,18 @@ def test_cuts_are_told_where_neighbours_are_on_different_devices():
     assert told["nodes"]["m:blocks.0"] == [0]
     assert told["nodes"]["m:blocks.7"] == [3]
     assert list(told["cuts"].values()) == [["8 MiB", 8 * MIB]] * 3
+
+
+def test_a_box_that_is_cut_itself_has_the_bytes_that_cross_in_it():
+    view = graph_view(CHAIN, expanded_to(CHAIN, 2))
+    plan = plan_view(chain_problem(), even_plan(chain_problem()), planner="even", objective_s=1.0, bound_s=1.0)
+    placement = [[1] if 18 <= i < 36 or 156 <= i < 174 else [0] for i in range(CHAIN["operators"])]
+    told = assignment(view, CHAIN, placement, 2)
+    assert told["inside"] == {"m:blocks.1": ["8 MiB", 8 * MIB]}
+    assert set(told["nodes"]["m:blocks.1"]) == {0, 1}
+    shown = overlay_scene(view, CHAIN, {**plan, "placement": placement})
+    assert shown["inside"] == {"m:blocks.1": "8 MiB"}
+    assert [label for label, _ in shown["cuts"].values()] == ["8 MiB"]
 
 
 def test_a_tensor_counts_once_per_device_it_goes_to():

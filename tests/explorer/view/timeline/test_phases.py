@@ -84,6 +84,7 @@ def test_glue_is_on_the_row_of_its_host():
     rows = gantt_rows.rows_of(told, "auto")
     assert rows.kind == "stages"
     assert len(rows.rows) == 6
+    assert rows.rows[5].label.startswith("5+6 · ")
     assert {r for r, s in zip(rows.of_bar, told["bars"]["stage"], strict=True) if s == 6} == {5}
 
 

@@ -1,0 +1,57 @@
+"""Search for the answers that ship, and write them: ``python -m explorer.jobs.shipping``.
+
+The search goes on to its end, however long: what ships is not what one machine happened to find in some time.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from explorer.library import shipped
+from explorer.library.asked import Asked
+from explorer.question.accelerators import DEFAULT_KIND
+from explorer.question.loading import load
+from explorer.question.planner_choice import choose_planner
+from explorer.question.problems import make_problem
+from explorer.runner.scripts.with_engine import second_telling
+from explorer.view.session import Choices, Session, parse_query, unasked
+
+MODELS = ("gpt",)
+"""Models whose first question on the page is answered: that of `make app`."""
+LONG_S = 3600.0
+"""A guard: no search takes as long."""
+
+
+def first_question(model: str) -> Asked:
+    """What the page asks about a demo before anything is changed."""
+    return asked_by(unasked(parse_query("", Choices((model,), ("auto",), (DEFAULT_KIND,)))))
+
+
+def asked_by(session: Session) -> Asked:
+    """What a worker searches for a page."""
+    problem = make_problem(load(session.model), session.settings)
+    return Asked(
+        problem,
+        choose_planner(session.planner),
+        effort=session.effort,
+        time_limit_s=session.time_limit_s,
+        seed=session.seed,
+        second=second_telling(problem),
+    )
+
+
+def main() -> None:
+    from solvers.planners.solve import solve
+
+    found = []
+    for model in MODELS:
+        asked = first_question(model)
+        result = solve(asked.problem, asked.planner, **(asked.words() | {"time_limit_s": LONG_S}))
+        found.append(shipped.keep(asked, result, model, datetime.now(UTC).date().isoformat()))
+        print(f"{model}: {result}, {found[-1].stat().st_size:,} bytes", flush=True)
+    for old in set(shipped.FOLDER.glob("*.json.gz")) - set(found):
+        old.unlink()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Nothing of the page is cut off in narrow windows."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+
+CHAIN = "model=chain&devices=4&micro_batches=4&v=2"
+CHANGES = """
+for (const value of document.querySelectorAll('.kpi .value')) {
+  value.querySelector('b').textContent = '55.7 GiB';
+  const change = value.querySelector('.change') || value.appendChild(document.createElement('em'));
+  change.className = 'change';
+  change.textContent = '+12.3 %';
+}
+"""
+CLIPPED = """
+const found = [];
+for (const box of document.querySelectorAll('.kpi *, .card-head > *, [role=tab], .rail-foot *')) {
+  const frame = box.closest('.kpi, .card, .rail-foot').getBoundingClientRect();
+  const own = box.getBoundingClientRect();
+  if (!own.width || box.matches('.sr')) continue;
+  const inline = getComputedStyle(box).display === 'inline';
+  if (own.right > frame.right + 0.5 || (!inline && box.scrollWidth > box.clientWidth + 1))
+    found.push(box.id || box.className || box.textContent);
+}
+return found;
+"""
+LABELLED = """
+const cy = document.getElementById('graph')._cyreg.cy;
+return cy.zoom() * cy.nodes()[0].numericStyle('font-size') >= cy.nodes()[0].numericStyle('min-zoomed-font-size');
+"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1280, 720), (900, 900)])
+def test_figures_buttons_tabs_and_names_are_whole(fake, width, height):
+    page = fake.at(CHAIN)
+    with page.sized(width, height):
+        page.js(CHANGES)
+        assert page.js(CLIPPED) == []
+        page.until(lambda: page.js(LABELLED))

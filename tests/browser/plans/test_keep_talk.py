@@ -1,0 +1,36 @@
+"""What a page is told of plans that are kept: each by a name of its own, and how two of them differ."""
+
+from __future__ import annotations
+
+from explorer.reviews.difference import difference, difference_object
+from explorer.view import events
+from explorer.web.parts.scenario_panel import scenarios
+from explorer.web.serving.live import encode
+from tests.browser.test_conversation import result, solve, talk
+from tests.explorer.view.small import chain_problem, chain_workload, even_plan
+
+__all__ = ["talk"]
+
+
+def test_every_plan_that_is_kept_has_a_name_of_its_own(talk):
+    for number, seconds in enumerate((1.0, 1.0, 1.0, 2.0)):
+        tell = solve(talk, model="chain", seed=number)
+        tell(events.model(chain_workload()))
+        tell({**result(), "plan": {**result()["plan"], "held": f"plan-{number}", "objective_s": seconds}})
+        talk.receive({"type": "keep"})
+    assert [one.name for one in talk.kept] == [
+        "4 devices, 8 micro-batches, auto",
+        "4 devices, 8 micro-batches, auto, 1 s",
+        "4 devices, 8 micro-batches, auto, 1 s (3)",
+        "4 devices, 8 micro-batches, auto, 2 s",
+    ]
+
+
+def test_a_comparison_says_other_micro_batches():
+    first, second = chain_problem(micro_batches=8), chain_problem(micro_batches=16)
+    told = difference_object(difference((first, even_plan(first)), (second, even_plan(second))))
+    row = {"number": 1, "name": "a", "cells": {}, "picture": "", "baseline": True, "against": None, "shown": True}
+    panel = encode({"type": "props", "props": {"x": {"children": scenarios([row], told, ("a", "b"), "")}}})
+    assert "micro-batches: 8, then 16" in panel
+    cells = panel[panel.index('"children":"micro-batches"') :]
+    assert cells.index('"children":"8"') < cells.index('"children":"16"')
