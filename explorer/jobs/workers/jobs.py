@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -139,13 +138,11 @@ class Jobs:
             self._closed = True
             hands, self._crew.hands = self._crew.hands, []
         for hand in hands:
-            if self.kit.orderly:
-                hand.send("close")  # a read on it goes on elsewhere: closing alone would not be noticed
+            # Not closed from here: its reader could go on with a descriptor that is another worker's by then.
+            hand.send("close")
         for hand in hands:
             if self.kit.orderly:
                 hand.process.join(ORDERLY_S)
-            with suppress(OSError):
-                hand.connection.close()
             hand.process.terminate()
         for hand in hands:
             hand.process.join(5)
@@ -190,7 +187,7 @@ class Jobs:
         while True:
             try:
                 told = hand.connection.recv()
-            except (EOFError, OSError, TypeError):  # TypeError: closed by another thread while it is being read
+            except (EOFError, OSError):
                 break
             self._hear(hand, *told)
         self._lost(hand)

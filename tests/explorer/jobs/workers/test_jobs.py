@@ -11,7 +11,6 @@ from dataclasses import replace
 import pytest
 
 from explorer.jobs.requests import CompareRequest, SolveRequest
-from explorer.jobs.workers.job import Hand
 from explorer.jobs.workers.jobs import Jobs
 from explorer.question.settings import Settings
 from explorer.view.events import unpacked
@@ -187,22 +186,6 @@ def test_the_process_that_starts_jobs_never_imports_torch():
     code = "import sys, explorer.jobs.workers.jobs, explorer.web; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_S, check=True)
     assert done.stdout.strip() == "False"
-
-
-def test_a_connection_that_another_thread_closes_while_it_is_read_is_one_that_is_lost(monkeypatch):
-    """What `Connection.recv` raises then depends on where it was: its handle is gone in the middle of a read."""
-    jobs = Jobs()
-    lost = []
-    monkeypatch.setattr(jobs, "_lost", lost.append)
-
-    class Closed:
-        def recv(self):
-            raise TypeError("'NoneType' object cannot be interpreted as an integer")
-
-    closed = Hand(None, Closed())
-    jobs._read(closed)
-    assert lost == [closed]
-    jobs.close()
 
 
 def test_a_trace_that_is_cancelled_ends_alone(jobs, workload, tmp_path):

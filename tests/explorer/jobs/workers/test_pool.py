@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -395,6 +396,17 @@ def test_what_is_compiled_before_the_first_job_is_told_to_those_who_wait():
             assert waits.until("compiling", "loading")["kernel"] == "pipeline draft"
     finally:
         jobs.close()
+
+
+def test_no_descriptor_is_given_away_while_its_reader_may_go_on_with_it():
+    """What is closed under a reader may be another worker's by the time it reads: it would take that worker's words."""
+    before = set(threading.enumerate())
+    jobs = Jobs(FAKE)
+    start(jobs, "ask", Ask("running", LONG_S)).until("loading")
+    connection = jobs._crew.hands[0].connection
+    jobs.close()
+    assert not connection.closed
+    assert until(lambda: all(thread in before or "events" not in thread.name for thread in threading.enumerate()))
 
 
 def test_a_worker_that_has_to_compile_answers_first_and_compiles_when_it_is_idle():
