@@ -102,7 +102,7 @@ class PlacementWidget(DrawnWidget):
 
     def _begin(self, workload: Workload, given: Mapping[str, Any], problem: Problem | None = None) -> None:
         """All that is no trait, before there are traits. given: settings as they were written."""
-        self._written = {one.name: one.default for one in PLAN} | given
+        self._written = {one.name: one.default for one in PLAN} | dict(given)
         question = _question(given)
         self._begin_drawing(Showing(workload))
         self._lock = threading.RLock()

@@ -40,12 +40,15 @@ class Control:
     """What its choices are called."""
     what: str = ""
     """Its name for those who do not see what is around it; the label if "" is given."""
-    width: int = 118
-    """Pixels."""
+    width: int | None = 118
+    """Pixels; None: what there is."""
     unit: float = 1.0
     """Of what the control shows, in that of the setting: a GiB, for one in bytes."""
     least: float = 1.0
+    most: float | None = None
     whole: bool = False
+    suffix: str = ""
+    """Behind a number."""
     empty: str = AUTO
     """What a number's field says while nothing is set."""
     default: Any = None
@@ -59,6 +62,10 @@ class Control:
     @property
     def key(self) -> str:
         return self.term or self.id
+
+    @property
+    def heading(self) -> str:
+        return self.word or self.label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +92,18 @@ class Setting:
         if control.shape == SWITCH:
             return bool(told)
         if control.shape == NUMBER:
-            value = control.default if told is None else told
-            return "" if value is None or (value == self.default and control.default is None) else value / control.unit
-        return AUTO if told is None else str(told).lower() if isinstance(told, bool) else str(told)
+            if value is None or (value == self.default and control.default is None):
+                return ""
+            return value if control.unit == 1.0 else value / control.unit
+        if told is None:
+            return AUTO if control.default is None else control.default
+        return str(told).lower() if isinstance(told, bool) else str(told)
+
+    @property
+    def usual(self) -> Any:
+        """What its control has where nothing is set."""
+        assert self.control is not None
+        return self.shown(self.default) if self.control.default is None else self.control.default
 
 
 def setting(

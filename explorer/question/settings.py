@@ -218,7 +218,7 @@ class ClusterSettings(Group):
         "accelerators of one host, or node (all in one)",
         metavar="N",
         control=Control(
-            id="per-node", label="GPUs per node", width=SHORT, term="node", word="Node",
+            id="per-node", label="", what="GPUs per node", width=SHORT, term="node", word="Node",
             labels={"auto": "1 node", "2": "2/node", "4": "4/node", "8": "8/node"},
             meaning="GPUs of one machine. Links between nodes are slower than those inside one.",
         ),
@@ -376,7 +376,7 @@ class PipelineSettings(Group):
         Choice(Objective, optional=True),
         "what to minimise (iteration, or that of the file)",
         control=Control(
-            id="objective", label="", what="Objective", word="Objective", in_widget=True,
+            id="objective", label="", what="Objective", word="Objective", width=None, in_widget=True,
             labels={
                 "auto": "Usual for the model", "iteration": "Iteration time", "max-load": "Max-load (steady state)",
                 "makespan": "Makespan (one pass)",
@@ -423,7 +423,8 @@ class PipelineSettings(Group):
         Choice(Pipeline),
         "the order in which a device takes its micro-batches; `planner` leaves it open (1f1b)",
         control=Control(
-            id="pipeline", label="", what="Pipeline", place=PIPELINES, word="Order of the pipeline", in_widget=True,
+            id="pipeline", label="", what="Pipeline", place=PIPELINES, word="Order of the pipeline", width=None,
+            in_widget=True,
             labels={
                 "1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved 1F1B", "zero-bubble": "Zero-bubble",
                 "planner": "Planner's own",
@@ -547,7 +548,7 @@ class SearchSettings(Group):
         link="time_limit",
         control=Control(
             id="time-limit", label="Stop after", what="Time limit, seconds: only a guard", shape=NUMBER, width=84,
-            default=TIME_LIMIT_S, term="guard", in_widget=True,
+            least=0.1, most=MAX_TIME_LIMIT_S, suffix="s", default=TIME_LIMIT_S, term="guard", in_widget=True,
             meaning="A guard only: most searches end by themselves, by counted work. One that it stops depends on the"
             " machine.",
         ),
@@ -583,3 +584,7 @@ GROUPS: tuple[type[Group], ...] = (
 def declared(*groups: type[Group]) -> tuple[Setting, ...]:
     """The settings of ``groups``, of all by default, in order; without what another setting sets."""
     return tuple(one for group in groups or GROUPS for one in settings_of(group) if one.help)
+
+
+SETTINGS = {one.name: one for one in declared()}
+"""By name."""
