@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from explorer.question.declaring import Group, Setting
 from explorer.question.models.example import join_example
 from explorer.question.settings import (
     ClusterSettings,
@@ -17,6 +16,7 @@ from explorer.question.settings import (
     TrainingSettings,
     declared,
 )
+from explorer.question.written.declaring import Group, Setting
 
 MODEL_HELP = (
     "a demo name, a file (.pt2, .onnx, graph.json, MSR 2020 or Piper .json, PipeDream .txt), package.module:callable or"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from explorer.question.asking import PLAN
-from explorer.question.declaring import AUTO
+from explorer.question.written.declaring import AUTO
 from explorer.question.written.kinds import Number, Whole
 from explorer.view.graph.find import MAX_WORDS
 

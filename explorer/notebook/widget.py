@@ -19,10 +19,10 @@ from explorer.notebook.showing import Showing
 from explorer.notebook.solving import Event, Solving
 from explorer.notebook.status import WAITING, Status, of_event, reason
 from explorer.question.asking import PLAN, Question, workload_of
-from explorer.question.declaring import Setting
 from explorer.question.packing import PackedGraph, packed_graph, packed_problem, unpacked_result
 from explorer.question.problems import make_problem
 from explorer.question.written.closest import closest
+from explorer.question.written.declaring import Setting
 from explorer.view.cards import Figures, figures
 from explorer.view.events import result as result_event
 from explorer.view.graph import pinning

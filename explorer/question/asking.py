@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from explorer.question.declaring import Group, settings_of, unknown
 from explorer.question.planner_choice import choose_planner
 from explorer.question.settings import SearchSettings, Settings, TracingSettings, declared
+from explorer.question.written.declaring import Group, settings_of, unknown
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.problem.graph import BACKWARD_PHASES, OpGraph

@@ -15,7 +15,9 @@ from typing import Any
 from explorer.costs.profile import Profile
 from explorer.costs.regions import Regions
 from explorer.costs.times.library import Library
-from explorer.question.declaring import (
+from explorer.question.pins import parse_pin
+from explorer.question.together import parse_together
+from explorer.question.written.declaring import (
     NUMBER,
     ONE_PASS,
     OWN,
@@ -29,8 +31,6 @@ from explorer.question.declaring import (
     setting,
     settings_of,
 )
-from explorer.question.pins import parse_pin
-from explorer.question.together import parse_together
 from explorer.question.written.dtypes import parse_dtype
 from explorer.question.written.kinds import (
     MAX_DEVICES,

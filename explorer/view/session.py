@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from explorer.question.accelerators import DEFAULT_DEVICES
-from explorer.question.declaring import Group
 from explorer.question.loading import is_traced
 from explorer.question.settings import GROUPS, MAX_TIME_LIMIT_S, TIME_LIMIT_S, SearchSettings, Settings, declared
+from explorer.question.written.declaring import Group
 from explorer.question.written.kinds import MAX_NAME, Switch, Whole, one_of, plain, shown
 from explorer.view.graph.palette import THEMES, Theme
 from solvers.errors import InvalidProblem

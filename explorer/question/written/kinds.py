@@ -88,7 +88,7 @@ class Number(Kind):
         return {"type": float}
 
     def schema(self) -> Schema:
-        return {"type": "number", "minimum": self.least} | ({} if self.most == math.inf else {"maximum": self.most})
+        return {"type": "number", "minimum": 0}
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Whole(Number):
         return {"type": int} | ({"choices": self.choices} if self.choices else {})
 
     def schema(self) -> Schema:
-        return {**super().schema(), "type": "integer"} | ({"minimum": 0} if self.every else {})
+        return {"enum": list(self.choices)} if self.choices else {"type": "integer", "minimum": 0}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from explorer.question.declaring import Group
 from explorer.question.settings import (
     ClusterSettings,
     MemorySettings,
@@ -12,6 +11,7 @@ from explorer.question.settings import (
     TrainingSettings,
     declared,
 )
+from explorer.question.written.declaring import Group
 from explorer.words import glossary
 from explorer.words.glossary import CLUSTER, MODEL, PIPELINE, SEARCH, Term
 

@@ -8,8 +8,8 @@ from itertools import groupby
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.question.declaring import RARE, Control
 from explorer.question.settings import declared
+from explorer.question.written.declaring import RARE, Control
 from explorer.question.written.device_lists import kinds_text
 from explorer.view.session import Session
 from explorer.web.contract import ids

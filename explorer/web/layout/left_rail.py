@@ -5,7 +5,7 @@ from __future__ import annotations
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.question.declaring import ONE_PASS, PIPELINES
+from explorer.question.written.declaring import ONE_PASS, PIPELINES
 from explorer.view.session import Session
 from explorer.web.contract import ids
 from explorer.web.contract.backend import Catalogue

@@ -8,8 +8,8 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from explorer.question.declaring import NUMBER, SEGMENTS, SWITCH, Control
 from explorer.question.settings import SETTINGS, SearchSettings, declared
+from explorer.question.written.declaring import NUMBER, SEGMENTS, SWITCH, Control
 from explorer.view.session import Session
 from explorer.web.contract.terms import TERMS
 from explorer.web.layout.fields import NumberField, Segments, Select, Slider, Switch

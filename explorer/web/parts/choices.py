@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from explorer.question.declaring import AUTO
 from explorer.question.settings import SETTINGS
+from explorer.question.written.declaring import AUTO
 
 
 def objectives(usual: str = "") -> list[dict[str, str]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dash import ClientsideFunction, Dash, Input, Output, State
 
-from explorer.question.declaring import SWITCH
 from explorer.question.settings import declared
+from explorer.question.written.declaring import SWITCH
 from explorer.web.contract import ids
 
 CONTROLS = [one.control for one in declared() if one.control is not None]
