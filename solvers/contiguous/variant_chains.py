@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.contiguous.chains import NO_CHAIN, Chain, Part, positions_a_call
-from solvers.contiguous.downset_walk_kernel import DONE
 from solvers.contiguous.downsets import Check, Downsets, Search, slices, unreached
+from solvers.contiguous.lattice_kernel import DONE
 from solvers.contiguous.variant_costs_kernel import BLOCKING, VariantCosts, VariantLimits
 from solvers.contiguous.variant_cut_kernel import cut_order_variant
 from solvers.contiguous.variant_floors_kernel import floors

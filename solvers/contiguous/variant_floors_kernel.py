@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.contiguous.downset_walk_kernel import holds
+from solvers.contiguous.lattice_kernel import holds
 from solvers.contiguous.variant_costs_kernel import VariantCosts
 from solvers.kernels.arrays import Floats, Words
 

@@ -11,8 +11,9 @@ import numpy as np
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
 from solvers.contiguous.chains import costs_of, limits_of, topological_orders
-from solvers.contiguous.downset_walk_kernel import DONE, Costs, Limits, add_up
 from solvers.contiguous.downsets import PAIRS_A_CALL, TABLE_BYTES, Check, Downsets, enumerate_downsets, suffix_order
+from solvers.contiguous.lattice_kernel import DONE, add_up
+from solvers.contiguous.load_kernel import Costs, Limits
 from solvers.contiguous.planners import chain_dp
 from solvers.latency.model import LatencyModel, unsupported
 from solvers.latency.planners.latency_common import models, offer_places, spread

@@ -8,7 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.contiguous.downset_walk_kernel import DONE, PAUSED, Costs, Lattice
+from solvers.contiguous.lattice_kernel import DONE, PAUSED, Lattice
+from solvers.contiguous.load_kernel import Costs
 from solvers.kernels.arrays import Floats, Ints
 
 Ids = NDArray[np.int32]
