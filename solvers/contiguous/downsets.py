@@ -193,7 +193,7 @@ def best_chain(downsets: Downsets, costs: Costs, limits: Limits, below_s: float,
         workspace_bytes=np.zeros(depths),
     )
     load.best[0, 0] = 0.0
-    stack = finish(walk_load, downsets, load, states(limits), PAIRS_A_CALL, check)
+    cursor = finish(walk_load, downsets, load, states(limits), PAIRS_A_CALL, check).cursor
     state = int(np.argmin(load.best[-1]))
     load_s = float(load.best[-1, state])
     parts = (
@@ -205,7 +205,7 @@ def best_chain(downsets: Downsets, costs: Costs, limits: Limits, below_s: float,
         else ()
     )
     chain = Chain(load_s, parts) if parts else NO_CHAIN
-    return Search(chain, bool(stack.cursor[SHORT]), int(stack.cursor[PAIRS]))
+    return Search(chain, bool(cursor[SHORT]), int(cursor[PAIRS]))
 
 
 def finish(walk: Climb, downsets: Downsets, objective: Any, states: int, quota: int, check: Check) -> Stack:

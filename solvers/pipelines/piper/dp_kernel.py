@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solvers.contiguous.lattice_kernel import DONE, PAUSED, Lattice, holds
-from solvers.contiguous.variant_costs_kernel import MAKES, READS
+from solvers.contiguous.messages_kernel import MAKES, READS
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.pipelines.piper.memory_kernel import (
     HELD,
