@@ -29,7 +29,7 @@ from explorer.view.session import parse_query, to_query
 from solvers.errors import InvalidProblem
 from tests.explorer.view.test_session import CHOICES, FULL
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NEW = """    headroom_bytes: float = setting(
         0.0, SIZE, "room for what nobody counts", name="headroom", metavar="SIZE",
         control=Control(
