@@ -50,7 +50,7 @@ def controls(question: Question, problem: Problem, given: bool) -> dict[str, Any
     kinds = list(dict.fromkeys(problem.cluster.devices[i].kind for i in problem.cluster.accelerators))
     kind = kinds[0] if len(kinds) == 1 else ", ".join(kinds)
     caps = dict.fromkeys(problem.cluster.devices[i].memory_bytes for i in problem.cluster.accelerators)
-    speeds = dict.fromkeys(link.bandwidth_bytes_per_s for link in problem.cluster.links)
+    speeds = dict.fromkeys(link.bandwidth_bytes_per_s for link in problem.cluster.speeds)
     values = {
         "devices": str(len(problem.cluster.accelerators)),
         "device_kind": kind,

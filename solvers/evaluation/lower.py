@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers.errors import InvalidPlan, NoLink, PlacementError
-from solvers.evaluation.columns import cluster_columns, graph_columns, plan_columns
+from solvers.evaluation.columns import cluster_columns, graph_columns, plan_columns, wire_name
 from solvers.evaluation.holds_kernel import HandedOn, holds_of
 from solvers.evaluation.message_order import turns_of, with_turns
 from solvers.evaluation.routes_kernel import routes_of
@@ -18,6 +18,7 @@ from solvers.evaluation.unit_bytes import unit_bytes
 from solvers.evaluation.units import KINDS, refuse, seconds_of, units_of, with_gathers
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.plan import ACTION_KINDS, Action, Plan
+from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Objective, Problem, Transfers
 
 MODES = tuple(Transfers)
@@ -26,16 +27,17 @@ MODES = tuple(Transfers)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lowered:
-    """A plan as tasks. shared: of every device, whether it runs any number of tasks at once; wires: names of the
-    resources that links use; one_lane: whether a device has one lane for both directions; turns: of every link
-    whose order is stated, the transfers in that order."""
+    """A plan as tasks. shared: of every device, whether it runs any number of tasks at once; wires: of the resources
+    of links that are in use, their numbers in `LinkTable`; cluster: has their names; one_lane: whether a device has one
+    lane for both directions; turns: of every link whose order is stated, the transfers in that order."""
 
     units: Units
     rows: Rows
     tasks: Tasks
     sends: Sends
     shared: Bools
-    wires: tuple[str, ...]
+    wires: Ints
+    cluster: Cluster
     one_lane: bool
     turns: tuple[Ints, ...] = ()
 
@@ -43,7 +45,7 @@ class Lowered:
         """The name of a resource of `Tasks`."""
         group, number = divmod(resource, len(self.shared))
         if group > 2:
-            return self.wires[resource - 3 * len(self.shared)]
+            return wire_name(self.cluster, int(self.wires[resource - 3 * len(self.shared)]))
         return f"{('device', 'lane' if self.one_lane else 'out', 'in')[group]} {number}"
 
 
@@ -74,9 +76,7 @@ def lower(problem: Problem, plan: Plan, objective: Objective) -> Lowered:
         nbytes, stated_s, latencies, problem.transfer_s is not None, by_operator, blocking,
     )  # fmt: skip
     pairs = np.concatenate([_inside_stages(problem, units), _mirrors(problem, units, by_operator), local])
-    wires = Wires(
-        mode, problem.transfer_s is not None, cluster.wire, cluster.latency_s, cluster.bandwidth, cluster.is_cpu
-    )
+    wires = Wires(mode, problem.transfer_s is not None, cluster.links, cluster.is_cpu)
     stage_group = np.empty(len(plan.stages), np.int64)
     stage_group[units.stage] = units.group
     missing, tasks, sends = tasks_of(
@@ -85,11 +85,23 @@ def lower(problem: Problem, plan: Plan, objective: Objective) -> Lowered:
     if missing:
         src, dst = divmod(missing - 1, len(problem.cluster))
         raise NoLink(f"there is no link from device {src} to device {dst}, yet the plan sends tensors over it")
+    tasks, used = _with_used_wires(tasks, 3 * len(problem.cluster))
     turns: tuple[Ints, ...] = ()
     if plan.messages and single is (problem.objective is Objective.MAKESPAN):
-        turns = turns_of(problem, plan, tasks)
+        turns = turns_of(problem, plan, tasks, used)
         tasks = with_turns(tasks, turns)
-    return Lowered(units, rows, tasks, sends, shared, cluster.names, problem.transfers is Transfers.LANE, turns)
+    one_lane = problem.transfers is Transfers.LANE
+    return Lowered(units, rows, tasks, sends, shared, used, problem.cluster, one_lane, turns)
+
+
+def _with_used_wires(tasks: Tasks, first_wire: int) -> tuple[Tasks, Ints]:
+    """The tasks, for which only wires in use have a number from ``first_wire`` up, in the order of their numbers in
+    `LinkTable`; and these, [wires in use]."""
+    at = np.flatnonzero(tasks.resource >= first_wire)
+    used, number = np.unique(tasks.resource[at] - first_wire, return_inverse=True)
+    resource = tasks.resource.copy()
+    resource[at] = first_wire + number.reshape(-1)
+    return tasks._replace(resource=resource), used
 
 
 def check_messages(problem: Problem, plan: Plan) -> None:
@@ -97,10 +109,10 @@ def check_messages(problem: Problem, plan: Plan) -> None:
     crosses it once and nothing else; what else is wrong with the plan is for others to tell."""
     if plan.messages:
         try:
-            tasks = lower(problem, replace(plan, messages=()), problem.objective).tasks
+            lowered = lower(problem, replace(plan, messages=()), problem.objective)
         except PlacementError:
             return
-        turns_of(problem, plan, tasks)
+        turns_of(problem, plan, lowered.tasks, lowered.wires)
 
 
 def held_by(problem: Problem, plan: Plan, lowered: Lowered) -> Holds:

@@ -16,6 +16,7 @@ from solvers.evaluation.routes_kernel import through_host
 from solvers.evaluation.tasks import SYNC, Bundles, F, Rows, Sends, Tasks, U, Units
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
+from solvers.kernels.links_kernel import LinkTable, class_of, wire_of
 from solvers.kernels.ring_kernel import ring_bytes, ring_s, ring_steps
 
 BLOCKING, LANE, DUPLEX, LINKS = range(4)
@@ -36,9 +37,7 @@ class Wires(NamedTuple):
 
     mode: int
     stated: bool
-    wire: Ints
-    latency_s: Floats
-    bandwidth: Floats
+    links: LinkTable
     is_cpu: Bools
 
 
@@ -168,16 +167,24 @@ def _seconds(cargo: Cargo, samples: float, src: int, dst: int, wires: Wires, cou
         return 0.0
     nbytes = cargo.fixed + cargo.per_sample * samples
     if src == dst:
-        slowest = 0.0
-        for way in range(len(wires.is_cpu)):
-            if wires.bandwidth[src, way] > 0:
-                slowest = max(slowest, cargo.tensors * wires.latency_s[src, way] + nbytes / wires.bandwidth[src, way])
+        slowest, group = 0.0, wires.links.group[src]
+        for way in range(-1, wires.links.between.shape[1]):  # of every class that leaves the device
+            link = wires.links.within[group] if way < 0 else wires.links.between[group, way]
+            if wires.links.bandwidth[link] > 0:
+                slowest = max(slowest, _link_s(cargo.tensors, nbytes, wires.links, link))
         return slowest
-    if wires.bandwidth[src, dst] <= 0:
+    link = class_of(wires.links, src, dst)
+    if wires.links.bandwidth[link] <= 0:
         if count[MISSING] == 0:
             count[MISSING] = 1 + src * len(wires.is_cpu) + dst
         return 0.0
-    return float(cargo.tensors * wires.latency_s[src, dst] + nbytes / wires.bandwidth[src, dst])
+    return _link_s(cargo.tensors, nbytes, wires.links, link)
+
+
+@njit(cache=True, inline="always")
+def _link_s(latencies: float, nbytes: float, links: LinkTable, link: int) -> float:
+    """Seconds on a link of a class."""
+    return float(latencies * links.latency_s[link] + nbytes / links.bandwidth[link])
 
 
 @njit(cache=True)
@@ -277,7 +284,7 @@ def _resource_of(wires: Wires, src: int, dst: int) -> int:
     """What the receiver's half of a transfer occupies; all of it under LINKS."""
     devices = len(wires.is_cpu)
     if wires.mode == LINKS:
-        return int(3 * devices + wires.wire[src, dst])
+        return 3 * devices + wire_of(wires.links, class_of(wires.links, src, dst), src, dst)
     return dst + (devices if wires.mode == LANE else 2 * devices if wires.mode == DUPLEX else 0)
 
 
@@ -294,7 +301,7 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
     links, free, blocking = wires.mode == LINKS, latencies == 0, wires.mode == BLOCKING
     halves = not links and not free
     farthest = _farthest(units, bundles, b, cargo, wires, sink.counts) if halves else np.zeros(0)
-    wire, latency_s, bandwidth, stated = wires.wire, wires.latency_s, wires.bandwidth, wires.stated
+    table, stated = wires.links, wires.stated
     first_wire = 3 * len(wires.is_cpu)
     paid = 0 if stated else latencies
     waits, reads, senders, held, whole, real, count = (
@@ -324,9 +331,9 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
                     first = readers[e - low]
             crossing += 1
             moves = not free and (dst != src or (blocking and through_host(units, origin, target[low], True)))
-            seconds, nbytes = 0.0, fixed + per_sample * samples
-            if moves and not stated and src != dst and bandwidth[src, dst] > 0:
-                seconds = latencies * latency_s[src, dst] + nbytes / bandwidth[src, dst]
+            seconds, nbytes, link = 0.0, fixed + per_sample * samples, class_of(table, src, dst)
+            if moves and not stated and table.bandwidth[link] > 0:
+                seconds = latencies * table.latency_s[link] + nbytes / table.bandwidth[link]
             elif moves:
                 seconds = _seconds(cargo, samples, src, dst, wires, count)
             away = moves
@@ -347,7 +354,9 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
             if moves:
                 priority = position[first] - 0.25
                 real[SECONDS, task], real[PRIORITY, task], real[NBYTES, task] = seconds, priority, nbytes
-                whole[RESOURCE, task] = first_wire + wire[src, dst] if links else _resource_of(wires, src, dst)
+                whole[RESOURCE, task] = (
+                    first_wire + wire_of(table, link, src, dst) if links else _resource_of(wires, src, dst)
+                )
                 whole[DEVICE, task], whole[TO_DEVICE, task] = src, dst
                 whole[UNIT, task], whole[SEND, task] = -1, count[SENDS]
                 whole[MAKER, task], whole[LATENCIES, task] = maker, paid
@@ -404,12 +413,12 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_g
         for q in range(replicas):
             src, dst = units.group_device[begin + q], units.group_device[begin + (q + 1) % replicas]
             moved = ring_bytes(replicas, gradient[s])
-            seconds = 0.0
-            if wires.bandwidth[src, dst] > 0:
-                seconds = ring_s(replicas, gradient[s], wires.latency_s[src, dst], wires.bandwidth[src, dst])
+            seconds, link = 0.0, class_of(wires.links, src, dst)
+            if wires.links.bandwidth[link] > 0:
+                seconds = ring_s(replicas, gradient[s], wires.links.latency_s[link], wires.links.bandwidth[link])
             elif sink.counts[MISSING] == 0:
                 sink.counts[MISSING] = 1 + src * devices + dst
-            resource = 3 * devices + wires.wire[src, dst]
+            resource = 3 * devices + wire_of(wires.links, link, src, dst)
             task = _add(sink, seconds, resource, 0.0, src, dst, -1, ring_steps(replicas), moved)
             sink.whole[STAGE, task], sink.whole[KIND, task], sink.whole[MICRO_BATCH, task] = s, SYNC, 0
             for row in backwards:

@@ -310,7 +310,7 @@ class Problem:
     @property
     def transfers_alike(self) -> bool:
         """Whether a tensor takes as long between any two devices as between any other two that are linked."""
-        speeds = {(link.bandwidth_bytes_per_s, link.latency_s) for link in self.cluster.links}
+        speeds = {(link.bandwidth_bytes_per_s, link.latency_s) for link in self.cluster.speeds}
         return self.transfer_s is not None or len(speeds) <= 1
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
+from solvers.evaluation.columns import pairs_of
 from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.seating import kinds_by_speed
 from solvers.pipelines.timing.bundles_kernel import Messages
@@ -145,27 +146,16 @@ def wires_of(problem: Problem) -> Wires:
     """The links between accelerators; one row and column if all are alike, devices too, and have wires of their own."""
     cluster = problem.cluster
     count = len(cluster.accelerators)
-    numbers: dict[str, int] = {}
+    pairs, apart = pairs_of(cluster, count), ~np.eye(count, dtype=bool)
+    latency = np.where(pairs.bandwidth > 0, pairs.latency_s, 0.0)
     wire = np.zeros((count, count), np.int64)
-    latency, bandwidth = np.zeros((count, count)), np.zeros((count, count))
-    kinds: set[tuple[float, float]] = set()
-    own = True
-    for src in range(count):
-        for dst in range(count):
-            if src == dst:
-                continue
-            link = cluster.link(src, dst)
-            name = link.resource if link is not None and link.resource else f"{src}->{dst}"
-            own &= name not in numbers
-            wire[src, dst] = numbers.setdefault(name, len(numbers))
-            if link is not None:
-                latency[src, dst], bandwidth[src, dst] = link.latency_s, link.bandwidth_bytes_per_s
-            kinds.add((float(latency[src, dst]), float(bandwidth[src, dst])))
+    used, wire[apart] = np.unique(pairs.wire[apart], return_inverse=True)
+    kinds = set(zip(latency[apart].tolist(), pairs.bandwidth[apart].tolist(), strict=True))
     specs = {(cluster.devices[d].kind, cluster.devices[d].memory_bytes) for d in cluster.accelerators}
-    if own and len(kinds) <= 1 and len(specs) == 1:
+    if len(used) == count * (count - 1) and len(kinds) <= 1 and len(specs) == 1:
         latency_s, bytes_per_s = min(kinds, default=(0.0, 0.0))
         return Wires(np.zeros((1, 1), np.int64), np.full((1, 1), latency_s), np.full((1, 1), bytes_per_s))
-    return Wires(wire, latency, bandwidth)
+    return Wires(wire, latency, pairs.bandwidth)
 
 
 def symmetric(cluster: Cluster, wires: Wires) -> bool:
