@@ -112,8 +112,8 @@ def _thresholds(ways_s: Floats) -> Floats:
 def _groups(problem: Problem, choices: Sequence[int]) -> _Groups:
     graph, cluster = problem.graph, problem.cluster
     kind = cluster.devices[0].kind
-    most = min(problem.max_replicas, len(cluster))
-    replicas = np.arange(1, most + 1)
+    replicas = problem.degrees()
+    most = len(replicas)
     update = np.array([operator.phase is Phase.UPDATE for operator in graph.operators])
     backward = np.array([o.phase not in (Phase.FORWARD, Phase.UPDATE) for o in graph.operators])
     once_s = problem.compute.at_each(kind, problem.mini_batch / replicas)

@@ -13,10 +13,11 @@ from solvers.evaluation.message_order import turns_of, with_turns
 from solvers.evaluation.routes_kernel import routes_of
 from solvers.evaluation.rows_kernel import rows_of_order
 from solvers.evaluation.tasks import F, Holds, I, Rows, Sends, Tasks, U, Units, W
-from solvers.evaluation.tasks_kernel import Wires, tasks_of
+from solvers.evaluation.tasks_kernel import Rings, Wires, tasks_of
 from solvers.evaluation.unit_bytes import unit_bytes
 from solvers.evaluation.units import KINDS, refuse, seconds_of, units_of, with_gathers
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.plan.alike import Alike
 from solvers.plan.plan import ACTION_KINDS, Action, Plan
 from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Objective, Problem, Transfers
@@ -49,9 +50,10 @@ class Lowered:
         return f"{('device', 'lane' if self.one_lane else 'out', 'in')[group]} {number}"
 
 
-def lower(problem: Problem, plan: Plan, objective: Objective) -> Lowered:
+def lower(problem: Problem, plan: Plan, objective: Objective, alike: Alike | None = None) -> Lowered:
     """The tasks of one iteration (ITERATION, MAX_LOAD) or of one unsplit pass (MAKESPAN).
 
+    alike: where the plan is the first of several groups of replicas that do the same, these.
     Raises InvalidPlan if the plan's order, of actions or of messages, is incomplete, an operator cannot run where it
     is placed, or the plan needs a link that is not there.
     """
@@ -77,10 +79,8 @@ def lower(problem: Problem, plan: Plan, objective: Objective) -> Lowered:
     )  # fmt: skip
     pairs = np.concatenate([_inside_stages(problem, units), _mirrors(problem, units, by_operator), local])
     wires = Wires(mode, problem.transfer_s is not None, cluster.links, cluster.is_cpu)
-    stage_group = np.empty(len(plan.stages), np.int64)
-    stage_group[units.stage] = units.group
     missing, tasks, sends = tasks_of(
-        units, rows, seconds, pairs, bundles, wires, _gradients(problem, plan, single), stage_group
+        units, rows, seconds, pairs, bundles, wires, _rings(problem, plan, units, single, alike)
     )
     if missing:
         src, dst = divmod(missing - 1, len(problem.cluster))
@@ -212,7 +212,15 @@ def _mirrors(problem: Problem, units: Units, by_operator: bool) -> Ints:
     return np.stack([earlier[together], later[together]], axis=1)
 
 
-def _gradients(problem: Problem, plan: Plan, single: bool) -> Floats:
+def _rings(problem: Problem, plan: Plan, units: Units, single: bool, alike: Alike | None) -> Rings:
+    group = np.empty(len(plan.stages), np.int64)
+    group[units.stage] = units.group
+    following = units.group_device[units.group_start[group]] if alike is None else np.array(alike.following, np.int64)
+    times = 1 if alike is None else alike.times
+    return Rings(_gradients(problem, plan, single, times), group, times, following)
+
+
+def _gradients(problem: Problem, plan: Plan, single: bool, times: int) -> Floats:
     """Bytes of gradients whose all-reduce stands for what the replicas of each stage tell each other after the last
     backward, [stages]; in an unsplit pass for all that they tell each other."""
     columns, stages = plan_columns(plan), len(plan.stages)
@@ -224,7 +232,7 @@ def _gradients(problem: Problem, plan: Plan, single: bool) -> Floats:
         np.asarray(np.bincount(columns.stage, np.where(forward, nbytes[columns.operator], 0.0), stages), np.float64)
         for nbytes in (graph.trained_bytes, graph.frozen_bytes)
     ]
-    replicas = np.diff(columns.device_start)
+    replicas = np.diff(columns.device_start) * times
     if single:
         return np.where(replicas > 1, problem.copies.reduced(owned[0], owned[1], np.ones(stages)), 0.0)
     micro_batches = problem.mini_batch / np.array([stage.micro_batch_size for stage in plan.stages], np.float64)

@@ -41,6 +41,22 @@ class Wires(NamedTuple):
     is_cpu: Bools
 
 
+class Rings(NamedTuple):
+    """The all-reduces of gradients among the replicas of stages.
+
+    alike: how many groups of replicas do the same, of which the plan has the first (`solvers.plan.alike`); 1 for a
+    plan that has all.
+    """
+
+    nbytes: Floats
+    """[stages] B that the replicas of each add up, 0 for none"""
+    group: Ints
+    """[stages] the devices of each"""
+    alike: int
+    following: Ints
+    """[stages] the device to which the last of these sends: the first of the next group, or of this one"""
+
+
 class Cargo(NamedTuple):
     """What a bundle carries: bytes fixed and per sample, stated seconds per sample, latencies paid."""
 
@@ -93,9 +109,7 @@ def _sink(rows: Rows, seconds: Floats, n: Ints, units: Units) -> Sink:
 
 
 @njit(cache=True)
-def _most(
-    units: Units, rows: Rows, pairs: Ints, bundles: Bundles, gradient: Floats, stage_group: Ints, halves: bool
-) -> Ints:
+def _most(units: Units, rows: Rows, pairs: Ints, bundles: Bundles, rings: Rings, halves: bool) -> Ints:
     """Bounds on what TASKS ... SENDS count. halves: whether transfers have a sender's half.
 
     Replicas and micro-batches cut a mini-batch into intervals: a + b of them cross in less than a + b places.
@@ -121,9 +135,9 @@ def _most(
             n[READERS] += crossings * readers
             n[EDGES] += crossings * max(makers * readers, makers + readers)
             t = upto
-    for s in range(len(gradient)):
-        replicas = group_start[stage_group[s] + 1] - group_start[stage_group[s]]
-        if gradient[s] > 0:
+    for s in range(len(rings.nbytes)):
+        replicas = group_start[rings.group[s] + 1] - group_start[rings.group[s]]
+        if rings.nbytes[s] > 0:
             n[TASKS] += replicas
             for u in range(len(units.stage)):
                 if units.stage[u] == s:
@@ -394,12 +408,12 @@ def _last_of_stage(units: Units, rows: Rows, s: int, row: int) -> bool:
 
 
 @njit(cache=True)
-def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_group: Ints, wires: Wires) -> None:
+def _synchronise(sink: Sink, units: Units, rows: Rows, rings: Rings, wires: Wires) -> None:
     """All-reduce of the gradients of replicated stages, around a ring."""
-    devices = len(wires.is_cpu)
+    devices, gradient = len(wires.is_cpu), rings.nbytes
     for s in range(len(gradient)):
-        begin, end = units.group_start[stage_group[s]], units.group_start[stage_group[s] + 1]
-        replicas = end - begin
+        begin, end = units.group_start[rings.group[s]], units.group_start[rings.group[s] + 1]
+        replicas = (end - begin) * rings.alike
         backwards, updates = np.empty(0, np.int64), np.empty(0, np.int64)
         for u in range(len(units.stage) if replicas > 1 and gradient[s] > 0 else 0):
             mine = rows.of_slot[units.slot[u] : units.slot[u + 1]]
@@ -410,8 +424,8 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_g
                 backwards = np.append(backwards, last)
         if len(backwards) == 0:
             continue
-        for q in range(replicas):
-            src, dst = units.group_device[begin + q], units.group_device[begin + (q + 1) % replicas]
+        for at in range(begin, end):
+            src, dst = units.group_device[at], rings.following[s] if at + 1 == end else units.group_device[at + 1]
             moved = ring_bytes(replicas, gradient[s])
             seconds, link = 0.0, class_of(wires.links, src, dst)
             if wires.links.bandwidth[link] > 0:
@@ -428,16 +442,13 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_g
 
 
 @njit(cache=True)
-def _fill(
-    sink: Sink, units: Units, rows: Rows, pairs: Ints, bundles: Bundles, wires: Wires, gradient: Floats,
-    stage_group: Ints,
-) -> None:  # fmt: skip
+def _fill(sink: Sink, units: Units, rows: Rows, pairs: Ints, bundles: Bundles, wires: Wires, rings: Rings) -> None:
     """All transfers and waits."""
     _chain(sink, rows)
     _wait_here(sink, units, rows, pairs)
     for b in range(len(bundles.tensors)):
         _send(sink, units, rows, bundles, int(b), wires)
-    _synchronise(sink, units, rows, gradient, stage_group, wires)
+    _synchronise(sink, units, rows, rings, wires)
 
 
 @njit(cache=True)
@@ -458,16 +469,14 @@ def _as_rows(keys: Ints, items: Ints, count: int) -> tuple[Ints, Ints]:
 @until_worth_it
 @njit(cache=True)
 def tasks_of(
-    units: Units, rows: Rows, seconds: Floats, pairs: Ints, bundles: Bundles, wires: Wires, gradient: Floats,
-    stage_group: Ints,
-) -> tuple[int, Tasks, Sends]:  # fmt: skip
+    units: Units, rows: Rows, seconds: Floats, pairs: Ints, bundles: Bundles, wires: Wires, rings: Rings
+) -> tuple[int, Tasks, Sends]:
     """(1 + src * devices + dst of a link that is missing, or 0; the tasks; the sends).
 
-    seconds: of compute rows. pairs: see `_wait_here`. gradient: bytes that the replicas of each stage add up, 0
-    for none; stage_group: the devices of each; [stages].
+    seconds: of compute rows. pairs: see `_wait_here`.
     """
-    sink = _sink(rows, seconds, _most(units, rows, pairs, bundles, gradient, stage_group, wires.mode != LINKS), units)
-    _fill(sink, units, rows, pairs, bundles, wires, gradient, stage_group)
+    sink = _sink(rows, seconds, _most(units, rows, pairs, bundles, rings, wires.mode != LINKS), units)
+    _fill(sink, units, rows, pairs, bundles, wires, rings)
     n = sink.counts
     tasks, sends, edges = n[TASKS], n[SENDS], n[EDGES]
     after_start, after = _as_rows(sink.waits[0, :edges], sink.waits[1, :edges], tasks)
