@@ -16,7 +16,6 @@ from numba import njit
 
 from solvers.evaluation.tasks import F, Holds, Rows, Sends, Tasks, U, Units
 from solvers.kernels.arrays import Bools, Floats, Ints
-from solvers.kernels.interpreted import until_worth_it
 
 HOLDS, SINCE, UNTIL = range(3)
 
@@ -311,7 +310,6 @@ def _handed_on(store: _Store, units: Units, rows: Rows, handed: HandedOn) -> Non
                 _close(store, device, amount, True)
 
 
-@until_worth_it
 @njit(cache=True)
 def holds_of(
     units: Units, rows: Rows, tasks: Tasks, sends: Sends, nbytes: UnitBytes, handed: HandedOn, forward_of: Ints,
@@ -426,14 +424,12 @@ def _levels(
     return peak, n
 
 
-@until_worth_it
 @njit(cache=True)
 def peaks_of(holds: Holds, first: Ints, last: Ints, static: Floats) -> Floats:
     """Largest bytes of every device, [devices]: see `curves_of`."""
     return _levels(holds, first, last, static, np.empty((2, 0), np.int64), np.empty(0))[0]
 
 
-@until_worth_it
 @njit(cache=True)
 def curves_of(
     holds: Holds, first: Ints, last: Ints, end_s: Floats, static: Floats

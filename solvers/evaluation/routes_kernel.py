@@ -9,7 +9,6 @@ from numba import njit
 
 from solvers.evaluation.tasks import Bundles, U, Units
 from solvers.kernels.arrays import Bools, Floats, Ints
-from solvers.kernels.interpreted import until_worth_it
 
 
 @njit(cache=True)
@@ -191,7 +190,6 @@ def _same(row: Ints, start: int, end: int, items: Ints) -> bool:
     return bool(same)
 
 
-@until_worth_it
 @njit(cache=True)
 def routes_of(
     units: Units,

@@ -15,8 +15,7 @@ from solvers.evaluation.crossings_kernel import crossings_bound, crossings_of, s
 from solvers.evaluation.routes_kernel import through_host
 from solvers.evaluation.tasks import SYNC, Bundles, F, Rows, Sends, Tasks, U, Units
 from solvers.kernels.arrays import Bools, Floats, Ints
-from solvers.kernels.interpreted import until_worth_it
-from solvers.kernels.links_kernel import LinkTable, class_of, wire_of
+from solvers.kernels.links_kernel import ALIKE, LinkTable, class_of, wire_of
 from solvers.kernels.ring_kernel import ring_bytes, ring_s, ring_steps
 
 BLOCKING, LANE, DUPLEX, LINKS = range(4)
@@ -32,13 +31,17 @@ SECONDS, PRIORITY, NBYTES = range(3)
 
 
 class Wires(NamedTuple):
-    """What transfers take: see `columns.ClusterColumns`. mode: BLOCKING ... LINKS. stated: the workload states
-    seconds."""
+    """What transfers take."""
 
     mode: int
+    """BLOCKING ... LINKS"""
     stated: bool
+    """whether the workload states seconds"""
+    alike: bool
+    """whether all links are as fast as each other, of class 1, each on a wire of its own"""
     links: LinkTable
     is_cpu: Bools
+    """[devices]"""
 
 
 class Rings(NamedTuple):
@@ -136,12 +139,12 @@ def _most(units: Units, rows: Rows, pairs: Ints, bundles: Bundles, rings: Rings,
             n[EDGES] += crossings * max(makers * readers, makers + readers)
             t = upto
     for s in range(len(rings.nbytes)):
-        replicas = group_start[rings.group[s] + 1] - group_start[rings.group[s]]
+        width = group_start[rings.group[s] + 1] - group_start[rings.group[s]]
         if rings.nbytes[s] > 0:
-            n[TASKS] += replicas
+            n[TASKS] += width
             for u in range(len(units.stage)):
                 if units.stage[u] == s:
-                    n[EDGES] += replicas * (units.slot[u + 1] - units.slot[u])
+                    n[EDGES] += width * (units.slot[u + 1] - units.slot[u])
     return n
 
 
@@ -173,6 +176,14 @@ def _add(
 
 
 @njit(cache=True)
+def _link(wires: Wires, src: int, dst: int) -> tuple[int, float, float]:
+    """(number of the wire, s of latency, B/s) of the link between two devices."""
+    link = ALIKE if wires.alike else class_of(wires.links, src, dst)
+    wire = src * len(wires.is_cpu) + dst if wires.alike else wire_of(wires.links, link, src, dst)
+    return wire, wires.links.latency_s[link], wires.links.bandwidth[link]
+
+
+@njit(cache=True)
 def _seconds(cargo: Cargo, samples: float, src: int, dst: int, wires: Wires, count: Ints) -> float:
     """Seconds to move a bundle between devices; between a device and its host as slow as the slowest way out."""
     if wires.stated:
@@ -187,7 +198,7 @@ def _seconds(cargo: Cargo, samples: float, src: int, dst: int, wires: Wires, cou
             if wires.links.bandwidth[link] > 0:
                 slowest = max(slowest, _link_s(cargo.tensors, nbytes, wires.links, link))
         return slowest
-    link = class_of(wires.links, src, dst)
+    link = ALIKE if wires.alike else class_of(wires.links, src, dst)
     if wires.links.bandwidth[link] <= 0:
         if count[MISSING] == 0:
             count[MISSING] = 1 + src * len(wires.is_cpu) + dst
@@ -195,7 +206,7 @@ def _seconds(cargo: Cargo, samples: float, src: int, dst: int, wires: Wires, cou
     return _link_s(cargo.tensors, nbytes, wires.links, link)
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _link_s(latencies: float, nbytes: float, links: LinkTable, link: int) -> float:
     """Seconds on a link of a class."""
     return float(latencies * links.latency_s[link] + nbytes / links.bandwidth[link])
@@ -246,7 +257,7 @@ def _farthest(units: Units, bundles: Bundles, b: int, cargo: Cargo, wires: Wires
     """Seconds that the sender's half of a transfer takes, [replicas]: as long as to the slowest of its receivers."""
     origin = bundles.source[bundles.source_start[b]]
     replicas = _replicas(units, origin)
-    share = units.samples[origin] / replicas
+    share = units.samples[origin] / units.replicas[units.group[origin]]
     seconds = np.zeros(replicas)
     for p in range(replicas):
         src = units.group_device[units.group_start[units.group[origin]] + p]
@@ -298,7 +309,7 @@ def _resource_of(wires: Wires, src: int, dst: int) -> int:
     """What the receiver's half of a transfer occupies; all of it under LINKS."""
     devices = len(wires.is_cpu)
     if wires.mode == LINKS:
-        return 3 * devices + wire_of(wires.links, class_of(wires.links, src, dst), src, dst)
+        return int(3 * devices + _link(wires, src, dst)[0])
     return dst + (devices if wires.mode == LANE else 2 * devices if wires.mode == DUPLEX else 0)
 
 
@@ -311,12 +322,12 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
     origin, mine = source[0], units.group[source[0]]
     call, first_device = units.call[origin], units.group_start[mine]
     replicas = units.group_start[mine + 1] - first_device
-    share_samples = units.samples[origin] / replicas
+    share_samples = units.samples[origin] / units.replicas[mine]
     links, free, blocking = wires.mode == LINKS, latencies == 0, wires.mode == BLOCKING
     halves = not links and not free
     farthest = _farthest(units, bundles, b, cargo, wires, sink.counts) if halves else np.zeros(0)
-    table, stated = wires.links, wires.stated
-    first_wire = 3 * len(wires.is_cpu)
+    table, stated, alike = wires.links, wires.stated, wires.alike
+    devices = len(wires.is_cpu)
     paid = 0 if stated else latencies
     waits, reads, senders, held, whole, real, count = (
         sink.waits, sink.readers, sink.senders, sink.held, sink.whole, sink.real, sink.counts,
@@ -324,7 +335,7 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
     of_slot, position, slot, target, group_device = (
         rows.of_slot, rows.position, units.slot, bundles.target, units.group_device,
     )  # fmt: skip
-    share_of, low_of, high_of, to_share, device_of, samples_of = crossings_of(units, bundles, b)
+    share_of, low_of, high_of, to_share, device_of, several_of, samples_of = crossings_of(units, bundles, b)
     makers, readers = np.empty(len(source), np.int64), np.empty(len(target), np.int64)
     crossing = 0
     for share in range(units.micro_batches[origin] * replicas):
@@ -343,10 +354,12 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
                 readers[e - low] = of_slot[slot[target[e]] + to_share[crossing]]
                 if position[readers[e - low]] < position[first]:
                     first = readers[e - low]
+            several = several_of[crossing]
             crossing += 1
             moves = not free and (dst != src or (blocking and through_host(units, origin, target[low], True)))
-            seconds, nbytes, link = 0.0, fixed + per_sample * samples, class_of(table, src, dst)
-            if moves and not stated and table.bandwidth[link] > 0:
+            seconds, nbytes = 0.0, fixed + per_sample * samples
+            link = ALIKE if alike else class_of(table, src, dst)
+            if moves and not stated and src != dst and table.bandwidth[link] > 0:
                 seconds = latencies * table.latency_s[link] + nbytes / table.bandwidth[link]
             elif moves:
                 seconds = _seconds(cargo, samples, src, dst, wires, count)
@@ -367,10 +380,12 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
                     edges += 1
             if moves:
                 priority = position[first] - 0.25
-                real[SECONDS, task], real[PRIORITY, task], real[NBYTES, task] = seconds, priority, nbytes
-                whole[RESOURCE, task] = (
-                    first_wire + wire_of(table, link, src, dst) if links else _resource_of(wires, src, dst)
-                )
+                real[SECONDS, task], real[PRIORITY, task], real[NBYTES, task] = seconds, priority, nbytes * several
+                if links:
+                    wire = src * devices + dst if alike else wire_of(table, link, src, dst)
+                    whole[RESOURCE, task] = 3 * devices + wire
+                else:
+                    whole[RESOURCE, task] = _resource_of(wires, src, dst)
                 whole[DEVICE, task], whole[TO_DEVICE, task] = src, dst
                 whole[UNIT, task], whole[SEND, task] = -1, count[SENDS]
                 whole[MAKER, task], whole[LATENCIES, task] = maker, paid
@@ -413,7 +428,7 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, rings: Rings, wires: Wire
     devices, gradient = len(wires.is_cpu), rings.nbytes
     for s in range(len(gradient)):
         begin, end = units.group_start[rings.group[s]], units.group_start[rings.group[s] + 1]
-        replicas = (end - begin) * rings.alike
+        replicas = units.replicas[rings.group[s]] * rings.alike
         backwards, updates = np.empty(0, np.int64), np.empty(0, np.int64)
         for u in range(len(units.stage) if replicas > 1 and gradient[s] > 0 else 0):
             mine = rows.of_slot[units.slot[u] : units.slot[u + 1]]
@@ -426,14 +441,14 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, rings: Rings, wires: Wire
             continue
         for at in range(begin, end):
             src, dst = units.group_device[at], rings.following[s] if at + 1 == end else units.group_device[at + 1]
+            wire, latency_s, bandwidth = _link(wires, src, dst)
             moved = ring_bytes(replicas, gradient[s])
-            seconds, link = 0.0, class_of(wires.links, src, dst)
-            if wires.links.bandwidth[link] > 0:
-                seconds = ring_s(replicas, gradient[s], wires.links.latency_s[link], wires.links.bandwidth[link])
+            seconds = 0.0
+            if bandwidth > 0:
+                seconds = ring_s(replicas, gradient[s], latency_s, bandwidth)
             elif sink.counts[MISSING] == 0:
                 sink.counts[MISSING] = 1 + src * devices + dst
-            resource = 3 * devices + wire_of(wires.links, link, src, dst)
-            task = _add(sink, seconds, resource, 0.0, src, dst, -1, ring_steps(replicas), moved)
+            task = _add(sink, seconds, 3 * devices + wire, 0.0, src, dst, -1, ring_steps(replicas), moved)
             sink.whole[STAGE, task], sink.whole[KIND, task], sink.whole[MICRO_BATCH, task] = s, SYNC, 0
             for row in backwards:
                 _pair(sink.waits, sink.counts, EDGES, int(row), task)
@@ -466,7 +481,6 @@ def _as_rows(keys: Ints, items: Ints, count: int) -> tuple[Ints, Ints]:
     return start, sorted_items
 
 
-@until_worth_it
 @njit(cache=True)
 def tasks_of(
     units: Units, rows: Rows, seconds: Floats, pairs: Ints, bundles: Bundles, wires: Wires, rings: Rings

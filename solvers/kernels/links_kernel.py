@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 from numba import njit
 
 from solvers.kernels.arrays import Floats, Ints
 
 NO_LINK = 0
 """The class of pairs without a link."""
+ALIKE = 1
+"""The class of all links of a table that has no other."""
 
 
 class LinkTable(NamedTuple):
@@ -38,7 +41,15 @@ class LinkTable(NamedTuple):
     """[rules, devices] what the receiver has of it"""
 
 
-@njit(cache=True, inline="always")
+def table_of_one(latency_s: float, bandwidth: float) -> LinkTable:
+    """The table of links of one class, which says nothing of devices."""
+    one, none = np.array([ALIKE]), np.zeros(1, np.int64)
+    latency, rate, rule = np.array([np.inf, latency_s]), np.array([0.0, bandwidth]), np.zeros(2, np.int64)
+    ends = np.zeros((1, 1), np.int64)
+    return LinkTable(none, none, one, one.reshape(1, 1), latency, rate, rule, rule, ends, ends)
+
+
+@njit(cache=True)
 def class_of(table: LinkTable, src: int, dst: int) -> int:
     """The class of the link between two devices; NO_LINK from one to itself."""
     if src == dst:
@@ -48,7 +59,7 @@ def class_of(table: LinkTable, src: int, dst: int) -> int:
     return int(table.between[table.group[src], table.group[dst]])
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def wire_of(table: LinkTable, link: int, src: int, dst: int) -> int:
     """The number of the wire between two devices, whose link is of class ``link``."""
     rule = table.rule[link]

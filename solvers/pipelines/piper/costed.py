@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.coarsening.traffic import Traffic
-from solvers.contiguous.variant_costs_kernel import MAKES, READS
+from solvers.contiguous.messages_kernel import MAKES, READS
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.pipelines.piper.dp_kernel import StageCosts
 from solvers.pipelines.piper.memory_kernel import StageMemory

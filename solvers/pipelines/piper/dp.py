@@ -15,8 +15,8 @@ import numpy as np
 
 from solvers.coarsening.contracted import Shape
 from solvers.coarsening.traffic import Rows
-from solvers.contiguous.downset_walk_kernel import DONE, Lattice, Order, add_up
 from solvers.contiguous.downsets import Check, Downsets, enumerate_downsets, slices, suffix_order
+from solvers.contiguous.lattice_kernel import DONE, Lattice, Order, add_up
 from solvers.pipelines.piper.costed import Costed, PiperStage
 from solvers.pipelines.piper.dp_kernel import DEPTH, LOADS, PAIRS, RELAXATIONS, STATES, Probe, walk_stages
 from solvers.pipelines.piper.memory_kernel import SUMS

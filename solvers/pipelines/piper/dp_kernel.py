@@ -14,8 +14,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solvers.contiguous.downset_walk_kernel import DONE, PAUSED, Lattice, holds
-from solvers.contiguous.variant_costs_kernel import MAKES, READS
+from solvers.contiguous.lattice_kernel import DONE, PAUSED, Lattice, holds
+from solvers.contiguous.messages_kernel import MAKES, READS
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.pipelines.piper.memory_kernel import (
     HELD,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
-from solvers.evaluation.columns import pairs_of
+from solvers.evaluation.columns import cluster_columns, pairs_of, rows_of
+from solvers.evaluation.tasks_kernel import LINKS, Wires
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.links_kernel import table_of_one
 from solvers.pipelines.seating import kinds_by_speed
-from solvers.pipelines.timing.bundles_kernel import Messages
+from solvers.pipelines.timing.draft_kernel import Messages
 from solvers.pipelines.timing.stages_kernel import Operators
-from solvers.pipelines.timing.transfers_kernel import Wires
 from solvers.plan.contiguity import forward_edges
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import Phase
@@ -129,39 +128,41 @@ def messages_of(problem: Problem, node: Ints) -> Messages:
             row[3] += 1
         elif first.nbytes.fixed or first.nbytes.per_sample:
             row[3] += 1
-    makers_of, readers_of = [makers for makers, _ in rows], [readers for _, readers in rows]
-    values = np.array(list(rows.values()), np.float64).reshape(-1, 4).T
-    fixed, per_sample, stated, tensors = (row.copy() for row in values)
-    return Messages(*_ends(makers_of), *_ends(readers_of), fixed, per_sample, stated, tensors.astype(np.int64))
-
-
-def _ends(rows: Sequence[tuple[tuple[int, int], ...]]) -> tuple[Ints, Ints, Ints]:
-    start = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(row) for row in rows], out=start[1:])
-    flat = np.array([end for row in rows for end in row], np.int64).reshape(-1, 2)
-    return start, flat[:, 0].copy(), flat[:, 1].copy()
+    values = np.array(list(rows.values()), np.float64).reshape(-1, 4)
+    ends = len(PHASES) * (int(node.max(initial=-1)) + 1)
+    return Messages(
+        *rows_of([[len(PHASES) * n + phase for n, phase in makers] for makers, _ in rows]),
+        *rows_of([[len(PHASES) * n + phase for n, phase in readers] for _, readers in rows]),
+        nbytes=values[:, :2].copy(),
+        stated_s=values[:, 2].copy(),
+        tensors=values[:, 3].astype(np.int64),
+        home_start=np.arange(ends + 1),
+    )
 
 
 def wires_of(problem: Problem) -> Wires:
-    """The links between accelerators; one row and column if all are alike, devices too, and have wires of their own."""
-    cluster = problem.cluster
+    """The links between accelerators; of one class if all are alike, devices too, and have wires of their own."""
+    cluster, stated = problem.cluster, problem.transfer_s is not None
+    count = len(cluster.accelerators)
+    kinds, wires = _between_accelerators(cluster)
+    specs = {(cluster.devices[d].kind, cluster.devices[d].memory_bytes) for d in cluster.accelerators}
+    none = np.zeros(0, np.bool_)
+    if wires == count * (count - 1) and len(kinds) <= 1 and len(specs) == 1:
+        return Wires(LINKS, stated, True, table_of_one(*min(kinds, default=(0.0, 0.0))), none)
+    return Wires(LINKS, stated, False, cluster_columns(cluster).links, none)
+
+
+def _between_accelerators(cluster: Cluster) -> tuple[set[tuple[float, float]], int]:
+    """((latency, bandwidth) of the links between accelerators, 0 where there is none; how many wires they use)."""
     count = len(cluster.accelerators)
     pairs, apart = pairs_of(cluster, count), ~np.eye(count, dtype=bool)
-    latency = np.where(pairs.bandwidth > 0, pairs.latency_s, 0.0)
-    wire = np.zeros((count, count), np.int64)
-    used, wire[apart] = np.unique(pairs.wire[apart], return_inverse=True)
-    kinds = set(zip(latency[apart].tolist(), pairs.bandwidth[apart].tolist(), strict=True))
-    specs = {(cluster.devices[d].kind, cluster.devices[d].memory_bytes) for d in cluster.accelerators}
-    if len(used) == count * (count - 1) and len(kinds) <= 1 and len(specs) == 1:
-        latency_s, bytes_per_s = min(kinds, default=(0.0, 0.0))
-        return Wires(np.zeros((1, 1), np.int64), np.full((1, 1), latency_s), np.full((1, 1), bytes_per_s))
-    return Wires(wire, latency, pairs.bandwidth)
+    latency, bandwidth = np.where(pairs.bandwidth > 0, pairs.latency_s, 0.0)[apart], pairs.bandwidth[apart]
+    return set(zip(latency.tolist(), bandwidth.tolist(), strict=True)), len(np.unique(pairs.wire[apart]))
 
 
-def symmetric(cluster: Cluster, wires: Wires) -> bool:
+def symmetric(cluster: Cluster) -> bool:
     """Whether it is all one for transfers which accelerator is which: links are as fast as each other, and each has a
     wire of its own, or all have one."""
     count = len(cluster.accelerators)
-    apart = ~np.eye(len(wires.wire), dtype=bool)
-    speeds = {(latency, speed) for latency, speed in zip(wires.latency_s[apart], wires.bandwidth[apart], strict=True)}
-    return len(speeds) <= 1 and len(np.unique(wires.wire[apart])) in (0, 1, count * (count - 1))
+    kinds, wires = _between_accelerators(cluster)
+    return len(kinds) <= 1 and wires in (0, 1, count * (count - 1))

@@ -1,4 +1,4 @@
-"""What is done when a time is over, by one thread for all of it."""
+"""Calls that are made when a time is over, by one thread for all of them."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from explorer.jobs.workers.alarms import Alarms
+from solvers.programs.processes.alarms import Alarms
 
 
 def until(done):
