@@ -24,10 +24,11 @@ MOST_BYTES = 14 * 2**30
 QUESTION = f"""
 import json, resource, sys, time
 resource.setrlimit(resource.RLIMIT_AS, ({MOST_BYTES}, {MOST_BYTES}))
-from explorer.question.asking import Question
 from explorer.question.loading import load
 from explorer.question.problems import make_problem
+from explorer.question.settings import Settings
 from solvers.planners.solve import solve
+from solvers.problem.problem import Precision
 from solvers.search.effort import Effort
 
 workload, devices = load(sys.argv[1], dtype=None if sys.argv[1].endswith(".json") else "bf16"), int(sys.argv[2])
@@ -40,11 +41,12 @@ def told(step, plan):
     if plan is not None and not first:
         first.extend((time.process_time() - began, step.objective_s, megabytes()))
 
-question = Question(
-    devices=devices, device_kind="H100-80GB", devices_per_node=8, bandwidth="450GB/s", node_bandwidth="50GB/s",
-    precision="mixed", recompute=True, max_replicas=devices, mini_batch=max(64, devices),
+settings = Settings(
+    devices=devices, device_kind="H100-80GB", devices_per_node=8, bandwidth_bytes_per_s=450e9,
+    node_bandwidth_bytes_per_s=50e9, precision=Precision.MIXED, recompute=True, max_replicas=devices,
+    mini_batch=max(64, devices),
 )
-result = solve(make_problem(workload, question.settings()), effort=Effort.QUICK, time_limit_s=60.0, on_progress=told)
+result = solve(make_problem(workload, settings), effort=Effort.QUICK, time_limit_s=60.0, on_progress=told)
 end = (time.process_time() - began, result.objective_s, result.bound_s, megabytes(), result.stop_reason)
 print(json.dumps([*(first or [None] * 3), *end]))
 """

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 
 import pytest
 
+from solvers.errors import InvalidProblem
 from solvers.evaluation.evaluate import judge
 from solvers.evaluation.simulation import run
+from solvers.formats.plan_json import read_plan, write_plan
 from solvers.plan.alike import MANY, Alike, alike, multiplied
 from solvers.plan.plan import Plan
 from solvers.problem.cluster import Cluster, Device, two_level_cluster
@@ -123,3 +126,25 @@ def test_groups_that_differ_are_not_alike(what: str) -> None:
             plan, stages=(replace(first, devices=(8, *first.devices[1:8], 0, *first.devices[9:])), *plan.stages[1:])
         )
     assert alike(problem, plan) is None
+
+
+def test_a_plan_file_names_devices_that_do_the_same_as_one() -> None:
+    problem, plan = many()
+    text = write_plan(problem, plan)
+    value = json.loads(text)
+    assert value["version"] == 3
+    assert [stage["devices"] for stage in value["plan"]["stages"]] == [["0-63"], ["64-127"]]
+    assert [row["devices"] for row in value["plan"]["order"]] == [["0-63"], ["64-127"]]
+    found = read_plan(text)
+    assert found.plan == plan
+    assert found.problem.cluster == problem.cluster
+
+
+@pytest.mark.parametrize(
+    ("devices", "said"), [(["0-128"], "a run"), (["0-5", 5], "every device once"), ([128], "an integer from 0 to 127")]
+)
+def test_a_spoiled_order_of_many_devices_is_refused(devices: list, said: str) -> None:
+    value = json.loads(write_plan(*many()))
+    value["plan"]["order"][0]["devices"] = devices
+    with pytest.raises(InvalidProblem, match=said):
+        read_plan(json.dumps(value))
