@@ -51,7 +51,7 @@ def controls(written: Mapping[str, Any], problem: Problem, given: bool) -> dict[
     kinds = list(dict.fromkeys(problem.cluster.devices[i].kind for i in problem.cluster.accelerators))
     kind = kinds[0] if len(kinds) == 1 else ", ".join(kinds)
     caps = dict.fromkeys(problem.cluster.devices[i].memory_bytes for i in problem.cluster.accelerators)
-    speeds = dict.fromkeys(link.bandwidth_bytes_per_s for link in problem.cluster.links)
+    speeds = dict.fromkeys(link.bandwidth_bytes_per_s for link in problem.cluster.speeds)
     values = {name: _text(written[name]) for name in SETTABLE} | {
         "devices": str(len(problem.cluster.accelerators)),
         "device_kind": kind,

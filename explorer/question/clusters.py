@@ -12,7 +12,7 @@ from explorer.question.settings import Settings
 from explorer.question.written.device_lists import MAX_DEVICES
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
-from solvers.problem.cluster import CPU_KIND, Cluster, Device, Link, Wires, two_level_cluster, uniform_cluster
+from solvers.problem.cluster import CPU_KIND, Cluster, Device, Wires, two_level_cluster, uniform_cluster
 
 MIN_BANDWIDTH = 1.0
 MAX_LATENCY_S = 3600.0
@@ -68,7 +68,10 @@ def _whole(cluster: Cluster, settings: Settings) -> Cluster:
         raise InvalidProblem(f"--cluster describes every device and link; leave out {', '.join(clashing)}")
     if len(cluster) > MAX_DEVICES:
         raise InvalidProblem(f"the number of devices must be at most {MAX_DEVICES:,}, found {len(cluster):,}")
-    for link in cluster.links:
+    in_range = all(
+        speed.bandwidth_bytes_per_s >= MIN_BANDWIDTH and speed.latency_s <= MAX_LATENCY_S for speed in cluster.speeds
+    )
+    for link in () if in_range else cluster.links:  # the first of those that are not is named
         _check_link(f"link {link.src} -> {link.dst}: the bandwidth", link.bandwidth_bytes_per_s, link.latency_s)
     _check_caps(settings)
     accelerators = tuple(device for device in cluster.devices if not device.is_cpu)
@@ -156,5 +159,5 @@ def _links_given(settings: Settings) -> bool:
 
 
 def _first(cluster: Cluster | None, what: str, default: float) -> float:
-    links: tuple[Link, ...] = () if cluster is None else cluster.links
-    return getattr(links[0], what) if links else default
+    first = None if cluster is None or not cluster.links else cluster.links[0]
+    return default if first is None else getattr(first, what)

@@ -233,7 +233,7 @@ def _caps(cluster: Cluster) -> str:
 
 def _links(cluster: Cluster) -> str:
     """The different speeds, the fastest first."""
-    speeds = sorted({(-link.bandwidth_bytes_per_s, link.latency_s) for link in cluster.links})
+    speeds = sorted({(-link.bandwidth_bytes_per_s, link.latency_s) for link in cluster.speeds})
     told = [
         f"{text.nbytes(-rate)}/s and {text.seconds(wait)}"
         if text.known(rate)

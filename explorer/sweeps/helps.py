@@ -63,7 +63,7 @@ def changes(problem: Problem, settings: Settings, own_memory_bytes: float | None
     if isinstance(cap, int | float) and own_memory_bytes is not None and cap < own_memory_bytes:
         more = min(2 * float(cap), own_memory_bytes)
         add(f"{text.nbytes(more)} instead of {text.nbytes(cap)}", {"memory": more}, memory_bytes=more)
-    speed = max((link.bandwidth_bytes_per_s for link in problem.cluster.links), default=math.inf)
+    speed = max((link.bandwidth_bytes_per_s for link in problem.cluster.speeds), default=math.inf)
     if plain and math.isfinite(speed) and settings.devices_per_node is None:
         add("links twice as fast", {"bandwidth": 2 * speed}, bandwidth_bytes_per_s=2 * speed)
     if problem.objective is not Objective.MAKESPAN:

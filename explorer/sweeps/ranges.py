@@ -34,7 +34,7 @@ def worth_asking(axis: str, problem: Problem, settings: Settings, own_memory_byt
     if axis == "micro_batches" and problem.objective is not Objective.MAKESPAN:
         counts = {count for count in MICRO_BATCHES if problem.mini_batch % count == 0}
         return Axes(micro_batches=tuple(sorted(counts | ({problem.micro_batches} if problem.micro_batches else set()))))
-    speed = max((link.bandwidth_bytes_per_s for link in problem.cluster.links), default=math.inf)
+    speed = max((link.bandwidth_bytes_per_s for link in problem.cluster.speeds), default=math.inf)
     if axis == "bandwidth_bytes_per_s" and not own and math.isfinite(speed) and settings.devices_per_node is None:
         return Axes(bandwidth_bytes_per_s=tuple(speed * factor for factor in FACTORS))
     raise InvalidProblem("this cannot be swept here: the question's cluster or objective settles it")

@@ -14,7 +14,7 @@ from solvers.bounds.makespan.quick import quick_bound_s
 from solvers.bounds.makespan.shape import pass_shape
 from solvers.bounds.paths import heads_and_tails_s
 from solvers.evaluation.unit_bytes import saved_bytes
-from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.arrays import Floats
 from solvers.problem.graph import Phase
 from solvers.problem.groups import group_of, together
 from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Problem
@@ -119,14 +119,9 @@ def _one_by_one(problem: Problem) -> bool:
     return all(device.concurrency is not None for device in problem.cluster.devices)
 
 
-def _shares(problem: Problem) -> Ints:
-    """The numbers of devices that may share an operator, [shares]."""
-    return np.arange(1, min(problem.max_replicas, len(problem.cluster)) + 1)
-
-
 def _fastest(problem: Problem, samples: float) -> Floats:
     kinds = {device.kind for device in problem.cluster.devices}
-    shares = samples / _shares(problem)
+    shares = samples / problem.degrees()
     return np.asarray(np.min([problem.compute.at_each(kind, shares).min(axis=1) for kind in kinds], axis=0))
 
 
@@ -138,7 +133,7 @@ def _balanced(problem: Problem, samples: int, micro_batches: int) -> Floats:
     """
     update = np.array([o.phase is Phase.UPDATE for o in problem.graph.operators])
     kinds = [device.kind for device in problem.cluster.devices]
-    shares = _shares(problem)
+    shares = problem.degrees()
 
     def whole_s(kind: str) -> Floats:
         once = problem.compute.at_each(kind, problem.mini_batch / shares)

@@ -6,6 +6,7 @@ Nothing runs before the shortest way to it. A tensor that takes too long to send
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -111,8 +112,8 @@ def _thresholds(ways_s: Floats) -> Floats:
 def _groups(problem: Problem, choices: Sequence[int]) -> _Groups:
     graph, cluster = problem.graph, problem.cluster
     kind = cluster.devices[0].kind
-    most = min(problem.max_replicas, len(cluster))
-    replicas = np.arange(1, most + 1)
+    replicas = problem.degrees()
+    most = len(replicas)
     update = np.array([operator.phase is Phase.UPDATE for operator in graph.operators])
     backward = np.array([o.phase not in (Phase.FORWARD, Phase.UPDATE) for o in graph.operators])
     once_s = problem.compute.at_each(kind, problem.mini_batch / replicas)
@@ -156,9 +157,8 @@ def _groups(problem: Problem, choices: Sequence[int]) -> _Groups:
 def _rings(cluster: Cluster, replicas: Ints) -> tuple[Floats, Floats]:
     """Seconds, and seconds a byte, in which so many replicas add up gradients at best, [degrees] each: a ring of more
     devices than a node has goes over links between nodes too."""
-    node = np.array([device.node for device in cluster.devices])
-    largest = np.unique(node, return_counts=True)[1].max()
-    any_link, between = best_of_links(cluster), best_of_links(cluster, node[:, None] != node)
+    largest = max(Counter(device.node for device in cluster.devices).values())
+    any_link, between = best_of_links(cluster), best_of_links(cluster, between=True)
     latency_s, bandwidth = np.where((replicas <= largest)[:, None], any_link, between).T
     rings = [Ring(degree) for degree in replicas.tolist()]
     return np.array([ring.steps for ring in rings]) * latency_s, np.array([r.nbytes(1.0) for r in rings]) / bandwidth

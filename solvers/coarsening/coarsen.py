@@ -58,7 +58,7 @@ class Condensed:
         self._contracted: dict[tuple[int, bool, int, str, Speed | None], Contracted] = {}
         self._into: dict[int, Ints] = {}
         self._shapes: dict[tuple[int, ...], tuple[Shape, Ints, Ints, Ints]] = {}
-        self._link_kinds = {(link.latency_s, link.bandwidth_bytes_per_s) for link in problem.cluster.links}
+        self._link_kinds = {(link.latency_s, link.bandwidth_bytes_per_s) for link in problem.cluster.speeds}
         nbytes = [graph.tensors[t].nbytes for t in self._messages]
         self._fixed: Floats = np.array([amount.fixed for amount in nbytes])
         self._per_sample: Floats = np.array([amount.per_sample for amount in nbytes])

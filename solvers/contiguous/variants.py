@@ -93,11 +93,10 @@ def synchronisation(problem: Problem, replicas: int, samples: int) -> tuple[Floa
     for r in range(2, replicas + 1):
         if not problem.can_share(samples, r):
             fixed[r - 1] = math.inf
-    links = problem.cluster.links
-    if not problem.training or not links:
+    if not problem.training or not problem.cluster.links:
         return fixed, np.where(np.arange(replicas) > 0, math.inf if problem.training else 0.0, 0.0)
     for r in range(2, replicas + 1):
-        seconds, seconds_per_byte = Ring(r).over_worst_s(links)
+        seconds, seconds_per_byte = Ring(r).over_worst_s(problem.cluster.speeds)
         fixed[r - 1] += seconds / problem.mini_batch
         per_byte[r - 1] = seconds_per_byte / problem.mini_batch
     return fixed, per_byte

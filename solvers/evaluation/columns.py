@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.links_kernel import NO_LINK, LinkTable
 from solvers.plan.plan import ACTION_KINDS, Plan
 from solvers.problem.cluster import Cluster
 from solvers.problem.graph import OpGraph, Phase, per_graph
+from solvers.problem.links import Tiers, Wire
 
 PHASES = tuple(Phase)
 """A phase's number is its position here: forward, gradients of inputs, of parameters, update."""
@@ -113,50 +115,159 @@ def graph_columns(graph: OpGraph) -> GraphColumns:
 
 
 class ClusterColumns(NamedTuple):
-    """Links between devices. wire: the number of the resource that carries a transfer, whether or not there is
-    a link; names: of those resources."""
+    """Links between devices, and what devices are."""
 
-    wire: Ints
-    """[devices, devices]"""
-    latency_s: Floats
-    """[devices, devices] s, inf where there is no link"""
-    bandwidth: Floats
-    """[devices, devices] B/s, 0 where there is no link"""
+    links: LinkTable
     is_cpu: NDArray[np.bool_]
     """[devices]"""
-    names: tuple[str, ...]
-    """[wires]"""
 
 
 def cluster_columns(cluster: Cluster) -> ClusterColumns:
     """The columns of a cluster, made when first asked for."""
     if not cluster._derived:
-        count = len(cluster)
-        names: dict[str, int] = {}
-        wire = np.full((count, count), -1, np.int64)
-        latency, bandwidth = np.full((count, count), np.inf), np.zeros((count, count))
-        for link in cluster.links:
-            at = link.src, link.dst
-            wire[at] = names.setdefault(link.resource or f"{link.src}->{link.dst}", len(names))
-            latency[at], bandwidth[at] = link.latency_s, link.bandwidth_bytes_per_s
-        for src, dst in np.argwhere(wire < 0).tolist():  # stated times need no link
-            wire[src, dst] = names.setdefault(f"{src}->{dst}", len(names))
         cpu = np.array([device.is_cpu for device in cluster.devices])
-        cluster._derived.append(ClusterColumns(wire, latency, bandwidth, cpu, tuple(names)))
+        tiers = cluster.links if isinstance(cluster.links, Tiers) else None
+        cluster._derived.append(ClusterColumns(_pair_table(cluster) if tiers is None else _tier_table(tiers), cpu))
     columns: ClusterColumns = cluster._derived[0]
     return columns
 
 
-def best_of_links(cluster: Cluster, pairs: Bools | None = None) -> tuple[float, float]:
-    """The shortest latency, s, and the largest bandwidth, B/s, of all links, or of those between ``pairs`` of devices,
-    [devices, devices]; 0 and inf where there is none."""
-    columns = cluster_columns(cluster)
-    linked = columns.bandwidth > 0
-    if pairs is not None:
-        linked &= pairs
-    if not linked.any():
+def _pair_table(cluster: Cluster) -> LinkTable:
+    """The table of links that are given one by one: every device is a node and a group, every pair a class."""
+    count = len(cluster)
+    place = np.arange(count)
+    between = 1 + place[:, None] * count + place  # where there is no link, too: stated times need none
+    latency, bandwidth = np.full(1 + count * count, np.inf), np.zeros(1 + count * count)
+    whole, first = np.zeros(1 + count * count, np.int64), dict[str, int]()
+    for pair in range(count * count):
+        src, dst = divmod(pair, count)
+        link = cluster.link(src, dst)
+        whole[1 + pair] = first.setdefault(link.resource if link and link.resource else f"{src}->{dst}", pair)
+        if link is not None:
+            latency[1 + pair], bandwidth[1 + pair] = link.latency_s, link.bandwidth_bytes_per_s
+    whole[0] = 0
+    rule = np.zeros(len(whole), np.int64)
+    rule[0] = 1
+    head, tail = np.zeros((2, count), np.int64), np.zeros((2, count), np.int64)
+    head[1], tail[1] = place * count, place
+    return LinkTable(place, place, np.zeros(count, np.int64), between, latency, bandwidth, rule, whole, head, tail)
+
+
+def _tier_table(tiers: Tiers) -> LinkTable:
+    """The table of links by class."""
+    count = len(tiers.numbers)
+    group, place = _ints(tiers.groups), np.arange(count)
+    node = np.unique(_ints(tiers.nodes), return_inverse=True)[1].astype(np.int64).reshape(-1)
+    distinct = dict.fromkeys(of for of in (*tiers.within, *(one for row in tiers.between for one in row)) if of)
+    number = {of: i for i, of in enumerate(distinct, start=1)}
+    rules = tuple(Wire)
+    first = np.full(int(node.max(initial=0)) + 1, count)
+    np.minimum.at(first, node, place)
+    head, tail = np.zeros((len(rules), count), np.int64), np.zeros((len(rules), count), np.int64)
+    for rule, wire in enumerate(rules):
+        match wire:
+            case Wire.PAIR:
+                head[rule], tail[rule] = place * count, place
+            case Wire.NODES:
+                head[rule], tail[rule] = first[node] * count, first[node]
+            case Wire.PORT | Wire.HOST:
+                head[rule] = _first_inside(node, first[node] if wire is Wire.HOST else place, count)
+            case Wire.ADAPTER | Wire.NODE:
+                joins = np.array([[of is not None and of.wire is wire for of in row] for row in tiers.between])
+                head[rule] = _first_outside(node, group, first, joins, first[node] if wire is Wire.NODE else place)
+    return LinkTable(
+        node,
+        group,
+        _ints(0 if of is None else number[of] for of in tiers.within),
+        np.array([[0 if of is None else number[of] for of in row] for row in tiers.between], np.int64),
+        np.array([np.inf, *(of.latency_s for of in distinct)]),
+        np.array([0.0, *(of.bandwidth_bytes_per_s for of in distinct)]),
+        _ints([rules.index(Wire.PAIR), *(rules.index(of.wire) for of in distinct)]),
+        np.zeros(1 + len(distinct), np.int64),
+        head,
+        tail,
+    )
+
+
+def _first_inside(node: Ints, src: Ints, count: int) -> Ints:
+    """[devices] The number of the pair of ``src`` with the first other device of its node."""
+    order = np.argsort(node, kind="stable")
+    begin = np.searchsorted(node[order], node)
+    least = order[begin]
+    after = order[np.minimum(begin + 1, count - 1)]  # of a node with one device no pair
+    return np.asarray(src * count + np.where(src == least, after, least))
+
+
+def _first_outside(node: Ints, group: Ints, first: Ints, joins: Bools, src: Ints) -> Ints:
+    """[devices] The number of the pair of ``src`` with the first device of another node whose group it ``joins``,
+    [groups, groups]."""
+    group_of = group[first]
+    found = np.zeros(len(node), np.int64)
+    for here in range(len(joins)):
+        there = np.sort(first[joins[here][group_of]])[:2]
+        mine = np.flatnonzero(group == here)
+        if len(there):
+            other = there[-1]
+            found[mine] = src[mine] * len(node) + np.where(node[mine] == node[there[0]], other, there[0])
+    return found
+
+
+class Pairs(NamedTuple):
+    """The links between some devices, pair by pair."""
+
+    latency_s: Floats
+    """[devices, devices] s, inf where there is no link"""
+    bandwidth: Floats
+    """[devices, devices] B/s, 0 where there is no link"""
+    wire: Ints
+    """[devices, devices] the resource, whether or not there is a link, from 0 up in the order of the pairs"""
+
+
+def pairs_of(cluster: Cluster, devices: int) -> Pairs:
+    """The links between the first so many devices of a cluster, of which there must be few."""
+    table, place = cluster_columns(cluster).links, np.arange(devices)
+    node, group = table.node[:devices], table.group[:devices]
+    link = np.where(node[:, None] == node, table.within[group][:, None], table.between[group[:, None], group])
+    np.fill_diagonal(link, NO_LINK)
+    rule = table.rule[link]
+    wire = table.whole[link] + table.head[rule, place[:, None]] + table.tail[rule, place]
+    number = np.unique(wire, return_inverse=True)[1].reshape(devices, devices)
+    return Pairs(table.latency_s[link], table.bandwidth[link], number.astype(np.int64))
+
+
+def wire_name(cluster: Cluster, wire: int) -> str:
+    """The name of a wire by its number: see `LinkTable`."""
+    src, dst = divmod(wire, len(cluster))
+    link = cluster.link(src, dst)
+    return link.resource if link is not None and link.resource else f"{src}->{dst}"
+
+
+def wire_names(cluster: Cluster) -> Iterator[str]:
+    """The names of all wires between two devices, in the order of their numbers."""
+    count = len(cluster)
+    pairs = ((src, dst) for src in range(count) for dst in range(count) if src != dst)
+    seen = set()
+    for src, dst in pairs:
+        name = wire_name(cluster, src * count + dst)
+        if name not in seen:
+            seen.add(name)
+            yield name
+
+
+def has_wire(cluster: Cluster, name: str) -> bool:
+    """Whether a wire between two devices has this name."""
+    if isinstance(cluster.links, Tiers):
+        return cluster.links.first_on(name) is not None
+    return name in wire_names(cluster)
+
+
+def best_of_links(cluster: Cluster, *, between: bool = False) -> tuple[float, float]:
+    """The shortest latency, s, and the largest bandwidth, B/s, of all links, or of those ``between`` nodes; 0 and inf
+    where there is none."""
+    some = [speed for speed in cluster.speeds if not (between and speed.inside)]
+    if not some:
         return 0.0, np.inf
-    return float(columns.latency_s[linked].min()), float(columns.bandwidth[linked].max())
+    return min(speed.latency_s for speed in some), max(speed.bandwidth_bytes_per_s for speed in some)
 
 
 class PlanColumns(NamedTuple):

@@ -12,6 +12,7 @@ from solvers.errors import InvalidPlan, NoLink
 from solvers.evaluation.columns import plan_columns
 from solvers.evaluation.load import loads
 from solvers.evaluation.simulation import Simulation, run, static_bytes_per_device
+from solvers.plan.alike import alike
 from solvers.plan.contiguity import broken_contiguity
 from solvers.plan.crossings import messages_between_stages
 from solvers.plan.plan import ACTION_KINDS, Plan
@@ -88,7 +89,8 @@ def judge(problem: Problem, plan: Plan) -> Judged:
             return Judged(math.inf, "the plan sends tensors between devices that no link joins")
     else:
         try:
-            simulation = run(problem, plan)
+            same = alike(problem, plan)
+            simulation = run(problem, plan) if same is None else run(same.problem, same.plan, alike=same)
         except NoLink as missing:
             return Judged(math.inf, str(missing))
         peak = simulation.peak_bytes().tolist()

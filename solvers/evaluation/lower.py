@@ -7,19 +7,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers.errors import InvalidPlan, NoLink, PlacementError
-from solvers.evaluation.columns import cluster_columns, graph_columns, plan_columns
+from solvers.evaluation.columns import cluster_columns, graph_columns, plan_columns, wire_name
 from solvers.evaluation.holds_kernel import HandedOn, holds_of
 from solvers.evaluation.inside_kernel import pairs_inside_stages
 from solvers.evaluation.message_order import turns_of, with_turns
 from solvers.evaluation.routes_kernel import routes_of
 from solvers.evaluation.rows_kernel import rows_of_order
 from solvers.evaluation.tasks import Holds, I, Rows, Sends, Tasks, Units
-from solvers.evaluation.tasks_kernel import Wires, tasks_of
+from solvers.evaluation.tasks_kernel import Rings, Wires, tasks_of
 from solvers.evaluation.unit_bytes import unit_bytes
 from solvers.evaluation.units import KINDS, refuse, seconds_of, units_of, with_gathers
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
+from solvers.plan.alike import Alike
 from solvers.plan.plan import ACTION_KINDS, Action, Plan
+from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Objective, Problem, Transfers
 
 MODES = tuple(Transfers)
@@ -31,16 +33,17 @@ _pairs_inside_stages = until_worth_it(pairs_inside_stages)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lowered:
-    """A plan as tasks. shared: of every device, whether it runs any number of tasks at once; wires: names of the
-    resources that links use; one_lane: whether a device has one lane for both directions; turns: of every link
-    whose order is stated, the transfers in that order."""
+    """A plan as tasks. shared: of every device, whether it runs any number of tasks at once; wires: of the resources
+    of links that are in use, their numbers in `LinkTable`; cluster: has their names; one_lane: whether a device has one
+    lane for both directions; turns: of every link whose order is stated, the transfers in that order."""
 
     units: Units
     rows: Rows
     tasks: Tasks
     sends: Sends
     shared: Bools
-    wires: tuple[str, ...]
+    wires: Ints
+    cluster: Cluster
     one_lane: bool
     turns: tuple[Ints, ...] = ()
 
@@ -48,13 +51,14 @@ class Lowered:
         """The name of a resource of `Tasks`."""
         group, number = divmod(resource, len(self.shared))
         if group > 2:
-            return self.wires[resource - 3 * len(self.shared)]
+            return wire_name(self.cluster, int(self.wires[resource - 3 * len(self.shared)]))
         return f"{('device', 'lane' if self.one_lane else 'out', 'in')[group]} {number}"
 
 
-def lower(problem: Problem, plan: Plan, objective: Objective) -> Lowered:
+def lower(problem: Problem, plan: Plan, objective: Objective, alike: Alike | None = None) -> Lowered:
     """The tasks of one iteration (ITERATION, MAX_LOAD) or of one unsplit pass (MAKESPAN).
 
+    alike: where the plan is the first of several groups of replicas that do the same, these.
     Raises InvalidPlan if the plan's order, of actions or of messages, is incomplete, an operator cannot run where it
     is placed, or the plan needs a link that is not there.
     """
@@ -79,23 +83,30 @@ def lower(problem: Problem, plan: Plan, objective: Objective) -> Lowered:
         nbytes, stated_s, latencies, problem.transfer_s is not None, by_operator, blocking,
     )  # fmt: skip
     pairs = np.concatenate([_inside_stages(problem, units), _mirrors(problem, units, by_operator), local])
-    wires = Wires(
-        mode, problem.transfer_s is not None, False, cluster.wire, cluster.latency_s, cluster.bandwidth,
-        cluster.is_cpu,
-    )  # fmt: skip
-    stage_group = np.empty(len(plan.stages), np.int64)
-    stage_group[units.stage] = units.group
+    wires = Wires(mode, problem.transfer_s is not None, False, cluster.links, cluster.is_cpu)
     missing, tasks, sends = _tasks_of(
-        units, rows, seconds, pairs, bundles, wires, _gradients(problem, plan, single), stage_group
+        units, rows, seconds, pairs, bundles, wires, _rings(problem, plan, units, single, alike)
     )
     if missing:
         src, dst = divmod(missing - 1, len(problem.cluster))
         raise NoLink(f"there is no link from device {src} to device {dst}, yet the plan sends tensors over it")
+    tasks, used = _with_used_wires(tasks, 3 * len(problem.cluster))
     turns: tuple[Ints, ...] = ()
     if plan.messages and single is (problem.objective is Objective.MAKESPAN):
-        turns = turns_of(problem, plan, tasks)
+        turns = turns_of(problem, plan, tasks, used)
         tasks = with_turns(tasks, turns)
-    return Lowered(units, rows, tasks, sends, shared, cluster.names, problem.transfers is Transfers.LANE, turns)
+    one_lane = problem.transfers is Transfers.LANE
+    return Lowered(units, rows, tasks, sends, shared, used, problem.cluster, one_lane, turns)
+
+
+def _with_used_wires(tasks: Tasks, first_wire: int) -> tuple[Tasks, Ints]:
+    """The tasks, for which only wires in use have a number from ``first_wire`` up, in the order of their numbers in
+    `LinkTable`; and these, [wires in use]."""
+    at = np.flatnonzero(tasks.resource >= first_wire)
+    used, number = np.unique(tasks.resource[at] - first_wire, return_inverse=True)
+    resource = tasks.resource.copy()
+    resource[at] = first_wire + number.reshape(-1)
+    return tasks._replace(resource=resource), used
 
 
 def check_messages(problem: Problem, plan: Plan) -> None:
@@ -103,10 +114,10 @@ def check_messages(problem: Problem, plan: Plan) -> None:
     crosses it once and nothing else; what else is wrong with the plan is for others to tell."""
     if plan.messages:
         try:
-            tasks = lower(problem, replace(plan, messages=()), problem.objective).tasks
+            lowered = lower(problem, replace(plan, messages=()), problem.objective)
         except PlacementError:
             return
-        turns_of(problem, plan, tasks)
+        turns_of(problem, plan, lowered.tasks, lowered.wires)
 
 
 def held_by(problem: Problem, plan: Plan, lowered: Lowered) -> Holds:
@@ -191,7 +202,15 @@ def _mirrors(problem: Problem, units: Units, by_operator: bool) -> Ints:
     return np.stack([earlier[together], later[together]], axis=1)
 
 
-def _gradients(problem: Problem, plan: Plan, single: bool) -> Floats:
+def _rings(problem: Problem, plan: Plan, units: Units, single: bool, alike: Alike | None) -> Rings:
+    group = np.empty(len(plan.stages), np.int64)
+    group[units.stage] = units.group
+    following = units.group_device[units.group_start[group]] if alike is None else np.array(alike.following, np.int64)
+    times = 1 if alike is None else alike.times
+    return Rings(_gradients(problem, plan, single, times), group, times, following)
+
+
+def _gradients(problem: Problem, plan: Plan, single: bool, times: int) -> Floats:
     """Bytes of gradients whose all-reduce stands for what the replicas of each stage tell each other after the last
     backward, [stages]; in an unsplit pass for all that they tell each other."""
     columns, stages = plan_columns(plan), len(plan.stages)
@@ -203,7 +222,7 @@ def _gradients(problem: Problem, plan: Plan, single: bool) -> Floats:
         np.asarray(np.bincount(columns.stage, np.where(forward, nbytes[columns.operator], 0.0), stages), np.float64)
         for nbytes in (graph.trained_bytes, graph.frozen_bytes)
     ]
-    replicas = np.diff(columns.device_start)
+    replicas = np.diff(columns.device_start) * times
     if single:
         return np.where(replicas > 1, problem.copies.reduced(owned[0], owned[1], np.ones(stages)), 0.0)
     micro_batches = problem.mini_batch / np.array([stage.micro_batch_size for stage in plan.stages], np.float64)

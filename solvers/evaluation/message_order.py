@@ -8,13 +8,13 @@ other one links serve the transfer whose reader comes first.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NoReturn
 
 import numpy as np
 
 from solvers.errors import InvalidPlan
-from solvers.evaluation.columns import cluster_columns, plan_columns
+from solvers.evaluation.columns import has_wire, plan_columns, wire_name, wire_names
 from solvers.evaluation.tasks import SYNC, Tasks
 from solvers.kernels.arrays import Ints
 from solvers.plan.plan import ACTION_KINDS, Action, Message, Plan
@@ -25,13 +25,13 @@ SHOWN = 8
 """How many links a message lists."""
 
 
-def turns_of(problem: Problem, plan: Plan, tasks: Tasks) -> tuple[Ints, ...]:
-    """The transfers of every link of ``plan.messages`` in the stated order.
+def turns_of(problem: Problem, plan: Plan, tasks: Tasks, used: Ints) -> tuple[Ints, ...]:
+    """The transfers of every link of ``plan.messages`` in the stated order. used: the wires of `Lowered`.
 
     Raises InvalidPlan, with the place in plan.json, what was expected and what was found, if transfers do not
     occupy links, a link is not there, or a row names what does not cross it, repeats or lacks something.
     """
-    wires = _wires(problem, plan)
+    wires = _wires(problem, plan, used)
     columns, found = plan_columns(plan), named_transfers(problem, tasks)
     by_wire = np.searchsorted(found[0], [*wires, *(wire + 1 for wire in wires)])
     turns = []
@@ -76,28 +76,29 @@ def with_turns(tasks: Tasks, turns: tuple[Ints, ...]) -> Tasks:
     )
 
 
-def _wires(problem: Problem, plan: Plan) -> list[int]:
-    """The numbers of the links whose order is stated."""
+def _wires(problem: Problem, plan: Plan, used: Ints) -> list[int]:
+    """The numbers of the links whose order is stated: positions in ``used``, and from its length up for those over
+    which nothing goes."""
     if problem.transfers is not Transfers.LINKS:
         raise InvalidPlan(
             f"messages: their order is stated, but the transfer model is {problem.transfers.value}, in which they do"
             " not occupy links; leave messages out, or plan again"
         )
-    columns = cluster_columns(problem.cluster)
-    inside = set(np.diag(columns.wire).tolist())  # from a device to itself
-    number = {name: wire for wire, name in enumerate(columns.names) if wire not in inside}
+    cluster = problem.cluster
+    number = {wire_name(cluster, wire): i for i, wire in enumerate(used.tolist())}
     found: list[int] = []
     for link, _ in plan.messages:
-        if link not in number:
-            first = [name[:MAX_NAME] for name in list(number)[:SHOWN]]
-            shown = ", ".join(first + ["..."] * (len(number) > SHOWN))
+        if link not in number and not has_wire(cluster, link):
+            first = [name[:MAX_NAME] for name in islice(wire_names(cluster), SHOWN + 1)]
+            shown = ", ".join(first[:SHOWN] + ["..."] * (len(first) > SHOWN))
             raise InvalidPlan(
                 f"messages[{link[:MAX_NAME]!r}]: there is no such link; expected one of {shown or 'none'}; leave it"
                 " out, or plan again"
             )
-        if number[link] in found:
+        wire = number.setdefault(link, len(number))
+        if wire in found:
             raise InvalidPlan(f"messages[{link[:MAX_NAME]!r}]: is there twice; leave one out, or plan again")
-        found.append(number[link])
+        found.append(wire)
     return found
 
 

@@ -15,6 +15,7 @@ from solvers.evaluation.run_kernel import run_tasks
 from solvers.evaluation.tasks import Holds
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
+from solvers.plan.alike import Alike
 from solvers.plan.plan import Plan
 from solvers.plan.schedule import SPAN_KINDS, MemoryCurve, Schedule, SpanColumns
 from solvers.problem.problem import Objective, Problem
@@ -149,16 +150,16 @@ class Simulation:
         return chain[::-1]
 
 
-def run(problem: Problem, plan: Plan, objective: Objective | None = None) -> Simulation:
+def run(problem: Problem, plan: Plan, objective: Objective | None = None, alike: Alike | None = None) -> Simulation:
     """One iteration (ITERATION, MAX_LOAD) or one unsplit pass (MAKESPAN) of a plan.
 
     Devices follow the plan's order; each task starts as soon as its inputs are there and its device or link is
     free; links serve the messages in the order that the plan states, else the transfer whose reader comes first.
-    objective defaults to the problem's. Raises InvalidPlan if the order deadlocks (the message shows where each
-    device, and each link with a stated order, is stuck), misses an action or a message or needs a link that is not
-    there.
+    objective defaults to the problem's. alike: of whose groups the plan is the first. Raises InvalidPlan if the order
+    deadlocks (the message shows where each device, and each link with a stated order, is stuck), misses an action or a
+    message or needs a link that is not there.
     """
-    lowered = lower(problem, plan, objective or problem.objective)
+    lowered = lower(problem, plan, objective or problem.objective, alike)
     start, end, cause, done, first, last = _run_tasks(lowered.tasks, lowered.shared)
     if done < len(lowered.tasks.seconds):
         raise InvalidPlan(_deadlock(lowered, start))

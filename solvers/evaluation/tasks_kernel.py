@@ -15,6 +15,7 @@ from solvers.evaluation.crossings_kernel import crossings_bound, crossings_of, s
 from solvers.evaluation.routes_kernel import through_host
 from solvers.evaluation.tasks import SYNC, Bundles, F, Rows, Sends, Tasks, U, Units
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.links_kernel import ALIKE, LinkTable, class_of, wire_of
 from solvers.kernels.ring_kernel import ring_bytes, ring_s, ring_steps
 
 BLOCKING, LANE, DUPLEX, LINKS = range(4)
@@ -37,15 +38,26 @@ class Wires(NamedTuple):
     stated: bool
     """whether the workload states seconds"""
     alike: bool
-    """whether all links are as fast as each other, each on a wire of its own: then tables have one row and column"""
-    wire: Ints
-    """[devices, devices] see `columns.ClusterColumns`, as the next two"""
-    latency_s: Floats
-    """[devices, devices] s"""
-    bandwidth: Floats
-    """[devices, devices] B/s, 0 where there is no link"""
+    """whether all links are as fast as each other, of class 1, each on a wire of its own"""
+    links: LinkTable
     is_cpu: Bools
     """[devices]"""
+
+
+class Rings(NamedTuple):
+    """The all-reduces of gradients among the replicas of stages.
+
+    alike: how many groups of replicas do the same, of which the plan has the first (`solvers.plan.alike`); 1 for a
+    plan that has all.
+    """
+
+    nbytes: Floats
+    """[stages] B that the replicas of each add up, 0 for none"""
+    group: Ints
+    """[stages] the devices of each"""
+    alike: int
+    following: Ints
+    """[stages] the device to which the last of these sends: the first of the next group, or of this one"""
 
 
 class Cargo(NamedTuple):
@@ -100,9 +112,7 @@ def _sink(rows: Rows, seconds: Floats, n: Ints, units: Units) -> Sink:
 
 
 @njit(cache=True)
-def _most(
-    units: Units, rows: Rows, pairs: Ints, bundles: Bundles, gradient: Floats, stage_group: Ints, halves: bool
-) -> Ints:
+def _most(units: Units, rows: Rows, pairs: Ints, bundles: Bundles, rings: Rings, halves: bool) -> Ints:
     """Bounds on what TASKS ... SENDS count. halves: whether transfers have a sender's half.
 
     Replicas and micro-batches cut a mini-batch into intervals: a + b of them cross in less than a + b places.
@@ -128,9 +138,9 @@ def _most(
             n[READERS] += crossings * readers
             n[EDGES] += crossings * max(makers * readers, makers + readers)
             t = upto
-    for s in range(len(gradient)):
-        width = group_start[stage_group[s] + 1] - group_start[stage_group[s]]
-        if gradient[s] > 0:
+    for s in range(len(rings.nbytes)):
+        width = group_start[rings.group[s] + 1] - group_start[rings.group[s]]
+        if rings.nbytes[s] > 0:
             n[TASKS] += width
             for u in range(len(units.stage)):
                 if units.stage[u] == s:
@@ -168,9 +178,9 @@ def _add(
 @njit(cache=True)
 def _link(wires: Wires, src: int, dst: int) -> tuple[int, float, float]:
     """(number of the wire, s of latency, B/s) of the link between two devices."""
-    if wires.alike:
-        return src * len(wires.is_cpu) + dst, wires.latency_s[0, 0], wires.bandwidth[0, 0]
-    return wires.wire[src, dst], wires.latency_s[src, dst], wires.bandwidth[src, dst]
+    link = ALIKE if wires.alike else class_of(wires.links, src, dst)
+    wire = src * len(wires.is_cpu) + dst if wires.alike else wire_of(wires.links, link, src, dst)
+    return wire, wires.links.latency_s[link], wires.links.bandwidth[link]
 
 
 @njit(cache=True)
@@ -182,18 +192,24 @@ def _seconds(cargo: Cargo, samples: float, src: int, dst: int, wires: Wires, cou
         return 0.0
     nbytes = cargo.fixed + cargo.per_sample * samples
     if src == dst:
-        slowest = 0.0
-        for way in range(len(wires.bandwidth)):
-            _, latency_s, bandwidth = _link(wires, src, way)
-            if bandwidth > 0:
-                slowest = max(slowest, cargo.tensors * latency_s + nbytes / bandwidth)
+        slowest, group = 0.0, wires.links.group[src]
+        for way in range(-1, wires.links.between.shape[1]):  # of every class that leaves the device
+            link = wires.links.within[group] if way < 0 else wires.links.between[group, way]
+            if wires.links.bandwidth[link] > 0:
+                slowest = max(slowest, _link_s(cargo.tensors, nbytes, wires.links, link))
         return slowest
-    _, latency_s, bandwidth = _link(wires, src, dst)
-    if bandwidth <= 0:
+    link = ALIKE if wires.alike else class_of(wires.links, src, dst)
+    if wires.links.bandwidth[link] <= 0:
         if count[MISSING] == 0:
             count[MISSING] = 1 + src * len(wires.is_cpu) + dst
         return 0.0
-    return float(cargo.tensors * latency_s + nbytes / bandwidth)
+    return _link_s(cargo.tensors, nbytes, wires.links, link)
+
+
+@njit(cache=True)
+def _link_s(latencies: float, nbytes: float, links: LinkTable, link: int) -> float:
+    """Seconds on a link of a class."""
+    return float(latencies * links.latency_s[link] + nbytes / links.bandwidth[link])
 
 
 @njit(cache=True)
@@ -306,7 +322,7 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
     links, free, blocking = wires.mode == LINKS, latencies == 0, wires.mode == BLOCKING
     halves = not links and not free
     farthest = _farthest(units, bundles, b, cargo, wires, sink.counts) if halves else np.zeros(0)
-    wire, latency_s, bandwidth, stated, alike = wires.wire, wires.latency_s, wires.bandwidth, wires.stated, wires.alike
+    table, stated, alike = wires.links, wires.stated, wires.alike
     devices = len(wires.is_cpu)
     paid = 0 if stated else latencies
     waits, reads, senders, held, whole, real, count = (
@@ -338,9 +354,9 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
             crossing += 1
             moves = not free and (dst != src or (blocking and through_host(units, origin, target[low], True)))
             seconds, nbytes = 0.0, fixed + per_sample * samples
-            row, column = (0, 0) if alike else (src, dst)  # of the link's tables
-            if moves and not stated and src != dst and bandwidth[row, column] > 0:
-                seconds = latencies * latency_s[row, column] + nbytes / bandwidth[row, column]
+            link = ALIKE if alike else class_of(table, src, dst)
+            if moves and not stated and src != dst and table.bandwidth[link] > 0:
+                seconds = latencies * table.latency_s[link] + nbytes / table.bandwidth[link]
             elif moves:
                 seconds = _seconds(cargo, samples, src, dst, wires, count)
             away = moves
@@ -362,7 +378,8 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
                 priority = position[first] - 0.25
                 real[SECONDS, task], real[PRIORITY, task], real[NBYTES, task] = seconds, priority, nbytes * several
                 if links:
-                    whole[RESOURCE, task] = 3 * devices + (src * devices + dst if alike else wire[src, dst])
+                    wire = src * devices + dst if alike else wire_of(table, link, src, dst)
+                    whole[RESOURCE, task] = 3 * devices + wire
                 else:
                     whole[RESOURCE, task] = _resource_of(wires, src, dst)
                 whole[DEVICE, task], whole[TO_DEVICE, task] = src, dst
@@ -415,19 +432,19 @@ def _around_sums(units: Units, rows: Rows, s: int) -> tuple[Ints, Ints]:
 
 
 @njit(cache=True)
-def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_group: Ints, wires: Wires) -> None:
+def _synchronise(sink: Sink, units: Units, rows: Rows, rings: Rings, wires: Wires) -> None:
     """All-reduce of the gradients of replicated stages, around a ring."""
-    devices = len(wires.is_cpu)
+    devices, gradient = len(wires.is_cpu), rings.nbytes
     for s in range(len(gradient)):
-        begin, end = units.group_start[stage_group[s]], units.group_start[stage_group[s] + 1]
-        replicas = units.replicas[stage_group[s]]
+        begin, end = units.group_start[rings.group[s]], units.group_start[rings.group[s] + 1]
+        replicas = units.replicas[rings.group[s]] * rings.alike
         if replicas == 1 or gradient[s] <= 0:
             continue
         backwards, updates = _around_sums(units, rows, int(s))
         if len(backwards) == 0:
             continue
-        for q in range(end - begin):
-            src, dst = units.group_device[begin + q], units.group_device[begin + (q + 1) % (end - begin)]
+        for at in range(begin, end):
+            src, dst = units.group_device[at], rings.following[s] if at + 1 == end else units.group_device[at + 1]
             wire, latency_s, bandwidth = _link(wires, src, dst)
             moved = ring_bytes(replicas, gradient[s])
             seconds = 0.0
@@ -444,16 +461,13 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_g
 
 
 @njit(cache=True)
-def _fill(
-    sink: Sink, units: Units, rows: Rows, pairs: Ints, bundles: Bundles, wires: Wires, gradient: Floats,
-    stage_group: Ints,
-) -> None:  # fmt: skip
+def _fill(sink: Sink, units: Units, rows: Rows, pairs: Ints, bundles: Bundles, wires: Wires, rings: Rings) -> None:
     """All transfers and waits."""
     _chain(sink, rows)
     _wait_here(sink, units, rows, pairs)
     for b in range(len(bundles.tensors)):
         _send(sink, units, rows, bundles, int(b), wires)
-    _synchronise(sink, units, rows, gradient, stage_group, wires)
+    _synchronise(sink, units, rows, rings, wires)
 
 
 @njit(cache=True)
@@ -473,16 +487,14 @@ def _as_rows(keys: Ints, items: Ints, count: int) -> tuple[Ints, Ints]:
 
 @njit(cache=True)
 def tasks_of(
-    units: Units, rows: Rows, seconds: Floats, pairs: Ints, bundles: Bundles, wires: Wires, gradient: Floats,
-    stage_group: Ints,
-) -> tuple[int, Tasks, Sends]:  # fmt: skip
+    units: Units, rows: Rows, seconds: Floats, pairs: Ints, bundles: Bundles, wires: Wires, rings: Rings
+) -> tuple[int, Tasks, Sends]:
     """(1 + src * devices + dst of a link that is missing, or 0; the tasks; the sends).
 
-    seconds: of compute rows. pairs: see `_wait_here`. gradient: bytes that the replicas of each stage add up, 0
-    for none; stage_group: the devices of each; [stages].
+    seconds: of compute rows. pairs: see `_wait_here`.
     """
-    sink = _sink(rows, seconds, _most(units, rows, pairs, bundles, gradient, stage_group, wires.mode != LINKS), units)
-    _fill(sink, units, rows, pairs, bundles, wires, gradient, stage_group)
+    sink = _sink(rows, seconds, _most(units, rows, pairs, bundles, rings, wires.mode != LINKS), units)
+    _fill(sink, units, rows, pairs, bundles, wires, rings)
     n = sink.counts
     tasks, sends, edges = n[TASKS], n[SENDS], n[EDGES]
     after_start, after = _as_rows(sink.waits[0, :edges], sink.waits[1, :edges], tasks)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from solvers.formats.json_fields import Field
+from solvers.formats.json_fields import MAX_INTEGER, Field
 from solvers.formats.json_text import finite_or_none
+from solvers.formats.number_runs import ONE_BY_ONE, read_runs, runs
 from solvers.problem.cluster import Cluster, Device, Link
+from solvers.problem.links import MAX_GROUPS, LinkClass, Tiers, Wire
 from solvers.problem.problem import ComputeTable
 
-MAX_DEVICES = 4096
+MAX_DEVICES = 16_384
 MAX_LINKS = 1_000_000
 MAX_OPERATORS = 1_000_000
 MAX_BATCH_SIZES = 64
@@ -22,20 +27,16 @@ ORIGINS = "mie"
 """Of the values of `Origin`: measured, interpolated, estimated."""
 
 
+BY_CLASS = 2
+"""The version of a cluster whose devices and links are told by class; one that names each has none."""
+_NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,8})")
+
+
 def cluster_json(cluster: Cluster) -> dict[str, object]:
-    """The cluster as a JSON value; `read_cluster` gives an equal one back."""
-    devices = [
-        {
-            "name": device.name,
-            "kind": device.kind,
-            "memory_bytes": finite_or_none(device.memory_bytes),
-            "flops_per_s": finite_or_none(device.flops_per_s),
-            "memory_bytes_per_s": finite_or_none(device.memory_bytes_per_s),
-            "concurrency": device.concurrency,
-            "node": device.node,
-        }
-        for device in cluster.devices
-    ]
+    """The cluster as a JSON value; `read_cluster` gives an equal one back. Many devices and links are told by class."""
+    if isinstance(cluster.links, Tiers) and len(cluster) > ONE_BY_ONE:
+        return {"version": BY_CLASS, "devices": _device_runs(cluster.devices), "links": _tiers_json(cluster.links)}
+    devices = [_device_json(device) for device in cluster.devices]
     links = [
         {
             "src": link.src,
@@ -49,12 +50,114 @@ def cluster_json(cluster: Cluster) -> dict[str, object]:
     return {"devices": devices, "links": links}
 
 
+def _device_json(device: Device) -> dict[str, object]:
+    return {
+        "name": device.name,
+        "kind": device.kind,
+        "memory_bytes": finite_or_none(device.memory_bytes),
+        "flops_per_s": finite_or_none(device.flops_per_s),
+        "memory_bytes_per_s": finite_or_none(device.memory_bytes_per_s),
+        "concurrency": device.concurrency,
+        "node": device.node,
+    }
+
+
+def _device_runs(devices: Sequence[Device]) -> list[dict[str, object]]:
+    """Devices that differ in nothing but node and the number at the end of the name, counted on, as one."""
+    found: list[dict[str, object]] = []
+    nodes: list[list[int]] = []
+    before: Device | None = None
+    for device in devices:
+        if before is not None and _follows(before, device):
+            nodes[-1].append(device.node)
+        else:
+            found.append(_device_json(device))
+            nodes.append([device.node])
+        before = device
+    counted = zip(found, nodes, strict=True)
+    return [one if len(on) == 1 else one | {"count": len(on), "node": runs(on)} for one, on in counted]
+
+
+def _follows(before: Device, device: Device) -> bool:
+    match = _NUMBERED.fullmatch(before.name)
+    if match is None or device.name != f"{match[1]}{int(match[2]) + 1}":
+        return False
+    return replace(before, name=device.name, node=device.node) == device
+
+
+def _tiers_json(tiers: Tiers) -> dict[str, object]:
+    """Classes once, and of pairs of groups the position of their class."""
+    classes = list(dict.fromkeys(of for row in (tiers.within, *tiers.between) for of in row if of is not None))
+    number: dict[LinkClass | None, int | None] = {None: None} | {of: i for i, of in enumerate(classes)}
+    return {
+        "classes": [
+            {
+                "bandwidth_bytes_per_s": finite_or_none(of.bandwidth_bytes_per_s),
+                "latency_s": of.latency_s,
+                "wire": of.wire.value,
+            }
+            for of in classes
+        ],
+        "numbers": runs(tiers.numbers),
+        "nodes": runs(tiers.nodes),
+        "groups": runs(tiers.groups),
+        "within": [number[of] for of in tiers.within],
+        "between": [[number[of] for of in row] for row in tiers.between],
+    }
+
+
 def read_cluster(field: Field) -> Cluster:
     """Raises InvalidProblem."""
-    parts = field.fields(("devices",), ("links",))
+    parts = field.fields(("devices",), ("links", "version"))
+    if "version" in parts:
+        parts["version"].integer(BY_CLASS, BY_CLASS)
+        devices = _read_device_runs(parts["devices"])
+        if "links" not in parts:
+            field.refuse("links")
+        tiers = _read_tiers(parts["links"])
+        return field.located(lambda: Cluster(devices, tiers))
     devices = tuple(_read_device(item) for item in parts["devices"].items(MAX_DEVICES))
     links = tuple(_read_link(item) for item in parts["links"].items(MAX_LINKS)) if "links" in parts else ()
     return field.located(lambda: Cluster(devices, links))
+
+
+def _read_device_runs(field: Field) -> tuple[Device, ...]:
+    found: list[Device] = []
+    for item in field.items(MAX_DEVICES):
+        counted = dict(item.value) if isinstance(item.value, dict) else {}
+        if "count" not in counted:
+            found.append(_read_device(item))
+            continue
+        count = Field(counted.pop("count"), item, "count").integer(1, MAX_DEVICES - len(found))
+        nodes = read_runs(Field(counted.pop("node", 0), item, "node"), count, MAX_DEVICES)
+        first = _read_device(item._replace(value=counted))
+        match = _NUMBERED.fullmatch(first.name)
+        if match is None or len(nodes) != count:
+            item.refuse(f"a name that ends in a number, and {count:,} nodes")
+        found += (replace(first, name=f"{match[1]}{int(match[2]) + i}", node=node) for i, node in enumerate(nodes))
+    return tuple(found)
+
+
+def _read_tiers(field: Field) -> Tiers:
+    parts = field.fields(("classes", "numbers", "nodes", "groups", "within", "between"))
+    classes = [_read_class(item) for item in parts["classes"].items(MAX_LINKS)]
+
+    def of(item: Field) -> LinkClass | None:
+        return None if item.is_null else classes[item.integer(0, len(classes) - 1)]
+
+    within = tuple(of(item) for item in parts["within"].items(MAX_GROUPS))
+    rows = parts["between"].items(MAX_GROUPS, exactly=len(within))
+    between = tuple(tuple(of(item) for item in row.items(MAX_GROUPS, exactly=len(within))) for row in rows)
+    numbers, nodes, groups = (
+        read_runs(parts[name], MAX_DEVICES, MAX_INTEGER) for name in ("numbers", "nodes", "groups")
+    )
+    return field.located(lambda: Tiers(numbers, nodes, groups, within, between))
+
+
+def _read_class(field: Field) -> LinkClass:
+    parts = field.fields(("bandwidth_bytes_per_s", "latency_s", "wire"))
+    bandwidth = parts["bandwidth_bytes_per_s"].number_or_infinity()
+    return LinkClass(bandwidth, parts["latency_s"].number(), parts["wire"].choice(Wire))
 
 
 def _read_device(field: Field) -> Device:

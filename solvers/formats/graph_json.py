@@ -87,6 +87,7 @@ def read_header(
     number = value.get("version") if isinstance(value, dict) else None
     known = version if isinstance(version, tuple) else (version,)
     if not isinstance(number, int) or isinstance(number, bool) or number not in known:
-        reads = f"version{'s' if len(known) > 1 else ''} {' and '.join(map(str, known))}"
+        listed = " and ".join(filter(None, (", ".join(map(str, known[:-1])), str(known[-1]))))
+        reads = f"version{'s' if len(known) > 1 else ''} {listed}"
         raise InvalidProblem(f"{field.where} this program reads {reads} of {expected}, found {shown(number)}")
     return field.fields(("format", "version", *required), optional)

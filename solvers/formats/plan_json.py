@@ -1,6 +1,7 @@
 """plan.json: a plan with everything it was judged by, in one file.
 
-Version 1 is a plan that states no order of messages, version 2 one that does.
+Version 1 is a plan that states no order of messages, version 2 one that does. Version 3 is one on many devices: where
+a list of devices may have "0-127" for 128 of them, and the order names devices that do the same as one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from solvers.errors import InvalidPlan, InvalidProblem, PlacementError
 from solvers.formats.graph_json import read_header
 from solvers.formats.json_fields import Field
 from solvers.formats.json_text import dump_json, parse_json
+from solvers.formats.number_runs import ONE_BY_ONE, read_runs, runs
 from solvers.formats.op_graph_json import graph_hash, graph_json, read_op_graph
 from solvers.formats.problem_json import problem_json, read_problem
 from solvers.formats.result_json import read_result, result_json
@@ -21,13 +23,12 @@ from solvers.problem.graph import OpGraph
 from solvers.problem.problem import Problem
 
 FORMAT = "placement-explorer/plan"
-VERSIONS = (1, 2)
+VERSIONS = (1, 2, 3)
 """Those that are read."""
 MAX_STAGES = 1_000_000
 MAX_ACTIONS = 10_000_000
 MAX_MESSAGES = 10_000_000
 MAX_LINKS = 1_000_000
-MAX_REPLICAS = 4096
 
 
 class PlanFile(NamedTuple):
@@ -44,7 +45,7 @@ def write_plan(problem: Problem, plan: Plan, result: Result | None = None, refer
     return dump_json(
         {
             "format": FORMAT,
-            "version": VERSIONS[bool(plan.messages)],
+            "version": VERSIONS[2 if len(plan.order) > ONE_BY_ONE else bool(plan.messages)],
             "model": {"reference": reference, "samples": problem.graph.samples},
             "graph_sha256": graph_hash(problem.as_traced.graph),
             "problem": problem_json(problem),
@@ -76,7 +77,9 @@ def read_plan(data: bytes | str | object, where: str = "plan.json") -> PlanFile:
             f" expected sha256 {stated[:12]}..., found {found[:12]}..."
         )
     problem = read_problem(parts["problem"], graph)
-    plan = read_plan_part(parts["plan"], problem, stated=parts["version"].value == VERSIONS[1])
+    version, whole = parts["version"].value, parts["plan"].value
+    states = isinstance(whole, dict) and "messages" in whole if version == VERSIONS[2] else version == VERSIONS[1]
+    plan = read_plan_part(parts["plan"], problem, stated=states)
     result = parts.get("result")
     told = None if result is None or result.is_null else read_result(result, problem, plan)
     return PlanFile(problem, plan, told, model["reference"].text())
@@ -84,21 +87,31 @@ def read_plan(data: bytes | str | object, where: str = "plan.json") -> PlanFile:
 
 def plan_part(plan: Plan) -> dict[str, object]:
     """The plan alone, as `write_plan` has it: for whoever has its problem. `read_plan_part` reads it."""
+    many = len(plan.order) > ONE_BY_ONE
     stages = [
         {
             "operators": list(stage.operators),
-            "devices": list(stage.devices),
+            "devices": runs(stage.devices) if many else list(stage.devices),
             "micro_batch_size": stage.micro_batch_size,
             "in_flight": stage.in_flight,
             "recompute": stage.recompute,
         }
         for stage in plan.stages
     ]
-    order = [[str(action) for action in actions] for actions in plan.order]
+    order = _order_by_class(plan) if many else [list(map(str, actions)) for actions in plan.order]
     told: dict[str, object] = {"pipeline": plan.pipeline, "stages": stages, "order": order}
     if plan.messages:
         told["messages"] = messages_json(plan)
     return told
+
+
+def _order_by_class(plan: Plan) -> list[dict[str, object]]:
+    """The actions of devices that do the same, once; devices that do nothing are left out."""
+    alike: dict[tuple[Action, ...], list[int]] = {}
+    for device, actions in enumerate(plan.order):
+        if actions:
+            alike.setdefault(actions, []).append(device)
+    return [{"devices": runs(devices), "actions": list(map(str, actions))} for actions, devices in alike.items()]
 
 
 def read_plan_part(field: Field, problem: Problem, *, stated: bool) -> Plan:
@@ -127,10 +140,7 @@ def read_other_plan(field: Field, graph: OpGraph, devices: int, *, stated: bool)
     `read_plan_part`."""
     parts = field.fields(("pipeline", "stages", "order", *["messages"][:stated]))
     stages = tuple(_read_stage(item, len(graph), devices) for item in parts["stages"].items(MAX_STAGES))
-    order = tuple(
-        tuple(_read_action(item, len(stages)) for item in actions.items(MAX_ACTIONS))
-        for actions in parts["order"].items(devices, exactly=devices)
-    )
+    order = _read_order(parts["order"], len(stages), devices)
     messages: MessageOrder = ()
     if stated:
         messages = tuple(
@@ -140,12 +150,35 @@ def read_other_plan(field: Field, graph: OpGraph, devices: int, *, stated: bool)
     return Plan(stages, order, parts["pipeline"].text(), messages)
 
 
+def _read_order(field: Field, stages: int, devices: int) -> tuple[tuple[Action, ...], ...]:
+    """Device by device, or by those that do the same."""
+    if not isinstance(field.value, list) or not any(isinstance(item, dict) for item in field.value):
+        return tuple(
+            tuple(_read_action(item, stages) for item in actions.items(MAX_ACTIONS))
+            for actions in field.items(devices, exactly=devices)
+        )
+    order: list[tuple[Action, ...]] = [()] * devices
+    total = 0
+    for alike in field.items(devices):
+        parts = alike.fields(("devices", "actions"))
+        actions = tuple(_read_action(item, stages) for item in parts["actions"].items(MAX_ACTIONS))
+        those = read_runs(parts["devices"], devices, devices - 1)
+        total += len(actions) * len(those)
+        if total > MAX_ACTIONS:
+            field.refuse(f"at most {MAX_ACTIONS:,} actions")
+        for device in those:
+            if order[device]:
+                parts["devices"].refuse(f"every device once (device {device} is there twice)")
+            order[device] = actions
+    return tuple(order)
+
+
 def _read_stage(field: Field, operators: int, devices: int) -> Stage:
     parts = field.fields(("operators", "devices"), ("micro_batch_size", "in_flight", "recompute"))
     try:
         return Stage(
             tuple(item.integer(0, operators - 1) for item in parts["operators"].items(operators)),
-            tuple(item.integer(0, devices - 1) for item in parts["devices"].items(MAX_REPLICAS)),
+            read_runs(parts["devices"], devices, devices - 1),
             parts["micro_batch_size"].integer(1) if "micro_batch_size" in parts else 1,
             parts["in_flight"].integer(1) if "in_flight" in parts else 1,
             parts["recompute"].flag() if "recompute" in parts else False,

@@ -32,11 +32,9 @@ def unsupported(problem: Problem) -> str | None:
         return "the graph has backward operators; latency is planned for inference"
     if any(len(message) > 1 for message in problem.graph.messages):
         return "the graph has partial sums that travel as one message"
-    if problem.transfer_s is None and len(problem.cluster) > 1:
-        count = len(problem.cluster)
-        linked = {(link.src, link.dst) for link in problem.cluster.links}
-        if not problem.transfers_alike or len(linked) < count * (count - 1):
-            return "every pair of devices must be linked, all links equally fast"
+    unlike = not problem.transfers_alike or not problem.cluster.is_complete
+    if problem.transfer_s is None and len(problem.cluster) > 1 and unlike:
+        return "every pair of devices must be linked, all links equally fast"
     return None
 
 

@@ -163,11 +163,9 @@ def speeds(problem: Problem) -> tuple[tuple[float, float], tuple[float, float]] 
         return None
     cluster = problem.cluster
     found: dict[bool, set[tuple[float, float]]] = {True: set(), False: set()}
-    for link in cluster.links:
-        inside = cluster.devices[link.src].node == cluster.devices[link.dst].node
-        found[inside].add((link.latency_s, link.bandwidth_bytes_per_s))
-    complete = len(cluster.links) == len(cluster) * (len(cluster) - 1)
-    if not complete or any(len(each) != 1 for each in found.values()):
+    for speed in cluster.speeds:
+        found[speed.inside].add((speed.latency_s, speed.bandwidth_bytes_per_s))
+    if not cluster.is_complete or any(len(each) != 1 for each in found.values()):
         return None
     (near,), (far,) = found[True], found[False]
     return (near, far) if near[0] <= far[0] and near[1] >= far[1] else None

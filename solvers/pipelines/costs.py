@@ -82,7 +82,7 @@ def size_costs(condensed: Condensed, samples: int) -> SizeCosts:
 
 def _fastest_link(cluster: Cluster) -> tuple[float, float]:
     """(latency in s, bandwidth in bytes/s); no cost without links."""
-    among = {(link.bandwidth_bytes_per_s, link.latency_s) for link in cluster.links}
+    among = {(link.bandwidth_bytes_per_s, link.latency_s) for link in cluster.speeds}
     if not among:
         return 0.0, np.inf
     bandwidth, latency = max(among)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from solvers.pipelines.seating import caps_differ, kinds_by_speed
 from solvers.plan.plan import Action, Plan
-from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Problem
 
 LEAST_DEVICES = 2
@@ -106,19 +105,8 @@ def on_devices(problem: Problem, devices: Sequence[int]) -> Rung:
     number = {device: at for at, device in enumerate(devices)}
     question = replace(
         problem,
-        cluster=part_of(problem.cluster, devices),
+        cluster=problem.cluster.part(devices),
         max_replicas=min(problem.max_replicas, len(devices)),
         pins={operator: number[device] for operator, device in problem.pins.items()},
     )
     return Rung(problem, question, tuple(devices))
-
-
-def part_of(cluster: Cluster, devices: Sequence[int]) -> Cluster:
-    """Some of the devices, ascending, and the links between them."""
-    number = {device: at for at, device in enumerate(devices)}
-    links = tuple(
-        replace(link, src=number[link.src], dst=number[link.dst])
-        for link in cluster.links
-        if link.src in number and link.dst in number
-    )
-    return Cluster(tuple(cluster.devices[device] for device in devices), links)

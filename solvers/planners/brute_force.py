@@ -135,11 +135,10 @@ def _twins(problem: Problem) -> dict[int, int]:
 
 def _uniform(problem: Problem) -> bool:
     """Whether every pair of devices is joined alike, each by a wire of its own, or none is joined."""
-    links, count = problem.cluster.links, len(problem.cluster)
-    pairs = {(link.src, link.dst) for link in links}
-    alike = len({(link.bandwidth_bytes_per_s, link.latency_s) for link in links}) <= 1
-    shared = [link.resource for link in links if link.resource]
-    return alike and len(pairs) in (0, count * (count - 1)) and len(set(shared)) == len(shared)
+    cluster = problem.cluster
+    alike = len({(speed.bandwidth_bytes_per_s, speed.latency_s) for speed in cluster.speeds}) <= 1
+    shared = [link.resource for link in cluster.links if link.resource]
+    return alike and (not cluster.links or cluster.is_complete) and len(set(shared)) == len(shared)
 
 
 def _may_open(place: Place, used: frozenset[int], twins: dict[int, int]) -> bool:

@@ -19,6 +19,7 @@ from solvers.noncontiguous.planners.max_load_ip import MaxLoadIP
 from solvers.noncontiguous.planners.non_contiguous import NonContiguous
 from solvers.pipelines.boundary_moves import improve
 from solvers.pipelines.ladder import levelled, on_some_kinds, simpler
+from solvers.pipelines.part_of_many import part_of_many
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
 from solvers.pipelines.planners.interleaved import Interleaved
 from solvers.pipelines.planners.repeated_blocks import RepeatedBlocks, first_split
@@ -91,6 +92,10 @@ class Auto:
     def begin(self, problem: Problem, monitor: Monitor) -> None:
         """A first plan, within a tenth of a second: everything on one device, in the fewest or the most micro-batches,
         if that fits. Where it does not, layers split over pieces of what the model repeats."""
+        part = part_of_many(problem)
+        if part is not None:
+            self.begin(part.question, monitor.asking(part.question, part.answer))
+            return
         monitor.member = SingleDevice.name
         pinned = set(problem.pins.values())
         devices = sorted(problem.cluster.accelerators, key=lambda d: -problem.cluster.devices[d].memory_bytes) or [0]
@@ -112,6 +117,11 @@ class Auto:
 
     def _run(self, problem: Problem, monitor: Monitor, answers: Answers) -> bool:
         """answers: of the ladder so far, on which this question may be."""
+        many = part_of_many(problem)
+        if many is not None:
+            self._answer(many.question, monitor, many.answer)
+            monitor.note(f"planned for {len(many.question.cluster)} devices, {len(many.groups):,} times alike")
+            return False
         starts: list[Plan] = []
         free = levelled(problem)
         if free is not None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from solvers.errors import InvalidProblem
+from solvers.problem.links import Link, LinkClass, Speed, Tiers, Wire, check_link, tiers_of
 from solvers.problem.names import clean_names
 from solvers.problem.rebuilt import Rebuilt
 
+__all__ = ["CPU_KIND", "Cluster", "Device", "Link", "Ring", "Wires", "around", "two_level_cluster", "uniform_cluster"]
+
 CPU_KIND = "cpu"
-_RESERVED = re.compile(r"(device|lane|in|out) [0-9]+")
-"""Resources of the simulator that are not links."""
 
 
 class Wires(StrEnum):
@@ -56,23 +56,6 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """A directed connection. Links that name the same ``resource`` share one wire."""
-
-    src: int
-    dst: int
-    bandwidth_bytes_per_s: float
-    latency_s: float = 0.0
-    resource: str = ""
-
-    def __post_init__(self) -> None:
-        clean_names(self, "resource")
-
-    def transfer_s(self, nbytes: float) -> float:
-        return self.latency_s + nbytes / self.bandwidth_bytes_per_s
-
-
-@dataclass(frozen=True, slots=True)
 class Ring:
     """The all-reduce of gradients among replicas: each sends the next one, and the last the first, 2(r-1) parts of an
     r-th of them, one after the other (Patarasuk and Yuan, JPDC 2009). `solvers.verify` has it once more, on purpose.
@@ -93,11 +76,11 @@ class Ring:
         """Seconds on one link of the ring; all of it takes as long as its slowest."""
         return self.steps * link.latency_s + self.nbytes(gradient_bytes) / link.bandwidth_bytes_per_s
 
-    def over_worst_s(self, links: Sequence[Link]) -> tuple[float, float]:
+    def over_worst_s(self, speeds: Collection[Speed]) -> tuple[float, float]:
         """(seconds, seconds per byte of gradients) wherever the replicas are: over a link with the longest latency and
-        the least bandwidth of any of ``links``."""
-        latency = max(link.latency_s for link in links)
-        slowest = min(link.bandwidth_bytes_per_s for link in links)
+        the least bandwidth of any of ``speeds``."""
+        latency = max(speed.latency_s for speed in speeds)
+        slowest = min(speed.bandwidth_bytes_per_s for speed in speeds)
         return self.steps * latency, self.nbytes(1.0) / slowest
 
 
@@ -108,7 +91,8 @@ def around(devices: Sequence[int]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cluster(Rebuilt):
-    """Devices (accelerators first, then CPUs; their index is their position) and directed links.
+    """Devices (accelerators first, then CPUs; their index is their position) and directed links: some, one by one, or
+    those of all pairs by class (`Tiers`), of which nobody makes more than are asked for.
 
     Raises InvalidProblem if there is no device, an accelerator follows a CPU, a number is not
     positive, a link names a device that is not there, joins a device to itself or two that have a link
@@ -116,10 +100,11 @@ class Cluster(Rebuilt):
     """
 
     devices: tuple[Device, ...]
-    links: tuple[Link, ...] = ()
+    links: tuple[Link, ...] | Tiers = ()
     _by_pair: dict[tuple[int, int], Link] = field(init=False, repr=False, compare=False)
     _derived: list[Any] = field(init=False, repr=False, compare=False, default_factory=list)
     """What others derive from the cluster once (`evaluation.columns`)."""
+    _speeds: list[Counter[Speed]] = field(init=False, repr=False, compare=False, default_factory=list)
 
     def __post_init__(self) -> None:
         if not self.devices:
@@ -133,27 +118,21 @@ class Cluster(Rebuilt):
                     f"device {device.name}: memory must be more than 0 bytes, found {device.memory_bytes}"
                 )
         pairs: dict[tuple[int, int], Link] = {}
-        for link in self.links:
-            if not (0 <= link.src < len(self.devices) and 0 <= link.dst < len(self.devices)):
-                raise InvalidProblem(f"link {link.src} -> {link.dst}: no such device")
-            if link.src == link.dst:
-                raise InvalidProblem(f"link {link.src} -> {link.dst}: a device needs no link to itself; leave it out")
-            if (link.src, link.dst) in pairs:
-                raise InvalidProblem(f"link {link.src} -> {link.dst}: there are two of them; keep one")
-            if _RESERVED.fullmatch(link.resource):
+        if isinstance(self.links, Tiers):
+            if len(self.links.numbers) != len(self.devices):
                 raise InvalidProblem(
-                    f"link {link.src} -> {link.dst}: the resource {link.resource!r} has the name of a device's own;"
-                    " call it something else"
+                    f"links by class of {len(self.links.numbers)} devices, but there are {len(self.devices)}"
                 )
-            if not link.bandwidth_bytes_per_s > 0:
-                raise InvalidProblem(
-                    f"link {link.src} -> {link.dst}: bandwidth must be more than 0 bytes/s,"
-                    f" found {link.bandwidth_bytes_per_s}"
-                )
-            if not (math.isfinite(link.latency_s) and link.latency_s >= 0):
-                raise InvalidProblem(f"link {link.src} -> {link.dst}: latency must be >= 0 s, found {link.latency_s}")
-            pairs[link.src, link.dst] = link
+        else:
+            for link in self.links:
+                check_link(link, len(self.devices))
+                if (link.src, link.dst) in pairs:
+                    raise InvalidProblem(f"link {link.src} -> {link.dst}: there are two of them; keep one")
+                pairs[link.src, link.dst] = link
         object.__setattr__(self, "_by_pair", pairs)
+
+    def __hash__(self) -> int:
+        return hash((self.devices, len(self.links)))
 
     def __repr__(self) -> str:
         kinds = ", ".join(f"{count:,} x {kind!r}" for kind, count in Counter(d.kind for d in self.devices).items())
@@ -170,15 +149,67 @@ class Cluster(Rebuilt):
     def cpus(self) -> tuple[int, ...]:
         return tuple(i for i, device in enumerate(self.devices) if device.is_cpu)
 
+    @property
+    def speeds(self) -> Mapping[Speed, int]:
+        """How many links there are of every speed, without a look at every pair where they are by class."""
+        if not self._speeds:
+            nodes, cpus = [d.node for d in self.devices], [d.is_cpu for d in self.devices]
+            if isinstance(self.links, Tiers):
+                self._speeds.append(self.links.speeds(nodes, cpus))
+            else:
+                self._speeds.append(
+                    Counter(
+                        Speed(one.latency_s, one.bandwidth_bytes_per_s, nodes[one.src] == nodes[one.dst],
+                              cpus[one.src], cpus[one.dst])
+                        for one in self.links
+                    )
+                )  # fmt: skip
+        return self._speeds[0]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every ordered pair of devices has a link."""
+        return len(self.links) == len(self) * (len(self) - 1)
+
+    @property
+    def shares_between(self) -> bool:
+        """Whether any two links between nodes have one wire, or some have none of their own."""
+        if isinstance(self.links, Tiers):
+            return self.links.shares_between
+        outer = [one for one in self.links if self.devices[one.src].node != self.devices[one.dst].node]
+        return len({one.resource for one in outer if one.resource}) < len(outer)
+
     def link(self, src: int, dst: int) -> Link | None:
+        if isinstance(self.links, Tiers):
+            return None if src == dst else self.links.link(src, dst)
         return self._by_pair.get((src, dst))
 
     def transfer_s(self, nbytes: float, src: int, dst: int) -> float:
         """Seconds to move ``nbytes`` from ``src`` to ``dst``; 0 on one device, inf without a link."""
         if src == dst:
             return 0.0
-        link = self._by_pair.get((src, dst))
+        link = self.link(src, dst)
         return math.inf if link is None else link.transfer_s(nbytes)
+
+    def part(self, devices: Sequence[int]) -> Cluster:
+        """Some of the devices, ascending, and the links between them."""
+        some = tuple(self.devices[device] for device in devices)
+        if isinstance(self.links, Tiers):
+            return Cluster(some, self.links.part(devices))
+        number = {device: at for at, device in enumerate(devices)}
+        links = tuple(
+            replace(link, src=number[link.src], dst=number[link.dst])
+            for link in self.links
+            if link.src in number and link.dst in number
+        )
+        return Cluster(some, links)
+
+    def at_speed(self, latency_s: float, bandwidth_bytes_per_s: float) -> Cluster:
+        """The same devices and links, all with this latency and bandwidth."""
+        if isinstance(self.links, Tiers):
+            return Cluster(self.devices, self.links.at_speed(latency_s, bandwidth_bytes_per_s))
+        links = (replace(one, latency_s=latency_s, bandwidth_bytes_per_s=bandwidth_bytes_per_s) for one in self.links)
+        return Cluster(self.devices, tuple(links))
 
 
 def uniform_cluster(
@@ -188,14 +219,7 @@ def uniform_cluster(
     wires: Wires = Wires.DEDICATED,
 ) -> Cluster:
     """Devices of one host, every ordered pair joined by a link as fast as any other."""
-    count = len(devices)
-    links = tuple(
-        Link(src, dst, bandwidth_bytes_per_s, latency_s, _wire(src, dst, 0, wires))
-        for src in range(count)
-        for dst in range(count)
-        if src != dst
-    )
-    return Cluster(tuple(devices), links)
+    return _tiered(devices, [0] * len(devices), LinkClass(bandwidth_bytes_per_s, latency_s, _INSIDE[wires]), None)
 
 
 def two_level_cluster(
@@ -207,25 +231,19 @@ def two_level_cluster(
     wires: Wires = Wires.DEDICATED,
 ) -> Cluster:
     """Links as ``wires`` says inside a node; one shared wire per ordered pair of nodes between them."""
-    links = []
-    for src, a in enumerate(devices):
-        for dst, b in enumerate(devices):
-            if src == dst:
-                continue
-            if a.node == b.node:
-                links.append(Link(src, dst, bandwidth_bytes_per_s, latency_s, _wire(src, dst, a.node, wires)))
-            else:
-                links.append(Link(src, dst, node_bandwidth_bytes_per_s, node_latency_s, f"node{a.node}->node{b.node}"))
-    return Cluster(tuple(devices), tuple(links))
+    inside = LinkClass(bandwidth_bytes_per_s, latency_s, _INSIDE[wires])
+    between = LinkClass(node_bandwidth_bytes_per_s, node_latency_s, Wire.NODES)
+    return _tiered(devices, [device.node for device in devices], inside, between)
 
 
-def _wire(src: int, dst: int, node: int, wires: Wires) -> str:
-    """The resource of a link inside a node.
+def _tiered(devices: Sequence[Device], nodes: Sequence[int], inside: LinkClass, between: LinkClass | None) -> Cluster:
+    groups = [0] * len(devices)
+    return Cluster(tuple(devices), tiers_of(range(len(devices)), nodes, groups, lambda _: inside, lambda *_: between))
 
-    A PCIe link carries both directions at once, but a transfer between two devices whose way leads over the
-    root goes up the link to the root and down again, so it takes both directions, and the next one waits. That
-    is the way where peers may not talk directly: NCCL, User Guide, "Troubleshooting", PCI Access Control
-    Services (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html), or by way of the
-    host's memory.
-    """
-    return f"host {node} root" if wires is Wires.SHARED else f"{src}->{dst}"
+
+_INSIDE = {Wires.DEDICATED: Wire.PAIR, Wires.SHARED: Wire.HOST}
+"""A PCIe link carries both directions at once, but a transfer between two devices whose way leads over the
+root goes up the link to the root and down again, so it takes both directions, and the next one waits. That
+is the way where peers may not talk directly: NCCL, User Guide, "Troubleshooting", PCI Access Control
+Services (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html), or by way of the
+host's memory."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.errors import InvalidProblem, printable
-from solvers.kernels.arrays import Floats
+from solvers.kernels.arrays import Floats, Ints
 from solvers.problem.cluster import Cluster
 from solvers.problem.engine import EngineCosts
 from solvers.problem.graph import OpGraph
@@ -310,7 +310,7 @@ class Problem:
     @property
     def transfers_alike(self) -> bool:
         """Whether a tensor takes as long between any two devices as between any other two that are linked."""
-        speeds = {(link.bandwidth_bytes_per_s, link.latency_s) for link in self.cluster.links}
+        speeds = {(link.bandwidth_bytes_per_s, link.latency_s) for link in self.cluster.speeds}
         return self.transfer_s is not None or len(speeds) <= 1
 
     @property
@@ -333,6 +333,15 @@ class Problem:
         """Whether so many replicas can share every micro-batch equally: a sample cannot be split. Where
         times are stated per sample alone, a "sample" stands for any number of them."""
         return micro_batch_size % replicas == 0 or len(self.compute.samples) == 1
+
+    def degrees(self) -> Ints:
+        """Numbers of devices that may share an operator, ascending: where plans have micro-batches of given sizes,
+        those that can share one of these."""
+        every = np.arange(1, min(self.max_replicas, len(self.cluster)) + 1)
+        if self.objective is Objective.MAKESPAN or len(self.compute.samples) == 1:
+            return every
+        sizes = [self.mini_batch // count for count in self.stage_choices()]
+        return np.asarray(every[np.any([size % every == 0 for size in sizes], axis=0)])
 
     @property
     def sizes_alike(self) -> bool:

@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 from solvers.errors import InvalidPlan
-from solvers.evaluation.columns import cluster_columns
+from solvers.evaluation.columns import wire_name
 from solvers.evaluation.message_order import named_transfers
 from solvers.evaluation.simulation import run
 from solvers.plan.plan import ACTION_KINDS, Action, Message, MessageOrder, Plan
@@ -21,7 +21,7 @@ def served(problem: Problem, plan: Plan) -> MessageOrder:
     if problem.transfers is not Transfers.LINKS:
         return ()
     told = run(problem, replace(plan, messages=()))
-    names = cluster_columns(problem.cluster).names
+    names = [wire_name(problem.cluster, wire) for wire in told.lowered.wires.tolist()]
     links: dict[str, list[Message]] = {}
     rows = named_transfers(problem, told.lowered.tasks).T.tolist()
     for wire, stage, kind, micro_batch, to_device, number, _ in sorted(

@@ -22,7 +22,8 @@ from explorer.question.written.closest import closest
 from explorer.question.written.device_lists import MAX_DEVICES, parse_kinds
 from explorer.question.written.quantities import parse_bandwidth, parse_bytes, parse_seconds
 from solvers.formats.json_fields import Field
-from solvers.problem.cluster import CPU_KIND, Cluster, Device, Link
+from solvers.problem.cluster import CPU_KIND, Cluster, Device
+from solvers.problem.links import LinkClass, Wire, tiers_of
 
 DEFAULT_BANDWIDTH = 25e9
 """Bytes per second and direction, between devices of one host: PCIe 4.0 x16 as measured, about. NVLink is asked
@@ -118,29 +119,32 @@ def cluster_of(nodes: list[Node], networks: list[Network]) -> Cluster:
         _device(device_name(kind, i if i < accelerators else i - accelerators), kind, n, nodes[n])
         for i, (kind, n) in enumerate(devices)
     )
-    links = [
-        _link(src, dst, a.node, b.node, nodes, networks)
-        for src, a in enumerate(made)
-        for dst, b in enumerate(made)
-        if src != dst
-    ]
-    return Cluster(made, tuple(links))
+    on = [device.node for device in made]
+    joined = [(node, tuple(n.members is None or i in n.members for n in networks)) for i, node in enumerate(nodes)]
+    number: dict[object, int] = {}
+    group = [number.setdefault(one, len(number)) for one in joined]
+    node_of = {group: node for group, (node, _) in zip(group, joined, strict=True)}
+    networks_of = {group: member for group, (_, member) in zip(group, joined, strict=True)}
+
+    def between(a: int, b: int) -> LinkClass:
+        both = zip(networks, networks_of[a], networks_of[b], strict=True)
+        of = next(network for network, *members in both if all(members))
+        rate = min(of.bandwidth_bytes_per_s, node_of[a].out_bytes_per_s, node_of[b].in_bytes_per_s)
+        return LinkClass(rate, of.latency_s, _BETWEEN[of.wires])
+
+    def within(a: int) -> LinkClass:
+        return LinkClass(node_of[a].bandwidth_bytes_per_s, node_of[a].latency_s, _INSIDE[node_of[a].wires])
+
+    return Cluster(made, tiers_of(range(len(made)), on, [group[node] for node in on], within, between))
+
+
+_INSIDE = {Inside.DEDICATED: Wire.PAIR, Inside.DEVICE: Wire.PORT, Inside.SHARED: Wire.HOST}
+_BETWEEN = {Between.DEVICE: Wire.ADAPTER, Between.NODE: Wire.NODE, Between.PAIR: Wire.NODES}
 
 
 def _device(name: str, kind: str, node: int, of: Node) -> Device:
     made = device_of(kind, name, node)
     return made if of.memory_bytes is None or made.is_cpu else replace(made, memory_bytes=of.memory_bytes)
-
-
-def _link(src: int, dst: int, a: int, b: int, nodes: list[Node], networks: list[Network]) -> Link:
-    if a == b:
-        inside = nodes[a]
-        wire = {Inside.DEDICATED: f"{src}->{dst}", Inside.DEVICE: f"port {src}", Inside.SHARED: f"host {a} root"}
-        return Link(src, dst, inside.bandwidth_bytes_per_s, inside.latency_s, wire[inside.wires])
-    joined = next(n for n in networks if n.members is None or {a, b} <= n.members)
-    bandwidth = min(joined.bandwidth_bytes_per_s, nodes[a].out_bytes_per_s, nodes[b].in_bytes_per_s)
-    wires = {Between.DEVICE: f"adapter {src}", Between.NODE: f"node{a} adapter", Between.PAIR: f"node{a}->node{b}"}
-    return Link(src, dst, bandwidth, joined.latency_s, wires[joined.wires])
 
 
 def _node(field: Field) -> tuple[int, Node]:

@@ -15,7 +15,7 @@ from solvers.errors import InvalidProblem
 from solvers.formats.json_fields import Field
 from solvers.problem.cluster import Cluster
 
-MAX_NODES = 128
+MAX_NODES = 2_048
 _COUNTED = re.compile(r"(?:([0-9]{1,4})x)?([a-z][a-z0-9-]*)")
 
 

@@ -8,8 +8,8 @@ from itertools import groupby
 from explorer.question.written.quantities import parse_bytes
 from solvers.errors import InvalidProblem
 
-MAX_DEVICES = 1024
-"""Every pair has a link, and every planner looks at all of them."""
+MAX_DEVICES = 16_384
+"""Of a question."""
 
 _COUNTED = re.compile(r"([0-9]{1,9})\s*x\s*(.+)")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.bounds.makespan.arrays import DEVICE, NOTHING, Channels, Flags
+from solvers.evaluation.columns import pairs_of
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.problem.graph import OpGraph, per_graph, topological_order
 from solvers.problem.problem import Problem, Transfers
@@ -77,11 +78,11 @@ def delays(
     a, b = kind[group[waits.src]], kind[group[waits.dst]]
     delay = np.zeros(len(waits.src))
     counts = waits.message >= 0
-    serial = problem.transfers is Transfers.LINKS
+    serial, links = problem.transfers is Transfers.LINKS, pairs_of(cluster, count)
     for i, j in sorted(set(zip(a[counts].tolist(), b[counts].tolist(), strict=True))):
         here = counts & (a == i) & (b == j)
         messages = waits.message[here]
-        pairs = [(s, d) for s in range(count) for d in range(count) if s != d and rows[i, s] and rows[j, d]]
+        pairs = np.argwhere(rows[i][:, None] & rows[j] & ~np.eye(count, dtype=bool)).tolist()
         if problem.transfer_s is not None:
             times = {1.0 if serial else float(not cluster.devices[s].is_cpu) + (not cluster.devices[d].is_cpu)
                      for s, d in pairs}  # fmt: skip
@@ -90,10 +91,9 @@ def delays(
             continue
         speeds = set()
         for s, d in pairs:
-            link = cluster.link(s, d)
-            if link is not None:
+            if links.bandwidth[s, d] > 0:
                 factor = 1.0 if serial else float(not cluster.devices[s].is_cpu) + (not cluster.devices[d].is_cpu)
-                speeds.add((factor * link.latency_s, factor / link.bandwidth_bytes_per_s))
+                speeds.add((factor * links.latency_s[s, d], factor / links.bandwidth[s, d]))
         options = [fixed + nbytes[messages] * per_byte for fixed, per_byte in sorted(speeds)]
         cheapest = np.min(options, axis=0) if options else np.full(len(messages), np.inf)
         delay[here] = np.where(sent[messages], cheapest, 0.0)
@@ -128,10 +128,10 @@ def _carriers(problem: Problem) -> tuple[int, int]:
     """(what carries all messages that leave a device, and what those that reach it), as in `Channels`."""
     cluster = problem.cluster
     if problem.transfers is Transfers.LINKS:
-        pairs = [(src, dst) for src in range(len(cluster)) for dst in range(len(cluster)) if src != dst]
-        links = [(f"{src}->{dst}", cluster.link(src, dst)) for src, dst in pairs]
-        stated = problem.transfer_s is not None  # then it needs no link
-        if len({link.resource if link and link.resource else pair for pair, link in links if link or stated}) == 1:
+        links = pairs_of(cluster, len(cluster))
+        used = (links.bandwidth > 0) | (problem.transfer_s is not None)  # stated times need no link
+        np.fill_diagonal(used, False)
+        if len(np.unique(links.wire[used])) == 1:
             return 0, 0
         return (0, 1) if len(cluster) == 2 else (NOTHING, NOTHING)
     if cluster.cpus:  # which pay nothing

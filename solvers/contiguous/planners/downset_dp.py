@@ -95,7 +95,7 @@ class _Search:
         contiguous = problem.contiguity is Contiguity.ACYCLIC and problem.pipeline is not Pipeline.INTERLEAVED
         self.own = problem.objective is Objective.MAX_LOAD and contiguous and problem.sizes_alike
         # Replicas are told with the slowest link of all, which is not the one they use where links differ.
-        speeds = {(link.latency_s, link.bandwidth_bytes_per_s) for link in problem.cluster.links}
+        speeds = {(link.latency_s, link.bandwidth_bytes_per_s) for link in problem.cluster.speeds}
         self.own &= problem.max_replicas == 1 or not problem.training or len(speeds) <= 1
         groups = (*self.starts.search.ways.classes, problem.cluster.cpus)
         told = all(len({problem.cluster.devices[d].memory_bytes for d in devices}) <= 1 for devices in groups)

@@ -27,7 +27,7 @@ class StageLayers:
         first, last = self._reach(columns.reader_start, columns.reader)
         np.minimum(self._first, first, out=self._first)
         np.maximum(self._last, last, out=self._last)
-        links = [(link.latency_s, 1 / link.bandwidth_bytes_per_s) for link in problem.cluster.links]
+        links = [(link.latency_s, 1 / link.bandwidth_bytes_per_s) for link in problem.cluster.speeds]
         means: list[float] = np.mean(links, axis=0).tolist() if links else [0.0, 0.0]
         self._latency_s, self._per_byte_s = means
 

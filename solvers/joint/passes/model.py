@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.evaluation.columns import pairs_of
 from solvers.evaluation.unit_bytes import saved_bytes, workspace_bytes
 from solvers.joint.passes.arrays_kernel import PassArrays
 from solvers.kernels.arrays import Floats, Ints
@@ -174,13 +175,12 @@ def _messages(problem: Problem, samples: float) -> tuple[Message, ...]:
 def _arrays(problem: Problem, seconds: Floats, messages: Sequence[Message], group_of: Ints) -> PassArrays:
     graph, cluster = problem.graph, problem.cluster
     count = len(cluster)
-    latency = np.full((count, count), np.inf)
-    per_byte = np.full((count, count), np.inf)
+    pairs = pairs_of(cluster, count)
+    latency = pairs.latency_s.copy()
+    with np.errstate(divide="ignore"):
+        per_byte = 1.0 / pairs.bandwidth
     np.fill_diagonal(latency, 0.0)
     np.fill_diagonal(per_byte, 0.0)
-    for link in cluster.links:
-        latency[link.src, link.dst] = link.latency_s
-        per_byte[link.src, link.dst] = 1.0 / link.bandwidth_bytes_per_s
     if problem.transfer_s is not None:
         latency, per_byte = np.zeros((count, count)), np.zeros((count, count))
     leave, arrive, resources = _resources(problem)
@@ -250,13 +250,8 @@ def _resources(problem: Problem) -> tuple[Ints, Ints, int]:
     leave = np.full(count, -1, np.int64)
     arrive = np.full((count, count), -1, np.int64)
     if problem.transfers is Transfers.LINKS:
-        names: dict[str, int] = {}
-        for src in range(count):
-            for dst in range(count):
-                link = problem.cluster.link(src, dst)
-                name = link.resource if link is not None and link.resource else f"{src}->{dst}"
-                arrive[src, dst] = count + names.setdefault(name, len(names))
-        return leave, arrive, count + len(names)
+        wire = pairs_of(problem.cluster, count).wire
+        return leave, count + wire, count + int(wire.max()) + 1
     first_out = {Transfers.BLOCKING: 0, Transfers.LANE: count, Transfers.DUPLEX: count}[problem.transfers]
     first_in = {Transfers.BLOCKING: 0, Transfers.LANE: count, Transfers.DUPLEX: 2 * count}[problem.transfers]
     for d, device in enumerate(devices):

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from solvers.evaluation.columns import cluster_columns
+from solvers.evaluation.columns import pairs_of, wire_name
 from solvers.joint.passes.model import PassModel
 from solvers.joint.passes.plans import KIND_OF
 from solvers.kernels.arrays import Ints
@@ -104,18 +104,21 @@ def stating(model: PassModel, plan: Plan, served: Sequence[Sent]) -> Plan:
     """
     operators = model.problem.graph.operators
     place = {operator: (s, i) for s, stage in enumerate(plan.stages) for i, operator in enumerate(stage.operators)}
-    cluster = cluster_columns(model.problem.cluster)
+    cluster = model.problem.cluster
+    wires, devices = pairs_of(cluster, len(cluster)).wire, len(cluster)
 
     def unit(operator: int) -> tuple[int, int, int]:
         stage, rank = place[operator]
         return stage, ACTION_KINDS.index(KIND_OF[operators[operator].phase]), rank
 
     links: dict[int, list[tuple[Message, int]]] = {}
+    names: dict[int, str] = {}
     sent_as: dict[tuple[int, Message], list[int]] = {}
     for number, src, dst in served:
         units = [unit(p) for p in model.messages[number].producers]
         stage, kind, _ = max(maker for maker in units if plan.stages[maker[0]].devices == (src,))
-        name, wire = Message(Action(stage, ACTION_KINDS[kind]), dst), int(cluster.wire[src, dst])
+        name, wire = Message(Action(stage, ACTION_KINDS[kind]), dst), int(wires[src, dst])
+        names.setdefault(wire, wire_name(cluster, src * devices + dst))
         links.setdefault(wire, []).append((name, number))
         sent_as.setdefault((wire, name), []).append(number)
     rank_of = {key: {n: i for i, n in enumerate(sorted(numbers))} for key, numbers in sent_as.items()}
@@ -123,4 +126,4 @@ def stating(model: PassModel, plan: Plan, served: Sequence[Sent]) -> Plan:
         wire: tuple(replace(name, number=rank_of[wire, name][number]) for name, number in row)
         for wire, row in links.items()
     }
-    return replace(plan, messages=tuple((cluster.names[wire], row) for wire, row in sorted(rows.items())))
+    return replace(plan, messages=tuple((names[wire], row) for wire, row in sorted(rows.items())))

@@ -12,7 +12,6 @@ from solvers.noncontiguous.planners.annealing import Annealing
 from solvers.noncontiguous.slots import orders_of, speeds
 from solvers.plan.plan import Plan
 from solvers.plan.segments import Place
-from solvers.problem.cluster import Cluster
 from solvers.problem.problem import Contiguity, Objective, Problem
 from solvers.schedules.assemble import assemble
 from solvers.search.monitor import Monitor, Stop
@@ -64,9 +63,7 @@ def _with_near_links(problem: Problem) -> Problem | None:
     near = speeds(problem)
     if near is None:
         return None
-    latency_s, bandwidth = near[0]
-    links = tuple(replace(link, latency_s=latency_s, bandwidth_bytes_per_s=bandwidth) for link in problem.cluster.links)
-    return replace(problem, cluster=Cluster(problem.cluster.devices, links))
+    return replace(problem, cluster=problem.cluster.at_speed(*near[0]))
 
 
 def _ask(planner: Planner, alike: Problem, problem: Problem, monitor: Monitor) -> float:
@@ -86,12 +83,7 @@ def _offer_within(problem: Problem, monitor: Monitor, host: int) -> None:
     """Offer the linearised programme's plan for the devices of one host, whose links are all equally fast."""
     cluster, quick = problem.cluster, LinearDP()
     devices = [number for number, device in enumerate(cluster.devices) if device.node == host]
-    links = tuple(
-        replace(link, src=devices.index(link.src), dst=devices.index(link.dst))
-        for link in cluster.links
-        if link.src in devices and link.dst in devices
-    )
-    inside = replace(problem, cluster=Cluster(tuple(cluster.devices[d] for d in devices), links))
+    inside = replace(problem, cluster=cluster.part(devices))
     if quick.unsupported(inside) is not None:
         return
     inner = monitor.asking(inside)

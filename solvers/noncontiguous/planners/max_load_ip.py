@@ -83,7 +83,7 @@ class MaxLoadIP:
                 " or auto"
             )
         if problem.max_replicas > 1:
-            if len({(link.latency_s, link.bandwidth_bytes_per_s) for link in cluster.links}) > 1:
+            if len({(link.latency_s, link.bandwidth_bytes_per_s) for link in cluster.speeds}) > 1:
                 return "replicas on links of several speeds; use auto, or allow no replicas"
             if len({(d.kind, d.memory_bytes) for d in cluster.devices}) > len({d.kind for d in cluster.devices}):
                 return "replicas on devices of unequal memory; use auto, or allow no replicas"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -162,16 +163,16 @@ def _seconds(problem: Problem, messages: Sequence[_Message], samples: int, degre
 
 def _between(problem: Problem, degree: int) -> tuple[float, float, float]:
     """(latency, bandwidth, links side by side) between neighbouring stages of ``degree`` devices."""
-    links, devices = problem.cluster.links, problem.cluster.devices
-    if not links:
-        return (1e9, 1.0, 1.0) if len(devices) > 1 else (0.0, math.inf, 1.0)
+    cluster = problem.cluster
+    if not cluster.links:
+        return (1e9, 1.0, 1.0) if len(cluster) > 1 else (0.0, math.inf, 1.0)
     per_node = _largest_node(problem)
-    inner = [link for link in links if devices[link.src].node == devices[link.dst].node]
-    outer = [link for link in links if devices[link.src].node != devices[link.dst].node]
+    inner = [speed for speed in cluster.speeds if speed.inside]
+    outer = [speed for speed in cluster.speeds if not speed.inside]
     whole_nodes = not inner or (bool(outer) and degree >= per_node)
     chosen = outer if whole_nodes else inner
     # Devices of one host share the wire to another host where links name one resource.
-    shared = whole_nodes and len({link.resource for link in outer if link.resource}) < len(outer)
+    shared = whole_nodes and cluster.shares_between
     wires = degree / per_node if shared else degree
     return (
         max(link.latency_s for link in chosen),
@@ -182,7 +183,7 @@ def _between(problem: Problem, degree: int) -> tuple[float, float, float]:
 
 def _largest_node(problem: Problem) -> int:
     nodes = [problem.cluster.devices[d].node for d in problem.cluster.accelerators]
-    return max((nodes.count(node) for node in set(nodes)), default=1)
+    return max(Counter(nodes).values(), default=1)
 
 
 def _synchronisation(problem: Problem, degree: int) -> tuple[float, float]:
@@ -190,10 +191,9 @@ def _synchronisation(problem: Problem, degree: int) -> tuple[float, float]:
     for them."""
     if degree == 1 or not problem.training:
         return 0.0, 0.0
-    links, devices = problem.cluster.links, problem.cluster.devices
-    inner = [link for link in links if devices[link.src].node == devices[link.dst].node]
-    chosen = inner if inner and degree <= _largest_node(problem) else links
-    return Ring(degree).over_worst_s(chosen)
+    speeds = list(problem.cluster.speeds)
+    inner = [speed for speed in speeds if speed.inside]
+    return Ring(degree).over_worst_s(inner if inner and degree <= _largest_node(problem) else speeds)
 
 
 def _tables(

@@ -120,7 +120,7 @@ def _synchronisation(problem: Problem, degrees: list[int]) -> tuple[Floats, Floa
     fixed, per_byte = np.zeros(len(degrees)), np.zeros(len(degrees))
     if problem.training and problem.cluster.links:
         for i, r in enumerate(degrees):
-            seconds, seconds_per_byte = Ring(r).over_worst_s(problem.cluster.links)
+            seconds, seconds_per_byte = Ring(r).over_worst_s(problem.cluster.speeds)
             fixed[i], per_byte[i] = seconds / problem.mini_batch, seconds_per_byte / problem.mini_batch
     return fixed, per_byte
 
@@ -130,7 +130,7 @@ def _received(problem: Problem, base: Contracted, message_s: Floats, degrees: li
 
     Told from how long they take; gradients are not kept, and where sizes are stated nothing else is counted.
     """
-    links = problem.cluster.links
+    links = problem.cluster.speeds
     if problem.stated_bytes is not None or problem.transfer_s is not None or not links or not problem.has_backward():
         return np.zeros(message_s.shape)
     slowest = min(links, key=lambda link: link.bandwidth_bytes_per_s)

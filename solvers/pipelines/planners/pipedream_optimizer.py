@@ -100,11 +100,8 @@ def _one_after_another(profile: Profile) -> Profile:
 
 def _bandwidth(problem: Problem) -> float:
     """Bytes per second of the slowest link between accelerators: PipeDream has one for all."""
-    ends = set(problem.cluster.accelerators)
-    return min(
-        (link.bandwidth_bytes_per_s for link in problem.cluster.links if link.src in ends and link.dst in ends),
-        default=math.inf,
-    )
+    between = [speed for speed in problem.cluster.speeds if not (speed.from_cpu or speed.to_cpu)]
+    return min((speed.bandwidth_bytes_per_s for speed in between), default=math.inf)
 
 
 def _offer(

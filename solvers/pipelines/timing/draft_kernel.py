@@ -15,9 +15,10 @@ from solvers.evaluation.inside_kernel import pairs_inside_stages
 from solvers.evaluation.routes_kernel import routes_of
 from solvers.evaluation.run_kernel import run_tasks
 from solvers.evaluation.tasks import Bundles, F, Rows, Units
-from solvers.evaluation.tasks_kernel import Wires, tasks_of
+from solvers.evaluation.tasks_kernel import Rings, Wires, tasks_of
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
+from solvers.kernels.links_kernel import ALIKE, class_of
 from solvers.kernels.plain import NO
 from solvers.pipelines.timing.lowering_kernel import (
     Messages,
@@ -117,11 +118,12 @@ def _wait_for_gathers(facts: Facts, places: Places, stage_of: Ints, exists: Bool
             continue
         latency_s, bandwidth = 0.0, np.inf
         for p in range(1 if wires.alike else replicas):
-            src, dst = 0, 0
+            link = ALIKE
             if not wires.alike:
                 src, dst = places.device[places.start[g] + p], places.device[places.start[g] + (p + 1) % replicas]
-            latency_s = max(latency_s, wires.latency_s[src, dst])
-            bandwidth = min(bandwidth, wires.bandwidth[src, dst])
+                link = class_of(wires.links, src, dst)
+            latency_s = max(latency_s, wires.links.latency_s[link])
+            bandwidth = min(bandwidth, wires.links.bandwidth[link])
         if bandwidth <= 0:
             return False
         wait_for_gathers(gathers, replicas, s, latency_s, 1.0 / bandwidth, exists, seconds)
@@ -230,14 +232,14 @@ def run_draft(
     seconds = costs.seconds[KINDS * units.stage + units.kind]
     total, peak = np.inf, static
     if whole and np.isfinite(seconds).all():
-        table_of = facts.wires
+        given_wires = facts.wires
         wires = Wires(
-            table_of.mode, table_of.stated, table_of.alike, table_of.wire, table_of.latency_s, table_of.bandwidth,
-            np.zeros(devices, np.bool_),
-        )  # fmt: skip
+            given_wires.mode, given_wires.stated, given_wires.alike, given_wires.links, np.zeros(devices, np.bool_)
+        )
         gradient = np.where(places.replicas[places.group] > 1, costs.gradient, 0.0) if options.synchronise else nothing
+        rings = Rings(gradient, places.group, 1, places.device[places.start[places.group]])
         pairs = np.concatenate((pairs_inside_stages(units), local))
-        missing, tasks, sends = tasks_of(units, rows, seconds[rows.unit], pairs, bundles, wires, gradient, places.group)
+        missing, tasks, sends = tasks_of(units, rows, seconds[rows.unit], pairs, bundles, wires, rings)
         _, end, _, done, first, last = run_tasks(tasks, np.zeros(devices, np.bool_))
         if missing == 0 and done == len(end):
             total = np.max(end) if done else 0.0

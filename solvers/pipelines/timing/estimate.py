@@ -108,7 +108,7 @@ class Estimator:
         self._edges, self._reads = edges_of(problem, node), reads_of(problem, node)
         self._messages, self._wires = messages_of(problem, node), wires_of(problem)
         self._alike = self._wires.alike
-        self._symmetric = symmetric(problem.cluster, self._wires)
+        self._symmetric = symmetric(problem.cluster)
         self._caps: Floats = np.array([device.memory_bytes for device in devices])
         self._limits: Floats = self._caps * (1 + MEMORY_SLACK)
         self._on_arrays = problem.transfers is Transfers.LINKS and all(device.concurrency == 1 for device in devices)

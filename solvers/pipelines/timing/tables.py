@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
-from solvers.evaluation.columns import rows_of
+from solvers.evaluation.columns import cluster_columns, pairs_of, rows_of
 from solvers.evaluation.tasks_kernel import LINKS, Wires
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.links_kernel import table_of_one
 from solvers.pipelines.seating import kinds_by_speed
 from solvers.pipelines.timing.lowering_kernel import Messages
 from solvers.pipelines.timing.stages_kernel import Operators
@@ -140,37 +141,28 @@ def messages_of(problem: Problem, node: Ints) -> Messages:
 
 
 def wires_of(problem: Problem) -> Wires:
-    """The links between accelerators; one row and column if all are alike, devices too, and have wires of their own."""
-    cluster = problem.cluster
+    """The links between accelerators; of one class if all are alike, devices too, and have wires of their own."""
+    cluster, stated = problem.cluster, problem.transfer_s is not None
     count = len(cluster.accelerators)
-    numbers: dict[str, int] = {}
-    wire = np.zeros((count, count), np.int64)
-    latency, bandwidth = np.zeros((count, count)), np.zeros((count, count))
-    kinds: set[tuple[float, float]] = set()
-    own = True
-    for src in range(count):
-        for dst in range(count):
-            if src == dst:
-                continue
-            link = cluster.link(src, dst)
-            name = link.resource if link is not None and link.resource else f"{src}->{dst}"
-            own &= name not in numbers
-            wire[src, dst] = numbers.setdefault(name, len(numbers))
-            if link is not None:
-                latency[src, dst], bandwidth[src, dst] = link.latency_s, link.bandwidth_bytes_per_s
-            kinds.add((float(latency[src, dst]), float(bandwidth[src, dst])))
+    kinds, wires = _between_accelerators(cluster)
     specs = {(cluster.devices[d].kind, cluster.devices[d].memory_bytes) for d in cluster.accelerators}
-    if own and len(kinds) <= 1 and len(specs) == 1:
-        latency_s, bytes_per_s = min(kinds, default=(0.0, 0.0))
-        wire, latency, bandwidth = np.zeros((1, 1), np.int64), np.full((1, 1), latency_s), np.full((1, 1), bytes_per_s)
-    alike = own and len(kinds) <= 1 and len(specs) == 1
-    return Wires(LINKS, problem.transfer_s is not None, alike, wire, latency, bandwidth, np.zeros(0, np.bool_))
+    none = np.zeros(0, np.bool_)
+    if wires == count * (count - 1) and len(kinds) <= 1 and len(specs) == 1:
+        return Wires(LINKS, stated, True, table_of_one(*min(kinds, default=(0.0, 0.0))), none)
+    return Wires(LINKS, stated, False, cluster_columns(cluster).links, none)
 
 
-def symmetric(cluster: Cluster, wires: Wires) -> bool:
+def _between_accelerators(cluster: Cluster) -> tuple[set[tuple[float, float]], int]:
+    """((latency, bandwidth) of the links between accelerators, 0 where there is none; how many wires they use)."""
+    count = len(cluster.accelerators)
+    pairs, apart = pairs_of(cluster, count), ~np.eye(count, dtype=bool)
+    latency, bandwidth = np.where(pairs.bandwidth > 0, pairs.latency_s, 0.0)[apart], pairs.bandwidth[apart]
+    return set(zip(latency.tolist(), bandwidth.tolist(), strict=True)), len(np.unique(pairs.wire[apart]))
+
+
+def symmetric(cluster: Cluster) -> bool:
     """Whether it is all one for transfers which accelerator is which: links are as fast as each other, and each has a
     wire of its own, or all have one."""
     count = len(cluster.accelerators)
-    apart = ~np.eye(len(wires.wire), dtype=bool)
-    speeds = {(latency, speed) for latency, speed in zip(wires.latency_s[apart], wires.bandwidth[apart], strict=True)}
-    return len(speeds) <= 1 and len(np.unique(wires.wire[apart])) in (0, 1, count * (count - 1))
+    kinds, wires = _between_accelerators(cluster)
+    return len(kinds) <= 1 and wires in (0, 1, count * (count - 1))

@@ -122,16 +122,11 @@ def _two_levels(cluster: Cluster) -> Ints | None:
     specs = [cluster.devices[device] for device in accelerators]
     if not specs or len({replace(spec, name="", node=0) for spec in specs}) > 1:
         return None
-    inside: list[float] = []
-    between: list[float] = []
-    for a in accelerators:
-        for b in accelerators:
-            if a != b:
-                link = cluster.link(a, b)
-                if link is None:
-                    return None
-                same = cluster.devices[a].node == cluster.devices[b].node
-                (inside if same else between).append(link.bandwidth_bytes_per_s)
+    among = {speed: links for speed, links in cluster.speeds.items() if not (speed.from_cpu or speed.to_cpu)}
+    inside = [speed.bandwidth_bytes_per_s for speed in among if speed.inside]
+    between = [speed.bandwidth_bytes_per_s for speed in among if not speed.inside]
+    if sum(among.values()) < len(accelerators) * (len(accelerators) - 1):
+        return None
     if not inside or not between or max(between) > min(inside):
         return None
     names = {node: number for number, node in enumerate(dict.fromkeys(spec.node for spec in specs))}

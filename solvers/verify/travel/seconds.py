@@ -21,12 +21,7 @@ class Speeds:
         self.fixed = np.array([bundle.fixed for bundle in bundles])
         self.per_sample = np.array([bundle.per_sample for bundle in bundles])
         self.stated_s = np.array([bundle.stated_s for bundle in bundles])
-        count = len(problem.cluster)
-        self.latency = np.full((count, count), np.nan)
-        self.bandwidth = np.full((count, count), np.nan)
-        for link in problem.cluster.links:
-            self.latency[link.src, link.dst] = link.latency_s
-            self.bandwidth[link.src, link.dst] = link.bandwidth_bytes_per_s
+        self.cluster = problem.cluster
 
     def nbytes(self, bundle: Ints, samples: Floats) -> Floats:
         """Bytes of ``samples``."""
@@ -40,11 +35,19 @@ class Speeds:
             taken: Floats = self.stated_s[bundle] * samples
             return taken
         count, nbytes = self.tensors[bundle], self.nbytes(bundle, samples)
-        taken = count * self.latency[src, dst] + nbytes / self.bandwidth[src, dst]
-        back = np.flatnonzero(src == dst)
-        if len(back):
-            b, at = back, src[back]
-            ways = count[b, None] * self.latency[at] + nbytes[b, None] / self.bandwidth[at]
-            taken[back] = np.nanmax(np.concatenate([ways, np.zeros((len(back), 1))], axis=1), axis=1)
+        devices = len(self.cluster)
+        pairs, which = np.unique(src * devices + dst, return_inverse=True)
+        latency, speed = np.array([self._speed(*divmod(pair, devices)) for pair in pairs.tolist()]).reshape(-1, 2).T
+        taken = count * latency[which] + nbytes / speed[which]
+        for at in np.unique(src[src == dst]).tolist():
+            back = np.flatnonzero((src == at) & (dst == at))
+            ways = {self._speed(at, there) for there in range(devices) if self.cluster.link(at, there) is not None}
+            each = [count[back] * wait + nbytes[back] / rate for wait, rate in ways]
+            taken[back] = np.max([np.zeros(len(back)), *each], axis=0)
         taken[count == 0] = 0.0
         return taken
+
+    def _speed(self, src: int, dst: int) -> tuple[float, float]:
+        """(latency, bandwidth) of a link, NaN without one."""
+        link = self.cluster.link(src, dst)
+        return (np.nan, np.nan) if link is None else (link.latency_s, link.bandwidth_bytes_per_s)

@@ -89,7 +89,7 @@ def test_a_callable_that_fails_is_told_with_its_line(command: Command, name: str
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--devices", 99999), "the number of devices must be at most 1,024, found 99,999"),
+        (("--devices", 99999), "the number of devices must be at most 16,384, found 99,999"),
         (("--cpus", 99999), "the number of cpus must be at most"),
         (("--mini-batch", 10**12), "the mini-batch must be at most 16,777,216 samples, found 1,000,000,000,000"),
         (("--mini-batch", 65536), "at most 4,096 micro-batches can be scheduled, found 65,536"),

@@ -108,7 +108,7 @@ def test_links_that_name_one_resource_share_it() -> None:
         (("links", 0, "resource"), "device 1", "the resource 'device 1' has the name of a device's own"),
         (("links", 0, "resource"), None, r"links\[0\].resource: expected a text"),
         (("links",), [SMALL["links"][0]] * 3, "there are two of them"),
-        (("version",), 1, "c.json: version: unknown field; known are devices, links"),
+        (("version",), 1, "c.json: version: expected an integer from 2 to 2, found 1"),
     ],
 )
 def test_one_change_is_told_with_its_place(place: tuple[str | int, ...], value: object, message: str | None) -> None:

@@ -65,8 +65,8 @@ def test_a_graph_that_does_not_fit_its_hash_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("value.update(version='1\\n2')", r"reads versions 1 and 2 of placement-explorer/plan, found '1\\n2'"),
-        ("value.update(version=99)", "this program reads versions 1 and 2 of placement-explorer/plan, found 99"),
+        ("value.update(version='1\\n2')", r"reads versions 1, 2 and 3 of placement-explorer/plan, found '1\\n2'"),
+        ("value.update(version=99)", "this program reads versions 1, 2 and 3 of placement-explorer/plan, found 99"),
         ("plan['stages'][0].update(operators=[5])", r"plan.stages\[0\].operators\[0\]: expected an integer"),
         ("plan['stages'][0].update(devices=[5])", r"plan.stages\[0\].devices\[0\]: expected an integer from 0 to 1"),
         ("plan['stages'][0].update(operators=[])", r"plan.stages\[0\]: a stage has no operators"),
@@ -111,7 +111,7 @@ def test_without_one_files_are_those_of_version_1() -> None:
     ("change", "message"),
     [
         ("value.update(version=1)", "plan.messages: unknown field"),
-        ("value.update(version=3)", "this program reads versions 1 and 2 of placement-explorer/plan, found 3"),
+        ("value.update(version=4)", "this program reads versions 1, 2 and 3 of placement-explorer/plan, found 4"),
         ("del plan['messages']", "plan.messages: missing"),
         ("plan.update(messages=[])", "plan.messages: expected an object, found a list of 0"),
         ("plan.update(messages={'0->1': [3]})", r"plan.messages\['0->1'\]\[0\]: expected a text"),

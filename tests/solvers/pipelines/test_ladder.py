@@ -12,7 +12,10 @@ from solvers.coarsening.coarsen import Condensed
 from solvers.evaluation.evaluate import judge
 from solvers.pipelines.descent.space import Space
 from solvers.pipelines.descent.stage_graph import Part
-from solvers.pipelines.ladder import part_of, simpler
+<<<<<<< HEAD:tests/solvers/pipelines/test_ladder.py
+from solvers.pipelines.ladder import simpler
+=======
+>>>>>>> h-topology:tests/solvers/pipelines/test_simpler.py
 from solvers.planners.check import check
 from solvers.planners.solve import solve
 from solvers.problem.cluster import Device, uniform_cluster
@@ -56,7 +59,7 @@ def test_pinned_operators_keep_their_devices() -> None:
 
 def test_the_first_devices_keep_their_links() -> None:
     cluster = uniform_cluster([Device(f"GPU {i}", "gpu", 1e9) for i in range(4)], 5.0, 0.5)
-    few = part_of(cluster, (0, 1))
+    few = cluster.part((0, 1))
     assert few.devices == cluster.devices[:2]
     assert {(link.src, link.dst) for link in few.links} == {(0, 1), (1, 0)}
     assert few.link(0, 1) == cluster.link(0, 1)

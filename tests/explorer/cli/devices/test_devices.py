@@ -90,7 +90,7 @@ def test_static_memory_saves_every_micro_batch_at_once(command: Command, tmp_pat
     ("flag", "value", "message"),
     [
         ("--device-kind", "acc,", "expected a device kind, or one for each accelerator such as 2xV100"),
-        ("--device-kind", "2000xacc", "at most 1,024 accelerators"),
+        ("--device-kind", "20000xacc", "at most 16,384 accelerators"),
         (
             "--device-kind",
             "accelerator,acc",

@@ -36,9 +36,9 @@ def test_what_is_no_name_is_none(name: str) -> None:
     assert preset_cluster(name) is None
 
 
-@pytest.mark.parametrize("name", ["0xdgx-h100", "129xdgx-h100", "9999xlaptop"])
+@pytest.mark.parametrize("name", ["0xdgx-h100", "2049xdgx-h100", "9999xlaptop"])
 def test_too_many_nodes_are_refused(name: str) -> None:
-    with pytest.raises(InvalidProblem, match="expected 1 to 128 nodes"):
+    with pytest.raises(InvalidProblem, match="expected 1 to 2048 nodes"):
         preset_cluster(name)
 
 

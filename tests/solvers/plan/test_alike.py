@@ -1,0 +1,150 @@
+"""Replicas that do the same are simulated once: the whole simulation says nothing else."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from solvers.errors import InvalidProblem
+from solvers.evaluation.evaluate import judge
+from solvers.evaluation.simulation import run
+from solvers.formats.plan_json import read_plan, write_plan
+from solvers.plan.alike import MANY, Alike, alike, multiplied
+from solvers.plan.plan import Plan
+from solvers.problem.cluster import Cluster, Device, two_level_cluster
+from solvers.problem.links import BETWEEN, INSIDE, LinkClass, Wire, tiers_of
+from solvers.problem.problem import Objective, Problem, Transfers
+from solvers.schedules.assemble import assemble
+from tests.instances import problem as make
+from tests.instances import training_graph
+from tests.oracle.random_plans import random_plan
+
+EXACT = 1e-9
+
+
+def copies(rng: random.Random, problem: Problem, plan: Plan, times: int) -> tuple[Problem, Plan]:
+    """The question, and its plan, on so many times the devices, samples and replicas; links between nodes of any
+    sort."""
+    one = problem.cluster.devices
+    node = [rng.randrange(3) for _ in one]
+    every = [(group, device) for group in range(times) for device in range(len(one))]
+    every.sort(key=lambda pair: one[pair[1]].is_cpu)
+    at = {pair: i for i, pair in enumerate(every)}
+    devices = tuple(
+        replace(one[device], name=f"{group}.{device}", node=3 * group + node[device]) for group, device in every
+    )
+    rate = {(a, b): LinkClass(rng.choice([1.0, 4.0]), rng.choice([0.0, 0.1]), rng.choice(BETWEEN))
+            for a in range(3) for b in range(3)}  # fmt: skip
+    inside = [LinkClass(8.0, 0.01, rng.choice(INSIDE)) for _ in range(3)]
+    tiers = tiers_of(
+        range(len(devices)), [d.node for d in devices], [d.node % 3 for d in devices],
+        inside.__getitem__, lambda a, b: rate[a, b],
+    )  # fmt: skip
+    whole = replace(
+        problem, cluster=Cluster(devices, tiers), mini_batch=problem.mini_batch * times, max_replicas=64,
+        objective=Objective.ITERATION, transfers=Transfers.LINKS, zero=0, pins={},
+    )  # fmt: skip
+    groups = [[at[group, device] for device in range(len(one))] for group in range(times)]
+    return whole, multiplied(replace(plan, messages=()), groups, len(devices), times)
+
+
+def drawn(seed: int) -> tuple[Problem, Plan] | None:
+    rng = random.Random(seed)
+    found = random_plan(seed)
+    return None if found is None else copies(rng, *found, rng.choice([2, 3, 4]))
+
+
+def check_alike(whole: Problem, plan: Plan, same: Alike) -> None:
+    every, first = run(whole, plan), run(same.problem, same.plan, alike=same)
+    assert first.makespan_s == pytest.approx(every.makespan_s, rel=EXACT)
+    peak, some = every.peak_bytes(), first.peak_bytes()
+    busy, less = every.busy_per_device_s(), first.busy_per_device_s()
+    for device, others in same.devices.items():
+        assert len(others) == same.times
+        for other in others:
+            assert peak[other] == pytest.approx(some[device], rel=EXACT)
+            assert busy[other] == pytest.approx(less[device], rel=EXACT)
+    assert {d for others in same.devices.values() for d in others} == set(plan.devices_used())
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_the_first_group_does_what_all_do(block: int) -> None:
+    compared = 0
+    for seed in range(block * 40, block * 40 + 40):
+        found = drawn(seed)
+        if found is None:
+            continue
+        same = alike(*found, least=0)
+        if same is not None:
+            check_alike(*found, same)
+            compared += 1
+    assert compared >= 3
+
+
+def many(nodes: int = 16, each: int = 8) -> tuple[Problem, Plan]:
+    devices = tuple(Device(f"GPU {i}", "gpu", node=i // each) for i in range(nodes * each))
+    cluster, half = two_level_cluster(devices, 8.0, 0.01, 1.0, 0.1), nodes * each // 2
+    graph = training_graph([(0, 1), (1, 2), (2, 3)], 4, nbytes=3.0, param_bytes=5.0, saved=1.0)
+    p = make(graph, [1, 2, 3, 1] * 2, mini_batch=8 * half, micro_batches=4, max_replicas=half)
+    p = replace(p, cluster=cluster)
+    first, second = tuple(range(half)), tuple(range(half, 2 * half))
+    return p, assemble(p, [first, first, second, second] * 2, 4)
+
+
+def test_the_judge_looks_at_one_group_of_many_devices() -> None:
+    problem, plan = many()
+    same = alike(problem, plan)
+    assert len(problem.cluster) > MANY
+    assert same is not None
+    assert same.times == 8
+    check_alike(problem, plan, same)
+    assert judge(problem, plan).objective_s == pytest.approx(run(problem, plan).makespan_s, rel=EXACT)
+
+
+@pytest.mark.parametrize("what", ["order", "memory", "node", "wires", "stage"])
+def test_groups_that_differ_are_not_alike(what: str) -> None:
+    problem, plan = many()
+    cluster = problem.cluster
+    if what == "order":
+        plan = replace(plan, order=(tuple(reversed(plan.order[0])), *plan.order[1:]))
+    elif what == "memory":
+        problem = replace(problem, cluster=replace(cluster, devices=(
+            replace(cluster.devices[0], memory_bytes=1e3), *cluster.devices[1:])))  # fmt: skip
+    elif what == "node":
+        nodes = [0, *(device.node + 1 for device in cluster.devices[1:])]
+        pair = LinkClass(1.0, 0.0, Wire.PAIR)
+        tiers = tiers_of(range(128), nodes, [0] * 128, lambda _: pair, lambda *_: pair)
+        problem = replace(problem, cluster=Cluster(cluster.devices, tiers))
+    elif what == "wires":
+        problem = replace(problem, transfers=Transfers.DUPLEX)
+    else:
+        first = plan.stages[0]
+        plan = replace(
+            plan, stages=(replace(first, devices=(8, *first.devices[1:8], 0, *first.devices[9:])), *plan.stages[1:])
+        )
+    assert alike(problem, plan) is None
+
+
+def test_a_plan_file_names_devices_that_do_the_same_as_one() -> None:
+    problem, plan = many()
+    text = write_plan(problem, plan)
+    value = json.loads(text)
+    assert value["version"] == 3
+    assert [stage["devices"] for stage in value["plan"]["stages"]] == [["0-63"], ["64-127"]]
+    assert [row["devices"] for row in value["plan"]["order"]] == [["0-63"], ["64-127"]]
+    found = read_plan(text)
+    assert found.plan == plan
+    assert found.problem.cluster == problem.cluster
+
+
+@pytest.mark.parametrize(
+    ("devices", "said"), [(["0-128"], "a run"), (["0-5", 5], "every device once"), ([128], "an integer from 0 to 127")]
+)
+def test_a_spoiled_order_of_many_devices_is_refused(devices: list, said: str) -> None:
+    value = json.loads(write_plan(*many()))
+    value["plan"]["order"][0]["devices"] = devices
+    with pytest.raises(InvalidProblem, match=said):
+        read_plan(json.dumps(value))
