@@ -9,11 +9,10 @@ import numpy as np
 from solvers.errors import InvalidPlan, NoLink, PlacementError
 from solvers.evaluation.columns import cluster_columns, graph_columns, plan_columns, wire_name
 from solvers.evaluation.holds_kernel import HandedOn, holds_of
-from solvers.evaluation.inside_kernel import pairs_inside_stages
 from solvers.evaluation.message_order import turns_of, with_turns
 from solvers.evaluation.routes_kernel import routes_of
-from solvers.evaluation.rows_kernel import rows_of_order
-from solvers.evaluation.tasks import Holds, I, Rows, Sends, Tasks, Units
+from solvers.evaluation.rows_kernel import pairs_inside_stages, rows_of_order
+from solvers.evaluation.tasks import Holds, I, Messages, Rows, Sends, Tasks, Units
 from solvers.evaluation.tasks_kernel import Rings, Wires, tasks_of
 from solvers.evaluation.unit_bytes import unit_bytes
 from solvers.evaluation.units import KINDS, refuse, seconds_of, units_of, with_gathers
@@ -78,10 +77,11 @@ def lower(problem: Problem, plan: Plan, objective: Objective, alike: Alike | Non
     nbytes = columns.tensor_bytes[columns.message_tensor]
     latencies = np.asarray(nbytes.any(axis=1) | (problem.transfer_s is not None), np.int64)
     by_operator = bool((units.operator >= 0).any())
-    bundles, local = _routes_of(
-        units, columns.maker_start, columns.maker, columns.reader_start, columns.reader, columns.message_ends,
-        nbytes, stated_s, latencies, problem.transfer_s is not None, by_operator, blocking,
+    messages = Messages(
+        columns.maker_start, columns.maker, columns.reader_start, columns.reader, columns.message_ends, nbytes,
+        stated_s, latencies,
     )  # fmt: skip
+    bundles, local = _routes_of(units, messages, by_operator, blocking)
     pairs = np.concatenate([_inside_stages(problem, units), _mirrors(problem, units, by_operator), local])
     wires = Wires(mode, problem.transfer_s is not None, False, cluster.links, cluster.is_cpu)
     missing, tasks, sends = _tasks_of(

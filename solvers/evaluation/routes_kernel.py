@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.evaluation.tasks import Bundles, U, Units
+from solvers.evaluation.tasks import Bundles, Messages, U, Units
 from solvers.kernels.arrays import Bools, Floats, Ints
 
 
@@ -191,48 +191,39 @@ def _same(row: Ints, start: int, end: int, items: Ints) -> bool:
 
 
 @njit(cache=True)
-def routes_of(
-    units: Units,
-    maker_start: Ints,
-    maker: Ints,
-    reader_start: Ints,
-    reader: Ints,
-    ends: Ints,
-    nbytes: Floats,
-    stated_s: Floats,
-    latencies: Ints,
-    stated: bool,
-    by_operator: bool,
-    blocking: bool,
-) -> tuple[Bundles, Ints]:
-    """(what is sent, pairs of units on the same devices of which the second waits for the first).
-
-    maker_start ... ends: see `columns.GraphColumns`. nbytes: of messages, [messages, 2]; stated_s: their stated
-    seconds per sample, if stated; latencies: how many each pays if it is sent. by_operator: units are single
-    operators; then messages travel together only if the same operators make and read them, so that what is one
-    transfer does not hang on the placement.
-    """
-    messages, count_units = len(ends), len(units.stage)
+def _routing(units: Units, messages: Messages) -> Routing:
+    """Room for the message with the most makers or readers."""
+    home_start, reader_start, maker_start = units.home_start, messages.reader_start, messages.maker_start
     most = 1
-    for m in range(messages):
+    for m in range(len(messages.latencies)):
         copies = 0
         for e in range(reader_start[m], reader_start[m + 1]):
-            copies += units.home_start[reader[e] + 1] - units.home_start[reader[e]]
+            copies += home_start[messages.reader[e] + 1] - home_start[messages.reader[e]]
         most = max(most, copies, maker_start[m + 1] - maker_start[m])
-    route = Routing(
+    return Routing(
         np.empty(most, np.int64), np.empty(most, np.int64), np.zeros((most, most), np.bool_),
-        np.zeros((most, most), np.bool_),
-        np.empty(most, np.int64), np.empty(most, np.int64),
+        np.zeros((most, most), np.bool_), np.empty(most, np.int64), np.empty(most, np.int64),
     )  # fmt: skip
+
+
+@njit(cache=True)
+def routes_of(units: Units, messages: Messages, by_operator: bool, blocking: bool) -> tuple[Bundles, Ints]:
+    """(what is sent, pairs of units on the same devices of which the second waits for the first).
+
+    by_operator: units are single operators; then messages travel together only if the same operators make and read
+    them, so that what is one transfer does not hang on the placement. blocking: calls fetch their inputs from the host.
+    """
+    maker_start, maker, reader_start, reader, ends, nbytes, stated_s, latencies = messages
+    stated, route = len(stated_s) > 0, _routing(units, messages)
     places, readers, remote = route.places, route.readers, route.remote
     source_start, target_start = np.zeros(17, np.int64), np.zeros(17, np.int64)
     sources, targets = np.empty(64, np.int64), np.empty(64, np.int64)
     total, seconds = np.zeros((16, 2)), np.zeros(16)
     tensors, end_of, following = np.zeros(16, np.int64), np.zeros(16, np.int64), np.full(16, -1, np.int64)
-    table = np.full(4 * messages + 64, -1, np.int64)
+    table = np.full(4 * len(latencies) + 64, -1, np.int64)  # the first bundle of every hash
     count = 0
     local, pairs = np.empty(64, np.int64), 0
-    for m in range(messages):
+    for m in range(len(latencies)):
         makers = maker[maker_start[m] : maker_start[m + 1]]
         stage = units.stage[units.home[units.home_start[makers[0]]]]
         inside = not by_operator and _inside_one_stage(units, maker, maker_start[m], maker_start[m + 1], stage)
@@ -246,7 +237,7 @@ def routes_of(
                 everywhere, stays = True, False
                 for one in makers:
                     everywhere &= _copy_at(units, one, units.group[unit]) >= 0
-                for i in range(n_places):
+                for i in range(n_places):  # what one place has of it may be sent, while that of another stays
                     remote[i, n_readers] = _sends(units, makers, places[i], unit, everywhere, blocking)
                     route.own[i, n_readers] = blocking and _makes_a_part(units, makers, places[i], unit)
                     stays |= not remote[i, n_readers]
@@ -307,7 +298,7 @@ def routes_of(
         seconds[:count],
         tensors[:count],
     )
-    return bundles, _distinct(local[: 2 * pairs].copy().reshape(-1, 2), count_units)
+    return bundles, _distinct(local[: 2 * pairs].copy().reshape(-1, 2), len(units.stage))
 
 
 @njit(cache=True)

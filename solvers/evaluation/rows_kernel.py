@@ -1,11 +1,11 @@
-"""The compute tasks of a plan's order, on plain arrays."""
+"""The compute tasks of a plan's order, and which of them a stage does in turn, on plain arrays."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from solvers.evaluation.tasks import Rows, Units
+from solvers.evaluation.tasks import F, I, Rows, U, Units, W
 from solvers.kernels.arrays import Bools, Ints
 
 
@@ -58,3 +58,20 @@ def rows_of_order(
     whole &= count == len(of_slot)
     rows = Rows(unit[:count], micro_batch[:count], device[:count], position[:count], of_slot, ordered)
     return whole, rows
+
+
+@njit(cache=True)
+def pairs_inside_stages(units: Units) -> Ints:
+    """Pairs of units of a stage that run as a whole, of which the second waits for the first, [pairs, 2]: forward
+    before backward before update, gradients of inputs before those of parameters."""
+    count = len(units.stage)
+    pairs, n = np.empty((10 * count, 2), np.int64), 0
+    for a in range(count):
+        b = a + 1  # the units of a stage follow one another, kind by kind
+        while b < count and units.stage[b] == units.stage[a] and units.operator[a] < 0:
+            first, second = units.kind[a], units.kind[b]
+            if units.operator[b] < 0 and (first == F or second == U or (first == I and second == W)):
+                pairs[n, 0], pairs[n, 1] = a, b
+                n += 1
+            b += 1
+    return pairs[:n]

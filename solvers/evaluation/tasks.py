@@ -72,6 +72,28 @@ class Rows(NamedTuple):
     """[devices] whether a device takes its tasks one after the other; CPUs may run any number at once"""
 
 
+class Messages(NamedTuple):
+    """Tensors, or sums of them, as operators make and read them; in place of operators there may be sets of them, each
+    of which one unit runs."""
+
+    maker_start: Ints
+    """[messages + 1] into maker"""
+    maker: Ints
+    """operators that make each message"""
+    reader_start: Ints
+    """[messages + 1] into reader"""
+    reader: Ints
+    """operators that read each message"""
+    ends: Ints
+    """[messages] equal for messages that the same operators make and the same operators read"""
+    nbytes: Floats
+    """[messages, 2] B fixed, B per sample"""
+    stated_s: Floats
+    """[messages] s per sample that the workload states; [0] if it states none"""
+    latencies: Ints
+    """[messages] how many each pays if it is sent"""
+
+
 class Bundles(NamedTuple):
     """Messages that leave the same units of one place for the same units elsewhere: they travel together."""
 

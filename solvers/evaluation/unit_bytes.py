@@ -34,7 +34,7 @@ def unit_bytes(problem: Problem, plan: Plan, units: Units) -> UnitBytes:
         np.maximum.at(working, unit_of, amounts[:, 0] + amounts[:, 1] * samples)
     else:
         saved = np.zeros(count)
-        working = _live_peaks(units.member_start, units.member, share, *_tensors(columns))
+        working = _live_peaks(units.member_start, units.member, share, columns)
     kept = np.zeros(count)
     for u in np.flatnonzero(units.kind == F):
         if plan.stages[units.stage[u]].recompute:
@@ -89,38 +89,16 @@ def _reading_columns(graph: OpGraph) -> tuple[Ints, Ints, Ints, Ints]:
     return tensor, producer, reader, counted
 
 
-def _tensors(columns: GraphColumns) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, Floats, Floats]:
-    return (
-        columns.output_start,
-        columns.output,
-        columns.input_start,
-        columns.input,
-        columns.consumer_start,
-        columns.consumer,
-        columns.tensor_bytes,
-        columns.workspace_bytes,
-    )
-
-
 @njit(cache=True)
-def _live_peaks(
-    member_start: Ints,
-    member: Ints,
-    samples: Floats,
-    output_start: Ints,
-    output: Ints,
-    input_start: Ints,
-    inputs: Ints,
-    consumer_start: Ints,
-    consumer: Ints,
-    tensor_bytes: Floats,
-    workspace_bytes: Floats,
-) -> Floats:
+def _live_peaks(member_start: Ints, member: Ints, samples: Floats, graph: GraphColumns) -> Floats:
     """Most bytes that each set of operators holds at once while they run one after the other in inference: the
     tensors that later ones of the set still read, and workspace (which counts what its operator makes).
 
     member_start, member: the sets. samples: of each, [sets].
     """
+    output_start, output, input_start, inputs = graph.output_start, graph.output, graph.input_start, graph.input
+    consumer_start, consumer = graph.consumer_start, graph.consumer
+    tensor_bytes, workspace_bytes = graph.tensor_bytes, graph.workspace_bytes
     sets = len(samples)
     peaks = np.zeros(sets)
     set_of, made_in = np.full(len(output_start), -1, np.int64), np.full(len(tensor_bytes), -1, np.int64)
@@ -169,7 +147,7 @@ def workspace_bytes(problem: Problem, operators: Sequence[int], samples: float) 
     if problem.has_backward():
         return max((graph.operators[o].workspace_bytes.at(samples) for o in operators), default=0.0)
     start, member = np.array([0, len(operators)], np.int64), np.array(operators, np.int64)
-    return float(_live_peaks(start, member, np.array([samples], np.float64), *_tensors(graph_columns(graph)))[0])
+    return float(_live_peaks(start, member, np.array([samples], np.float64), graph_columns(graph))[0])
 
 
 def _read_here(columns: GraphColumns, plan: Plan, stage: int, members: Ints, samples: float) -> float:

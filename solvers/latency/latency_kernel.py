@@ -1,4 +1,8 @@
-"""The latency of one sample, told exactly and quickly, on plain arrays."""
+"""The latency of one sample, exactly and quickly, on plain arrays.
+
+Apart from `solvers.evaluation`, whose kernels take over 20 times as long for the same calls: docs/benchmarks.md, "One
+simulator".
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Simulate one unsplit pass of operators for a placement, by priorities or in a fixed order, on plain arrays.
 
-The same rules as `solvers.evaluation`, told for plans in which every operator is a
-task of its own: a message leaves a device when all that make it there are done, once for every other device
-that reads it; links, lanes and devices take the most urgent ready task and never idle while there is one.
+The same rules as `solvers.evaluation`, for plans in which every operator is a task of its own; apart from it because
+its kernels take 7 to 17 times as long for one placement (docs/benchmarks.md, "One simulator"). A message leaves a
+device when all that make it there are done, once for every other device that reads it; links, lanes and devices take
+the most urgent ready task and never idle while there is one.
 """
 
 from __future__ import annotations

@@ -11,17 +11,16 @@ import numpy as np
 from numba import njit
 
 from solvers.evaluation.holds_kernel import HandedOn, UnitBytes, holds_of, peaks_of
-from solvers.evaluation.inside_kernel import pairs_inside_stages
 from solvers.evaluation.routes_kernel import routes_of
+from solvers.evaluation.rows_kernel import pairs_inside_stages
 from solvers.evaluation.run_kernel import run_tasks
-from solvers.evaluation.tasks import Bundles, F, Rows, Units
+from solvers.evaluation.tasks import Bundles, F, Messages, Rows, Sends, Tasks, Units
 from solvers.evaluation.tasks_kernel import Rings, Wires, tasks_of
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
 from solvers.kernels.links_kernel import ALIKE, class_of
 from solvers.kernels.plain import NO
 from solvers.pipelines.timing.lowering_kernel import (
-    Messages,
     Orders,
     Places,
     between_stages,
@@ -153,9 +152,8 @@ def _orders(
             hosted = table[:, HOST] != np.arange(stages)
             keeps = in_flight(after, size, block, table[:, SLACK].copy(), options.mini_batch, hosted)
         runs, start, unit, micro_batch = orders_of(
-            costs.exists, costs.seconds, waits, counts, size, keeps, block, places.group, len(places.replicas),
-            pipeline == GPIPE,
-        )  # fmt: skip
+            costs, waits, counts, size, keeps, block, places.group, len(places.replicas), pipeline == GPIPE
+        )
         orders = Orders(start, unit, micro_batch)
     return runs, orders
 
@@ -163,15 +161,11 @@ def _orders(
 @njit(cache=True)
 def _bundles(messages: Messages, units: Units, number: Ints, unit_of: Ints, stage_of: Ints) -> tuple[Bundles, Ints]:
     """What is sent, and which pairs of units wait on their devices: see `routes_kernel.routes_of`."""
-    home = np.empty(len(messages.home_start) - 1, np.int64)
+    home = np.empty(4 * len(stage_of), np.int64)  # of every end one unit
     for end in range(len(home)):
         home[end] = number[unit_of[stage_of[end // 4], end % 4]]
-    among = between_stages(messages, stage_of)
-    ends = np.zeros(len(among.tensors), np.int64)
-    return routes_of(
-        with_homes(units, among.home_start, home), among.maker_start, among.maker, among.reader_start, among.reader,
-        ends, among.nbytes, among.stated_s, among.tensors, True, NO, NO,
-    )  # fmt: skip
+    homes = with_homes(units, np.arange(len(home) + 1), home)
+    return routes_of(homes, between_stages(messages, stage_of), NO, NO)
 
 
 @njit(cache=True)
@@ -187,9 +181,12 @@ def _held(costs: StageCosts, kept: Floats, units: Units) -> UnitBytes:
 
 
 @njit(cache=True)
-def _peaks(units: Units, rows: Rows, run: tuple, nbytes: UnitBytes, static: Floats, stages: int) -> Floats:
-    """Peak bytes of devices. static: what they hold all the time."""
-    tasks, sends, first, last = run
+def _peaks(
+    units: Units, rows: Rows, tasks: Tasks, sends: Sends, first: Ints, last: Ints, nbytes: UnitBytes, static: Floats,
+    stages: int,
+) -> Floats:  # fmt: skip
+    """Peak bytes of devices. first, last: instants at which tasks start and end. static: what devices hold all the
+    time."""
     none, yes = np.zeros(0, np.int64), np.zeros(0, np.bool_)
     handed = HandedOn(none, none, np.zeros((0, 2)), none, none, none, yes, yes)
     return peaks_of(holds_of(units, rows, tasks, sends, nbytes, handed, none, stages), first, last, static)
@@ -223,7 +220,7 @@ def run_draft(
     if facts.wires.alike and folds(bundles, units):
         places = one_for_all(places)
         units, number = units_of_draft(costs.exists, again, size, options.mini_batch, places)
-    devices = np.max(places.device) + 1
+    devices = int(np.max(places.device)) + 1
     static = np.zeros(devices)
     for s in range(stages):
         for p in range(places.start[places.group[s]], places.start[places.group[s] + 1]):
@@ -244,8 +241,8 @@ def run_draft(
         if missing == 0 and done == len(end):
             total = np.max(end) if done else 0.0
             if options.counted:
-                run = (tasks, sends, first, last)
-                peak = _peaks(units, rows, run, _held(costs, kept, units), static, stages)
+                held = _held(costs, kept, units)
+                peak = _peaks(units, rows, tasks, sends, first, last, held, static, stages)
     fullest, busy = np.zeros(stages), np.zeros(stages)
     for s in range(stages):
         for p in range(places.start[places.group[s]], places.start[places.group[s] + 1]):

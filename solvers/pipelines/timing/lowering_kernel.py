@@ -7,31 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from solvers.evaluation.tasks import Bundles, Rows, U, Units
-from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.evaluation.tasks import Bundles, Messages, Rows, U, Units
+from solvers.kernels.arrays import Bools, Ints
 from solvers.pipelines.timing.stages_kernel import KINDS, runs_again
-
-
-class Messages(NamedTuple):
-    """Messages between ends: that of an operator is 4 x its super-operator + its phase. What the same ends exchange
-    is added up, in the graph's order."""
-
-    maker_start: Ints
-    """[messages + 1] into maker"""
-    maker: Ints
-    """ends that make each message"""
-    reader_start: Ints
-    """[messages + 1] into reader"""
-    reader: Ints
-    """ends that read each message"""
-    nbytes: Floats
-    """[messages, 2] B fixed, B per sample"""
-    stated_s: Floats
-    """[messages] s per sample, where the workload states it"""
-    tensors: Ints
-    """[messages] how many pay a latency"""
-    home_start: Ints
-    """[ends + 1] into the units that run the operators of each end: one each"""
 
 
 class Places(NamedTuple):
@@ -60,14 +38,15 @@ class Orders(NamedTuple):
 
 @njit(cache=True)
 def between_stages(messages: Messages, stage_of: Ints) -> Messages:
-    """The messages that some stage makes and another makes or reads. stage_of: of every super-operator."""
+    """The messages that some stage makes and another makes or reads. Operators with the same end, 4 x super-operator +
+    phase, are one in them. stage_of: of every super-operator."""
     maker_start, maker, reader_start, reader = (
         messages.maker_start, messages.maker, messages.reader_start, messages.reader,
     )  # fmt: skip
     makers, made = np.zeros(len(maker_start), np.int64), np.empty(len(maker), np.int64)
     readers, read = np.zeros(len(reader_start), np.int64), np.empty(len(reader), np.int64)
-    chosen, n = np.empty(len(messages.tensors), np.int64), 0
-    for m in range(len(messages.tensors)):
+    chosen, n = np.empty(len(messages.latencies), np.int64), 0
+    for m in range(len(messages.latencies)):
         stage, crosses = stage_of[maker[maker_start[m]] // 4], False
         for e in range(maker_start[m], maker_start[m + 1]):
             crosses |= stage_of[maker[e] // 4] != stage
@@ -84,9 +63,10 @@ def between_stages(messages: Messages, stage_of: Ints) -> Messages:
         chosen[n] = m
         n += 1
     chosen = chosen[:n]
+    stated_s = messages.stated_s[chosen] if len(messages.stated_s) else messages.stated_s
     return Messages(
-        makers[: n + 1], made[: makers[n]], readers[: n + 1], read[: readers[n]], messages.nbytes[chosen],
-        messages.stated_s[chosen], messages.tensors[chosen], messages.home_start,
+        makers[: n + 1], made[: makers[n]], readers[: n + 1], read[: readers[n]], messages.ends[chosen],
+        messages.nbytes[chosen], stated_s, messages.latencies[chosen],
     )  # fmt: skip
 
 

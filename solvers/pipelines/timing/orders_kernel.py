@@ -7,7 +7,7 @@ from numba import njit
 
 from solvers.evaluation.tasks import B, F, I, U, W
 from solvers.kernels.arrays import Bools, Floats, Ints
-from solvers.pipelines.timing.stages_kernel import KINDS, topological
+from solvers.pipelines.timing.stages_kernel import KINDS, StageCosts, topological
 from solvers.schedules.ordering.eager_order_kernel import EagerActions, eager
 
 
@@ -99,8 +99,7 @@ def _wanted(exists: Bools, counts: Ints) -> int:
 
 @njit(cache=True)
 def orders_of(
-    exists: Bools,
-    seconds: Floats,
+    costs: StageCosts,
     waits: Bools,
     counts: Ints,
     size: Ints,
@@ -114,11 +113,10 @@ def orders_of(
 
     As `solvers.schedules.ordering.orders.pipeline_order`: patterns if all stages have devices of their own, else
     whatever is ready first; updates at the end. Where backwards are in two parts these are ZB-H1 (Qi et al., ICLR
-    2024), which stages that share devices have not. exists, seconds: of every unit. waits: see
-    `stages_kernel.waits_of`. counts, size, keeps, block, group: micro-batches, samples of one, how many are kept in
-    flight, the k of kFkB, and devices, of every stage.
+    2024), which stages that share devices have not. waits: see `stages_kernel.waits_of`. counts, size, keeps, block,
+    group: micro-batches, samples of one, how many are kept in flight, the k of kFkB, and devices, of every stage.
     """
-    stages = len(counts)
+    stages, exists = len(counts), costs.exists
     order_start = np.zeros(groups + 1, np.int64)
     own = np.zeros(groups, np.int64)
     for s in range(stages):
@@ -140,7 +138,7 @@ def orders_of(
             forward, backward = exists[KINDS * s + F], exists[KINDS * s + B]
             alternating(s, forward, backward, counts[s], keeps[s], block[s], unit[low:high], micro[low:high])
     else:
-        sequence = eager(_actions(exists, seconds, waits, counts, size, keeps, group), groups, forward_first)
+        sequence = eager(_actions(exists, costs.seconds, waits, counts, size, keeps, group), groups, forward_first)
         at, done = order_start.copy(), np.zeros(2 * stages, np.int64)
         for a in sequence:
             g = group[a // 2]

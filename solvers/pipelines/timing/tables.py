@@ -6,11 +6,11 @@ import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.evaluation.columns import cluster_columns, pairs_of, rows_of
+from solvers.evaluation.tasks import Messages
 from solvers.evaluation.tasks_kernel import LINKS, Wires
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.links_kernel import table_of_one
 from solvers.pipelines.seating import kinds_by_speed
-from solvers.pipelines.timing.lowering_kernel import Messages
 from solvers.pipelines.timing.stages_kernel import Operators
 from solvers.plan.contiguity import forward_edges
 from solvers.problem.cluster import Cluster
@@ -129,14 +129,13 @@ def messages_of(problem: Problem, node: Ints) -> Messages:
         elif first.nbytes.fixed or first.nbytes.per_sample:
             row[3] += 1
     values = np.array(list(rows.values()), np.float64).reshape(-1, 4)
-    ends = len(PHASES) * (int(node.max(initial=-1)) + 1)
     return Messages(
         *rows_of([[len(PHASES) * n + phase for n, phase in makers] for makers, _ in rows]),
         *rows_of([[len(PHASES) * n + phase for n, phase in readers] for _, readers in rows]),
+        ends=np.zeros(len(values), np.int64),
         nbytes=values[:, :2].copy(),
-        stated_s=values[:, 2].copy(),
-        tensors=values[:, 3].astype(np.int64),
-        home_start=np.arange(ends + 1),
+        stated_s=values[:, 2].copy() if problem.transfer_s is not None else np.zeros(0),
+        latencies=values[:, 3].astype(np.int64),
     )
 
 
