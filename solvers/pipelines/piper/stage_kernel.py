@@ -200,7 +200,7 @@ def _fits(depth: int, at: Stages) -> bool:
             at.short[ABOVE_S] = min(at.short[ABOVE_S], seconds)
         first += 1
     at.first[depth] = first
-    return first < at.usable[0]
+    return bool(first < at.usable[0])
 
 
 @inlined
