@@ -16,9 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
-from solvers.coarsening.traffic import Rows
-from solvers.contiguous.downsets import enumerate_downsets
-from solvers.contiguous.lattice_kernel import Order, add_up
+from solvers.contiguous.downsets import enumerate_downsets, order_of
+from solvers.contiguous.lattice_kernel import add_up
 from solvers.contiguous.pipedream_optimizer_kernel import Sums, bottlenecks
 from solvers.kernels.arrays import Floats
 from solvers.problem.problem import Problem
@@ -83,7 +82,7 @@ def optimise(
     """The partition with the least bottleneck on exactly so many machines; None if the operators have
     more than ``budget`` downsets. allowed: on how many machines a stage may run (any). Calls ``check`` several
     times a second."""
-    downsets = enumerate_downsets(_order(profile), budget, check)
+    downsets = enumerate_downsets(order_of(profile.edges, len(profile.compute_s)), budget, check)
     if downsets is None:
         return None
     count = len(downsets)
@@ -112,17 +111,3 @@ def optimise(
         stages.append(PipeDreamStage(downsets.difference(at, before), replicas))
         at, left = before, left - replicas
     return Partition(float(best[count - 1, machines]), tuple(reversed(stages)), Work(*counts.tolist()))
-
-
-def _order(profile: Profile) -> Order:
-    before: list[list[int]] = [[] for _ in profile.compute_s]
-    after: list[list[int]] = [[] for _ in profile.compute_s]
-    for u, v in profile.edges:
-        before[v].append(u)
-        after[u].append(v)
-    earlier, later = Rows.of(_unique(before)), Rows.of(_unique(after))
-    return Order(earlier.start, earlier.items, later.start, later.items)
-
-
-def _unique(rows: Sequence[Sequence[int]]) -> list[list[int]]:
-    return [sorted(set(row)) for row in rows]

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from solvers.contiguous.lattice_kernel import Lattice
 from solvers.contiguous.load_kernel import Costs, join_nets, leave_nets
-from solvers.contiguous.walk_kernel import LIVE, SOURCE, Stack, climber, inlined, uncounted
+from solvers.contiguous.walk_kernel import LIVE, SOURCE, Stack, climber
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.uncounted import inlined, uncounted
 
 Ids = NDArray[np.int32]
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.contiguous.walk_kernel import inlined, uncounted
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.uncounted import inlined, uncounted
 
 Ids = NDArray[np.int32]
 
