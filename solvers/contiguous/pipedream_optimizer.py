@@ -18,7 +18,7 @@ import numpy as np
 from solvers.coarsening.coarsen import Condensed
 from solvers.contiguous.downsets import enumerate_downsets, order_of
 from solvers.contiguous.lattice_kernel import add_up
-from solvers.contiguous.pipedream_optimizer_kernel import Sums, bottlenecks
+from solvers.contiguous.pipedream_optimizer_kernel import Sums, Table, bottlenecks
 from solvers.kernels.arrays import Floats
 from solvers.problem.problem import Problem
 from solvers.search.work import Work
@@ -88,11 +88,15 @@ def optimise(
     count = len(downsets)
     weights = (profile.compute_s, profile.activation_bytes, profile.param_bytes)
     sums = Sums(downsets.words, *(add_up(downsets.parent, downsets.via, weight) for weight in weights))
-    best = np.full((count, machines + 1), np.inf)
+    shape = (count, machines + 1)
+    table = Table(
+        best=np.full(shape, np.inf),
+        came_from=np.zeros(shape, np.int64),
+        used=np.zeros(shape, np.int64),
+        counts=np.zeros(2, np.int64),
+    )
+    best, came_from, used, counts = table
     best[0, 0] = 0.0
-    came_from = np.zeros((count, machines + 1), np.int64)
-    used = np.zeros((count, machines + 1), np.int64)
-    counts = np.zeros(2, np.int64)
     may = np.ones(machines + 1, np.bool_)
     if allowed is not None:
         may[:] = False
@@ -102,7 +106,7 @@ def optimise(
         check()
         rows = max(1, STEPS_A_CALL // ((begin + 1) * machines * machines))
         end = min(begin + rows, count)
-        bottlenecks(sums, bandwidth_bytes_per_s, memory_bytes, may, best, came_from, used, counts, begin, end)
+        bottlenecks(sums, bandwidth_bytes_per_s, memory_bytes, may, table, begin, end)
         begin = end
     stages = []
     at, left = count - 1, machines
