@@ -11,13 +11,14 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.coarsening.contracted import Contracted, Shape
-from solvers.contiguous.load_kernel import Costs, Limits, cut_order
-from solvers.kernels.arrays import Floats
+from solvers.contiguous.load_kernel import Costs, Limits, Load, cut_order
+from solvers.kernels.arrays import Floats, Ints
 from solvers.plan.drafts import DraftStage
 from solvers.problem.problem import Pipeline, Problem, Transfers
 from solvers.schedules.nodes.mapping import GRADIENT_WEIGHTS, map_stages, nodes_to_map
@@ -166,20 +167,61 @@ def best_linear_chain(
     states = (limits.accelerators + 1) * (limits.cpus + 1)
     for order in orders:
         best = np.full((len(order) + 1, states), np.inf)
-        came_from = np.full(best.shape, -1, np.int64)
-        best[0, 0] = 0.0
+        load = load_of(costs, limits, best, np.zeros(0), found.load_s, 1)
         for begin, end in positions_a_call(len(order), len(order) * states, check):
-            cut_order(order, costs, limits, min(found.load_s, 1e300), best, came_from, begin, end)
-        state = int(np.argmin(best[-1]))
-        if best[-1, state] < found.load_s:
-            parts = []
-            at, row = len(order), limits.accelerators + 1
-            while at > 0:
-                source, on_cpu = divmod(int(came_from[at, state]), 2)
-                parts.append(Part(bool(on_cpu), tuple(sorted(order[source:at].tolist()))))
-                at, state = source, state - (row if on_cpu else 1)
-            found = Chain(float(best[len(order)].min()), tuple(parts))
+            cut_order(order, load, begin, end)
+
+        def nodes(here: int, source: int, order: Ints = order) -> tuple[int, ...]:
+            return tuple(sorted(order[source:here].tolist()))
+
+        chain = chain_of(load, nodes)
+        found = chain if chain.load_s < found.load_s else found
     return found
+
+
+def load_of(costs: Costs, limits: Limits, best: Floats, remaining_s: Floats, below_s: float, depths: int) -> Load:
+    """The kernels' objective before the first step. best: its table, without a chain; depths: of its walk."""
+    best[0, 0] = 0.0
+    per_depth = (np.zeros(depths) for _ in range(7))
+    return Load(
+        costs,
+        limits,
+        best,
+        np.zeros(best.shape, np.int32),
+        remaining_s,
+        np.array([min(below_s, 1e300)]),
+        np.zeros(2),
+        np.zeros(1),
+        np.zeros(limits.accelerators + 1),
+        np.zeros(len(costs.net_size), np.int64),
+        np.zeros(len(costs.net_size), np.bool_),
+        *per_depth,
+    )
+
+
+def chain_of(load: Load, nodes: Callable[[int, int], tuple[int, ...]]) -> Chain:
+    """The chain that a table ends with, or NO_CHAIN. nodes: what lies between two rows of the table."""
+    state = int(np.argmin(load.best[-1]))
+    load_s = float(load.best[-1, state])
+    if math.isinf(load_s):
+        return NO_CHAIN
+    steps = trace_back(load.came_from, state, (1, load.limits.accelerators + 1))
+    return Chain(load_s, tuple(Part(bool(on_cpu), nodes(here, source)) for source, here, on_cpu, _ in steps))
+
+
+def trace_back(
+    came_from: NDArray[Any], state: int, steps: Sequence[int] | NDArray[np.int64]
+) -> Iterator[tuple[int, int, int, int]]:
+    """The parts of the chain that a table ends with in this state, the last one added first: the rows before and
+    after it, its way, and the state after it.
+
+    came_from: [rows, states] ways * row before + way. steps: [ways] from the state before to the one after.
+    """
+    here = len(came_from) - 1
+    while here > 0:
+        source, way = divmod(int(came_from[here, state]), len(steps))
+        yield source, here, way, state
+        here, state = source, state - int(steps[way])
 
 
 def placements_of(problem: Problem, contracted: Contracted, chain: Chain) -> Iterator[tuple[tuple[int, ...], ...]]:

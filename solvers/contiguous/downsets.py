@@ -6,8 +6,7 @@ cuts the graph into parts whose quotient is acyclic: what a pipeline can run.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.coarsening.contracted import Shape
-from solvers.contiguous.chains import NO_CHAIN, Chain, Part
+from solvers.coarsening.traffic import Rows
+from solvers.contiguous.chains import Chain, chain_of, load_of
 from solvers.contiguous.lattice_kernel import (
     DONE,
     NEEDS_ROOM,
@@ -27,7 +27,7 @@ from solvers.contiguous.lattice_kernel import (
     expand,
     file_keys,
 )
-from solvers.contiguous.load_kernel import Costs, Limits, Load, cuts, walk_load
+from solvers.contiguous.load_kernel import Costs, Limits, cuts, walk_load
 from solvers.contiguous.walk_kernel import PAIRS, SHORT, Climb, Stack, new_stack
 
 PAIRS_A_CALL = 400_000
@@ -114,6 +114,17 @@ def _enlarged(at: Growing, count: int, relations: int, elements: int, check: Che
     return new
 
 
+def order_of(pairs: Iterable[tuple[int, int]], elements: int) -> Order:
+    """The order in which the first of every pair comes before the second."""
+    before: list[list[int]] = [[] for _ in range(elements)]
+    after: list[list[int]] = [[] for _ in range(elements)]
+    for u, v in sorted(set(pairs)):
+        after[u].append(v)
+        before[v].append(u)
+    earlier, later = Rows.of(before), Rows.of(after)
+    return Order(earlier.start, earlier.items, later.start, later.items)
+
+
 def suffix_order(shape: Shape) -> Order:
     """The order whose downsets are the suffixes of a pipeline: the forward graph, reversed."""
     return Order(shape.successors.start, shape.successors.items, shape.predecessors.start, shape.predecessors.items)
@@ -159,7 +170,6 @@ def best_chain(downsets: Downsets, costs: Costs, limits: Limits, below_s: float,
     downsets: of `suffix_order`. Exact: no chain below ``below_s`` and below the result exists (within
     the caps). Calls ``check`` several times a second.
     """
-    elements = len(costs.acc_s)
     done = add_up(downsets.parent, downsets.via, np.where(costs.supported, costs.acc_s, 0.0))
     remaining_s = done[-1] - done
     if limits.cpus == 0 and not limits.overlapped:
@@ -171,40 +181,10 @@ def best_chain(downsets: Downsets, costs: Costs, limits: Limits, below_s: float,
     # Sums that should cancel leave a rest, and with no device left even that would be too much.
     rest_s = 1e-12 * (done[-1] + costs.net_s.sum())
     remaining_s = np.maximum(remaining_s - rest_s, 0.0)
-    shape, depths = (len(downsets), states(limits)), elements + 2
-    load = Load(
-        costs=costs,
-        limits=limits,
-        best=unreached(shape, check),
-        came_from=np.zeros(shape, np.int32),
-        remaining_s=remaining_s,
-        bound=np.array([min(below_s, 1e300)]),
-        most=np.zeros(2),
-        in_flight=np.zeros(1),
-        fewer=np.zeros(limits.accelerators + 1),
-        inside=np.zeros(len(costs.net_size), np.int64),
-        behind=np.zeros(len(costs.net_size), np.bool_),
-        acc_s=np.zeros(depths),
-        cpu_s=np.zeros(depths),
-        moved_s=np.zeros(depths),
-        settled_s=np.zeros(depths),
-        static_bytes=np.zeros(depths),
-        saved_bytes=np.zeros(depths),
-        workspace_bytes=np.zeros(depths),
-    )
-    load.best[0, 0] = 0.0
+    best = unreached((len(downsets), states(limits)), check)
+    load = load_of(costs, limits, best, remaining_s, below_s, len(costs.acc_s) + 2)
     cursor = finish(walk_load, downsets, load, states(limits), PAIRS_A_CALL, check).cursor
-    state = int(np.argmin(load.best[-1]))
-    load_s = float(load.best[-1, state])
-    parts = (
-        tuple(
-            Part(bool(way), downsets.difference(here, source))
-            for source, here, way, _ in trace_back(load.came_from, state, (1, limits.accelerators + 1))
-        )
-        if load_s < math.inf
-        else ()
-    )
-    chain = Chain(load_s, parts) if parts else NO_CHAIN
+    chain = chain_of(load, downsets.difference)
     return Search(chain, bool(cursor[SHORT]), int(cursor[PAIRS]))
 
 
@@ -215,18 +195,3 @@ def finish(walk: Climb, downsets: Downsets, objective: Any, states: int, quota: 
     while walk(downsets.up, stack, objective, quota) != DONE:
         check()
     return stack
-
-
-def trace_back(
-    came_from: NDArray[Any], state: int, steps: Sequence[int] | NDArray[np.int64]
-) -> Iterator[tuple[int, int, int, int]]:
-    """The parts of the chain that a table ends with in this state, the last one added first: the rows before and
-    after it, its way, and the state after it.
-
-    came_from: [rows, states] ways * row before + way. steps: [ways] from the state before to the one after.
-    """
-    here = len(came_from) - 1
-    while here > 0:
-        source, way = divmod(int(came_from[here, state]), len(steps))
-        yield source, here, way, state
-        here, state = source, state - int(steps[way])

@@ -13,8 +13,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solvers.contiguous.lattice_kernel import Lattice, holds
-from solvers.contiguous.walk_kernel import LIVE, SHORT, SOURCE, Stack, climber, inlined, uncounted
+from solvers.contiguous.walk_kernel import LIVE, SHORT, SOURCE, Stack, climber
 from solvers.kernels.arrays import Bools, Floats, Ints, Words
+from solvers.kernels.uncounted import inlined, uncounted
 
 Ids = NDArray[np.int32]
 
@@ -60,8 +61,9 @@ class Limits(NamedTuple):
 
 
 class Load(NamedTuple):
-    """The objective of `walk_load`. A state is CPUs used * (accelerators + 1) + accelerators used.
+    """The objective of `walk_load`, and of `cut_order` with an order's positions for downsets.
 
+    A state is CPUs used * (accelerators + 1) + accelerators used.
     best: [downsets, states] least possible largest load, s. came_from: [downsets, states] 2 * downset before + (1 if
     the last part is on a CPU). remaining_s: [downsets] least sum of the loads of what is outside, as accelerator time.
     bound: [1] only loads below it are of interest; it falls.
@@ -126,8 +128,7 @@ def _open(source: int, lattice: Lattice, stack: Stack, load: Load) -> int:
             if holds(lattice.words, source, costs.pins[p]):
                 load.behind[net] = True
                 break
-    load.acc_s[0] = load.cpu_s[0] = load.moved_s[0] = load.settled_s[0] = 0.0
-    load.static_bytes[0] = load.saved_bytes[0] = load.workspace_bytes[0] = 0.0
+    _clear(load)
     return count
 
 
@@ -180,25 +181,51 @@ def _capacity(limits: Limits, cpus: int, accelerators: int, bound: float) -> flo
 
 
 @inlined
+def _clear(load: Load) -> None:
+    """Make the part at depth 0 empty."""
+    load.acc_s[0] = load.cpu_s[0] = load.moved_s[0] = load.settled_s[0] = 0.0
+    load.static_bytes[0] = load.saved_bytes[0] = load.workspace_bytes[0] = 0.0
+
+
+@inlined
+def _extend(below: int, depth: int, v: int, load: Load) -> None:
+    """Make the part at ``depth`` from the one below it and a node, but for the hyperedges."""
+    costs = load.costs
+    # inf once a node of the part cannot run on an accelerator
+    load.acc_s[depth] = load.acc_s[below] + costs.acc_s[v] if costs.supported[v] else np.inf
+    load.cpu_s[depth] = load.cpu_s[below] + costs.cpu_s[v]
+    load.static_bytes[depth] = load.static_bytes[below] + costs.static_bytes[v]
+    load.saved_bytes[depth] = load.saved_bytes[below] + costs.saved_bytes[v]
+    load.workspace_bytes[depth] = max(load.workspace_bytes[below], costs.workspace_bytes[v])
+
+
+@inlined
+def _acc_s(depth: int, moved_s: float, load: Load) -> float:
+    """The load on an accelerator of the part at ``depth`` with so many seconds of transfers."""
+    acc_s = load.acc_s[depth]
+    return float(max(acc_s, moved_s) if load.limits.overlapped else acc_s + moved_s)
+
+
+@inlined
+def _nbytes(depth: int, in_flight: float, load: Load) -> float:
+    return float(load.static_bytes[depth] + in_flight * load.saved_bytes[depth] + load.workspace_bytes[depth])
+
+
+@inlined
 def _add(depth: int, stack: Stack, load: Load) -> bool:
     """Compute, CPU time, memory and the transfers with J only grow as a part grows, so reaching the bound in them
     ends a branch; transfers with what comes later may shrink, so they end nothing."""
     costs, limits, bound = load.costs, load.limits, load.bound[0]
     v, below = stack.element[depth], depth - 1
-    # inf once a node of the part cannot run on an accelerator
-    acc_s = load.acc_s[below] + costs.acc_s[v] if costs.supported[v] else np.inf
-    cpu_s = load.cpu_s[below] + costs.cpu_s[v]
-    static = load.static_bytes[below] + costs.static_bytes[v]
-    saved = load.saved_bytes[below] + costs.saved_bytes[v]
-    workspace = max(load.workspace_bytes[below], costs.workspace_bytes[v])
+    _extend(below, depth, v, load)
     settled_s = load.settled_s[below]
     for q in range(costs.nets_start[v], costs.nets_start[v + 1]):
         net = costs.nets[q]
         if load.behind[net] and load.inside[net] == 0:
             settled_s += costs.net_s[net]
-    on_acc = load.most[0] >= 0 and (max(acc_s, settled_s) if limits.overlapped else acc_s + settled_s) < bound
-    on_cpu = load.most[1] >= 0 and cpu_s < bound
-    nbytes = static + load.in_flight[0] * saved + workspace
+    on_acc = load.most[0] >= 0 and _acc_s(depth, settled_s, load) < bound
+    on_cpu = load.most[1] >= 0 and load.cpu_s[depth] < bound
+    nbytes = _nbytes(depth, load.in_flight[0], load)
     if on_acc and nbytes > limits.acc_bytes:
         on_acc = False
         stack.cursor[SHORT] = 1
@@ -207,14 +234,12 @@ def _add(depth: int, stack: Stack, load: Load) -> bool:
         stack.cursor[SHORT] = 1
     if not on_acc and not on_cpu:
         return False
-    moved_s = join_nets(costs, load.inside, v, load.moved_s[below])
-    load.acc_s[depth], load.cpu_s[depth] = acc_s, cpu_s
-    load.moved_s[depth], load.settled_s[depth] = moved_s, settled_s
-    load.static_bytes[depth], load.saved_bytes[depth], load.workspace_bytes[depth] = static, saved, workspace
+    load.settled_s[depth] = settled_s
+    load.moved_s[depth] = moved_s = join_nets(costs, load.inside, v, load.moved_s[below])
     if on_acc:
-        _relax(depth, stack, load, False, max(acc_s, moved_s) if limits.overlapped else acc_s + moved_s, bound)
+        _relax(depth, stack, load, False, _acc_s(depth, moved_s, load), bound)
     if on_cpu:
-        _relax(depth, stack, load, True, cpu_s, bound)
+        _relax(depth, stack, load, True, load.cpu_s[depth], bound)
     return True
 
 
@@ -227,7 +252,6 @@ def _relax(depth: int, stack: Stack, load: Load, on_cpu: bool, seconds: float, b
         return
     row = limits.accelerators + 1
     step, cap = (row, limits.cpu_bytes) if on_cpu else (1, limits.acc_bytes)
-    static, saved, workspace = load.static_bytes[depth], load.saved_bytes[depth], load.workspace_bytes[depth]
     for i in range(stack.cursor[LIVE]):
         s = stack.live[i]
         if (s // row >= limits.cpus) if on_cpu else (s % row >= limits.accelerators):
@@ -235,7 +259,7 @@ def _relax(depth: int, stack: Stack, load: Load, on_cpu: bool, seconds: float, b
         value = max(load.best[source, s], seconds)
         if value >= load.best[target, s + step]:
             continue
-        if static + limits.in_flight[s // row + s % row + 1] * saved + workspace > cap:
+        if _nbytes(depth, limits.in_flight[s // row + s % row + 1], load) > cap:
             stack.cursor[SHORT] = 1
             continue
         load.best[target, s + step] = value
@@ -279,52 +303,50 @@ def cuts(words: Words, parent: Ids, via: Ids, costs: Costs, cut: Floats, first: 
         cut[i] = total
 
 
-@njit(cache=True)
-def cut_order(
-    order: Ints, costs: Costs, limits: Limits, bound: float, best: Floats, came_from: Ints, begin: int, end: int
-) -> None:
-    """The best cut of ``order`` (from the end of the pipeline to its start) with a load below ``bound``.
+@uncounted
+def cut_order(order: Ints, load: Load, begin: int, end: int) -> None:
+    """The best cut of ``order`` (from the end of the pipeline to its start) with a load below the bound, which stays.
 
-    best, came_from: [positions + 1, states], as in `Load` with "the first i
-    super-operators of the order" for "downset i"; updated with the parts that start at the positions
-    from ``begin`` to ``end``. O(n^2) parts; a part stops growing when its compute reaches the bound.
+    Fills the table with the parts that start at the positions from ``begin`` to ``end``; a row is a position, "the
+    first i super-operators of the order". Parts grow in place, at depth 0, until their compute reaches the bound.
     """
-    count = len(order)
-    row = limits.accelerators + 1
-    states = row * (limits.cpus + 1)
-    inside = np.zeros(len(costs.net_size), np.int64)
+    limits, bound = load.limits, load.bound[0]
+    states = load.best.shape[1]
     for first in range(begin, end):
         reached = False
         for s in range(states):
-            reached = reached or best[first, s] < bound
+            reached = reached or load.best[first, s] < bound
         if not reached:
             continue
-        inside[:] = 0
-        acc_s, cpu_s, moved, static, saved, workspace = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        for last in range(first, count):
-            v = order[last]
-            acc_s += costs.acc_s[v] if costs.supported[v] else np.inf
-            cpu_s += costs.cpu_s[v]
-            static += costs.static_bytes[v]
-            saved += costs.saved_bytes[v]
-            workspace = max(workspace, costs.workspace_bytes[v])
-            if acc_s >= bound and (limits.cpus == 0 or cpu_s >= bound):
+        load.inside[:] = 0
+        _clear(load)
+        for last in range(first, len(order)):
+            _extend(0, 0, order[last], load)
+            if load.acc_s[0] >= bound and (limits.cpus == 0 or load.cpu_s[0] >= bound):
                 break
-            moved = join_nets(costs, inside, v, moved)
-            load = max(acc_s, moved) if limits.overlapped else acc_s + moved
-            for s in range(states):
-                before = best[first, s]
-                if before >= bound:
-                    continue
-                cpus, accelerators = s // row, s % row
-                nbytes = static + limits.in_flight[cpus + accelerators + 1] * saved + workspace
-                if accelerators < limits.accelerators and load < bound and nbytes <= limits.acc_bytes:
-                    value = max(before, load)
-                    if value < best[last + 1, s + 1]:
-                        best[last + 1, s + 1] = value
-                        came_from[last + 1, s + 1] = 2 * first
-                if cpus < limits.cpus and cpu_s < bound and nbytes <= limits.cpu_bytes:
-                    value = max(before, cpu_s)
-                    if value < best[last + 1, s + row]:
-                        best[last + 1, s + row] = value
-                        came_from[last + 1, s + row] = 2 * first + 1
+            load.moved_s[0] = join_nets(load.costs, load.inside, order[last], load.moved_s[0])
+            _take_all(first, last + 1, load)
+
+
+@inlined
+def _take_all(first: int, reached: int, load: Load) -> None:
+    """Go from every state of position ``first`` to position ``reached`` with the part at depth 0."""
+    limits, bound = load.limits, load.bound[0]
+    row = limits.accelerators + 1
+    acc_s, cpu_s = _acc_s(0, load.moved_s[0], load), load.cpu_s[0]
+    for s in range(load.best.shape[1]):
+        before = load.best[first, s]
+        if before >= bound:
+            continue
+        cpus, accelerators = s // row, s % row
+        nbytes = _nbytes(0, limits.in_flight[cpus + accelerators + 1], load)
+        if accelerators < limits.accelerators and acc_s < bound and nbytes <= limits.acc_bytes:
+            value = max(before, acc_s)
+            if value < load.best[reached, s + 1]:
+                load.best[reached, s + 1] = value
+                load.came_from[reached, s + 1] = 2 * first
+        if cpus < limits.cpus and cpu_s < bound and nbytes <= limits.cpu_bytes:
+            value = max(before, cpu_s)
+            if value < load.best[reached, s + row]:
+                load.best[reached, s + row] = value
+                load.came_from[reached, s + row] = 2 * first + 1

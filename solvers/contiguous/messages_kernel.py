@@ -8,8 +8,8 @@ import numpy as np
 
 from solvers.coarsening.traffic import Traffic
 from solvers.contiguous.lattice_kernel import Lattice, holds
-from solvers.contiguous.walk_kernel import inlined
 from solvers.kernels.arrays import Ints
+from solvers.kernels.uncounted import inlined
 
 MAKES, READS = 1, 2
 """What a node is to a message; their sum if it is both."""

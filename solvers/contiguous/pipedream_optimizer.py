@@ -16,10 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
-from solvers.coarsening.traffic import Rows
-from solvers.contiguous.downsets import enumerate_downsets
-from solvers.contiguous.lattice_kernel import Order, add_up
-from solvers.contiguous.pipedream_optimizer_kernel import Sums, bottlenecks
+from solvers.contiguous.downsets import enumerate_downsets, order_of
+from solvers.contiguous.lattice_kernel import add_up
+from solvers.contiguous.pipedream_optimizer_kernel import Sums, Table, bottlenecks
 from solvers.kernels.arrays import Floats
 from solvers.problem.problem import Problem
 from solvers.search.work import Work
@@ -83,17 +82,21 @@ def optimise(
     """The partition with the least bottleneck on exactly so many machines; None if the operators have
     more than ``budget`` downsets. allowed: on how many machines a stage may run (any). Calls ``check`` several
     times a second."""
-    downsets = enumerate_downsets(_order(profile), budget, check)
+    downsets = enumerate_downsets(order_of(profile.edges, len(profile.compute_s)), budget, check)
     if downsets is None:
         return None
     count = len(downsets)
     weights = (profile.compute_s, profile.activation_bytes, profile.param_bytes)
     sums = Sums(downsets.words, *(add_up(downsets.parent, downsets.via, weight) for weight in weights))
-    best = np.full((count, machines + 1), np.inf)
+    shape = (count, machines + 1)
+    table = Table(
+        best=np.full(shape, np.inf),
+        came_from=np.zeros(shape, np.int64),
+        used=np.zeros(shape, np.int64),
+        counts=np.zeros(2, np.int64),
+    )
+    best, came_from, used, counts = table
     best[0, 0] = 0.0
-    came_from = np.zeros((count, machines + 1), np.int64)
-    used = np.zeros((count, machines + 1), np.int64)
-    counts = np.zeros(2, np.int64)
     may = np.ones(machines + 1, np.bool_)
     if allowed is not None:
         may[:] = False
@@ -103,7 +106,7 @@ def optimise(
         check()
         rows = max(1, STEPS_A_CALL // ((begin + 1) * machines * machines))
         end = min(begin + rows, count)
-        bottlenecks(sums, bandwidth_bytes_per_s, memory_bytes, may, best, came_from, used, counts, begin, end)
+        bottlenecks(sums, bandwidth_bytes_per_s, memory_bytes, may, table, begin, end)
         begin = end
     stages = []
     at, left = count - 1, machines
@@ -112,17 +115,3 @@ def optimise(
         stages.append(PipeDreamStage(downsets.difference(at, before), replicas))
         at, left = before, left - replicas
     return Partition(float(best[count - 1, machines]), tuple(reversed(stages)), Work(*counts.tolist()))
-
-
-def _order(profile: Profile) -> Order:
-    before: list[list[int]] = [[] for _ in profile.compute_s]
-    after: list[list[int]] = [[] for _ in profile.compute_s]
-    for u, v in profile.edges:
-        before[v].append(u)
-        after[u].append(v)
-    earlier, later = Rows.of(_unique(before)), Rows.of(_unique(after))
-    return Order(earlier.start, earlier.items, later.start, later.items)
-
-
-def _unique(rows: Sequence[Sequence[int]]) -> list[list[int]]:
-    return [sorted(set(row)) for row in rows]

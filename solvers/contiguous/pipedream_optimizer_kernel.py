@@ -19,27 +19,31 @@ class Sums(NamedTuple):
     param_bytes: Floats
 
 
+class Table(NamedTuple):
+    """States of PipeDream's programme, [downsets, machines + 1], smaller downsets first.
+
+    best: least bottleneck in seconds when the downset runs on exactly so many machines, inf where it cannot; 0 at
+    [0, 0]. came_from, used: the downset before the last stage and that stage's machines. counts: [2] states filled in
+    and relaxations tried, added to.
+    """
+
+    best: Floats
+    came_from: Ints
+    used: Ints
+    counts: Ints
+
+
 @njit(cache=True)
 def bottlenecks(
-    sums: Sums,
-    bandwidth: float,
-    memory_bytes: float,
-    may: Bools,
-    best: Floats,
-    came_from: Ints,
-    used: Ints,
-    counts: Ints,
-    begin: int,
-    end: int,
+    sums: Sums, bandwidth: float, memory_bytes: float, may: Bools, table: Table, begin: int, end: int
 ) -> None:
     """Fill in rows ``begin`` to ``end`` of the table.
 
-    may: whether a stage may run on so many machines, [machines + 1].
-    best[i, m]: least bottleneck in seconds when downset i runs on exactly m machines, inf where it
-    cannot; [downsets, machines + 1], with 0 at [0, 0]. came_from, used: the downset before the last
-    stage and that stage's machines. counts: states filled in and relaxations tried, added to.
+    may: whether a stage may run on so many machines, [machines + 1]. Not `walk_kernel`'s walk: a stage's time is a
+    difference of totals and no bound ends a branch, so all pairs of downsets are compared, as published.
     """
     words, compute_s, activation_bytes, param_bytes = sums
+    best, came_from, used, counts = table
     machines = best.shape[1] - 1
     for i in range(max(begin, 1), end):
         for j in range(i):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.contiguous.chains import NO_CHAIN, Chain, Part, positions_a_call
-from solvers.contiguous.downsets import Check, Downsets, Search, finish, slices, trace_back, unreached
+from solvers.contiguous.chains import NO_CHAIN, Chain, Part, positions_a_call, trace_back
+from solvers.contiguous.downsets import Check, Downsets, Search, finish, slices, unreached
 from solvers.contiguous.messages_kernel import no_ends
 from solvers.contiguous.variant_kernel import (
     BLOCKING,

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from solvers.contiguous.lattice_kernel import Lattice, holds
 from solvers.contiguous.messages_kernel import Ends, Messages, join, leave, look_behind, settles
-from solvers.contiguous.walk_kernel import LIVE, SHORT, SOURCE, Stack, climber, inlined, uncounted
+from solvers.contiguous.walk_kernel import LIVE, SHORT, SOURCE, Stack, climber
 from solvers.kernels.arrays import Bools, Floats, Ints, Words
+from solvers.kernels.uncounted import inlined, uncounted
 
 Ids = NDArray[np.int32]
 
@@ -183,7 +184,7 @@ def _synchronised_s(depth: int, r: int, at: Variant) -> float:
 def _load_s(depth: int, w: int, p: int, synchronised_s: float, at: Variant) -> float:
     """The load of the part at ``depth`` in a pass, where it is given devices in way ``w`` (0: a CPU)."""
     if w == 0:
-        return at.cpu_s[depth, p]
+        return float(at.cpu_s[depth, p])
     r = at.limits.way_row[w]
     sent_s = at.seconds[depth, r, p, SENT] + (synchronised_s if p == len(at.bounds) - 1 else 0.0)
     return busy_s(at.seconds[depth, r, p, COMPUTE], sent_s, at.seconds[depth, r, p, RECEIVED], at.limits.transfers)
@@ -200,7 +201,7 @@ def _enough(s: int, w: int, limits: VariantLimits) -> bool:
 
 @inlined
 def _nbytes(depth: int, r: int, flights: float, at: Variant) -> float:
-    return at.static_bytes[depth] + flights * at.saved_bytes[depth, r] + at.workspace_bytes[depth, r]
+    return float(at.static_bytes[depth] + flights * at.saved_bytes[depth, r] + at.workspace_bytes[depth, r])
 
 
 @inlined
@@ -306,7 +307,7 @@ def _fits(depth: int, stack: Stack, at: Variant) -> bool:
                 stack.cursor[SHORT] = 1
             at.usable[w] = possible
             usable = usable or possible
-    return usable
+    return bool(usable)
 
 
 @inlined
@@ -398,7 +399,7 @@ def _usable_now(at: Variant) -> bool:
             at.usable[w] = at.usable[w] and _load_s(0, w, p, synchronised_s, at) < at.bounds[p]
             within = within and at.seconds[0, r, p, COMPUTE] < at.bounds[p]
         hope = hope or within
-    return hope
+    return bool(hope)
 
 
 @inlined

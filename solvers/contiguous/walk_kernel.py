@@ -21,13 +21,13 @@ only grow (and so end a branch), which states of J are worth going on from, and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from solvers.contiguous.lattice_kernel import DONE, PAUSED, Lattice
 from solvers.kernels.arrays import Ints
+from solvers.kernels.uncounted import closed
 
 SOURCE, DEPTH, LIVE, PAIRS, STATES, RELAXATIONS, SHORT = 0, 1, 2, 3, 4, 5, 6
 """Entries of a stack's cursor: downset J; elements of the set on top, -1 before J is opened; how many states of J are
@@ -36,20 +36,6 @@ whether a cap on memory turned a part away."""
 CURSOR = 7
 ABOVE = 1 << 62
 """More than any element."""
-
-_njit: Any = njit  # its stubs leave out _nrt
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def uncounted(function: _Function) -> _Function:
-    """Compile a kernel that allocates nothing without counts of references, which numba otherwise changes twice
-    for every array that is taken out of a tuple: named fields then cost nothing."""
-    return cast(_Function, _njit(cache=True, _nrt=False)(function))
-
-
-def inlined(function: _Function) -> _Function:
-    """Compile a step of `uncounted` kernels into them."""
-    return cast(_Function, _njit(cache=True, forceinline=True, _nrt=False)(function))
 
 
 class Stack(NamedTuple):
@@ -97,7 +83,7 @@ def climber(open_source: Open, add: Add, remove: Remove) -> Climb:
     remove(element, objective): undo what the last `add` did but for what is kept by depth.
     """
 
-    @_njit(_nrt=False)
+    @closed
     def climb(lattice: Lattice, stack: Stack, objective: Any, quota: int) -> int:
         """Go on for about ``quota`` pairs, or states of downsets that are not worth opening; DONE or PAUSED."""
         cursor = stack.cursor
@@ -144,4 +130,4 @@ def climber(open_source: Open, add: Add, remove: Remove) -> Climb:
         cursor[PAIRS] += pairs
         return DONE if source >= full else PAUSED
 
-    return cast(Climb, climb)
+    return climb

@@ -11,7 +11,7 @@ import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
 from solvers.coarsening.contracted import Contracted
-from solvers.contiguous.chains import costs_of, limits_of, topological_orders
+from solvers.contiguous.chains import costs_of, limits_of, topological_orders, trace_back
 from solvers.contiguous.downsets import (
     PAIRS_A_CALL,
     TABLE_BYTES,
@@ -20,7 +20,6 @@ from solvers.contiguous.downsets import (
     enumerate_downsets,
     finish,
     suffix_order,
-    trace_back,
 )
 from solvers.contiguous.lattice_kernel import add_up
 from solvers.contiguous.load_kernel import Costs, Limits

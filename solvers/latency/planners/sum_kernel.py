@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from solvers.contiguous.lattice_kernel import Lattice
 from solvers.contiguous.load_kernel import Costs, join_nets, leave_nets
-from solvers.contiguous.walk_kernel import LIVE, SOURCE, Stack, climber, inlined, uncounted
+from solvers.contiguous.walk_kernel import LIVE, SOURCE, Stack, climber
 from solvers.kernels.arrays import Floats, Ints
+from solvers.kernels.uncounted import inlined, uncounted
 
 Ids = NDArray[np.int32]
 
@@ -40,13 +41,11 @@ class Sum(NamedTuple):
 
 
 @inlined
-def _take(source: int, target: int, states: tuple[int, int], seconds: float, way: int, at: Sum) -> None:
-    """Go from a state of one downset to one of another (``states``) with a part of so many seconds."""
-    before, after = states
-    value = at.best[source, before] + seconds
+def _take(target: int, after: int, value: float, came_from: int, at: Sum) -> None:
+    """Note a chain of the downset ``target`` that ends in state ``after`` with sum ``value``."""
     if value < at.best[target, after] and value + at.remaining_s[target] < at.bound[0]:
         at.best[target, after] = value
-        at.came_from[target, after] = 2 * source + way
+        at.came_from[target, after] = came_from
 
 
 @inlined
@@ -62,7 +61,8 @@ def _open(source: int, lattice: Lattice, stack: Stack, at: Sum) -> int:
     accelerators = at.best.shape[1] - 1
     for e in range(lattice.up_start[source], lattice.up_start[source + 1]):
         for f in range(accelerators + 1):
-            _take(source, lattice.up_to[e], (f, f), at.costs.cpu_s[lattice.up_element[e]], 1, at)
+            value = at.best[source, f] + at.costs.cpu_s[lattice.up_element[e]]
+            _take(lattice.up_to[e], f, value, 2 * source + 1, at)
         _lower(lattice.up_to[e], at)
     at.least_s[0] = np.inf
     for f in range(accelerators):
@@ -77,7 +77,7 @@ def _extend(below: int, depth: int, v: int, at: Sum) -> bool:
     """Make the part at ``depth`` from the one below and a node, but for hyperedges; whether it can run so."""
     at.acc_s[depth] = at.acc_s[below] + at.costs.acc_s[v]
     at.nbytes[depth] = at.nbytes[below] + at.costs.static_bytes[v]
-    return at.costs.supported[v] and at.nbytes[depth] <= at.acc_bytes
+    return bool(at.costs.supported[v] and at.nbytes[depth] <= at.acc_bytes)
 
 
 @inlined
@@ -88,7 +88,7 @@ def _add(depth: int, stack: Stack, at: Sum) -> bool:
         return False
     at.moved_s[depth] = join_nets(at.costs, at.inside, v, at.moved_s[depth - 1])
     for f in range(stack.cursor[LIVE]):
-        _take(source, target, (f, f + 1), at.acc_s[depth] + at.moved_s[depth], 0, at)
+        _take(target, f + 1, at.best[source, f] + at.acc_s[depth] + at.moved_s[depth], 2 * source, at)
     _lower(target, at)
     return True
 
@@ -114,7 +114,7 @@ def cut_order_sum(order: Ints, at: Sum) -> None:
     accelerators = at.best.shape[1] - 1
     for first in range(len(order)):
         for f in range(accelerators + 1):
-            _take(first, first + 1, (f, f), at.costs.cpu_s[order[first]], 1, at)
+            _take(first + 1, f, at.best[first, f] + at.costs.cpu_s[order[first]], 2 * first + 1, at)
         at.inside[:] = 0
         at.acc_s[0] = at.moved_s[0] = at.nbytes[0] = 0.0
         for last in range(first, len(order)):
@@ -122,4 +122,4 @@ def cut_order_sum(order: Ints, at: Sum) -> None:
                 break
             at.moved_s[0] = join_nets(at.costs, at.inside, order[last], at.moved_s[0])
             for f in range(accelerators):
-                _take(first, last + 1, (f, f + 1), at.acc_s[0] + at.moved_s[0], 0, at)
+                _take(last + 1, f + 1, at.best[first, f] + at.acc_s[0] + at.moved_s[0], 2 * first, at)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from solvers.kernels.arrays import Floats, Ints
-from solvers.noncontiguous.set_moves_kernel import Sets, State, bare, excess, make_move, max_load, try_move
+from solvers.kernels.uncounted import uncounted
+from solvers.noncontiguous.set_moves_kernel import Sets, State, excess, make_move, max_load, try_move
 
 
 class Tour(NamedTuple):
@@ -33,7 +34,7 @@ def new_tour(sets: Sets) -> Tour:
     )
 
 
-@bare
+@uncounted
 def tour(sets: Sets, at: State, on: Tour, quota: int) -> bool:
     """Go on for ``quota`` placements; False at the end. best: the least max-load of those that fit."""
     nodes, devices = len(at.where), len(sets.cap)

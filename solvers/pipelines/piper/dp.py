@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers.coarsening.contracted import Shape
-from solvers.coarsening.traffic import Rows
+from solvers.contiguous.chains import trace_back
 from solvers.contiguous.downsets import (
     Check,
     Downsets,
@@ -22,9 +22,8 @@ from solvers.contiguous.downsets import (
     finish,
     slices,
     suffix_order,
-    trace_back,
 )
-from solvers.contiguous.lattice_kernel import Lattice, Order, add_up
+from solvers.contiguous.lattice_kernel import Lattice, add_up
 from solvers.contiguous.messages_kernel import no_ends
 from solvers.contiguous.walk_kernel import PAIRS, RELAXATIONS, STATES
 from solvers.pipelines.piper.costed import Costed, PiperStage
@@ -59,17 +58,6 @@ NOTHING = PiperSearch(math.inf, (), False, 0, 0, Work())
 def downsets_of(shape: Shape, check: Check, limit: int = LIMIT) -> Downsets | None:
     """The downsets, which grow from the sink, or None if there are more than ``limit``."""
     return enumerate_downsets(suffix_order(shape), limit, check)
-
-
-def order_of(edges: tuple[tuple[int, int], ...], nodes: int) -> Order:
-    """The order of nodes whose downsets grow from the sink. edges: (from, to), from < to."""
-    before: list[list[int]] = [[] for _ in range(nodes)]
-    after: list[list[int]] = [[] for _ in range(nodes)]
-    for u, v in sorted(set(edges)):
-        after[u].append(v)
-        before[v].append(u)
-    ahead, behind = Rows.of(after), Rows.of(before)
-    return Order(ahead.start, ahead.items, behind.start, behind.items)
 
 
 def in_one_order(costed: Costed, check: Check) -> PiperSearch:

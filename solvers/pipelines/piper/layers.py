@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.contiguous.downsets import Check, enumerate_downsets
+from solvers.contiguous.downsets import Check, enumerate_downsets, order_of
 from solvers.kernels.arrays import Ints
-from solvers.pipelines.piper.dp import order_of
 from solvers.plan.contiguity import forward_edges
 from solvers.problem.graph import OpGraph, Phase
 from solvers.problem.groups import together
@@ -80,7 +79,7 @@ class _Grouping:
     def downsets(self, label: Ints) -> int | None:
         """How many downsets there are; None if more than the limit."""
         nodes = int(label.max()) + 1
-        found = enumerate_downsets(order_of(self._quotient(label), nodes), self.limit, self.check)
+        found = enumerate_downsets(order_of([(v, u) for u, v in self._quotient(label)], nodes), self.limit, self.check)
         return None if found is None else len(found)
 
     def joined(self, label: Ints) -> tuple[int, Ints] | None:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.contiguous.walk_kernel import inlined, uncounted
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.uncounted import inlined, uncounted
 
 Ids = NDArray[np.int32]
 
@@ -139,5 +139,5 @@ def greedy_s(memory: StageMemory, stage: StageSums, cap: float, flights: int) ->
         over -= memory.held_bytes[group, node] - memory.held_again_bytes[group, node]
         over -= flights * (memory.kept_bytes[group, node] - memory.kept_again_bytes[group, node])
         if over <= 0:
-            return seconds
+            return float(seconds)
     return np.inf

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solvers.contiguous.downsets import Check, enumerate_downsets
+from solvers.contiguous.downsets import Check, enumerate_downsets, order_of
 from solvers.errors import UnsupportedProblem
-from solvers.pipelines.piper.dp import LIMIT, NOTHING, PiperSearch, least_bottleneck, order_of
+from solvers.pipelines.piper.dp import LIMIT, NOTHING, PiperSearch, least_bottleneck
 from solvers.pipelines.piper.model import RECOMPUTED, PiperModel
 from solvers.pipelines.piper.options import costed, faster_ways, options_of
 
@@ -19,7 +19,7 @@ def plan_model(model: PiperModel, check: Check, *, recompute: bool = True, limit
     """
     if not options_of(model):
         return NOTHING
-    downsets = enumerate_downsets(order_of(model.edges, len(model)), limit, check)
+    downsets = enumerate_downsets(order_of([(v, u) for u, v in model.edges], len(model)), limit, check)
     if downsets is None:
         raise UnsupportedProblem(too_many(limit))
     found = least_bottleneck(downsets, costed(model, recompute=recompute), check)

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from solvers.contiguous.lattice_kernel import Lattice
 from solvers.contiguous.messages_kernel import Ends, Messages, join, leave, look_behind, settles
-from solvers.contiguous.walk_kernel import LIVE, RELAXATIONS, SOURCE, Stack, climber, inlined, uncounted
+from solvers.contiguous.walk_kernel import LIVE, RELAXATIONS, SOURCE, Stack, climber
 from solvers.kernels.arrays import Bools, Floats, Ints
+from solvers.kernels.uncounted import inlined, uncounted
 from solvers.pipelines.piper.memory_kernel import (
     ABOVE_S,
     HELD,
@@ -200,7 +201,7 @@ def _fits(depth: int, at: Stages) -> bool:
             at.short[ABOVE_S] = min(at.short[ABOVE_S], seconds)
         first += 1
     at.first[depth] = first
-    return first < at.usable[0]
+    return bool(first < at.usable[0])
 
 
 @inlined
