@@ -22,6 +22,7 @@ from solvers.pipelines.ladder import levelled, on_some_kinds, simpler
 from solvers.pipelines.planners.graph_pipeline import GraphPipeline
 from solvers.pipelines.planners.interleaved import Interleaved
 from solvers.pipelines.planners.repeated_blocks import RepeatedBlocks, first_split
+from solvers.pipelines.planners.selective_recompute import SelectiveRecompute
 from solvers.pipelines.planners.tied_ends import TiedEnds
 from solvers.pipelines.seating import caps_differ, kinds_by_speed
 from solvers.plan.plan import Plan
@@ -63,9 +64,10 @@ class Auto:
     without contiguity the portfolio `NonContiguous`; for convex sets annealing and the integer program too. The
     latency of one sample (MAKESPAN with calls): the portfolio `Latency`. One pass of single operators placed anywhere
     (MAKESPAN): `Joint`, without improve only its seeds. ITERATION: the equal split, layer splits, one device,
-    for large graphs `RepeatedBlocks`, linearised DP if stages are not replicated, `Interleaved` if that is asked for,
-    `GraphPipeline`, if it supports the problem, and `TiedEnds`. Other objectives, and all if nothing was found:
-    linearised DP, judged by the objective asked for. Then moves of operators across stage boundaries until none helps.
+    `SelectiveRecompute` if stages may recompute, for large graphs `RepeatedBlocks`, linearised DP if stages are not
+    replicated, `Interleaved` if that is asked for, `GraphPipeline`, if it supports the problem, and `TiedEnds`. Other
+    objectives, and all if nothing was found: linearised DP, judged by the objective asked for. Then moves of operators
+    across stage boundaries until none helps.
 
     Where devices are told apart, by pins, caps or kinds, the question without that (`levelled`) and those on fewer
     kinds (`on_some_kinds`) are answered first, and their plans taken over, equal devices exchanged. If the first keeps
@@ -256,7 +258,17 @@ class Auto:
                 ends = TiedEnds(evaluations=graph.evaluations)
                 large = len(together(problem.graph)) >= LARGE
                 blocks: list[Planner] = [RepeatedBlocks(evaluations=graph.evaluations)] if large else []
-                return [EqualSplit(), LayerSplit(), SingleDevice(), *blocks, *chain, *turns, graph, ends]
+                return [
+                    EqualSplit(),
+                    LayerSplit(),
+                    SingleDevice(),
+                    SelectiveRecompute(),
+                    *blocks,
+                    *chain,
+                    *turns,
+                    graph,
+                    ends,
+                ]
         if problem.pipeline is Pipeline.INTERLEAVED:
             return [*quick, Interleaved()]
         return quick
