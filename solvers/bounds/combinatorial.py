@@ -14,8 +14,8 @@ from solvers.bounds.makespan.quick import quick_bound_s
 from solvers.bounds.makespan.shape import pass_shape
 from solvers.bounds.paths import heads_and_tails_s
 from solvers.evaluation.unit_bytes import saved_bytes
-from solvers.kernels.arrays import Floats
-from solvers.problem.graph import Phase
+from solvers.kernels.arrays import Floats, Ints
+from solvers.problem.graph import OpGraph, Phase, per_graph
 from solvers.problem.groups import group_of, together
 from solvers.problem.problem import Contiguity, Execution, Objective, Pipeline, Problem
 
@@ -179,30 +179,54 @@ def memory_need(problem: Problem) -> MemoryNeed:
     on_cpu = [_cpu_can_run(problem, group) for group in groups]
     counted = problem.stated_bytes is None and problem.has_backward()
     # The operators of one acyclic device are one stage, which holds all its activations at once, or
-    # several of a graph with one end, whose forwards all precede its backwards; otherwise only a single
-    # operator's are sure to be there.
+    # several of a graph with one end, whose forwards all precede its backwards; otherwise only those of forwards that
+    # every backward waits for are sure to be there at one time, and a single operator's.
     one_stage = problem.contiguity is Contiguity.ACYCLIC and problem.objective is not Objective.MAKESPAN
     one_stage &= problem.pipeline is not Pipeline.INTERLEAVED and not problem.recompute
+    simulated = problem.objective is not Objective.MAX_LOAD and not problem.recompute
+    at_once = range(len(graph)) if one_stage else saved_at_once(graph) if simulated else frozenset()
     need, spread = [], []
     for group in groups:
         held = float(static[list(group)].sum())
         saved = [saved_bytes(problem, (o,), least) for o in group] if counted else [0.0]
-        need.append(float(shared[list(group)].sum()) + (sum(saved) if one_stage else max(saved)))
-        spread.append(
-            held + (sum(saved_bytes(problem, (o,), samples) for o in group) if counted and one_stage else 0.0)
-        )
+        together_there = sum(nbytes for o, nbytes in zip(group, saved, strict=False) if o in at_once)
+        need.append(float(shared[list(group)].sum()) + max(*saved, together_there))
+        spread.append(held + (saved_bytes(problem, (o for o in group if o in at_once), samples) if counted else 0.0))
     accelerators = max(1, len(problem.cluster.accelerators))
     forced = [i for i in range(len(groups)) if not on_cpu[i]]
     if not forced:
         return MemoryNeed(0.0, (), "a CPU can hold every operator")
     average = sum(spread[i] for i in forced) / accelerators
+    parameters = sum(float(static[list(groups[i])].sum()) for i in forced)
     largest = max(forced, key=lambda i: need[i])
     if need[largest] >= average:
         return MemoryNeed(need[largest], groups[largest], _on_one_device(problem, groups[largest], need[largest]))
     blame = sorted(forced, key=lambda i: -need[i])[:5]
-    return MemoryNeed(
-        average, tuple(groups[i][0] for i in blame), f"all operators together, spread over {accelerators} devices"
-    )
+    activations = average * accelerators - parameters
+    because = f"all operators together, spread over {accelerators} devices"
+    if activations > parameters:
+        because += f": {_size(activations)} of {_size(activations + parameters)} are activations saved for the backward"
+        because += f" of {samples} samples"
+    return MemoryNeed(average, tuple(groups[i][0] for i in blame), because)
+
+
+@per_graph
+def saved_at_once(graph: OpGraph) -> frozenset[int]:
+    """The forward operators that every backward one waits for: what they save for their own backward is there, all of
+    it, when the first backward begins, wherever they are placed."""
+    backward = [o.phase in (Phase.BACKWARD_INPUT, Phase.BACKWARD_WEIGHT) for o in graph.operators]
+    first = [i for i in range(len(graph)) if backward[i] and not any(backward[j] for j in graph.predecessors[i])]
+    mirrored = {o.forward_of for o in graph.operators if o.phase is not Phase.UPDATE}
+    common = {i for i, o in enumerate(graph.operators) if first and o.phase is Phase.FORWARD and i in mirrored}
+    for start in first:
+        seen, ahead = {start}, [start]
+        while ahead and common:
+            for before in graph.predecessors[ahead.pop()]:
+                if before not in seen:
+                    seen.add(before)
+                    ahead.append(before)
+        common &= seen
+    return frozenset(common)
 
 
 def _on_one_device(problem: Problem, group: Sequence[int], nbytes: float) -> str:

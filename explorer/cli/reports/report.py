@@ -18,8 +18,9 @@ from solvers.evaluation.load import loads
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.result_json import options_json
 from solvers.plan.plan import Plan
-from solvers.plan.result import Result, Status
+from solvers.plan.result import Result, Status, StopReason
 from solvers.planners.infeasibility import Infeasibility
+from solvers.planners.shortfall import shortfall
 from solvers.problem.problem import Objective, Pipeline, Problem
 
 OBJECTIVE_WORDS = {
@@ -143,8 +144,7 @@ def print_report(model: str, result: Result, why: Infeasibility | None = None, n
     if why is not None:
         print_infeasibility(problem, why)
     if result.status is Status.NO_PLAN:
-        other = "" if result.planner == "auto" else "another planner (auto), "
-        print(f"hint       {other}a longer --time-limit or a larger --memory may find one")
+        _print_shortfall(result)
     if (dtype := stated_dtype(graph)) is not None:
         others = [name for name in ("bf16", "fp16", "fp32") if name != dtype]
         print(f"dtype      {dtype}, as traced; another with --dtype {' or '.join(others)} when tracing")
@@ -302,6 +302,24 @@ def print_infeasibility(problem: Problem, why: Infeasibility) -> None:
             f" (--memory {math.ceil(why.smallest_cap_bytes)})"
             f"{'' if why.searched else '; the time was too short to look for all smaller ones'}"
         )
+
+
+def _print_shortfall(result: Result) -> None:
+    """What plain splits lack and what would help them; without that, what may find a plan."""
+    problem, lack = result.problem, shortfall(result.problem)
+    if lack is not None:
+        device = problem.cluster.devices[lack.device].name
+        print(
+            f"needs      {text.nbytes(lack.peak_bytes)} on {device}, which has {text.nbytes(lack.cap_bytes)}: the"
+            f" leanest plain split ({lack.planner}), of which"
+            f" {', '.join(f'{text.nbytes(size)} {kind}' for kind, size in lack.parts.items())}"
+        )
+        for change in lack.changes:
+            verdict = "would fit" if change.fits else "would not do for a plain split"
+            print(f"tried      {change.words}: {text.nbytes(change.needs_bytes)} at most, {verdict}")
+    other = "" if result.planner == "auto" else "another planner (auto), "
+    longer = "a longer --time-limit or " if result.stop_reason is StopReason.TIME_LIMIT else ""
+    print(f"hint       {other}{longer}a larger --memory may find one")
 
 
 def _batch_words(problem: Problem, plan: Plan) -> str:

@@ -45,6 +45,8 @@ PACKING_WORK = 3
 """Deterministic time of the constraint program at normal effort."""
 PROOF_S = 10
 """Seconds for a bound at normal effort, after the plan is found, however soon it was."""
+FAR, FAR_PROOF_S = 0.01, 30
+"""Relative gap from which on that bound is given more seconds, at normal effort."""
 LIGHT = 0.2
 """Seconds of all messages, as a share of all work, up to which placing is nearly bin packing."""
 
@@ -97,10 +99,12 @@ class NonContiguous:
         patience = effort.of(self.patience)
         if search.packs():
             monitor.begin("constraint program")
-            covered = MaxLoadCP(workers=1, work=effort.of(PACKING_WORK))(problem, monitor)
-            search.adopt()
-            if covered:
+            if MaxLoadCP(workers=1, work=effort.of(PACKING_WORK))(problem, monitor):
                 return True
+            # Each on its own first: from what the program found, rounds that are still short find nothing better.
+            if search.anneal(patience):
+                return True
+            search.adopt()
         if search.anneal(patience):
             return True
         program = MaxLoadIP(nodes=effort.of(NODES))
@@ -109,7 +113,7 @@ class NonContiguous:
             if program(problem, monitor):
                 return True
             search.adopt()
-        search.prove(max(effort.of(PROOF_S), monitor.elapsed_s))
+        search.prove(max(effort.of(PROOF_S), monitor.elapsed_s), effort.of(FAR_PROOF_S))
         return monitor.is_proved()
 
     def _side_by_side(self, search: _Search, problem: Problem, monitor: Monitor) -> bool:
@@ -230,19 +234,26 @@ class _Search:
         self.adopt()
         return covered
 
-    def prove(self, limit_s: float) -> None:
-        """Raise the bound for at most so many seconds."""
+    def prove(self, limit_s: float, far_s: float) -> None:
+        """Raise the bound for ``limit_s`` seconds, and while the gap is more than FAR for ``far_s``."""
         prover = self.prover()
         if prover is None:
             return
         self.monitor.begin("bounding the load by covering the graph")
         try:
-            with self.beside(prover, limit_s):
+            until_s = self.monitor.elapsed_s + limit_s
+            with self.beside(prover, max(limit_s, far_s)):
                 while not prover.done and not self.monitor.is_proved():
+                    if self.monitor.elapsed_s > until_s and not self.is_far():
+                        break
                     self.monitor.check()
                     time.sleep(LOOK_EVERY_S)
         finally:
             prover.close()
+
+    def is_far(self) -> bool:
+        """Whether the gap is more than FAR."""
+        return self.monitor.bound_s < self.monitor.objective_s * (1 - FAR)
 
     def adopt(self) -> None:
         """Go on from the best plan, whoever found it."""
