@@ -1,0 +1,81 @@
+"""Kinds of workers that do jobs. Functions are called in the worker: what they import never loads where jobs start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from explorer.jobs.limits import READ_BYTES
+from explorer.jobs.requests import Work
+
+ORDERLY_S = 20.0
+"""How long a worker that has processes of its own may take to end them."""
+HEED_S = 2.0
+"""A worker that has not ended a cancelled job after this long is killed, by default."""
+IDLE_S = 5.0
+"""How long a worker is idle before it prepares what takes long."""
+
+
+def nothing() -> None:
+    return None
+
+
+def at_once() -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """A kind of worker that does jobs.
+
+    verb: what such a process is at, for people.
+    kinds: gives what it can do, by name.
+    prepare: what is done before its first job, or, where that would not be over at once (is_quick), when it has been
+        idle for idle_s: the first job may need none of it.
+    orderly: its jobs start processes of their own; it has time to end them, after a cancel and at its end.
+    heed_s: seconds that it has to end a cancelled job before it is killed.
+    memory_bytes: limit of each of its processes, 0 for as much as there is.
+    """
+
+    verb: str
+    kinds: Callable[[], Mapping[str, Work]]
+    prepare: Callable[[], None] = nothing
+    is_quick: Callable[[], bool] = at_once
+    idle_s: float = IDLE_S
+    orderly: bool = False
+    heed_s: float = HEED_S
+    memory_bytes: int = 0
+
+
+def all_kinds() -> Mapping[str, Work]:
+    """Every kind of job there is."""
+    from explorer.jobs.job_kinds import KINDS
+
+    return KINDS
+
+
+def read_kinds() -> Mapping[str, Work]:
+    """Only what looks at files of other people."""
+    from explorer.jobs.read_kind import read_job
+
+    return {"read": read_job}
+
+
+def warm_page() -> None:
+    """Load, or compile, what the page's first answer needs."""
+    from solvers.planners.warm import FAMILIES, PAGE
+
+    FAMILIES[PAGE]()
+
+
+def page_is_compiled() -> bool:
+    """Whether `warm_page` would only load."""
+    from solvers.kernels.interpreted import is_kept
+    from solvers.pipelines.tree.stage_dp_kernel import place_branches
+
+    return is_kept(place_branches)  # the last
+
+
+SOLVING = WorkerSpec("solving", all_kinds, warm_page, page_is_compiled)
+RUNNING = WorkerSpec("running", all_kinds, orderly=True, heed_s=ORDERLY_S)
+READING = WorkerSpec("reading", read_kinds, memory_bytes=READ_BYTES)
