@@ -70,9 +70,9 @@ class Auto:
     across stage boundaries until none helps.
 
     Where devices are told apart, by pins, caps or kinds, the question without that (`levelled`) and those on fewer
-    kinds (`on_some_kinds`) are answered first, and their plans taken over, equal devices exchanged. If the first keeps the
-    pins as it is, that is the answer. Otherwise the members that take the question as it is follow, annealing and local
-    search among them, and `GraphPipeline` goes on from what was taken over.
+    kinds (`on_some_kinds`) are answered first, and their plans taken over, equal devices exchanged. If the first keeps
+    the pins as it is, that is the answer. Otherwise the members that take the question as it is follow, annealing and
+    local search among them, and `GraphPipeline` goes on from what was taken over.
 
     Where devices are alike, an ITERATION on one device less is answered in full, and so on down (`simpler`), as far as
     the bound there is below what was found: up to ONE_BY_ONE devices a device more is never worse.
