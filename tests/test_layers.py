@@ -55,6 +55,7 @@ LADDER = (
     "solvers.pipelines.chain",
     "solvers.pipelines.tree",
     "solvers.pipelines.descent",
+    "solvers.pipelines.selective",
     "solvers.pipelines.timing",
     "solvers.pipelines.piper",
     "solvers.pipelines.planners",

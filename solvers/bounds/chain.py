@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
 
+from solvers.bounds.chain_cuts import IN, OUT, ROUNDING, Cuts, Groups, cuts_of
 from solvers.bounds.paths import heads_and_tails_s
 from solvers.bounds.reach import downstream_s, upstream_s
-from solvers.evaluation.columns import best_of_links
+from solvers.bounds.sent import sent_s
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.plan.contiguity import forward_edges
-from solvers.problem.graph import Phase
+from solvers.problem.graph import BACKWARD_PHASES, Phase
 from solvers.problem.groups import group_of, together
 from solvers.problem.problem import Contiguity, Objective, Pipeline, Problem
 
@@ -27,12 +29,8 @@ PRECISION = 1e-3
 """How closely the least time is found that is not ruled out; what is told is ruled out."""
 MOST_GROUPS = 6000
 """Of more groups of operators nothing is told: it would take seconds."""
-MOST_CUTS = 250
-"""Stretches of positions that are told apart."""
 SLIGHT = 1e-3
 """Part of all work that an operator without predecessors may be to be left out."""
-ROUNDING = 1e-9
-"""Of all work: positions that differ by less are one."""
 
 
 def chain_bound_s(problem: Problem, choices: Sequence[int], at_least_s: float, at_most_s: float = np.inf) -> float:
@@ -75,69 +73,44 @@ def _applies(problem: Problem) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cuts:
-    """Stretches of positions at which a cut may be, ascending."""
-
-    enter_s: Floats
-    leave_s: Floats
-    ways_s: Floats
-    """Of whoever works beyond it: the way in and the way out at least."""
-    more_s: Floats
-    """[stretches + 1, stretches] by how much these are longer than those of the cut before. The last row is of no cut
-    before."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Chain:
     """Groups of operators, those left out that may be anywhere."""
 
-    work_s: Floats
-    """[groups] of all micro-batches, without updates"""
-    in_s: Floats
-    """[groups] until whatever of it is first on its device can begin, transfers to that device included"""
-    out_s: Floats
-    """[groups] from the end of whatever of it is last on its device"""
+    groups: Groups
     edges: Ints
     """[edges, 2] forward tensors between groups"""
     apart_s: Floats
     """[pairs] no plan is shorter that has the ends of a tensor on two devices, descending"""
     ends: Ints
     """[pairs, 2]"""
-    run_s: Floats
-    """[groups, 2] one micro-batch's forward, and backward"""
-    first_run_s: Floats
-    """[groups, 2] what of these runs, on devices before its own, before the first of it begins and after the last of it
-    ends; 0 where that is not known"""
-    hop_s: Floats
-    """[groups, 2] the shortest transfer in, and out"""
     devices: int
-    _cuts: dict[int, _Cuts] = field(default_factory=dict)
+    _cuts: dict[int, Cuts] = field(default_factory=dict)
 
     def ruled_out(self, time_s: float) -> bool:
         """Whether no plan takes so long or less."""
         kept = int(np.searchsorted(-self.apart_s, -time_s * (1 + ROUNDING), side="left"))
         if kept not in self._cuts:
             self._cuts[kept] = self._between(kept)
-        cuts = self._cuts[kept]
-        whole = float(self.work_s.sum())
-        spare = whole * ROUNDING
-        furthest = time_s  # how far as many devices get
-        reach = np.full(len(cuts.ways_s), time_s + spare)  # how far every cut may be at most
-        ways = np.maximum(cuts.ways_s, cuts.more_s[-1])
-        values = np.where(cuts.enter_s <= reach, np.minimum(cuts.leave_s, reach) - ways, -np.inf)
-        for left in range(self.devices - 1, 0, -1):
-            furthest = max(furthest, time_s + float(values.max(initial=-np.inf)))
-            if left == 1 or whole <= furthest + spare:
-                break
-            met = cuts.enter_s[None, :] <= time_s + values[:, None] + spare
-            reach = time_s + spare + np.where(met, values[:, None], -np.inf).max(axis=0)
-            ways = np.maximum(cuts.ways_s, np.where(met, ways[:, None] + cuts.more_s[:-1], np.inf).min(axis=0))
-            values = np.where(met.any(axis=0), np.minimum(cuts.leave_s, reach) - ways, -np.inf)
-        return whole > furthest + spare
+        cuts, spare = self._cuts[kept], float(self.groups.work_s.sum()) * ROUNDING
+        count = len(cuts.enter_s)
+        # How far the cut after so many devices may be, and how long its ways are at least, [stretches]; -inf where
+        # there is no such cut. Before the first device there is one cut alone.
+        furthest, ways = np.full(count, -np.inf), np.zeros(count)
+        furthest[0] = 0.0
+        for _ in range(self.devices):
+            to = time_s + furthest - ways  # how far the next cut may be
+            met = cuts.enter_s[None, :] <= to[:, None] + spare
+            if met[:, -1].any():
+                return False
+            reach = np.where(met, to[:, None], -np.inf).max(axis=0) + spare
+            ways = np.maximum(cuts.ways_s, np.where(met, ways[:, None] + cuts.more_s, np.inf).min(axis=0))
+            furthest = np.where(met.any(axis=0), np.minimum(cuts.leave_s, reach), -np.inf)
+            ways = np.where(np.isfinite(furthest), ways, 0.0)
+        return True
 
-    def _between(self, kept: int) -> _Cuts:
+    def _between(self, kept: int) -> Cuts:
         """Where cuts may be when the ends of the first ``kept`` pairs are on one device each."""
-        groups = len(self.work_s)
+        groups = len(self.groups.work_s)
         graph = nx.DiGraph()
         graph.add_nodes_from(range(groups))
         graph.add_edges_from(self.edges.tolist())
@@ -146,7 +119,7 @@ class _Chain:
         merged = nx.condensation(graph)
         number = np.array([merged.graph["mapping"][group] for group in range(groups)], np.int64)
         count = len(merged)
-        work: Floats = np.bincount(number, self.work_s, count).astype(np.float64)
+        work: Floats = np.bincount(number, self.groups.work_s, count).astype(np.float64)
         before = np.zeros((count, count), np.bool_)  # itself included
         for node in nx.topological_sort(merged):
             for source in merged.predecessors(node):
@@ -154,131 +127,137 @@ class _Chain:
             before[node, node] = True
         earliest_end = before @ work
         latest_start = work.sum() - before.T @ work
-        return self._stretches(earliest_end[number], latest_start[number])
-
-    def _stretches(self, earliest_end: Floats, latest_start: Floats) -> _Cuts:
-        """Positions that are inside of no operator, where those that may be beyond are the same. Both: [groups]"""
-        whole = float(self.work_s.sum())
-        spare = whole * ROUNDING
-        by_start = np.argsort(latest_start, kind="stable")
-        starts = latest_start[by_start]
-        by_end = np.argsort(earliest_end, kind="stable")
-
-        def beyond(values: Floats) -> Floats:
-            """The least of whoever may be beyond, [groups + 1, ...]; inf where nobody is: that is no cut."""
-            least = np.minimum.accumulate(values[by_start][::-1], axis=0)[::-1]
-            return np.concatenate([least, np.full((1, *least.shape[1:]), np.inf)])
-
-        found: list[tuple[float, float, int]] = []
-        for begin, end in _outside(earliest_end, latest_start, whole):
-            first, last = np.searchsorted(starts, [begin, end], side="left").tolist()
-            marks = [begin, *starts[first:last].tolist(), end]
-            for i in range(len(marks) - 1):
-                if i == 0 or marks[i + 1] - marks[i] > 2 * spare:
-                    found.append((marks[i], marks[i + 1], first + i))
-                else:
-                    found[-1] = (found[-1][0], marks[i + 1], found[-1][2])
-        firsts = np.unique(np.linspace(0, len(found), MOST_CUTS, endpoint=False).astype(np.int64))
-        lasts = np.append(firsts[1:], len(found)) - 1
-        enter = np.array([row[0] for row in found])[firsts]
-        leave = np.array([row[1] for row in found])[lasts]
-        at = np.array([row[2] for row in found])[firsts]
-        ran = np.concatenate([np.zeros((1, 2)), np.cumsum(self.run_s[by_end], axis=0)])
-        most_run = ran[np.searchsorted(earliest_end[by_end], leave + 2 * spare, side="right")]
-        before = np.concatenate([most_run, np.zeros((1, 2))])[:, None, :]
-        least, with_hop = beyond(self.first_run_s)[at], beyond(self.first_run_s + self.hop_s)[at]
-        surely = least[None, :, :] > before * (1 + ROUNDING)
-        more = np.where(surely, with_hop[None, :, :] - before, 0.0).sum(axis=2)
-        return _Cuts(enter, leave, (beyond(self.in_s) + beyond(self.out_s))[at], more)
+        return cuts_of(self.groups, earliest_end[number], latest_start[number])
 
 
-def _outside(earliest_end: Floats, latest_start: Floats, whole: float) -> list[tuple[float, float]]:
-    """Positions that are inside of no operator, ascending."""
-    spare = whole * ROUNDING
-    inside = np.flatnonzero(latest_start + 2 * spare < earliest_end)
-    inside = inside[np.argsort(latest_start[inside], kind="stable")]
-    found, at = [], -spare
-    for begin, end in zip(
-        (latest_start[inside] + spare).tolist(), (earliest_end[inside] - spare).tolist(), strict=True
-    ):
-        if begin >= at:
-            found.append((at, begin))
-        at = max(at, end)
-    return [*found, (at, max(at, whole + spare))]
+class _Times(NamedTuple):
+    """What is known of operators, [operators], and of the groups that they are of, [groups]."""
+
+    number: Ints
+    """of the group of each operator"""
+    update: Bools
+    backward: Bools
+    outside: Bools
+    """of operators: whether a copy, or of a group that is left out"""
+    each_s: Floats
+    """one micro-batch, at best"""
+    seconds: Floats
+    """one micro-batch of those that run for each, all of an update"""
+    head_s: Floats
+    tail_s: Floats
+    work_s: Floats
+    """of groups: all micro-batches"""
+    edges: Ints
+    """[edges, 2] forward tensors between groups, not through copies"""
+
+    @property
+    def groups(self) -> int:
+        return len(self.work_s)
+
+    def least(self, values: Floats, chosen: Bools) -> Floats:
+        """Of the chosen operators of every group, [groups, ...]; inf where there are none."""
+        found = np.full((self.groups, *values.shape[1:]), np.inf)
+        np.minimum.at(found, self.number[chosen], values[chosen])
+        return found
+
+
+class _Sent(NamedTuple):
+    """What transfers between groups add. [operators] where not said otherwise."""
+
+    first_s: Floats
+    """head, with the transfer of what it reads of other groups"""
+    last_s: Floats
+    """tail, with the transfer of what it makes"""
+    hop_s: Floats
+    """[groups, 2] the shortest transfer in, and out; 0 where there is none"""
+    apart: dict[tuple[int, int], float]
+    """groups -> seconds below which no plan has the two on different devices"""
 
 
 def _modelled(problem: Problem, choices: Sequence[int]) -> _Chain | None:
     """None where nothing is left that takes any time."""
+    times = _timed(problem, choices)
+    if times is None:
+        return None
+    sent = _sent(problem, choices, times)
+    ways_in, ways_out = times.least(sent.first_s, ~times.update), times.least(sent.last_s, ~times.update)
+    left = np.zeros(times.groups, np.bool_)
+    left[times.number[times.outside]] = True
+    kept = ~left & np.isfinite(ways_in)
+    run, first_run = _runs(problem, times)
+    groups = Groups(
+        times.work_s[kept], ways_in[kept], ways_out[kept],
+        run[kept], first_run[kept], sent.hop_s[kept],
+    )  # fmt: skip
+    apart = {pair: seconds for pair, seconds in sent.apart.items() if kept[list(pair)].all()}
+    pairs = sorted(apart, key=lambda pair: -apart[pair])
+    place = np.cumsum(kept) - 1
+    return _Chain(
+        groups,
+        place[times.edges[kept[times.edges].all(axis=1)]],
+        np.array([apart[pair] for pair in pairs]),
+        place[np.array(pairs, np.int64).reshape(-1, 2)],
+        len(problem.cluster),
+    )
+
+
+def _timed(problem: Problem, choices: Sequence[int]) -> _Times | None:
+    """None where something cannot run, or nothing takes any time."""
     graph, kind = problem.graph, problem.cluster.devices[0].kind
-    operators, number, count = graph.operators, group_of(graph), len(together(graph))
-    update = np.array([operator.phase is Phase.UPDATE for operator in operators])
-    sizes = [(micro_batches, problem.mini_batch // micro_batches) for micro_batches in choices]
-    each = np.min([problem.compute.at(kind, size) for _, size in sizes], axis=0)
-    once = problem.compute.at(kind, problem.mini_batch)
-    in_all = np.min([many * problem.compute.at(kind, size) for many, size in sizes], axis=0)
-    seconds = np.where(update, once, each)
+    number, count = group_of(graph), len(together(graph))
+    update = np.array([operator.phase is Phase.UPDATE for operator in graph.operators])
+    backward = np.array([operator.phase in BACKWARD_PHASES for operator in graph.operators])
+    by_count = [problem.compute.at(kind, problem.mini_batch // micro_batches) for micro_batches in choices]
+    each = np.min(by_count, axis=0)
+    in_all = np.min([many * seconds for many, seconds in zip(choices, by_count, strict=True)], axis=0)
+    seconds = np.where(update, problem.compute.at(kind, problem.mini_batch), each)
     if not np.isfinite(seconds).all():
         return None
     head, tail = heads_and_tails_s(graph, seconds, whole=problem.whole_backwards)
     work: Floats = np.bincount(number, np.where(update, 0.0, in_all), count).astype(np.float64)
-    copied = np.array([operator.replicable for operator in operators])
+    copied = np.array([operator.replicable for operator in graph.operators])
     pairs = {(number[u], number[v]) for u, v in forward_edges(graph) if not copied[u] and not copied[v]}
     edges = np.array(sorted((u, v) for u, v in pairs if u != v), np.int64).reshape(-1, 2)
     left = _left_out(work, edges, number[copied])
     if not (work[~left] > 0).any():
         return None
-    first_s, last_s, sent = head.copy(), tail.copy(), []
-    hop_s, all_s = _hops_s(problem, sizes)
-    shortest = np.full((count, 2), np.inf)
-    for position, tensor in enumerate(graph.tensors):
+    return _Times(number, update, backward, copied | left[number], each, seconds, head, tail, work, edges)
+
+
+def _sent(problem: Problem, choices: Sequence[int], times: _Times) -> _Sent:
+    number, head, tail, seconds = times.number, times.head_s, times.tail_s, times.seconds
+    first, last = head.copy(), tail.copy()
+    one_s, all_s = sent_s(problem, choices)
+    shortest = np.full((times.groups, 2), np.inf)
+    apart: dict[tuple[int, int], float] = {}
+    skipped = times.outside | times.update
+    for position, tensor in enumerate(problem.graph.tensors):
         u = tensor.producer
-        if copied[u] or update[u] or left[number[u]]:
-            continue
         for v in tensor.consumers:
-            if number[u] == number[v] or copied[v] or update[v] or left[number[v]]:
+            if skipped[u] or skipped[v] or number[u] == number[v]:
                 continue
-            first_s[v] = max(first_s[v], head[u] + seconds[u] + hop_s[position])
-            last_s[u] = max(last_s[u], hop_s[position] + seconds[v] + tail[v])
-            shortest[number[v], 0] = min(shortest[number[v], 0], hop_s[position])
-            shortest[number[u], 1] = min(shortest[number[u], 1], hop_s[position])
-            apart_s = head[u] + seconds[u] + all_s[position] + seconds[v] + tail[v]
-            sent.append((apart_s, number[u], number[v]))
-    ways_in, ways_out = np.full(count, np.inf), np.full(count, np.inf)
-    np.minimum.at(ways_in, number[~update], first_s[~update])
-    np.minimum.at(ways_out, number[~update], last_s[~update])
-    forward = np.array([operator.phase is Phase.FORWARD for operator in operators])
-    runs = np.stack([forward, ~forward & ~update], axis=1) & ~copied[:, None] & ~left[number][:, None]
-    run_s = np.stack([np.bincount(number, np.where(runs[:, i], each, 0.0), count) for i in range(2)], axis=1)
-    first_run = np.full((count, 2), np.inf)
-    before_s = upstream_s(graph, np.where(runs[:, 0], each, 0.0))
-    behind_s = downstream_s(graph, np.where(runs[:, 1], each, 0.0), whole=problem.whole_backwards)
+            first[v] = max(first[v], head[u] + seconds[u] + one_s[position])
+            last[u] = max(last[u], one_s[position] + seconds[v] + tail[v])
+            shortest[number[v], IN] = min(shortest[number[v], IN], one_s[position])
+            shortest[number[u], OUT] = min(shortest[number[u], OUT], one_s[position])
+            pair = int(min(number[u], number[v])), int(max(number[u], number[v]))
+            apart_s = float(head[u] + seconds[u] + all_s[position] + seconds[v] + tail[v])
+            apart[pair] = max(apart.get(pair, 0.0), apart_s)
+    return _Sent(first, last, np.where(np.isfinite(shortest), shortest, 0.0), apart)
+
+
+def _runs(problem: Problem, times: _Times) -> tuple[Floats, Floats]:
+    """`Groups.run_s` and `Groups.first_run_s`, of all groups."""
+    graph, operators = problem.graph, problem.graph.operators
+    forward = ~times.backward & ~times.update
+    in_s, out_s = (np.where(runs & ~times.outside, times.each_s, 0.0) for runs in (forward, times.backward))
+    run = np.stack([np.bincount(times.number, one, times.groups) for one in (in_s, out_s)], axis=1).astype(np.float64)
     mirrored = np.zeros(len(graph), np.bool_)
     mirrored[[o.forward_of for o in operators if o.forward_of is not None and o.phase is not Phase.UPDATE]] = True
     mirrors = np.array([operator.forward_of is not None for operator in operators])
-    may_begin, may_end = ~update & ~mirrors, ~update & ~(forward & mirrored)
-    np.minimum.at(first_run[:, 0], number[may_begin], before_s[may_begin])
-    np.minimum.at(first_run[:, 1], number[may_end], behind_s[may_end])
-    kept = ~left & np.isfinite(ways_in)
-    place = np.cumsum(kept) - 1
-    edges = edges[kept[edges].all(axis=1)]
-    apart: dict[tuple[int, int], float] = {}
-    for seconds_apart, u, v in sent:
-        if kept[u] and kept[v]:
-            pair = (min(u, v), max(u, v))
-            apart[pair] = max(apart.get(pair, 0.0), seconds_apart)
-    tensors = sorted(apart, key=lambda pair: -apart[pair])
-    return _Chain(
-        work[kept],
-        ways_in[kept],
-        ways_out[kept],
-        place[edges],
-        np.array([apart[pair] for pair in tensors]),
-        place[np.array(tensors, np.int64).reshape(-1, 2)],
-        run_s[kept],
-        first_run[kept],
-        np.where(np.isfinite(shortest), shortest, 0.0)[kept],
-        len(problem.cluster),
-    )
+    begins = times.least(upstream_s(graph, in_s), ~times.update & ~mirrors)
+    after_s = downstream_s(graph, out_s, whole=problem.whole_backwards)
+    return run, np.stack([begins, times.least(after_s, ~times.update & ~(forward & mirrored))], axis=1)
 
 
 def _left_out(work: Floats, edges: Ints, copied: Ints) -> Bools:
@@ -289,20 +268,3 @@ def _left_out(work: Floats, edges: Ints, copied: Ints) -> Bools:
     has_before = np.zeros(len(work), np.bool_)
     has_before[edges[:, 1]] = True
     return np.asarray(left | (slight & ~has_before))
-
-
-def _hops_s(problem: Problem, sizes: Sequence[tuple[int, int]]) -> tuple[Floats, Floats]:
-    """Seconds for which every tensor is on its way from one device to another at best: of one micro-batch, and of all
-    of them, [tensors] each. sizes: (micro-batches, samples of one)."""
-    tensors = problem.graph.tensors
-    if problem.transfer_s is not None:
-        stated = np.array(problem.transfer_s, np.float64)
-        return stated * min(size for _, size in sizes), stated * problem.mini_batch
-    latency, bandwidth = best_of_links(problem.cluster)
-    fixed = np.array([tensor.nbytes.fixed for tensor in tensors])
-    per_sample = np.array([tensor.nbytes.per_sample for tensor in tensors])
-    hops = []
-    for _, size in sizes:
-        nbytes = fixed + per_sample * size
-        hops.append(np.where(nbytes > 0, latency + nbytes / bandwidth, 0.0))
-    return np.min(hops, axis=0), np.min([many * hop for (many, _), hop in zip(sizes, hops, strict=True)], axis=0)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.bounds.paths import heads_and_tails_s
+from solvers.bounds.sent import sent_s
 from solvers.evaluation.columns import best_of_links
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.problem.cluster import Cluster, Ring
@@ -176,7 +177,7 @@ def _kept_together_s(problem: Problem, choices: Sequence[int], groups: _Groups) 
             group = parent[group]
         return group
 
-    seconds = _sent_s(problem, choices)
+    _, seconds = sent_s(problem, choices)
     work, before, after = groups.work_s[:, 0].copy(), groups.before_s.copy(), groups.after_s.copy()
     update = groups.update_s[:, 0].copy()
     most_s = float((before + work + np.maximum(after, update)).max())
@@ -203,13 +204,3 @@ def _kept_together_s(problem: Problem, choices: Sequence[int], groups: _Groups) 
             longest_s = max(longest_s, float(done))
         most_s = max(most_s, min(float(seconds[tensor]), longest_s))
     return most_s
-
-
-def _sent_s(problem: Problem, choices: Sequence[int]) -> Floats:
-    """Seconds for which a tensor of all micro-batches is on its way between two devices at best, [tensors]."""
-    if problem.transfer_s is not None:
-        return np.array(problem.transfer_s, np.float64) * problem.mini_batch
-    _, bandwidth = best_of_links(problem.cluster)
-    sizes = [(count, problem.mini_batch // count) for count in choices]
-    tensors = problem.graph.tensors
-    return np.array([min(count * t.nbytes.at(size) for count, size in sizes) / bandwidth for t in tensors])
