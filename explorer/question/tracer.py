@@ -37,7 +37,6 @@ class Tracer:
 
     def __init__(self) -> None:
         self.process: ChildProcess | None = None
-        self._events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def trace(
         self,
@@ -52,25 +51,31 @@ class Tracer:
         ``should_stop``, and what `load` raises."""
         began = time.perf_counter()
         request = {"model": model, "training": training, "dtype": dtype, "graphs": graphs and str(graphs)}
-        self._started().send(("start", model, request))
+        process = self._started()
+        process.send(("start", model, request))
         calls = 0
         while True:
             if should_stop():
                 self.close()
                 raise Stopped
+            ended = process.exit_code is not None
             try:
-                event = self._events.get(timeout=LOOK_S)
+                kind, *content = process.inbox.get(timeout=LOOK_S)
             except queue.Empty:
                 on_progress(calls, time.perf_counter() - began)
+                if ended:
+                    self.close()
+                    raise TraceError(
+                        f"the tracing process ended unexpectedly (exit code {process.exit_code})"
+                    ) from None
                 continue
+            event = content[1] if kind == "event" else {}
             if "calls" in event:
                 calls = event["calls"]
             elif "graph" in event:
                 return read_graph(event["graph"].encode(), model)
-            else:
-                if "ended" in event:
-                    self.close()
-                raise (InvalidProblem if event.get("invalid") else TraceError)(event["failed"])
+            elif "failed" in event:
+                raise (InvalidProblem if event["invalid"] else TraceError)(event["failed"])
 
     def close(self) -> None:
         """End the child and what it has started."""
@@ -79,21 +84,9 @@ class Tracer:
             process.close()
 
     def _started(self) -> ChildProcess:
-        if self.process is not None and self.process.exit_code is None:
-            return self.process
-        self.close()
-        events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-
-        def on_message(message: list[Any]) -> None:
-            if message[0] == "event":
-                events.put(message[2])
-
-        def on_end(process: ChildProcess) -> None:
-            failed = f"the tracing process ended unexpectedly (exit code {process.exit_code})"
-            events.put({"failed": failed, "ended": True})
-
-        self._events = events
-        self.process = ChildProcess(SPEC, on_message, on_end)
+        if self.process is None or self.process.exit_code is not None:
+            self.close()
+            self.process = ChildProcess(SPEC)
         return self.process
 
 
@@ -128,7 +121,7 @@ def _answer(request: dict[str, Any], on_progress: Callable[[int], None]) -> dict
     except PlacementError as error:
         return {"failed": str(error), "invalid": isinstance(error, InvalidProblem)}
     except MemoryError:
-        return {"failed": f"{request['model']}: the model is too large for this machine's memory"}
+        return {"failed": f"{request['model']}: the model is too large for this machine's memory", "invalid": False}
 
 
 SPEC = ProcessSpec(main=main, name="placement-tracer")

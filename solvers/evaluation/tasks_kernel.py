@@ -37,7 +37,7 @@ class Wires(NamedTuple):
     stated: bool
     """whether the workload states seconds"""
     alike: bool
-    """whether all links are as fast as each other, each on a wire of its own: then the tables have one row and column"""
+    """whether all links are as fast as each other, each on a wire of its own: then tables have one row and column"""
     wire: Ints
     """[devices, devices] see `columns.ClusterColumns`, as the next two"""
     latency_s: Floats
@@ -205,12 +205,6 @@ def _chain(sink: Sink, rows: Rows) -> None:
             _pair(waits, count, EDGES, r - 1, r)
 
 
-@njit(cache=True, inline="always")
-def _overlap(size: int, other: int, i: int) -> tuple[int, int]:
-    """Of micro-batches of ``other`` samples those, low:high, that share some with micro-batch ``i`` of ``size``."""
-    return i * size // other, -(-((i + 1) * size) // other)
-
-
 @njit(cache=True)
 def _wait_here(sink: Sink, units: Units, rows: Rows, pairs: Ints) -> None:
     """Of each pair of units on the same devices the second waits for the first, where they share samples.
@@ -218,12 +212,14 @@ def _wait_here(sink: Sink, units: Units, rows: Rows, pairs: Ints) -> None:
     What the order of a device says anyway is not said again.
     """
     waits, count, of_slot, device, ordered = sink.waits, sink.counts, rows.of_slot, rows.device, rows.ordered
-    slot, samples = units.slot, units.samples
+    slot, samples, micro_batches = units.slot, units.samples, units.micro_batches
     for e in range(len(pairs)):
         a, b = pairs[e, 0], pairs[e, 1]
-        replicas = _replicas(units, a)
-        for i in range(units.micro_batches[a]):
-            low, high = _overlap(samples[a], samples[b], i)
+        replicas, size, other = _replicas(units, a), samples[a], samples[b]
+        for i in range(micro_batches[a]):
+            low, high = i, i + 1
+            if other != size:  # the micro-batches that share samples with this one
+                low, high = i * size // other, -(-((i + 1) * size) // other)
             for j in range(low, high):
                 for q in range(replicas):
                     before, after = of_slot[slot[a] + i * replicas + q], of_slot[slot[b] + j * replicas + q]
@@ -392,17 +388,30 @@ def _send(sink: Sink, units: Units, rows: Rows, bundles: Bundles, b: int, wires:
 
 
 @njit(cache=True)
-def _last_of_stage(units: Units, rows: Rows, s: int, row: int) -> bool:
-    """Whether no later task on the device of a backward of stage ``s`` is one too; True if tasks are in no order."""
-    if not rows.ordered[rows.device[row]]:
-        return True
-    r = row + 1
-    while r < len(rows.unit) and rows.device[r] == rows.device[row]:
-        u = rows.unit[r]
-        if units.stage[u] == s and units.kind[u] != F and units.kind[u] != U:
-            return False
-        r += 1
-    return True
+def _around_sums(units: Units, rows: Rows, s: int) -> tuple[Ints, Ints]:
+    """(backwards, updates) of stage ``s``, rows: the tasks that sums of its gradients wait for, and those that wait for
+    them. Of backwards that a device takes one after the other only the last counts."""
+    stage, kind, slot, of_slot = units.stage, units.kind, units.slot, rows.of_slot
+    device, ordered = rows.device, rows.ordered
+    last = np.full(len(ordered), -1, np.int64)
+    backwards, updates = np.empty(len(of_slot) + len(ordered), np.int64), np.empty(len(of_slot), np.int64)
+    n = m = 0
+    for u in range(len(stage)):
+        for at in range(slot[u], slot[u + 1] if stage[u] == s and kind[u] != F else slot[u]):
+            row = of_slot[at]
+            if kind[u] == U:
+                updates[m] = row
+                m += 1
+            elif ordered[device[row]]:
+                last[device[row]] = max(last[device[row]], row)
+            else:
+                backwards[n] = row
+                n += 1
+    for row in last:
+        if row >= 0:
+            backwards[n] = row
+            n += 1
+    return backwards[:n], updates[:m]
 
 
 @njit(cache=True)
@@ -412,14 +421,9 @@ def _synchronise(sink: Sink, units: Units, rows: Rows, gradient: Floats, stage_g
     for s in range(len(gradient)):
         begin, end = units.group_start[stage_group[s]], units.group_start[stage_group[s] + 1]
         replicas = units.replicas[stage_group[s]]
-        backwards, updates = np.empty(0, np.int64), np.empty(0, np.int64)
-        for u in range(len(units.stage) if replicas > 1 and gradient[s] > 0 else 0):
-            mine = rows.of_slot[units.slot[u] : units.slot[u + 1]]
-            if units.stage[u] == s and units.kind[u] == U:
-                updates = np.append(updates, mine)
-            elif units.stage[u] == s and units.kind[u] != F:
-                last = np.array([row for row in mine if _last_of_stage(units, rows, s, row)], np.int64)
-                backwards = np.append(backwards, last)
+        if replicas == 1 or gradient[s] <= 0:
+            continue
+        backwards, updates = _around_sums(units, rows, int(s))
         if len(backwards) == 0:
             continue
         for q in range(end - begin):

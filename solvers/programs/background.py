@@ -47,8 +47,8 @@ class Background:
             raise ValueError(f"there is no background task {task!r}; there are: {', '.join(sorted(TASKS))}")
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._error: str | None = None
-        self._returned = self._finished = False
-        self.process = ChildProcess(SPEC, self._received, self._end)
+        self._returned = False
+        self.process = ChildProcess(SPEC, self._received)
         self.process.send(("start", task, payload))
 
     def poll(self) -> list[Message]:
@@ -65,12 +65,16 @@ class Background:
     @property
     def done(self) -> bool:
         """Whether the child has ended, well or not, and every message of it has been polled."""
-        return self._finished and self._inbox.empty()
+        return self.process.exit_code is not None and self._inbox.empty()
 
     @property
     def error(self) -> str | None:
         """Once `done`: what went wrong in the child, in one line, or None. None while it runs."""
-        return self._error if self._finished else None
+        if self.process.exit_code is None:
+            return None
+        if self._returned:
+            return self._error
+        return f"the solver process ended unexpectedly (exit code {self.process.exit_code})"
 
     def close(self) -> None:
         """Kill the child and all it has started, and wait for their end. Harmless when repeated."""
@@ -88,11 +92,6 @@ class Background:
             self._inbox.put(content)
         else:
             self._returned, self._error = True, content
-
-    def _end(self, process: ChildProcess) -> None:
-        if not self._returned:
-            self._error = f"the solver process ended unexpectedly (exit code {process.exit_code})"
-        self._finished = True
 
 
 def main(channel: Channel) -> None:

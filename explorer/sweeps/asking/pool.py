@@ -73,7 +73,7 @@ class Pool(WorkerPool[Search, GraphWorker]):
     def processes(self) -> list[int]:
         """Their numbers."""
         with self.lock:
-            return [worker.process.pid for worker in self.workers if worker.process is not None]
+            return [worker.process.pid for worker in self.workers]
 
     def free(self) -> bool:
         with self.lock:

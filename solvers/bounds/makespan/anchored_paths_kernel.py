@@ -43,22 +43,24 @@ def _two_paths(
 
     base: [operators], s, bounds that hold in either case. head: [operators, 2], set.
     """
+    of, copyable, separate, _ = clusters
+    in_start, in_from, in_delay, _, _, _ = arcs
     for x in range(len(seconds)):
-        cluster = clusters.of[x]
+        cluster = of[x]
         for where in range(2):
             if known[cluster] == WITHOUT - where:
                 head[x, where] = np.inf
                 continue
             start = base[x]
-            for k in range(arcs.in_start[x], arcs.in_start[x + 1]):
-                u = arcs.in_from[k]
-                other = clusters.of[u]
-                if other == cluster and not clusters.copyable[cluster]:
+            for k in range(in_start[x], in_start[x + 1]):
+                u = in_from[k]
+                other = of[u]
+                if other == cluster and not copyable[cluster]:
                     start = max(start, head[u, where] + seconds[u])
                     continue
-                wait = arcs.in_delay[k]
+                wait = in_delay[k]
                 same = head[u, where] + seconds[u]
-                if clusters.separate[other, cluster]:  # with several other devices, both may be without the anchor
+                if separate[other, cluster]:  # with several other devices, both may be without the anchor
                     same = same + wait if where == 1 and others > 1 else np.inf
                 start = max(start, min(same, head[u, 1 - where] + seconds[u] + wait))
             head[x, where] = start

@@ -85,61 +85,64 @@ def _look_back(
     back: LookBack,
 ) -> tuple[float, int, int]:
     """Fill ``back`` for v and the operators from ``lowest`` on; (v's start, raised, clusters met, arcs visited)."""
-    own = clusters.of[v]
+    of, copyable, separate, _ = clusters
+    _, _, _, out_start, out_to, out_delay = arcs
+    near, far, reached, if_near, if_far, met_here, _, _ = back
+    own = of[v]
     met, visited = 0, 0
-    back.reached[v] = 1
-    back.near[v], back.far[v] = 0.0, np.inf
+    reached[v] = 1
+    near[v], far[v] = 0.0, np.inf
     for u in range(v - 1, lowest - 1, -1):
         reaches_v = False
         here, there = 0.0, 0.0  # from u's end until v starts, if u is on v's device and if not
-        cluster = clusters.of[u]
-        for k in range(arcs.out_start[u], arcs.out_start[u + 1]):
-            y = arcs.out_to[k]
-            if y > v or not back.reached[y]:
+        cluster = of[u]
+        for k in range(out_start[u], out_start[u + 1]):
+            y = out_to[k]
+            if y > v or not reached[y]:
                 continue
             reaches_v = True
             visited += 1
-            wait = arcs.out_delay[k]
-            other = clusters.of[y]
+            wait = out_delay[k]
+            other = of[y]
             after = seconds[y] if y != v else 0.0
-            with_v = after + back.near[y] if other == own or not clusters.separate[other, own] else np.inf
-            without_v = after + back.far[y] if other != own else np.inf
-            if cluster == other and not clusters.copyable[cluster]:  # y is where u is
+            with_v = after + near[y] if other == own or not separate[other, own] else np.inf
+            without_v = after + far[y] if other != own else np.inf
+            if cluster == other and not copyable[cluster]:  # y is where u is
                 here = max(here, with_v)
                 there = max(there, without_v)
                 continue
             # Neither with v: y and u may still share a device unless their clusters never do.
-            between = wait if clusters.separate[cluster, other] else 0.0
+            between = wait if separate[cluster, other] else 0.0
             here = max(here, min(with_v, without_v + wait))
             there = max(there, min(with_v + wait, without_v + between))
         if not reaches_v:
             continue
-        back.reached[u] = 1
+        reached[u] = 1
         if cluster == own:
             there = np.inf
-        elif clusters.separate[cluster, own]:
+        elif separate[cluster, own]:
             here = np.inf
-        back.near[u], back.far[u] = here, there
+        near[u], far[u] = here, there
         ends = head[u] + seconds[u]
-        if clusters.copyable[cluster]:  # each operator for itself
+        if copyable[cluster]:  # each operator for itself
             start = max(start, ends + min(here, there))
             continue
-        if back.if_near[cluster] == -np.inf and back.if_far[cluster] == -np.inf:
-            back.met[met] = cluster
+        if if_near[cluster] == -np.inf and if_far[cluster] == -np.inf:
+            met_here[met] = cluster
             met += 1
-        back.if_near[cluster] = max(back.if_near[cluster], ends + here)
-        back.if_far[cluster] = max(back.if_far[cluster], ends + there)
+        if_near[cluster] = max(if_near[cluster], ends + here)
+        if_far[cluster] = max(if_far[cluster], ends + there)
     return start, met, visited
 
 
 @njit(cache=True)
-def _busy(t: float, jobs: Ints, head: Floats, seconds: Floats, clusters: Clusters, back: LookBack) -> float:
+def _busy(t: float, jobs: Ints, head: Floats, seconds: Floats, of: Ints, near: Floats, if_far: Floats) -> float:
     """When the target can start if all clusters that cannot be elsewhere for a start at ``t`` run before it."""
     taken, least, span = 0.0, np.inf, 0.0
     for u in jobs:
-        if back.if_far[clusters.of[u]] > t:
+        if if_far[of[u]] > t:
             taken += seconds[u]
-            least = min(least, back.near[u])
+            least = min(least, near[u])
             if least < np.inf:
                 span = max(span, head[u] + taken + least)
     return span
@@ -158,7 +161,7 @@ def _with_time_for_all(
             back.jobs[count] = u
             count += 1
     jobs = back.jobs[:count]  # the latest head first
-    span = _busy(start, jobs, head, seconds, clusters, back)
+    span = _busy(start, jobs, head, seconds, clusters.of, back.near, back.if_far)
     if span <= start:
         return start
     limits = np.empty(met)
@@ -173,9 +176,9 @@ def _with_time_for_all(
     low, high = -1, count  # limits[low] leaves too little time (-1: start), limits[high] enough
     while high - low > 1:
         middle = (low + high) // 2
-        if _busy(limits[middle], jobs, head, seconds, clusters, back) <= limits[middle]:
+        if _busy(limits[middle], jobs, head, seconds, clusters.of, back.near, back.if_far) <= limits[middle]:
             high = middle
         else:
             low = middle
-    span = _busy(start if low < 0 else limits[low], jobs, head, seconds, clusters, back)
+    span = _busy(start if low < 0 else limits[low], jobs, head, seconds, clusters.of, back.near, back.if_far)
     return span if high == count else min(span, limits[high])

@@ -20,8 +20,10 @@ from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.kernels.interpreted import until_worth_it
 from solvers.kernels.plain import NO
 from solvers.pipelines.timing.lowering_kernel import (
+    Messages,
     Orders,
     Places,
+    between_stages,
     folds,
     one_for_all,
     rows_of_draft,
@@ -47,28 +49,6 @@ SIZE, REPLICAS, ROW, AGAIN, BLOCK, SLACK, HOST = range(7)
 """Columns of the table of stages."""
 ONE_F_ONE_B, GPIPE, GIVEN, IN_PARTS = range(4)
 """Which orders devices follow: GIVEN are given; IN_PARTS has I and W in place of B."""
-
-
-class Messages(NamedTuple):
-    """Messages between ends: that of an operator is 4 x its super-operator + its phase. What the same ends exchange
-    is added up, in the graph's order."""
-
-    maker_start: Ints
-    """[messages + 1] into maker"""
-    maker: Ints
-    """ends that make each message"""
-    reader_start: Ints
-    """[messages + 1] into reader"""
-    reader: Ints
-    """ends that read each message"""
-    nbytes: Floats
-    """[messages, 2] B fixed, B per sample"""
-    stated_s: Floats
-    """[messages] s per sample, where the workload states it"""
-    tensors: Ints
-    """[messages] how many pay a latency"""
-    home_start: Ints
-    """[ends + 1] into the units that run the operators of each end: one each"""
 
 
 class Facts(NamedTuple):
@@ -184,10 +164,11 @@ def _bundles(messages: Messages, units: Units, number: Ints, unit_of: Ints, stag
     home = np.empty(len(messages.home_start) - 1, np.int64)
     for end in range(len(home)):
         home[end] = number[unit_of[stage_of[end // 4], end % 4]]
-    ends = np.zeros(len(messages.tensors), np.int64)
+    among = between_stages(messages, stage_of)
+    ends = np.zeros(len(among.tensors), np.int64)
     return routes_of(
-        with_homes(units, messages.home_start, home), messages.maker_start, messages.maker, messages.reader_start,
-        messages.reader, ends, messages.nbytes, messages.stated_s, messages.tensors, True, NO, NO,
+        with_homes(units, among.home_start, home), among.maker_start, among.maker, among.reader_start, among.reader,
+        ends, among.nbytes, among.stated_s, among.tensors, True, NO, NO,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -109,6 +110,7 @@ class Estimator:
         self._alike = self._wires.alike
         self._symmetric = symmetric(problem.cluster, self._wires)
         self._caps: Floats = np.array([device.memory_bytes for device in devices])
+        self._limits: Floats = self._caps * (1 + MEMORY_SLACK)
         self._on_arrays = problem.transfers is Transfers.LINKS and all(device.concurrency == 1 for device in devices)
         stated = problem.stated_bytes is not None
         self._quick = quick
@@ -217,10 +219,11 @@ class Estimator:
             return self._none(len(stages)), self._caps
 
     def _stage_of(self, stages: Sequence[DraftStage]) -> Ints:
+        sizes = [len(stage.operators) for stage in stages]
+        nodes = np.fromiter(chain.from_iterable(stage.operators for stage in stages), np.int64, sum(sizes))
         stage_of = np.full(len(self), -1, np.int64)
-        for number, stage in enumerate(stages):
-            stage_of[list(stage.operators)] = number
-        if stage_of.min() < 0 or sum(len(stage.operators) for stage in stages) != len(self):
+        stage_of[nodes] = np.repeat(np.arange(len(stages)), sizes)
+        if len(nodes) != len(self) or stage_of.min() < 0:
             raise InvalidPlan("the stages of a draft must hold every super-operator once")
         return stage_of
 
@@ -280,9 +283,8 @@ class Estimator:
         return Estimate(schedule.makespan_s, fullest, busy, self._over(peak)), peak
 
     def _over(self, peak: Floats) -> float:
-        caps = self._caps[: len(peak)]
-        excess = peak - caps
-        return float(np.max(excess, initial=0.0, where=peak > caps * (1 + MEMORY_SLACK)))
+        over = peak > self._limits[: len(peak)]
+        return float((peak - self._caps[: len(peak)])[over].max()) if over.any() else 0.0
 
 
 def _own(hosts: Sequence[int]) -> list[int]:

@@ -8,8 +8,30 @@ import numpy as np
 from numba import njit
 
 from solvers.evaluation.tasks import Bundles, Rows, U, Units
-from solvers.kernels.arrays import Bools, Ints
+from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.pipelines.timing.stages_kernel import KINDS, runs_again
+
+
+class Messages(NamedTuple):
+    """Messages between ends: that of an operator is 4 x its super-operator + its phase. What the same ends exchange
+    is added up, in the graph's order."""
+
+    maker_start: Ints
+    """[messages + 1] into maker"""
+    maker: Ints
+    """ends that make each message"""
+    reader_start: Ints
+    """[messages + 1] into reader"""
+    reader: Ints
+    """ends that read each message"""
+    nbytes: Floats
+    """[messages, 2] B fixed, B per sample"""
+    stated_s: Floats
+    """[messages] s per sample, where the workload states it"""
+    tensors: Ints
+    """[messages] how many pay a latency"""
+    home_start: Ints
+    """[ends + 1] into the units that run the operators of each end: one each"""
 
 
 class Places(NamedTuple):
@@ -34,6 +56,38 @@ class Orders(NamedTuple):
     """5 x stage + kind"""
     micro_batch: Ints
     """of the unit"""
+
+
+@njit(cache=True)
+def between_stages(messages: Messages, stage_of: Ints) -> Messages:
+    """The messages that some stage makes and another makes or reads. stage_of: of every super-operator."""
+    maker_start, maker, reader_start, reader = (
+        messages.maker_start, messages.maker, messages.reader_start, messages.reader,
+    )  # fmt: skip
+    makers, made = np.zeros(len(maker_start), np.int64), np.empty(len(maker), np.int64)
+    readers, read = np.zeros(len(reader_start), np.int64), np.empty(len(reader), np.int64)
+    chosen, n = np.empty(len(messages.tensors), np.int64), 0
+    for m in range(len(messages.tensors)):
+        stage, crosses = stage_of[maker[maker_start[m]] // 4], False
+        for e in range(maker_start[m], maker_start[m + 1]):
+            crosses |= stage_of[maker[e] // 4] != stage
+        for e in range(reader_start[m], reader_start[m + 1]):
+            crosses |= stage_of[reader[e] // 4] != stage
+        if not crosses:
+            continue
+        makers[n + 1] = makers[n] + maker_start[m + 1] - maker_start[m]
+        readers[n + 1] = readers[n] + reader_start[m + 1] - reader_start[m]
+        for e in range(maker_start[m], maker_start[m + 1]):
+            made[makers[n] + e - maker_start[m]] = maker[e]
+        for e in range(reader_start[m], reader_start[m + 1]):
+            read[readers[n] + e - reader_start[m]] = reader[e]
+        chosen[n] = m
+        n += 1
+    chosen = chosen[:n]
+    return Messages(
+        makers[: n + 1], made[: makers[n]], readers[: n + 1], read[: readers[n]], messages.nbytes[chosen],
+        messages.stated_s[chosen], messages.tensors[chosen], messages.home_start,
+    )  # fmt: skip
 
 
 @njit(cache=True)
@@ -70,8 +124,9 @@ def units_of_draft(exists: Bools, again: Bools, size: Ints, mini_batch: int, pla
         place_group[place[u]] = group[u]
     nowhere, none = np.full(count, -1, np.int64), np.zeros(0, np.int64)
     units = Units(
-        stage, kind, nowhere, samples, mini_batch // samples, np.zeros(count, np.bool_), anew, group, place, place_group,
-        places.start, places.device, places.replicas, np.zeros(count + 1, np.int64), none, none, none, slot,
+        stage, kind, nowhere, samples, mini_batch // samples, np.zeros(count, np.bool_), anew, group, place,
+        place_group, places.start, places.device, places.replicas, np.zeros(count + 1, np.int64), none, none, none,
+        slot,
     )  # fmt: skip
     return units, number
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from solvers.coarsening.coarsen import Condensed
@@ -11,7 +9,7 @@ from solvers.evaluation.columns import rows_of
 from solvers.evaluation.tasks_kernel import LINKS, Wires
 from solvers.kernels.arrays import Floats, Ints
 from solvers.pipelines.seating import kinds_by_speed
-from solvers.pipelines.timing.draft_kernel import Messages
+from solvers.pipelines.timing.lowering_kernel import Messages
 from solvers.pipelines.timing.stages_kernel import Operators
 from solvers.plan.contiguity import forward_edges
 from solvers.problem.cluster import Cluster

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, TypeVar
 
-from solvers.programs.processes.alarms import Alarms
 from solvers.programs.processes.process import ChildProcess
 from solvers.programs.processes.spec import ProcessSpec
 
@@ -45,8 +45,8 @@ class Task:
     """How often it showed that it gets on."""
     step_s: float = 0.0
     """When it did so last, as of time.monotonic."""
-    alarm: int = 0
-    """Its deadline's."""
+    timer: threading.Timer | None = None
+    """Of its deadline."""
 
     def step(self) -> None:
         self.step_s = time.monotonic()
@@ -59,24 +59,12 @@ TaskT = TypeVar("TaskT", bound=Task)
 class WorkerHandle(Generic[TaskT]):
     """A worker. ready: whether it can begin at once; task: what it is at."""
 
-    process: ChildProcess | None = None
+    process: ChildProcess = field(init=False)
     ready: bool = False
     task: TaskT | None = None
 
     def free(self) -> bool:
         return self.ready and self.task is None
-
-    def send(self, *message: Any) -> None:
-        if self.process is not None:
-            self.process.send(message)
-
-    def cpu_s(self) -> float:
-        assert self.process is not None
-        return self.process.cpu_s()
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
 
 
 HandleT = TypeVar("HandleT", bound=WorkerHandle[Any])
@@ -91,7 +79,6 @@ class WorkerPool(ABC, Generic[TaskT, HandleT]):
         self.lock = threading.RLock()
         self.failed_starts = 0
         self.closed = False
-        self._alarms = Alarms()
         self._pausing = False
 
     # -- what a kind of pool decides
@@ -173,22 +160,12 @@ class WorkerPool(ABC, Generic[TaskT, HandleT]):
                 return
             self._start(worker)
 
-    def _start(self, worker: HandleT) -> None:
-        self.workers.append(worker)
-        try:
-            worker.process = ChildProcess(
-                self.spec, lambda message: self._message(worker, *message), lambda process: self._lost(worker, process)
-            )
-        except BaseException:
-            self.workers.remove(worker)
-            raise
-
     def cancel_running(self, task: TaskT, worker: WorkerHandle[Any], *, kill: bool = True) -> None:
         """Let the worker know, and end it if it does not heed that. Under the lock."""
         task.cancelled = True
-        worker.send("cancel", task.identifier)
+        worker.process.send(("cancel", task.identifier))
         if kill:
-            self._kill_later(task, worker, (time.monotonic(), worker.cpu_s()))
+            self._kill_later(task, worker, (time.monotonic(), worker.process.cpu_s()))
 
     def stepped(self, task: TaskT, worker: HandleT) -> None:
         """The task showed that it gets on: its deadline begins anew. Under the lock."""
@@ -200,7 +177,7 @@ class WorkerPool(ABC, Generic[TaskT, HandleT]):
         """End all of them: tasks that run are neither failed nor given to others."""
         with self.lock:
             self.closed = True
-            processes = [worker.process for worker in self.workers if worker.process is not None]
+            processes = [worker.process for worker in self.workers]
             self.workers.clear()
         for process in processes:
             process.disconnect()
@@ -216,8 +193,14 @@ class WorkerPool(ABC, Generic[TaskT, HandleT]):
         task.worker, worker.task = worker, task
         task.tries, task.begun, task.steps = task.tries + 1, False, 0
         task.step()
-        worker.send("start", task.identifier, self.payload(task, worker))
+        worker.process.send(("start", task.identifier, self.payload(task, worker)))
         self._watch(task, worker)
+
+    def _start(self, worker: HandleT) -> None:
+        worker.process = ChildProcess(
+            self.spec, lambda message: self._message(worker, *message), lambda process: self._lost(worker, process)
+        )
+        self.workers.append(worker)
 
     def _message(self, worker: HandleT, kind: str, *content: Any) -> None:
         match kind:
@@ -274,7 +257,7 @@ class WorkerPool(ABC, Generic[TaskT, HandleT]):
         self.failed_starts += 1
         self._pausing = True
         pause_s = PAUSE_S * 2.0 ** min(self.failed_starts - 1, FAILED_STARTS)
-        self._alarms.after(min(LONGEST_PAUSE_S, pause_s), self._start_again)
+        _after(min(LONGEST_PAUSE_S, pause_s), self._start_again)
         return [] if self.failed_starts < FAILED_STARTS else self.give_up()
 
     def _start_again(self) -> None:
@@ -288,15 +271,15 @@ class WorkerPool(ABC, Generic[TaskT, HandleT]):
         task, worker.task = worker.task, None
         if task is not None:
             task.worker = None
-            self._alarms.forget(task.alarm)
+            _forget(task.timer)
         return task
 
     def _watch(self, task: TaskT, worker: HandleT) -> None:
-        self._alarms.forget(task.alarm)
+        _forget(task.timer)
         seconds = self.allowed_s(task)
         if seconds is not None:
             left_s = max(0.0, task.step_s + seconds - time.monotonic())
-            task.alarm = self._alarms.after(left_s, lambda: self._enforce_deadline(task, worker))
+            task.timer = _after(left_s, lambda: self._enforce_deadline(task, worker))
 
     def _enforce_deadline(self, task: TaskT, worker: HandleT) -> None:
         """End a task that takes too long, unless it has shown that it gets on."""
@@ -314,7 +297,7 @@ class WorkerPool(ABC, Generic[TaskT, HandleT]):
 
     def _kill_later(self, task: TaskT, worker: WorkerHandle[Any], since: tuple[float, float]) -> None:
         """since: when the task was cancelled, as of time.monotonic, and the worker's seconds of work then."""
-        self._alarms.after(self.spec.heed_s, lambda: self._kill(task, worker, since))
+        _after(self.spec.heed_s, lambda: self._kill(task, worker, since))
 
     def _kill(self, task: TaskT, worker: WorkerHandle[Any], since: tuple[float, float]) -> None:
         """End the worker of a task that does not heed its cancel, if it still is at that.
@@ -326,10 +309,22 @@ class WorkerPool(ABC, Generic[TaskT, HandleT]):
             if worker.task is not task:
                 return
             heed_s = self.spec.heed_s
-            starved = not self.spec.end_s and worker.cpu_s() - since[1] < heed_s * WORKED
+            starved = not self.spec.end_s and worker.process.cpu_s() - since[1] < heed_s * WORKED
             if task.compiling:
-                self._kill_later(task, worker, (time.monotonic(), worker.cpu_s()))
+                self._kill_later(task, worker, (time.monotonic(), worker.process.cpu_s()))
             elif starved and time.monotonic() - since[0] < heed_s * MOST_PATIENCE:
                 self._kill_later(task, worker, since)
             else:
-                worker.kill()
+                worker.process.kill()
+
+
+def _after(seconds: float, act: Callable[[], object]) -> threading.Timer:
+    timer = threading.Timer(seconds, act)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def _forget(timer: threading.Timer | None) -> None:
+    if timer is not None:
+        timer.cancel()

@@ -30,7 +30,7 @@ class ChildProcess:
     """A child, started afresh rather than forked (so also from a daemonic process); the constructor does not wait for
     it. Raises OSError where none can be started.
 
-    on_message: called with every message, by a thread of this object.
+    on_message: called with every message, by a thread of this object; without it, messages wait in ``inbox``.
     on_end: called with this object by the same thread, when the child has ended and `exit_code` is known.
 
     Each pipe is closed by the one thread that uses it, never by another: its descriptor's number may be another
@@ -40,11 +40,12 @@ class ChildProcess:
     def __init__(
         self,
         spec: ProcessSpec,
-        on_message: Callable[[Any], object],
+        on_message: Callable[[Any], object] | None = None,
         on_end: Callable[[ChildProcess], object] = lambda _: None,
     ) -> None:
         self.spec = spec
-        self._on_message, self._on_end = on_message, on_end
+        self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._on_message, self._on_end = on_message or self.inbox.put, on_end
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._reaping = threading.Lock()
         self._ended = threading.Event()

@@ -350,7 +350,7 @@ class Watched:
     """Stands for a worker that had so many seconds of the processor."""
 
     def __init__(self, job, cpu_s):
-        self.task, self.killed = job, False
+        self.task, self.process, self.killed = job, self, False
         self.cpu_s = lambda: cpu_s
 
     def kill(self):
@@ -375,7 +375,7 @@ def test_a_worker_that_others_keep_from_the_processor_has_more_time_to_heed(wait
 def test_the_work_of_a_worker_is_counted():
     with pool() as jobs:
         running = begun(jobs, "ask", Ask("running", LONG_S))
-        assert jobs._jobs[running.job].worker.cpu_s() > 0.0
+        assert jobs._jobs[running.job].worker.process.cpu_s() > 0.0
 
 
 def test_what_is_compiled_before_the_first_job_is_told_to_those_who_wait():

@@ -29,7 +29,7 @@ def names(jobs):
 
 
 def worker(at=None, brief=False, ready=True, models=()):
-    return JobWorker(None, ready, at, brief, set(models))
+    return JobWorker(ready, at, brief, set(models))
 
 
 def test_brief_jobs_go_first_then_first_plans_then_what_takes_long():
