@@ -10,36 +10,29 @@ from explorer.costs.devices import DEVICES
 from explorer.notebook.hearing import SETTABLE
 from explorer.question.accelerators import DEFAULT_KIND
 from explorer.question.settings import STAGE
+from explorer.question.written.declaring import AUTO
+from explorer.question.written.kinds import Choice
 from explorer.words import text
 from solvers.planners.registry import PLANNERS
 from solvers.problem.cluster import CPU_KIND
-from solvers.problem.problem import Objective, Pipeline, Problem
-from solvers.search.effort import Effort
+from solvers.problem.problem import Problem
 
-OBJECTIVES = {"": "default", Objective.ITERATION.value: "iteration time", Objective.MAX_LOAD.value: "max-load",
-              Objective.MAKESPAN.value: "makespan"}  # fmt: skip
-PIPELINES = {
-    Pipeline.ONE_F_ONE_B.value: "1F1B",
-    Pipeline.GPIPE.value: "GPipe",
-    Pipeline.INTERLEAVED.value: "interleaved 1F1B",
-    Pipeline.ZERO_BUBBLE.value: "zero-bubble",
-    Pipeline.PLANNER.value: "planner's own",
-}
-
-Choice = tuple[str, str, str]
+Offered = tuple[str, str, str]
 """Value, label and title."""
 
 
 @cache
-def choices() -> dict[str, list[Choice]]:
+def choices() -> dict[str, list[Offered]]:
     """What each choice offers, the default first."""
     planners = sorted(PLANNERS.items(), key=lambda item: item[0] != "auto")
     kinds = [name for name in DEVICES if name != CPU_KIND]
     return {
         "planner": [(name, name, f"{planner.guarantee}; {planner.source}") for name, planner in planners],
-        "objective": [(value, label, "") for value, label in OBJECTIVES.items()],
-        "pipeline": [(value, label, "") for value, label in PIPELINES.items()],
-        "effort": [(effort.value, effort.value, "") for effort in Effort],
+        **{
+            name: [("" if value == AUTO else value, label, "") for value, label in one.control.labels.items()]
+            for name, one in SETTABLE.items()
+            if one.control is not None and isinstance(one.kind, Choice)
+        },
         "device_kind": [(name, name, "") for name in sorted(kinds, key=lambda name: name != DEFAULT_KIND)],
     }
 

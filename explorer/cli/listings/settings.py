@@ -73,8 +73,10 @@ def _section(group: type[Group]) -> str:
 
 def _link(one: Setting) -> str:
     """Its key, and what a server takes for it."""
-    bounded = isinstance(one.kind, Number) and one.kind.most < math.inf
-    return f"`{one.link}`" + (f", {one.kind.least:g} to {one.kind.most:g}" if bounded else "") if one.link else ""
+    kind = one.kind
+    if not one.link or not isinstance(kind, Number) or kind.most == math.inf:
+        return one.link and f"`{one.link}`"
+    return f"`{one.link}`, {kind.least:g} to {kind.most:g}"
 
 
 def _values(described: dict[str, Any]) -> str:

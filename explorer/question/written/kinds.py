@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -392,7 +392,7 @@ class File(Kind):
     def read(self, name: str, value: Any) -> Any:
         if not self.several:
             return self.load(value) if isinstance(value, str) else value
-        each = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+        each = value if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
         return tuple(self.load(one) if isinstance(one, str) else one for one in each)
 
     def flag(self) -> dict[str, Any]:
