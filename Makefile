@@ -9,7 +9,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 # Nothing here is silent for ten seconds: `ticking` says what goes on, and for how long.
 TICKING = @.ci/ticking
 
-.PHONY: app test test-slow widget check-exports lint format benchmark clean
+.PHONY: app test test-slow widget check-exports lint format size benchmark clean
 
 app: $(VENV)/.app ## the page, with a plan of the demo model that comes with it
 	$(BIN)/placement-explorer app $(MODEL)
@@ -43,6 +43,9 @@ lint: $(VENV)/.test
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+size: ## lines by room, source and tests, beside those of the last release
+	@$(PYTHON) -m tests.size
 
 benchmark: $(VENV)/.test ## tables of ratios; takes minutes
 	$(BIN)/python -m pytest -m benchmark -s

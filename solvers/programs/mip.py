@@ -19,8 +19,8 @@ from solvers.programs.integer_program import Model
 
 Message = dict[str, Any]
 
-TELL_EVERY_S = 0.05
-"""Bounds move often; the parent looks about as often as this."""
+SEND_EVERY_S = 0.05
+"""Between two bounds, which move often; the parent looks about as often as this."""
 
 WRONG_PRESOLVE = {"1.14.0"}
 """Versions of HiGHS whose presolve cuts off better solutions and calls the rest optimal: it says 15 of 2x + 3z with
@@ -32,7 +32,7 @@ WRITTEN = 1e-5
 
 
 def run(payload: Message, send: Callable[[Message], None], receive: Callable[[], list[Message]]) -> None:
-    """Solve ``payload["model"]`` (see `Model.to_message`) and tell what is found.
+    """Solve ``payload["model"]`` (see `Model.to_message`) and send what comes of it.
 
     payload: also solver ("highs" or "cbc"), seed, nodes (of HiGHS's tree at most; None, or left out, for all), and
     ends_at, the clock time (`time.time`) at which CBC is to end. Messages sent: {"note"} for people;
@@ -89,63 +89,70 @@ def _live_highs(
     import pulp
 
     kinds = highspy.cb.HighsCallbackType
-    status_names = {
-        highspy.HighsModelStatus.kOptimal: "optimal",
-        highspy.HighsModelStatus.kInfeasible: "infeasible",
-    }
 
     class LiveHighs(pulp.HiGHS):  # type: ignore[misc]
-        told_bound = -math.inf
-        told_at = 0.0
+        sent_bound = -math.inf
+        sent_at = 0.0
 
         def callSolver(self, lp: Any) -> None:  # noqa: N802 - PuLP's name
             highs = lp.solverModel
-            highs.setCallback(self._heard, None)
+            highs.setCallback(self._on_event, None)
             for kind in (
                 kinds.kCallbackMipImprovingSolution,
                 kinds.kCallbackMipInterrupt,
                 kinds.kCallbackMipUserSolution,
             ):
                 highs.startCallback(kind)
-            if highs.version() in WRONG_PRESOLVE:
-                highs.setOptionValue("presolve", "off")
-            if nodes is not None:
-                highs.setOptionValue("mip_max_nodes", nodes)
-            if model.start is not None:
-                solution = highspy.HighsSolution()
-                solution.col_value = model.start
-                highs.setSolution(solution)
+            _set_options(highs, model, nodes)
             highs.run()
-            status = status_names.get(highs.getModelStatus(), "stopped")
+            statuses = {
+                highspy.HighsModelStatus.kOptimal: "optimal",
+                highspy.HighsModelStatus.kInfeasible: "infeasible",
+            }
+            status = statuses.get(highs.getModelStatus(), "stopped")
             info = highs.getInfo()
             if info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible:
                 send({"values": list(highs.getSolution().col_value)})
             if any(model.integer):
-                self._tell_bound(info.mip_dual_bound)
+                self._send_bound(info.mip_dual_bound)
             elif status == "optimal":
-                self._tell_bound(info.objective_function_value)
+                self._send_bound(info.objective_function_value)
             send({"status": status})
 
         def findSolutionValues(self, lp: Any) -> tuple[int, int]:  # noqa: N802 - PuLP's name
-            return pulp.LpStatusNotSolved, pulp.LpSolutionNoSolutionFound  # told above, from the solver itself
+            return pulp.LpStatusNotSolved, pulp.LpSolutionNoSolutionFound  # sent above, from the solver itself
 
-        def _heard(self, kind: Any, _text: str, out: Any, into: Any, _data: Any) -> None:
+        def _on_event(self, kind: Any, _text: str, out: Any, into: Any, _data: Any) -> None:
             if kind == kinds.kCallbackMipImprovingSolution:
                 send({"values": list(out.mip_solution)})
             elif kind == kinds.kCallbackMipUserSolution:
                 for message in receive():
                     if "solution" in message:
                         into.setSolution(message["solution"])
-            elif time.monotonic() - self.told_at >= TELL_EVERY_S:
-                self._tell_bound(out.mip_dual_bound)
+            elif time.monotonic() - self.sent_at >= SEND_EVERY_S:
+                self._send_bound(out.mip_dual_bound)
 
-        def _tell_bound(self, bound: float) -> None:
-            if math.isfinite(bound) and bound > self.told_bound:
-                self.told_bound, self.told_at = bound, time.monotonic()
+        def _send_bound(self, bound: float) -> None:
+            if math.isfinite(bound) and bound > self.sent_bound:
+                self.sent_bound, self.sent_at = bound, time.monotonic()
                 send({"bound": bound})
 
     # No gap is small enough to call a search finished: the parent decides what suffices.
     return LiveHighs(msg=False, gapRel=0.0, gapAbs=1e-7, random_seed=seed)
+
+
+def _set_options(highs: Any, model: Model, nodes: int | None) -> None:
+    """What PuLP does not pass on to HiGHS: a limit on its tree, the start, and no presolve where that is wrong."""
+    import highspy
+
+    if highs.version() in WRONG_PRESOLVE:
+        highs.setOptionValue("presolve", "off")
+    if nodes is not None:
+        highs.setOptionValue("mip_max_nodes", nodes)
+    if model.start is not None:
+        solution = highspy.HighsSolution()
+        solution.col_value = model.start
+        highs.setSolution(solution)
 
 
 def _solve_with_cbc(

@@ -9,6 +9,7 @@ resource: the load.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -73,47 +74,37 @@ def _build(
 ) -> Diagram | None:
     """The diagram for one order; None if it has more than ``limit`` nodes (then, with ``forget``,
     the lightest open hyperedges are forgotten instead)."""
-    left = [len(pins) for pins in model.nets]
-    slot: dict[int, int] = {}
-    unused = list(range(OPEN_LIMIT - 1, -1, -1))
-    forgotten: set[int] = set()
+    nets = _OpenNets(model)
     keys, least_s = np.zeros(1, np.int64), np.zeros(1)
     layer, children, moves = [0, 1], [], []
     nodes = 1
     width = max(64, 4 * limit // max(len(order), 1))
     for group in order:
-        touched = [net for net in net_of[group] if net not in forgotten]
-        fresh = {net for net in touched if net not in slot}
-        while len(fresh) > len(unused):
+        touched = [net for net in net_of[group] if net not in nets.forgotten]
+        fresh = {net for net in touched if net not in nets.slot}
+        while len(fresh) > len(nets.unused):
             if not forget:
                 return None
-            lightest = min([*slot, *fresh], key=lambda net: model.net_s[net])
-            if lightest in slot:
-                keys = keys & _forget(lightest, slot, unused)
+            lightest = nets.lightest(fresh)
+            if lightest in nets.slot:
+                keys = keys & nets.close(lightest)
             fresh.discard(lightest)
             touched = [net for net in touched if net != lightest]
-            forgotten.add(lightest)
-        for net in touched:
-            left[net] -= 1
-        for net in fresh:
-            slot[net] = unused.pop()
-        options = [_decide(keys, slot, fresh, touched, model.net_s, choice) for choice in (OUT, IN)]
-        compute = (0.0, float(model.acc_s[group]))
-        for net in [net for net in touched if left[net] == 0]:
-            clear = _forget(net, slot, unused)
-            options = [(key & clear, moved) for key, moved in options]
+            nets.forgotten.add(lightest)
+        options = nets.decide(keys, touched, fresh)
         reached, loads = [], []
         for choice, (key, moved) in enumerate(options):
-            now_s = least_s + moved + compute[choice] if not model.overlapped else least_s + moved
+            compute_s = float(model.acc_s[group]) if choice == IN and not model.overlapped else 0.0
+            now_s = least_s + moved + compute_s
             possible = now_s <= target_s if choice == OUT or model.allowed[group] else np.zeros(len(key), bool)
             reached.append(np.where(possible, key, -1))
             loads.append(now_s)
         every, index = np.unique(np.concatenate([*reached, [-1]]), return_inverse=True)
-        while forget and len(every) > width and slot:
-            lightest = min(slot, key=lambda net: model.net_s[net])
-            clear = _forget(lightest, slot, unused)
+        while forget and len(every) > width and nets.slot:
+            lightest = nets.lightest()
+            clear = nets.close(lightest)
             reached = [np.where(key >= 0, key & clear, -1) for key in reached]
-            forgotten.add(lightest)
+            nets.forgotten.add(lightest)
             every, index = np.unique(np.concatenate([*reached, [-1]]), return_inverse=True)
         count = len(keys)
         child = np.stack([index[:count], index[count : 2 * count]], axis=1) - 1 + nodes  # every[0] is -1
@@ -129,10 +120,42 @@ def _build(
             return None
     children.append(np.full((len(keys), 2), -1, np.int64))
     moves.append(np.zeros((len(keys), 2)))
-    return Diagram(
-        np.array(order, np.int64), np.array(layer, np.int64), np.concatenate(children), np.concatenate(moves),
-        not forgotten,
-    )  # fmt: skip
+    lengths, exact = np.array(layer, np.int64), not nets.forgotten
+    return Diagram(np.array(order, np.int64), lengths, np.concatenate(children), np.concatenate(moves), exact)
+
+
+class _OpenNets:
+    """Hyperedges with some pins decided and some not: each has a slot of two bits in the keys of nodes."""
+
+    def __init__(self, model: CoverModel) -> None:
+        self.net_s = model.net_s
+        self.left = [len(pins) for pins in model.nets]  # undecided pins
+        self.slot: dict[int, int] = {}
+        self.unused = list(range(OPEN_LIMIT - 1, -1, -1))
+        self.forgotten: set[int] = set()
+
+    def lightest(self, more: Iterable[int] = ()) -> int:
+        return min([*self.slot, *more], key=lambda net: self.net_s[net])
+
+    def close(self, net: int) -> np.int64:
+        """Free the slot of a hyperedge; the mask that clears it from keys."""
+        place = self.slot.pop(net)
+        self.unused.append(place)
+        return ~np.int64(3 << 2 * place)
+
+    def decide(self, keys: Ints, touched: list[int], fresh: set[int]) -> list[tuple[Ints, Floats]]:
+        """Keys after deciding a group out and in, and the seconds of what becomes mixed; ``fresh`` ones are opened,
+        those without undecided pins closed."""
+        for net in touched:
+            self.left[net] -= 1
+        for net in fresh:
+            self.slot[net] = self.unused.pop()
+        options = [_decide(keys, self.slot, fresh, touched, self.net_s, choice) for choice in (OUT, IN)]
+        for net in touched:
+            if self.left[net] == 0:
+                clear = self.close(net)
+                options = [(key & clear, moved) for key, moved in options]
+        return options
 
 
 def _decide(
@@ -151,10 +174,3 @@ def _decide(
         moved += np.where(mixes, net_s[net], 0.0)
         after = np.where(mixes, (after & ~np.int64(3 << shift)) | np.int64(MIXED << shift), after)
     return after, moved
-
-
-def _forget(net: int, slot: dict[int, int], unused: list[int]) -> np.int64:
-    """Free the slot of a hyperedge; the mask that clears it from keys."""
-    place = slot.pop(net)
-    unused.append(place)
-    return ~np.int64(3 << 2 * place)

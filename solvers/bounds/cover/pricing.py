@@ -8,7 +8,18 @@ import numpy as np
 
 from solvers.bounds.cover.diagram import Diagram
 from solvers.bounds.cover.model import ROUNDING, CoverModel
-from solvers.bounds.cover.pricing_kernel import DROP, GIVE_UP, JOIN, best_within, relaxed_path, relaxed_values
+from solvers.bounds.cover.pricing_kernel import (
+    DROP,
+    GIVE_UP,
+    JOIN,
+    Layers,
+    Outlook,
+    Search,
+    Worth,
+    best_within,
+    relaxed_path,
+    relaxed_values,
+)
 from solvers.kernels.arrays import Bools, Floats
 
 SLACK = 1e-9
@@ -35,9 +46,11 @@ class Pricing:
 
     def __init__(self, model: CoverModel, diagram: Diagram, target_s: float, share: float = 0.5) -> None:
         self.model, self.diagram, self.target_s = model, diagram, target_s
-        self._limit = 1.0 + SLACK  # loads are told in targets
+        self._limit = 1.0 + SLACK  # loads are counted in targets
         compute, moved = (share, 1.0 - share) if model.overlapped else (1.0, 1.0)
-        self._moved = diagram.moved_s * (moved / target_s)
+        self._layers = Layers(
+            diagram.layer, diagram.child, diagram.moved_s * (moved / target_s), diagram.arcs_start, diagram.arcs
+        )
         self._weight = model.acc_s[diagram.order] * (compute / target_s)
         # What labels must keep besides the load: compute where it overlaps, else bytes (once a set breaks the cap).
         self._held = model.acc_s[diagram.order] / target_s if model.overlapped else np.zeros(len(self._weight))
@@ -48,8 +61,10 @@ class Pricing:
         self._theta = 1.0
 
     def _values(self, gain: Floats, price: float, into: Floats) -> None:
-        d = self.diagram
-        relaxed_values(d.layer, d.child, self._moved, gain, self._weight, price, into)
+        relaxed_values(self._layers, self._worth(gain), price, into)
+
+    def _worth(self, gain: Floats) -> Worth:
+        return Worth(gain, self._weight, self._held)
 
     def best(self, prices: Floats, threshold: float, useful: float = 1.0, many: int = 8, most: int = 300_000) -> Priced:
         """The bound (never below ``threshold``) and up to ``many`` sets, if possible worth over ``useful``.
@@ -72,12 +87,11 @@ class Pricing:
         values = np.empty((len(grid), len(d.child)))
         for row, price in zip(values, grid, strict=True):
             self._values(gain, price, row)
+        outlook = Outlook(grid, values, self._least)
 
         def search(above: float, crowded: int) -> tuple[float, list[Bools]]:
-            worth, paths = best_within(
-                d.layer, d.arcs_start, d.arcs, self._moved, gain, self._weight, self._held, self._limit,
-                self._cap, above, grid, values, self._least, most, many, crowded,
-            )  # fmt: skip
+            sought = Search(self._layers, self._worth(gain), outlook, self._limit, self._cap, above)
+            worth, paths = best_within(sought, most, many, crowded)
             return worth, [self._set(path) for path in paths]
 
         step = max((bound - threshold) / 64, 1e-4 * bound)
@@ -120,8 +134,7 @@ class Pricing:
 
     def _relaxed(self, gain: Floats, threshold: float, steps: int = 24) -> tuple[float, float, list[Bools]]:
         """(price of load, Lagrangian bound, sets met): the price by bisection on the load of the best path."""
-        d = self.diagram
-        value = np.empty(len(d.child))
+        value = np.empty(len(self.diagram.child))
         low, high = 0.0, np.inf
         theta, best, best_theta = self._theta, np.inf, self._theta
         sets = []
@@ -132,7 +145,7 @@ class Pricing:
                 best, best_theta = bound, theta
             if best <= threshold:
                 break
-            path, load = relaxed_path(d.layer, d.child, self._moved, gain, self._weight, theta, value)
+            path, load = relaxed_path(self._layers, self._worth(gain), theta, value)
             if load > self._limit:
                 low = theta
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from solvers.bounds.makespan.beliefs import Beliefs, beliefs
+from solvers.bounds.makespan.colocation import Colocation, colocation_of
 from solvers.bounds.makespan.refute import Effort, Refuter
 from solvers.bounds.makespan.shape import PassShape
 
@@ -22,7 +22,7 @@ def improved_s(
     upper_s: float,
     check: Callable[[], None],
     effort: float,
-    tell: Callable[[float], None] = lambda _: None,
+    on_bound: Callable[[float], None] = lambda _: None,
 ) -> float:
     """A bound between ``low_s``, proved already, and ``upper_s``, the makespan of a plan.
 
@@ -31,11 +31,11 @@ def improved_s(
     with a search over what shares a device (`Refuter`), each time for a T halfway to the least that could not
     be ruled out, and at last for one just below ``upper_s``. What holds of all plans up to one T holds of those
     up to any lesser one, so conclusions are kept. Deterministic in ``effort``, the arcs looked at; check may
-    raise to stop. tell: called with every bound when it is proved, so that a stop loses none.
+    raise to stop. on_bound: called with every bound when it is proved, so that a stop loses none.
     """
     if not math.isfinite(upper_s) or low_s >= upper_s:
         return min(low_s, upper_s)
-    search = _Search(shape, low_s, upper_s, check, effort, tell)
+    search = _Search(shape, low_s, upper_s, check, effort, on_bound)
     search.without_cases()
     search.with_cases()
     return min(search.low_s, upper_s)
@@ -51,11 +51,11 @@ class _Search:
         upper_s: float,
         check: Callable[[], None],
         effort: float,
-        tell: Callable[[float], None],
+        on_bound: Callable[[float], None],
     ) -> None:
-        self.shape, self.low_s, self.upper_s, self.check, self.tell = shape, low_s, upper_s, check, tell
+        self.shape, self.low_s, self.upper_s, self.check, self.on_bound = shape, low_s, upper_s, check, on_bound
         self.effort = self.left = effort
-        self.known: list[tuple[float, Beliefs]] = [(math.inf, beliefs(shape))]
+        self.known: list[tuple[float, Colocation]] = [(math.inf, colocation_of(shape))]
 
     def without_cases(self) -> None:
         """Rule out what needs no cases."""
@@ -83,7 +83,7 @@ class _Search:
 
     def _raise(self, proved_s: float) -> None:
         self.low_s = proved_s
-        self.tell(proved_s)
+        self.on_bound(proved_s)
 
     def _goes_on(self, high: float) -> bool:
         return high - self.low_s > NEAR * self.upper_s and self.left > self.effort / 50

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from solvers.bounds.makespan.arrays import Clusters
 from solvers.kernels.arrays import Floats, Ints
 from solvers.kernels.heap_kernel import pop_event, push_event
 from solvers.kernels.plain import ZERO
-
-Flags = NDArray[np.uint8]
 
 
 @njit(cache=True)
@@ -48,8 +46,9 @@ def preemptive_span(jobs: Ints, count: int, head: Floats, seconds: Floats, tail:
 
 
 @njit(cache=True)
-def longest_span(cluster: Ints, loose: Flags, head: Floats, seconds: Floats, tail: Floats) -> float:
-    """The longest `preemptive_span` of any cluster of operators; loose ones are not asked for it."""
+def longest_span(clusters: Clusters, head: Floats, seconds: Floats, tail: Floats) -> float:
+    """The longest `preemptive_span` of any cluster whose operators share a device."""
+    cluster = clusters.of
     count = len(cluster)
     by_cluster = np.argsort(cluster.astype(np.float64), kind="mergesort")  # as below: one sort to compile
     span = 0.0
@@ -59,7 +58,7 @@ def longest_span(cluster: Ints, loose: Flags, head: Floats, seconds: Floats, tai
         own = cluster[by_cluster[first]]
         while end < count and cluster[by_cluster[end]] == own:
             end += 1
-        if end > first + 1 and not loose[own]:
+        if end > first + 1 and not clusters.copyable[own]:
             span = max(span, preemptive_span(by_cluster[first:end], end - first, head, seconds, tail))
         first = end
     return span

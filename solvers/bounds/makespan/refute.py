@@ -7,19 +7,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solvers.bounds.makespan.anchored_paths_kernel import FREE, WITH, around
-from solvers.bounds.makespan.beliefs import Beliefs, Contradiction
+from solvers.bounds.makespan.anchored_paths_kernel import FREE, WITH, Paths, around
+from solvers.bounds.makespan.colocation import Colocation, Contradiction
 from solvers.bounds.makespan.one_machine_kernel import longest_span, shared_span
 from solvers.bounds.makespan.quick import ends
 from solvers.bounds.makespan.shape import ROUNDING, PassShape
 from solvers.bounds.makespan.shared_load import prices
-from solvers.kernels.arrays import Ints
 
 THRESHOLDS = 200
-NEWS = 8
+CHANGES = 8
 """How much must be learnt before heads and tails are computed anew, below the root."""
 DEEPEST = 100
-"""How many cases may be nested; each keeps what it knows, a byte for every two groups."""
+"""How many cases may be nested; each has its own `Colocation`, a byte for every two groups."""
 RISE = 1e-3
 """Of the makespan, how much all heads and tails together must rise to be worth drawing conclusions anew."""
 
@@ -56,22 +55,20 @@ class Refuter:
 
     def __post_init__(self) -> None:
         shape = self.shape
-        with np.errstate(invalid="ignore"):
-            self.each = np.where(shape.allowed[shape.group], shape.seconds * prices(shape).per_second, np.inf).min(
-                axis=1
-            )
+        self.priced = shape.least_priced(prices(shape).per_second)
         self.cap = float(shape.caps.max()) * (1 + ROUNDING)
         self.devices = shape.seconds.shape[1]
-        self.room = np.empty((shape.operators, 2)), np.empty((shape.operators, 2)), np.empty((shape.groups, 2))
+        sides = (shape.operators, 2)
+        self.paths = Paths(np.empty(sides), np.empty(sides), np.empty((shape.groups, 2)))
 
-    def refutes(self, limit_s: float, start: Beliefs) -> bool:
+    def refutes(self, limit_s: float, start: Colocation) -> bool:
         """Whether no plan as short as ``limit_s`` exists; False may also mean that effort is spent."""
         try:
             return self._refutes(limit_s, start.copy(), 0)
         except Spent:
             return False
 
-    def contradicts(self, limit_s: float, known: Beliefs) -> bool:
+    def contradicts(self, limit_s: float, known: Colocation) -> bool:
         """The same without telling cases apart; what is learnt on the way is kept in ``known``."""
         try:
             self.propagate(limit_s, known, None)
@@ -81,7 +78,7 @@ class Refuter:
             pass
         return False
 
-    def _refutes(self, limit: float, known: Beliefs, depth: int) -> bool:
+    def _refutes(self, limit: float, known: Colocation, depth: int) -> bool:
         self.nodes += 1
         try:
             self.propagate(limit, known, self.anchors if depth else None)
@@ -94,90 +91,77 @@ class Refuter:
         for together in (True, False):
             child = known.copy()
             try:
-                if together:
-                    child.join(a, b)
-                else:
-                    child.part(a, b)
+                (child.merge if together else child.separate)(a, b)
             except Contradiction:
                 continue
             if not self._refutes(limit, child, depth + 1):
                 return False
         return True
 
-    def _branch(self, known: Beliefs) -> tuple[int, int] | None:
+    def _branch(self, known: Colocation) -> tuple[int, int] | None:
         """The longest cluster, and the longest other of which nothing is known beside it."""
-        clusters = known.clusters()
+        clusters = known.longest_first()
         for i, a in enumerate(clusters[: self.devices - 1]):
             for b in clusters[i + 1 :]:
-                if not known.apart[a, b]:
+                if not known.clusters.separate[a, b]:
                     return int(a), int(b)
         return None
 
-    def propagate(self, limit: float, known: Beliefs, anchors: int | None) -> None:
+    def propagate(self, limit: float, known: Colocation, anchors: int | None) -> None:
         """Draw conclusions until there are no more. Raises Contradiction, and Spent."""
         shape = self.shape
         while True:
             if shape.one_by_one:
                 while self._look_around(limit, known, anchors):
                     pass
-            if anchors is not None and known.news < NEWS and self._branch(known) is not None:
+            if anchors is not None and known.changes < CHANGES and self._branch(known) is not None:
                 return
-            known.news = 0
-            found = ends(shape, known.cluster, known.loose, known.apart, self.window, known.head, known.tail)
-            self.effort.spend(2.0 * found.visited)
-            risen = float((found.head - known.head + found.tail - known.tail).sum())
-            known.head, known.tail = found.head, found.tail
+            known.changes = 0
+            times = ends(shape, known.clusters, self.window, known.head, known.tail)
+            self.effort.spend(2.0 * times.visited)
+            risen = float((times.head - known.head + times.tail - known.tail).sum())
+            known.head, known.tail = times.head, times.tail
             self._test(limit, known)
             if risen <= RISE * limit or not shape.one_by_one:
                 return
 
-    def _test(self, limit: float, known: Beliefs) -> None:
+    def _test(self, limit: float, known: Colocation) -> None:
         shape = self.shape
         if (
             float((known.head + shape.least_s + known.tail).max()) > limit
-            or float(known.held.max()) > self.cap
-            or (
-                shape.one_by_one
-                and longest_span(known.cluster, known.loose, known.head, shape.least_s, known.tail) > limit
-            )
-            or shared_span(known.head, self.each, known.tail, THRESHOLDS) > limit
+            or float(known.clusters.held.max()) > self.cap
+            or (shape.one_by_one and longest_span(known.clusters, known.head, shape.least_s, known.tail) > limit)
+            or shared_span(known.head, self.priced, known.tail, THRESHOLDS) > limit
         ):
             raise Contradiction
 
-    def _look_around(self, limit: float, known: Beliefs, anchors: int | None) -> bool:
+    def _look_around(self, limit: float, known: Colocation, anchors: int | None) -> bool:
         """Whether something was learnt from what must be with each cluster."""
-        shape, (head, tail, longest) = self.shape, self.room
-        forth, back = shape.forth, shape.back
+        shape, paths, clusters = self.shape, self.paths, known.clusters
         learnt = False
-        for anchor in known.clusters()[:anchors].tolist():
-            if known.loose[anchor]:
-                continue  # joined to another meanwhile
+        for anchor in known.longest_first()[:anchors].tolist():
+            if clusters.copyable[anchor]:
+                continue  # merged into another meanwhile
             where = np.full(shape.groups, FREE, np.int64)
-            rounds = around(
-                limit, anchor, shape.least_s, known.cluster, known.loose, known.apart, known.held, self.cap,
-                self.devices - 1, forth.in_start, forth.in_from, forth.in_delay, back.in_start, back.in_from,
-                back.in_delay, shape.wires, known.head, known.tail[::-1].copy(), where, head, tail, longest,
-            )  # fmt: skip
-            self.effort.spend(4.0 * abs(rounds) * forth.count)
+            base = known.head, known.tail[::-1].copy()
+            rounds = around(limit, anchor, shape.arrays, clusters, self.cap, self.devices - 1, base, where, paths)
+            self.effort.spend(4.0 * abs(rounds) * len(shape.arrays.forth.in_from))
             if rounds < 0:
                 raise Contradiction
-            np.maximum(known.head, head.min(axis=1), out=known.head)
-            np.maximum(known.tail, tail[::-1].min(axis=1), out=known.tail)
+            np.maximum(known.head, paths.head.min(axis=1), out=known.head)
+            np.maximum(known.tail, paths.tail[::-1].min(axis=1), out=known.tail)
             for other in np.flatnonzero(where != FREE).tolist():
-                if other == anchor or known.loose[other]:
+                if other == anchor or clusters.copyable[other]:
                     continue
                 if where[other] == WITH:
-                    known.join(anchor, other)
+                    known.merge(anchor, other)
                     learnt = True
-                elif not known.apart[anchor, other]:
-                    known.part(anchor, other)
+                elif not clusters.separate[anchor, other]:
+                    known.separate(anchor, other)
                     learnt = True
-            if self.devices == 2:
-                learnt |= self._join_all(known, np.flatnonzero(known.apart[anchor]))
+            if self.devices == 2:  # all that is not with the anchor is on the one other device
+                elsewhere = np.flatnonzero(clusters.separate[anchor]).tolist()
+                for other in elsewhere[1:]:
+                    known.merge(elsewhere[0], other)
+                learnt |= len(elsewhere) > 1
         return learnt
-
-    def _join_all(self, known: Beliefs, clusters: Ints) -> bool:
-        """Join clusters that are all on the one other device."""
-        for other in clusters[1:].tolist():
-            known.join(int(clusters[0]), other)
-        return len(clusters) > 1

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solvers.bounds.makespan.anchored_paths_kernel import Wires
-from solvers.bounds.makespan.ways import delays, ways_of, wires
+from solvers.bounds.makespan.arrays import Arcs, Flags, PassArrays
+from solvers.bounds.makespan.precedence import channels_of, delays, precedence_of
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.problem.graph import BACKWARD_PHASES, Phase
 from solvers.problem.groups import group_of, together
@@ -20,45 +19,29 @@ MOST_GROUPS = 6000
 """What is known of every two groups takes a byte."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arcs:
-    """Arcs by target (in) and by source (out), with the seconds the target waits at least when its source is
-    on another device; inf where no two devices that may hold the ends are linked."""
-
-    in_start: Ints
-    in_from: Ints
-    in_delay: Floats
-    out_start: Ints
-    out_to: Ints
-    out_delay: Floats
-
-    @property
-    def count(self) -> int:
-        return len(self.in_from)
-
-
 @dataclass(frozen=True, eq=False)
 class PassShape:
     """A pass whose operators are numbered topologically, mirrors after their forward operator.
 
-    least_s: [operators], on the fastest device that its group may have. group: [operators]. loose: [groups],
-    1 where operators may be copied to several devices. forth: arcs; back: arcs of the reversed pass, in which
-    operator i is number ``operators - 1 - i``. seconds: [operators, devices]. allowed: [groups, devices], by
-    times, pins and static bytes. held: [groups], bytes sure to be held all at one moment. caps: [devices].
-    one_by_one: whether every device runs one operator at a time.
+    arrays: with the seconds of the fastest device that each group may have. group: [operators]. copyable: [groups],
+    1 where operators may be copied to several devices. seconds: [operators, devices]. allowed: [groups, devices], by
+    times, pins and static bytes. held: [groups], bytes sure to be held all at one moment. caps: [devices], bytes.
+    serial: [devices], whether each runs one operator at a time.
     """
 
-    least_s: Floats
+    arrays: PassArrays
     group: Ints
-    loose: NDArray[np.uint8]
-    forth: Arcs
-    back: Arcs
+    copyable: Flags
     seconds: Floats
     allowed: Bools
     held: Floats
     caps: Floats
     serial: Bools
-    wires: Wires
+
+    @property
+    def least_s(self) -> Floats:
+        """Seconds of every operator on the fastest device that its group may have, [operators]."""
+        return self.arrays.seconds
 
     @property
     def operators(self) -> int:
@@ -66,11 +49,16 @@ class PassShape:
 
     @property
     def groups(self) -> int:
-        return len(self.loose)
+        return len(self.copyable)
 
     @property
     def one_by_one(self) -> bool:
         return bool(self.serial.all())
+
+    def least_priced(self, per_second: Floats) -> Floats:
+        """What every operator costs at least if a second of each device costs ``per_second`` [devices]."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.where(self.allowed[self.group], self.seconds * per_second, np.inf).min(axis=1))
 
 
 def pass_shape(problem: Problem) -> PassShape | None:
@@ -79,8 +67,8 @@ def pass_shape(problem: Problem) -> PassShape | None:
     if problem.max_replicas > 1 or len(together(problem.graph)) > MOST_GROUPS:
         return None
     graph, devices = problem.graph, problem.cluster.devices
-    ways = ways_of(graph)
-    rank, groups = ways.rank, together(graph)
+    waits = precedence_of(graph)
+    rank, groups = waits.rank, together(graph)
     by_kind = {d.kind: problem.compute.at(d.kind, problem.mini_batch) for d in devices}
     seconds = np.empty((len(graph), len(devices)))
     seconds[rank] = np.stack([by_kind[d.kind] for d in devices], axis=1)
@@ -96,16 +84,17 @@ def pass_shape(problem: Problem) -> PassShape | None:
         allowed[group_of(graph)[operator], np.arange(len(devices)) != device] = False
     if not allowed.any(axis=1).all():
         return None
-    loose = np.array([all(graph.operators[o].replicable for o in members) for members in groups], np.uint8)
+    copyable = np.array([all(graph.operators[o].replicable for o in members) for members in groups], np.uint8)
     least = np.where(allowed[group], seconds, np.inf).min(axis=1)
-    src, dst, delay, message_s = delays(problem, ways, allowed, group, loose)
+    src, dst, delay, message_s = delays(problem, waits, allowed, group, copyable)
     held = static + _saved_at_once(problem, rank, least, src, dst, group, len(groups))
     last = len(graph) - 1
-    return PassShape(
-        least, group, loose, _arcs(len(graph), src, dst, delay), _arcs(len(graph), last - dst, last - src, delay),
-        seconds, allowed, held, caps, np.array([d.concurrency is not None for d in devices]),
-        wires(problem, ways, loose[group] > 0, message_s),
+    arrays = PassArrays(
+        least, _arcs(len(graph), src, dst, delay), _arcs(len(graph), last - dst, last - src, delay),
+        channels_of(problem, waits, copyable[group] > 0, message_s),
     )  # fmt: skip
+    serial = np.array([d.concurrency is not None for d in devices])
+    return PassShape(arrays, group, copyable, seconds, allowed, held, caps, serial)
 
 
 def _arcs(count: int, src: Ints, dst: Ints, delay: Floats) -> Arcs:
@@ -113,9 +102,7 @@ def _arcs(count: int, src: Ints, dst: Ints, delay: Floats) -> Arcs:
         return np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=count))]).astype(np.int64)
 
     by_target, by_source = np.lexsort((src, dst)), np.lexsort((dst, src))
-    return Arcs(
-        starts(dst), src[by_target], delay[by_target], starts(src), dst[by_source], delay[by_source]
-    )  # fmt: skip
+    return Arcs(starts(dst), src[by_target], delay[by_target], starts(src), dst[by_source], delay[by_source])
 
 
 def _saved_at_once(

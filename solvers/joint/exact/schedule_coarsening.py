@@ -183,7 +183,8 @@ def joined(
     while left > target:
         check()
         most = max(1, math.ceil((left - target) * ROUND_SHARE))
-        pairs = _pairs(edges, load, root, units, (cap_s, path_s), mean_s, most)
+        graph = _Quotient(edges, load)
+        pairs = graph.pairs(graph.worthwhile(root, (cap_s, path_s), mean_s), root, units, most)
         if not pairs:
             break
         left -= len(pairs)
@@ -201,67 +202,78 @@ def joined(
     return label
 
 
-def _pairs(
-    edges: Edges,
-    load: Sequence[float],
-    root: Sequence[int],
-    units: Units,
-    caps: tuple[float, float],
-    mean_s: float,
-    most: int,
-) -> list[tuple[int, int]]:
-    """Pairs of nodes that may be joined at once, the most worthwhile first; ties their units. caps: seconds
-    of work, and of the longest path."""  # fmt: skip
-    after: dict[int, list[int]] = {}
-    before: dict[int, list[int]] = {}
-    for u, v in edges:
-        after.setdefault(u, []).append(v)
-        before.setdefault(v, []).append(u)
-    order, level = _levels(after, before)
-    begins = dict.fromkeys(order, 0.0)  # at the earliest, seconds
-    for u in order:
-        for v in after.get(u, ()):
-            begins[v] = max(begins[v], begins[u] + load[u])
-    rest = dict.fromkeys(order, 0.0)  # at least, from its end on
-    for v in reversed(order):
-        for u in before.get(v, ()):
-            rest[u] = max(rest[u], rest[v] + load[v])
-    worth = []
-    cap_s, path_s = caps
-    for (u, v), seconds in edges.items():
-        both_s = load[u] + load[v]
-        if level[v] == level[u] + 1 and both_s <= cap_s:
-            needed = max((begins[w] + load[w] for w in before[v] if w != u), default=0.0)
-            follows = max((load[w] + rest[w] for w in after[u] if w != v), default=0.0)
-            path = max(begins[u], needed) + both_s + max(rest[v], follows)
-            if path <= path_s:
-                relative = both_s / mean_s if mean_s > 0 else 0.0
-                longer = path - max(begins[u] + load[u] + rest[u], begins[v] + load[v] + rest[v])
-                gain = (seconds - longer) / math.sqrt(1 + relative)
-                worth.append((longer > HARMLESS * mean_s, root[u] != root[v], -gain, u, v))
-    worth.sort()
-    upper: set[int] = set()
-    lower: set[int] = set()
-    fresh: set[int] = set()  # roots tied in this round: once each, so that other phases can follow
-    pairs: list[tuple[int, int]] = []
-    for *_, u, v in worth:
-        if u in upper or u in lower or v in upper or v in lower:
-            continue
-        if any(w in lower and level[w] == level[v] for w in after[u]):
-            continue
-        if any(w in upper and level[w] == level[u] for w in before[v]):
-            continue
-        one, other = units.ties.root(root[u]), units.ties.root(root[v])
-        if one != other:
-            if one in fresh or other in fresh or not units.may_tie(one, other):
+class _Quotient:
+    """The acyclic graph of what is joined so far, with when each node begins at the earliest (seconds, without
+    transfers) and what must follow its end."""
+
+    def __init__(self, edges: Edges, load: Sequence[float]) -> None:
+        self.edges, self.load = edges, load
+        self.after: dict[int, list[int]] = {}
+        self.before: dict[int, list[int]] = {}
+        for u, v in edges:
+            self.after.setdefault(u, []).append(v)
+            self.before.setdefault(v, []).append(u)
+        order, self.level = _levels(self.after, self.before)
+        self.begins = dict.fromkeys(order, 0.0)
+        for u in order:
+            for v in self.after.get(u, ()):
+                self.begins[v] = max(self.begins[v], self.begins[u] + load[u])
+        self.rest = dict.fromkeys(order, 0.0)
+        for v in reversed(order):
+            for u in self.before.get(v, ()):
+                self.rest[u] = max(self.rest[u], self.rest[v] + load[v])
+
+    def worthwhile(
+        self, root: Sequence[int], caps: tuple[float, float], mean_s: float
+    ) -> list[tuple[bool, bool, float, int, int]]:
+        """Edges whose ends may be joined, as (longer path, other unit, -gain, u, v), the most worthwhile first.
+
+        caps: seconds of work, and of the longest path.
+        """
+        load, begins, rest = self.load, self.begins, self.rest
+        worth = []
+        cap_s, path_s = caps
+        for (u, v), seconds in self.edges.items():
+            both_s = load[u] + load[v]
+            if self.level[v] == self.level[u] + 1 and both_s <= cap_s:
+                needed = max((begins[w] + load[w] for w in self.before[v] if w != u), default=0.0)
+                follows = max((load[w] + rest[w] for w in self.after[u] if w != v), default=0.0)
+                path = max(begins[u], needed) + both_s + max(rest[v], follows)
+                if path <= path_s:
+                    relative = both_s / mean_s if mean_s > 0 else 0.0
+                    longer = path - max(begins[u] + load[u] + rest[u], begins[v] + load[v] + rest[v])
+                    gain = (seconds - longer) / math.sqrt(1 + relative)
+                    worth.append((longer > HARMLESS * mean_s, root[u] != root[v], -gain, u, v))
+        return sorted(worth)
+
+    def pairs(
+        self, worth: Sequence[tuple[bool, bool, float, int, int]], root: Sequence[int], units: Units, most: int
+    ) -> list[tuple[int, int]]:
+        """Edges that may be contracted at once without closing a cycle, the first of ``worth`` first; ties their
+        units."""
+        level = self.level
+        upper: set[int] = set()
+        lower: set[int] = set()
+        fresh: set[int] = set()  # roots tied in this round: once each, so that other phases can follow
+        pairs: list[tuple[int, int]] = []
+        for *_, u, v in worth:
+            if u in upper or u in lower or v in upper or v in lower:
                 continue
-            fresh.add(units.tie(one, other))
-        upper.add(u)
-        lower.add(v)
-        pairs.append((u, v))
-        if len(pairs) == most:
-            break
-    return pairs
+            if any(w in lower and level[w] == level[v] for w in self.after[u]):
+                continue
+            if any(w in upper and level[w] == level[u] for w in self.before[v]):
+                continue
+            one, other = units.ties.root(root[u]), units.ties.root(root[v])
+            if one != other:
+                if one in fresh or other in fresh or not units.may_tie(one, other):
+                    continue
+                fresh.add(units.tie(one, other))
+            upper.add(u)
+            lower.add(v)
+            pairs.append((u, v))
+            if len(pairs) == most:
+                break
+        return pairs
 
 
 def _levels(

@@ -5,29 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from solvers.bounds.makespan.anchored_paths_kernel import DEVICE, NOTHING, Wires
+from solvers.bounds.makespan.arrays import DEVICE, NOTHING, Channels, Flags
 from solvers.kernels.arrays import Bools, Floats, Ints
 from solvers.problem.graph import OpGraph, per_graph, topological_order
 from solvers.problem.problem import Problem, Transfers
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class Precedence:
     """What depends on the graph alone: a numbering, and arcs with the messages they stand for."""
 
-    rank: Ints
-    src: Ints
+    rank: Ints  # [operators], the topological number of each
+    src: Ints  # [arcs], numbers
     dst: Ints
-    message: Ints
-    fixed: Floats
-    per_sample: Floats
-    first_tensor: Ints
+    message: Ints  # [arcs], -1 where a backward operator waits for its forward one
+    fixed: Floats  # [messages], bytes
+    per_sample: Floats  # [messages], bytes
+    first_tensor: Ints  # [messages]
 
 
 @per_graph
-def ways_of(graph: OpGraph) -> Ways:
+def precedence_of(graph: OpGraph) -> Precedence:
     after = [list(targets) for targets in graph.successors]
     mirrors = [(o.forward_of, i) for i, o in enumerate(graph.operators) if o.forward_of is not None]
     for forward, mirror in mirrors:
@@ -48,10 +47,10 @@ def ways_of(graph: OpGraph) -> Ways:
         dst.append(mirror)
         message.append(-1)
     first = [graph.tensors[tensors[0]] for tensors in graph.messages]
-    return Ways(
+    return Precedence(
         rank,
-        rank[src] if src else np.empty(0, np.int64),
-        rank[dst] if dst else np.empty(0, np.int64),
+        rank[np.array(src, np.int64)],
+        rank[np.array(dst, np.int64)],
         np.array(message, np.int64),
         np.array([t.nbytes.fixed for t in first], np.float64),
         np.array([t.nbytes.per_sample for t in first], np.float64),
@@ -60,7 +59,7 @@ def ways_of(graph: OpGraph) -> Ways:
 
 
 def delays(
-    problem: Problem, ways: Ways, allowed: Bools, group: Ints, loose: NDArray[np.uint8]
+    problem: Problem, waits: Precedence, allowed: Bools, group: Ints, copyable: Flags
 ) -> tuple[Ints, Ints, Floats, Floats]:
     """(sources, targets, least seconds to wait for a transfer) of all arcs, each pair of operators once, and
     the least seconds of one transfer of every message.
@@ -71,22 +70,22 @@ def delays(
     """
     samples, cluster = float(problem.mini_batch), problem.cluster
     count = len(cluster)
-    nbytes = ways.fixed + ways.per_sample * samples
-    sent = (ways.fixed != 0) | (ways.per_sample != 0)
+    nbytes = waits.fixed + waits.per_sample * samples
+    sent = (waits.fixed != 0) | (waits.per_sample != 0)
     rows, kind = np.unique(allowed, axis=0, return_inverse=True)
     kind = kind.reshape(-1)
-    a, b = kind[group[ways.src]], kind[group[ways.dst]]
-    delay = np.zeros(len(ways.src))
-    counts = ways.message >= 0
+    a, b = kind[group[waits.src]], kind[group[waits.dst]]
+    delay = np.zeros(len(waits.src))
+    counts = waits.message >= 0
     serial = problem.transfers is Transfers.LINKS
     for i, j in sorted(set(zip(a[counts].tolist(), b[counts].tolist(), strict=True))):
         here = counts & (a == i) & (b == j)
-        messages = ways.message[here]
+        messages = waits.message[here]
         pairs = [(s, d) for s in range(count) for d in range(count) if s != d and rows[i, s] and rows[j, d]]
         if problem.transfer_s is not None:
             times = {1.0 if serial else float(not cluster.devices[s].is_cpu) + (not cluster.devices[d].is_cpu)
                      for s, d in pairs}  # fmt: skip
-            stated = np.asarray(problem.transfer_s)[ways.first_tensor[messages]] * samples
+            stated = np.asarray(problem.transfer_s)[waits.first_tensor[messages]] * samples
             delay[here] = np.where(stated > 0, stated * min(times), 0.0) if times else np.inf
             continue
         speeds = set()
@@ -99,34 +98,34 @@ def delays(
         cheapest = np.min(options, axis=0) if options else np.full(len(messages), np.inf)
         delay[here] = np.where(sent[messages], cheapest, 0.0)
     message_s = np.full(len(nbytes), np.inf)
-    np.minimum.at(message_s, ways.message[counts], delay[counts] if serial else delay[counts] / 2)
-    delay[(loose[group[ways.src]] | loose[group[ways.dst]]) > 0] = 0.0
-    pair, position = np.unique(ways.src * len(group) + ways.dst, return_inverse=True)
+    np.minimum.at(message_s, waits.message[counts], delay[counts] if serial else delay[counts] / 2)
+    delay[(copyable[group[waits.src]] | copyable[group[waits.dst]]) > 0] = 0.0
+    pair, position = np.unique(waits.src * len(group) + waits.dst, return_inverse=True)
     joined = np.zeros(len(pair))
     (np.add if serial else np.maximum).at(joined, position.reshape(-1), delay)
     return pair // len(group), pair % len(group), joined, message_s
 
 
-def wires(problem: Problem, ways: Ways, copied: Bools, message_s: Floats) -> Wires:
-    """Messages that take time, with what carries them: see `Wires`."""
-    kept = np.flatnonzero((message_s > 0) & np.isfinite(message_s))
+def channels_of(problem: Problem, waits: Precedence, copied: Bools, message_s: Floats) -> Channels:
+    """Messages that take time, with what carries them: see `Channels`."""
+    timed = np.flatnonzero((message_s > 0) & np.isfinite(message_s))
     rows: tuple[list[list[int]], list[list[int]]] = [], []
     ends: list[tuple[set[int], set[int]]] = [(set(), set()) for _ in message_s]
-    for src, dst, message in zip(ways.src.tolist(), ways.dst.tolist(), ways.message.tolist(), strict=True):
+    for src, dst, message in zip(waits.src.tolist(), waits.dst.tolist(), waits.message.tolist(), strict=True):
         if message >= 0:
             ends[message][0].add(src)
             ends[message][1].add(dst)
-    for message in kept.tolist():
+    for message in timed.tolist():
         for row, some in zip(rows, ends[message], strict=True):
             row.append(sorted(operator for operator in some if not copied[operator]))
     leaving, reaching = _carriers(problem)
     starts = [np.concatenate([[0], np.cumsum([len(some) for some in row])]).astype(np.int64) for row in rows]
     flat = [np.array([operator for some in row for operator in some], np.int64) for row in rows]
-    return Wires(starts[0], flat[0], starts[1], flat[1], message_s[kept], leaving, reaching)
+    return Channels(starts[0], flat[0], starts[1], flat[1], message_s[timed], leaving, reaching)
 
 
 def _carriers(problem: Problem) -> tuple[int, int]:
-    """(what carries all messages that leave a device, and what those that reach it), as in `Wires`."""
+    """(what carries all messages that leave a device, and what those that reach it), as in `Channels`."""
     cluster = problem.cluster
     if problem.transfers is Transfers.LINKS:
         pairs = [(src, dst) for src in range(len(cluster)) for dst in range(len(cluster)) if src != dst]

@@ -1,0 +1,1 @@
+"""How large the house is, room by room, beside what it was at the last release: ``make size``."""
